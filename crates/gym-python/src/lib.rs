@@ -1,0 +1,20 @@
+//! The Python module `quant_gym_rs._core`: converts, calls, converts back.
+
+mod episodes;
+mod moments;
+mod result;
+mod reward_scale;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use crate::episodes::EpisodeTotals;
+    #[pymodule_export]
+    use crate::moments::RunningMoments;
+    #[pymodule_export]
+    use crate::result::{ResetResult, StepResult};
+    #[pymodule_export]
+    use crate::reward_scale::RewardScale;
+}

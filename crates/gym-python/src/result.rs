@@ -1,0 +1,72 @@
+//! What a reset or a step gave back: frozen records that cost little more than a tuple.
+//!
+//! `sekai.core.result` gives them the rest of the dataclass protocol (fields, equality by value,
+//! representation, pickling), because none of it is needed on the way through a step.
+
+use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
+
+/// What one step gave back.
+#[pyclass(frozen, subclass, generic, module = "sekai.core.result")]
+pub(crate) struct StepResult {
+    #[pyo3(get)]
+    observation: Py<PyAny>,
+    #[pyo3(get)]
+    reward: Py<PyAny>,
+    #[pyo3(get)]
+    terminated: Py<PyAny>,
+    #[pyo3(get)]
+    truncated: Py<PyAny>,
+    #[pyo3(get)]
+    info: Py<PyAny>,
+}
+
+#[pymethods]
+impl StepResult {
+    #[new]
+    fn new(
+        observation: Py<PyAny>,
+        reward: Py<PyAny>,
+        terminated: Py<PyAny>,
+        truncated: Py<PyAny>,
+        info: Py<PyAny>,
+    ) -> Self {
+        Self { observation, reward, terminated, truncated, info }
+    }
+
+    /// Whether the episode is over: terminated or truncated.
+    #[getter]
+    fn done(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.terminated.is_truthy(py)? || self.truncated.is_truthy(py)?)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.observation)?;
+        visit.call(&self.reward)?;
+        visit.call(&self.terminated)?;
+        visit.call(&self.truncated)?;
+        visit.call(&self.info)
+    }
+}
+
+/// What one reset gave back.
+#[pyclass(frozen, subclass, generic, module = "sekai.core.result")]
+pub(crate) struct ResetResult {
+    #[pyo3(get)]
+    observation: Py<PyAny>,
+    #[pyo3(get)]
+    info: Py<PyAny>,
+}
+
+#[pymethods]
+impl ResetResult {
+    #[new]
+    fn new(observation: Py<PyAny>, info: Py<PyAny>) -> Self {
+        Self { observation, info }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.observation)?;
+        visit.call(&self.info)
+    }
+}

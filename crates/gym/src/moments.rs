@@ -1,0 +1,324 @@
+//! Running mean and variance of every column of a stream of rows.
+
+use thiserror::Error;
+
+/// Why moments refused what they were given. Nothing has moved.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum MomentsError {
+    /// The values do not form whole rows.
+    #[error("rows of {width} values were wanted, found {found} values in all")]
+    Width {
+        /// Columns that the moments track.
+        width: usize,
+        /// Values that were given.
+        found: usize,
+    },
+    /// A value is NaN or infinite; taking it in would spoil the statistics for good.
+    #[error("finite values were wanted, found {value} in row {row}, column {column}")]
+    NotFinite {
+        /// Row of the offending value.
+        row: usize,
+        /// Column of the offending value.
+        column: usize,
+        /// The value itself.
+        value: f64,
+    },
+    /// Saved moments contradict themselves.
+    #[error("saved moments need a mean and a sum of squares of {width} finite values each")]
+    Saved {
+        /// Columns that the moments track.
+        width: usize,
+    },
+}
+
+/// A floating-point sample; statistics are kept in `f64` whatever the samples are.
+pub trait Sample: Copy {
+    /// The sample, widened.
+    fn widen(self) -> f64;
+    /// A statistic, narrowed to the precision of the samples.
+    fn narrow(value: f64) -> Self;
+}
+
+impl Sample for f64 {
+    fn widen(self) -> f64 {
+        self
+    }
+    fn narrow(value: f64) -> Self {
+        value
+    }
+}
+
+impl Sample for f32 {
+    fn widen(self) -> f64 {
+        f64::from(self)
+    }
+    #[allow(clippy::cast_possible_truncation)]
+    fn narrow(value: f64) -> Self {
+        value as f32
+    }
+}
+
+/// Count, mean and sum of squared deviations of each column (Welford's recurrence).
+///
+/// Rows are taken in one after the other even when they arrive as a batch, so that a batch of
+/// n rows leaves the same bits as n single rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moments {
+    count: u64,
+    mean: Vec<f64>,
+    squares: Vec<f64>,
+}
+
+impl Moments {
+    /// Moments of `width` columns that have seen nothing yet.
+    #[must_use]
+    pub fn new(width: usize) -> Self {
+        Self { count: 0, mean: vec![0.0; width], squares: vec![0.0; width] }
+    }
+
+    /// Moments that continue saved ones.
+    ///
+    /// # Errors
+    /// When lengths disagree or a value is not finite.
+    pub fn from_parts(count: u64, mean: Vec<f64>, squares: Vec<f64>) -> Result<Self, MomentsError> {
+        let width = mean.len();
+        let finite = mean.iter().chain(&squares).all(|value| value.is_finite());
+        if squares.len() != width || !finite || squares.iter().any(|&value| value < 0.0) {
+            return Err(MomentsError::Saved { width });
+        }
+        Ok(Self { count, mean, squares })
+    }
+
+    /// Columns tracked.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.mean.len()
+    }
+
+    /// Rows seen.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Mean of each column.
+    #[must_use]
+    pub fn mean(&self) -> &[f64] {
+        &self.mean
+    }
+
+    /// Sum of squared deviations from the mean of each column.
+    #[must_use]
+    pub fn squares(&self) -> &[f64] {
+        &self.squares
+    }
+
+    /// Population variance of column `column`; zero until two rows have been seen.
+    #[must_use]
+    pub fn variance(&self, column: usize) -> f64 {
+        if self.count < 2 { 0.0 } else { self.squares[column] / as_f64(self.count) }
+    }
+
+    /// Takes in rows of `width` values each.
+    ///
+    /// # Errors
+    /// When the values do not form whole rows, or one of them is not finite.
+    pub fn push_rows<T: Sample>(&mut self, rows: &[T]) -> Result<(), MomentsError> {
+        self.check(rows)?;
+        if self.width() == 0 {
+            return Ok(());
+        }
+        for row in rows.chunks_exact(self.width()) {
+            self.count += 1;
+            let weight = as_f64(self.count).recip();
+            let columns = self.mean.iter_mut().zip(&mut self.squares);
+            for (&sample, (mean, squares)) in row.iter().zip(columns) {
+                let value = sample.widen();
+                let deviation = value - *mean;
+                *mean += deviation * weight;
+                *squares += deviation * (value - *mean);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in all that `other` has seen (Chan's rule).
+    ///
+    /// # Errors
+    /// When the widths differ.
+    pub fn merge(&mut self, other: &Self) -> Result<(), MomentsError> {
+        if other.width() != self.width() {
+            return Err(MomentsError::Width { width: self.width(), found: other.width() });
+        }
+        if other.count == 0 {
+            return Ok(());
+        }
+        let (here, there) = (as_f64(self.count), as_f64(other.count));
+        let share = there / (here + there);
+        for column in 0..self.width() {
+            let distance = other.mean[column] - self.mean[column];
+            self.mean[column] += distance * share;
+            self.squares[column] += other.squares[column] + distance * distance * here * share;
+        }
+        self.count += other.count;
+        Ok(())
+    }
+
+    /// Writes each value's distance from the mean in standard deviations into `out`,
+    /// limited to `clip` on both sides.
+    ///
+    /// # Errors
+    /// When the values do not form whole rows or `out` has another length.
+    pub fn normalise_rows<T: Sample>(
+        &self,
+        rows: &[T],
+        epsilon: f64,
+        clip: f64,
+        out: &mut [T],
+    ) -> Result<(), MomentsError> {
+        self.check_width(rows.len())?;
+        self.check_width(out.len())?;
+        if rows.len() != out.len() {
+            return Err(MomentsError::Width { width: rows.len(), found: out.len() });
+        }
+        if self.width() == 0 {
+            return Ok(());
+        }
+        let scale: Vec<f64> = (0..self.width())
+            .map(|column| (self.variance(column) + epsilon).sqrt().recip())
+            .collect();
+        for (row, out_row) in
+            rows.chunks_exact(self.width()).zip(out.chunks_exact_mut(self.width()))
+        {
+            let columns = self.mean.iter().zip(&scale);
+            for ((&sample, (mean, scale)), out) in row.iter().zip(columns).zip(out_row) {
+                *out = T::narrow(((sample.widen() - mean) * scale).clamp(-clip, clip));
+            }
+        }
+        Ok(())
+    }
+
+    fn check<T: Sample>(&self, rows: &[T]) -> Result<(), MomentsError> {
+        self.check_width(rows.len())?;
+        // Zero times a finite number is zero, so the sum is zero unless a value is not finite:
+        // one pass without a branch per value.
+        let spoiled: f64 = rows.iter().map(|sample| sample.widen() * 0.0).sum();
+        if spoiled == 0.0 {
+            return Ok(());
+        }
+        let position = rows.iter().position(|sample| !sample.widen().is_finite()).unwrap_or(0);
+        Err(MomentsError::NotFinite {
+            row: position / self.width(),
+            column: position % self.width(),
+            value: rows[position].widen(),
+        })
+    }
+
+    fn check_width(&self, found: usize) -> Result<(), MomentsError> {
+        let width = self.width();
+        let whole = if width == 0 { found == 0 } else { found.is_multiple_of(width) };
+        if whole { Ok(()) } else { Err(MomentsError::Width { width, found }) }
+    }
+}
+
+/// Counts stay far below 2^53, where `f64` is exact.
+#[allow(clippy::cast_precision_loss)]
+fn as_f64(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn close(left: f64, right: f64) -> bool {
+        (left - right).abs() <= 1e-9 * (1.0 + left.abs().max(right.abs()))
+    }
+
+    fn two_pass(values: &[f64]) -> (f64, f64) {
+        let count = as_f64(values.len() as u64);
+        let mean = values.iter().sum::<f64>() / count;
+        (mean, values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count)
+    }
+
+    proptest! {
+        #[test]
+        fn moments_equal_the_two_pass_formulas(values in vec(-1e3..1e3f64, 2..200)) {
+            let mut moments = Moments::new(1);
+            moments.push_rows(&values).expect("finite");
+
+            let (mean, variance) = two_pass(&values);
+            prop_assert!(close(moments.mean()[0], mean));
+            prop_assert!(close(moments.variance(0), variance));
+        }
+
+        #[test]
+        fn a_batch_leaves_the_same_bits_as_single_rows(values in vec(-1e6..1e6f64, 0..60)) {
+            let rows = &values[..values.len() / 3 * 3];
+            let (mut batch, mut single) = (Moments::new(3), Moments::new(3));
+
+            batch.push_rows(rows).expect("finite");
+            for row in rows.chunks_exact(3) {
+                single.push_rows(row).expect("finite");
+            }
+
+            prop_assert_eq!(batch, single);
+        }
+
+        #[test]
+        fn merged_parts_equal_the_whole(values in vec(-1e3..1e3f64, 2..100), cut in 0..100usize) {
+            let cut = cut.min(values.len());
+            let (mut left, mut right, mut whole) = (Moments::new(1), Moments::new(1), Moments::new(1));
+            left.push_rows(&values[..cut]).expect("finite");
+            right.push_rows(&values[cut..]).expect("finite");
+            whole.push_rows(&values).expect("finite");
+
+            left.merge(&right).expect("same width");
+
+            prop_assert_eq!(left.count(), whole.count());
+            prop_assert!(close(left.mean()[0], whole.mean()[0]));
+            prop_assert!(close(left.variance(0), whole.variance(0)));
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_not_finite_is_named_and_moves_nothing() {
+        let mut moments = Moments::new(2);
+        moments.push_rows(&[1.0, 2.0]).expect("finite");
+        let before = moments.clone();
+
+        let error = moments.push_rows(&[1.0, 2.0, 3.0, f64::NAN]).expect_err("NaN");
+
+        assert!(matches!(error, MomentsError::NotFinite { row: 1, column: 1, .. }));
+        assert_eq!(moments, before);
+    }
+
+    #[test]
+    fn rows_of_another_width_are_refused() {
+        let mut moments = Moments::new(2);
+
+        let error = moments.push_rows(&[1.0, 2.0, 3.0]).expect_err("not whole rows");
+
+        assert_eq!(error, MomentsError::Width { width: 2, found: 3 });
+    }
+
+    #[test]
+    fn saved_parts_that_contradict_themselves_are_refused() {
+        assert!(Moments::from_parts(1, vec![0.0], vec![]).is_err());
+        assert!(Moments::from_parts(1, vec![f64::NAN], vec![0.0]).is_err());
+        assert!(Moments::from_parts(1, vec![0.0], vec![-1.0]).is_err());
+    }
+
+    #[test]
+    fn clipping_limits_both_sides() {
+        let mut moments = Moments::new(1);
+        moments.push_rows(&[-1.0, 1.0]).expect("finite");
+        let mut out = [0.0; 2];
+
+        moments.normalise_rows(&[-100.0, 100.0], 0.0, 5.0, &mut out).expect("same length");
+
+        assert_eq!(out, [-5.0, 5.0]);
+    }
+}

@@ -1,0 +1,156 @@
+//! Scales rewards by the spread of the discounted return.
+
+use crate::moments::{Moments, MomentsError};
+
+/// Discounted returns of a batch of episodes, and the running moments over all of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RewardScale {
+    gamma: f64,
+    epsilon: f64,
+    returns: Vec<f64>,
+    moments: Moments,
+}
+
+impl RewardScale {
+    /// A scale for `batch` episodes at once; `gamma` discounts, `epsilon` keeps the divisor
+    /// from zero.
+    #[must_use]
+    pub fn new(batch: usize, gamma: f64, epsilon: f64) -> Self {
+        Self { gamma, epsilon, returns: vec![0.0; batch], moments: Moments::new(1) }
+    }
+
+    /// Discounted return so far of each running episode.
+    #[must_use]
+    pub fn returns(&self) -> &[f64] {
+        &self.returns
+    }
+
+    /// Moments of the discounted returns.
+    #[must_use]
+    pub fn moments(&self) -> &Moments {
+        &self.moments
+    }
+
+    /// Continues saved returns and moments.
+    ///
+    /// # Errors
+    /// When the number of episodes differs or the moments are not those of one column.
+    pub fn load(&mut self, returns: Vec<f64>, moments: Moments) -> Result<(), MomentsError> {
+        if returns.len() != self.returns.len() || returns.iter().any(|value| !value.is_finite()) {
+            return Err(MomentsError::Saved { width: self.returns.len() });
+        }
+        if moments.width() != 1 {
+            return Err(MomentsError::Saved { width: 1 });
+        }
+        (self.returns, self.moments) = (returns, moments);
+        Ok(())
+    }
+
+    /// Begins episode `index` anew.
+    pub fn restart(&mut self, index: usize) {
+        self.returns[index] = 0.0;
+    }
+
+    /// Scales one step's rewards into `out`; a finished episode's return begins again at zero.
+    /// With `learn` off the statistics stay as they are.
+    ///
+    /// # Errors
+    /// When lengths disagree or a reward is not finite; nothing has moved then.
+    pub fn scale(
+        &mut self,
+        rewards: &[f64],
+        finished: impl Fn(usize) -> bool,
+        learn: bool,
+        out: &mut [f64],
+    ) -> Result<(), MomentsError> {
+        self.check(rewards, out.len())?;
+        for (index, &reward) in rewards.iter().enumerate() {
+            self.returns[index] = self.returns[index] * self.gamma + reward;
+        }
+        if learn {
+            self.moments.push_rows(&self.returns)?;
+        }
+        let divisor = self.divisor();
+        for (index, &reward) in rewards.iter().enumerate() {
+            out[index] = reward / divisor;
+            if finished(index) {
+                self.returns[index] = 0.0;
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, rewards: &[f64], out: usize) -> Result<(), MomentsError> {
+        let width = self.returns.len();
+        if rewards.len() != width || out != width {
+            return Err(MomentsError::Width { width, found: rewards.len() });
+        }
+        match rewards.iter().position(|reward| !reward.is_finite()) {
+            Some(row) => Err(MomentsError::NotFinite { row, column: 0, value: rewards[row] }),
+            None => Ok(()),
+        }
+    }
+
+    /// One until there is a spread to speak of: the first reward must not blow up.
+    fn divisor(&self) -> f64 {
+        let variance = self.moments.variance(0);
+        if variance > 0.0 { (variance + self.epsilon).sqrt() } else { 1.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_reward_is_not_scaled() {
+        let mut scale = RewardScale::new(1, 0.9, 1e-8);
+        let mut out = [0.0];
+
+        scale.scale(&[3.0], |_| false, true, &mut out).expect("finite");
+
+        assert_eq!(out, [3.0]);
+    }
+
+    #[test]
+    fn rewards_are_divided_by_the_deviation_of_discounted_returns() {
+        let mut scale = RewardScale::new(1, 0.5, 0.0);
+        let mut out = [0.0];
+
+        scale.scale(&[1.0], |_| false, true, &mut out).expect("finite");
+        scale.scale(&[2.0], |_| false, true, &mut out).expect("finite");
+
+        // Returns 1 and 0.5 + 2: their population deviation is 0.75.
+        assert!((out[0] - 2.0 / 0.75).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_finished_episode_begins_again_at_zero() {
+        let mut scale = RewardScale::new(2, 0.9, 1e-8);
+        let mut out = [0.0; 2];
+
+        scale.scale(&[1.0, 1.0], |index| index == 0, true, &mut out).expect("finite");
+
+        assert_eq!(scale.returns(), [0.0, 1.0]);
+    }
+
+    #[test]
+    fn a_reward_that_is_not_finite_moves_nothing() {
+        let mut scale = RewardScale::new(2, 0.9, 1e-8);
+        let before = scale.clone();
+
+        let error = scale.scale(&[1.0, f64::INFINITY], |_| false, true, &mut [0.0; 2]);
+
+        assert!(error.is_err());
+        assert_eq!(scale, before);
+    }
+
+    #[test]
+    fn a_frozen_scale_learns_nothing() {
+        let mut scale = RewardScale::new(1, 0.9, 1e-8);
+
+        scale.scale(&[1.0], |_| false, false, &mut [0.0]).expect("finite");
+
+        assert_eq!(scale.moments().count(), 0);
+    }
+}

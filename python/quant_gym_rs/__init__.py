@@ -1,0 +1,1 @@
+"""The Rust core of sekai."""

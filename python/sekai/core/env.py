@@ -1,0 +1,146 @@
+"""The contract of a single-agent environment."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from sekai.core import state
+from sekai.core.result import ResetResult, StepResult
+from sekai.core.twins import complete_twins
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from sekai.registry.spec import EnvSpec
+    from sekai.spaces import Space
+
+__all__ = ["ActType", "Env", "ObsType", "Randomness", "Stateful"]
+
+ObsType = TypeVar("ObsType")
+ActType = TypeVar("ActType")
+
+
+class Stateful:
+    """Gives `state_dict` and `load_state_dict` to whatever keeps its state in attributes."""
+
+    state_excludes: ClassVar[tuple[str, ...]] = ()
+    """Names of attributes that are not state: connections, handles, caches."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to continue from here, bit for bit, as a value of its own."""
+        return state.capture(self, self._excluded())
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Continue from where `state_dict` was taken; a refused state changes nothing."""
+        state.restore(self, state_dict, self._excluded())
+
+    @classmethod
+    def _excluded(cls) -> frozenset[str]:
+        """The excluded names of the class and of all its ancestors."""
+        return frozenset(
+            name for ancestor in cls.__mro__ for name in vars(ancestor).get("state_excludes", ())
+        )
+
+
+class Randomness:
+    """The random stream of an environment."""
+
+    _rng: np.random.Generator | None = None
+    _rng_seed: int | None = None
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The env's own generator, seeded from the operating system at first use."""
+        if self._rng is None:
+            self._set_rng(None)
+            assert self._rng is not None
+        return self._rng
+
+    def _set_rng(self, seed: int | None) -> int:
+        """Begin the stream of `seed`, or go on with the current one; return the seed in use."""
+        if seed is None:
+            if self._rng is not None and self._rng_seed is not None:
+                return self._rng_seed
+            seed = secrets.randbits(63)
+        self._rng_seed = _checked_seed(seed)
+        self._rng = np.random.default_rng(self._rng_seed)
+        return self._rng_seed
+
+
+class Env(Stateful, Randomness, Generic[ObsType, ActType]):
+    """A world that one agent acts in.
+
+    Subclasses set `observation_space` and `action_space` in `__init__` and write `reset` and
+    `step`, or `async_reset` and `async_step`; the twin that is not written follows from the
+    one that is.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {}
+    state_excludes: ClassVar[tuple[str, ...]] = ("spec",)
+    spec: EnvSpec | None = None
+    """How `sekai.make` built this env, if it did."""
+
+    observation_space: Space[ObsType]
+    action_space: Space[ActType]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        complete_twins(cls, ("reset", "step"), Env)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> ResetResult[ObsType]:
+        """Begin an episode. Call `self._set_rng(seed)` inside."""
+        raise NotImplementedError
+
+    def step(self, action: ActType) -> StepResult[ObsType]:
+        """Act once."""
+        raise NotImplementedError
+
+    async def async_reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> ResetResult[ObsType]:
+        """Begin an episode without blocking the event loop."""
+        raise NotImplementedError
+
+    async def async_step(self, action: ActType) -> StepResult[ObsType]:
+        """Act once without blocking the event loop."""
+        raise NotImplementedError
+
+    def close(self) -> None:  # noqa: B027 - having nothing to release is the common case
+        """Release what the env holds: connections, files, processes."""
+
+    @property
+    def unwrapped(self) -> Env[Any, Any]:
+        """The env underneath all wrappers."""
+        return self
+
+    def __iter__(self) -> Iterator[Env[Any, Any]]:
+        """The layers of the stack, from this one inwards."""
+        yield self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        name = f" {self.spec.id}" if self.spec is not None else ""
+        return f"<{type(self).__name__}{name}>"
+
+
+def _checked_seed(seed: int) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ValueError(f"seed must be a whole number of at least 0, or None; was {seed!r}")
+    return int(seed)

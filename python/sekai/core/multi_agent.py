@@ -1,0 +1,90 @@
+"""The contract of an environment in which several agents act at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sekai.core.env import Randomness, Stateful
+from sekai.core.result import MAResetResult, MAStepResult
+from sekai.core.twins import complete_twins
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from sekai.registry.spec import EnvSpec
+    from sekai.spaces import Space
+
+__all__ = ["MultiAgentEnv"]
+
+
+class MultiAgentEnv(Stateful, Randomness):
+    """A world that several named agents act in, each with spaces of its own.
+
+    `possible_agents` names all that may ever take part, `agents` those alive now: only they are
+    given observations and only they must act. As with `Env`, either the sync or the async
+    methods are written and the others follow.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {}
+    state_excludes: ClassVar[tuple[str, ...]] = ("spec",)
+    spec: EnvSpec | None = None
+    """How `sekai.make` built this env, if it did."""
+
+    possible_agents: list[str]
+    agents: list[str]
+    observation_spaces: Mapping[str, Space[Any]]
+    action_spaces: Mapping[str, Space[Any]]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        complete_twins(cls, ("reset", "step"), MultiAgentEnv)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> MAResetResult:
+        """Begin an episode. Call `self._set_rng(seed)` inside."""
+        raise NotImplementedError
+
+    def step(self, actions: Mapping[str, Any]) -> MAStepResult:
+        """Let every agent alive act once."""
+        raise NotImplementedError
+
+    async def async_reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> MAResetResult:
+        """Begin an episode without blocking the event loop."""
+        raise NotImplementedError
+
+    async def async_step(self, actions: Mapping[str, Any]) -> MAStepResult:
+        """Let every agent alive act once without blocking the event loop."""
+        raise NotImplementedError
+
+    def close(self) -> None:  # noqa: B027 - having nothing to release is the common case
+        """Release what the env holds: connections, files, processes."""
+
+    @property
+    def num_agents(self) -> int:
+        """How many agents are alive."""
+        return len(self.agents)
+
+    @property
+    def unwrapped(self) -> MultiAgentEnv:
+        """The env underneath all wrappers."""
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        name = f" {self.spec.id}" if self.spec is not None else ""
+        return f"<{type(self).__name__}{name}>"

@@ -1,0 +1,69 @@
+"""Everything that sekai raises on purpose: one base, few children."""
+
+from __future__ import annotations
+
+__all__ = [
+    "ClosedError",
+    "DuplicateEnvError",
+    "InvalidActionError",
+    "MissingExtraError",
+    "NamespaceError",
+    "ResetRequired",
+    "SekaiError",
+    "SpaceError",
+    "StateError",
+    "UnknownEnvError",
+    "WorkerError",
+]
+
+
+class SekaiError(Exception):
+    """Base of every error that sekai raises on purpose."""
+
+
+class ResetRequired(SekaiError, RuntimeError):  # noqa: N818 - the name is part of the contract
+    """`step()` was called before `reset()`, or after the episode had ended."""
+
+
+class ClosedError(SekaiError, RuntimeError):
+    """An env, vector env or renderer was used after `close()`."""
+
+
+class InvalidActionError(SekaiError, ValueError):
+    """An action does not belong to the action space; nothing has moved."""
+
+
+class SpaceError(SekaiError, ValueError):
+    """Spaces disagree, or a value does not fit the space it was given to."""
+
+
+class StateError(SekaiError, ValueError):
+    """A state cannot be taken or loaded; the object is as it was before."""
+
+
+class UnknownEnvError(SekaiError, LookupError):
+    """No environment is registered under the id."""
+
+
+class DuplicateEnvError(SekaiError, ValueError):
+    """The id is registered already and `force=True` was not given."""
+
+
+class NamespaceError(SekaiError, ImportError):
+    """A namespace's loader failed; its own error is the cause."""
+
+
+class MissingExtraError(SekaiError, ImportError):
+    """An optional package is needed and not installed."""
+
+    @classmethod
+    def of(cls, package: str, extra: str, purpose: str) -> MissingExtraError:
+        """The error that names the missing `package` and the `extra` which brings it."""
+        return cls(
+            f"{purpose} needs the package {package!r}, which is not installed: "
+            f"pip install 'sekai[{extra}]'"
+        )
+
+
+class WorkerError(SekaiError, RuntimeError):
+    """A sub-environment of a vector env failed, hung or died."""
