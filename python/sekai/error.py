@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "ClosedError",
     "DuplicateEnvError",
@@ -67,3 +69,34 @@ class MissingExtraError(SekaiError, ImportError):
 
 class WorkerError(SekaiError, RuntimeError):
     """A sub-environment of a vector env failed, hung or died."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        env_index: int | None = None,
+        seed: int | None = None,
+        last_action: Any = None,
+        exit_code: int | None = None,
+        remote_traceback: str | None = None,
+    ) -> None:
+        """Say what happened, and keep what is needed to look into it.
+
+        Args:
+            message: what was wanted and what was found.
+            env_index: the env at fault.
+            seed: the seed with which that env was last reset.
+            last_action: the action that it was given.
+            exit_code: how its process ended, if it did; negative for a signal.
+            remote_traceback: where in its process the env raised.
+        """
+        super().__init__(message)
+        self.env_index = env_index
+        self.seed = seed
+        self.last_action = last_action
+        self.exit_code = exit_code
+        self.remote_traceback = remote_traceback
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Errors are pickled by their positional arguments alone unless told otherwise.
+        return type(self), self.args, vars(self)

@@ -51,7 +51,6 @@ impl EpisodeTotals {
     /// Add one step of the whole batch; return (indices, returns, lengths, seconds) of the
     /// episodes that it ended, or None. Where `running` is false, nothing is added.
     #[pyo3(signature = (rewards, ended, running=None))]
-    #[allow(clippy::needless_pass_by_value)] // arguments arrive from Python by value
     fn step<'py>(
         &mut self,
         py: Python<'py>,
@@ -84,7 +83,6 @@ impl EpisodeTotals {
 
     /// Begin the episodes where `which` is true anew (all of them by default).
     #[pyo3(signature = (which=None))]
-    #[allow(clippy::needless_pass_by_value)] // arguments arrive from Python by value
     fn restart(&mut self, which: Option<PyReadonlyArray1<'_, bool>>) -> PyResult<()> {
         let which = which.as_ref().map(|array| array.as_slice()).transpose()?;
         which.map_or(Ok(()), |which| self.check(which.len()))?;

@@ -1,5 +1,7 @@
 //! The Python module `quant_gym_rs._core`: converts, calls, converts back.
 
+#![allow(clippy::needless_pass_by_value)] // arguments arrive from Python by value
+
 mod episodes;
 mod moments;
 mod result;

@@ -147,7 +147,6 @@ pub(crate) fn moments_from(state: &Bound<'_, PyAny>) -> PyResult<Moments> {
     Moments::from_parts(count, mean, squares).map_err(to_python)
 }
 
-#[allow(clippy::needless_pass_by_value)] // the shape that map_err wants
 pub(crate) fn to_python(error: MomentsError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }

@@ -41,7 +41,6 @@ impl RewardScale {
 
     /// Scale one step's rewards of the whole batch.
     #[pyo3(signature = (rewards, finished, learn=true))]
-    #[allow(clippy::needless_pass_by_value)] // arguments arrive from Python by value
     fn scale<'py>(
         &mut self,
         py: Python<'py>,
@@ -59,7 +58,6 @@ impl RewardScale {
 
     /// Begin the episodes where `which` is true anew (all of them by default).
     #[pyo3(signature = (which=None))]
-    #[allow(clippy::needless_pass_by_value)] // arguments arrive from Python by value
     fn restart(&mut self, which: Option<PyReadonlyArray1<'_, bool>>) -> PyResult<()> {
         let which = which.as_ref().map(|array| array.as_slice()).transpose()?;
         for index in 0..self.0.returns().len() {

@@ -115,6 +115,7 @@ impl Episodes {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp)] // exact results are what the tests are about
 mod tests {
     use super::*;
     use std::cell::Cell;

@@ -228,6 +228,7 @@ fn as_f64(count: u64) -> f64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp)] // exact results are what the tests are about
 mod tests {
     use super::*;
     use proptest::collection::vec;

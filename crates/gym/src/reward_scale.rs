@@ -99,6 +99,7 @@ impl RewardScale {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp)] // exact results are what the tests are about
 mod tests {
     use super::*;
 

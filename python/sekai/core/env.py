@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sekai.registry.spec import EnvSpec
     from sekai.spaces import Space
 
-__all__ = ["ActType", "Env", "ObsType", "Randomness", "Stateful"]
+__all__ = ["ActType", "Env", "Layered", "ObsType", "Randomness", "Stateful"]
 
 ObsType = TypeVar("ObsType")
 ActType = TypeVar("ActType")
@@ -39,11 +39,11 @@ class Stateful:
         """Continue from where `state_dict` was taken; a refused state changes nothing."""
         state.restore(self, state_dict, self._excluded())
 
-    @classmethod
-    def _excluded(cls) -> frozenset[str]:
+    def _excluded(self) -> frozenset[str]:
         """The excluded names of the class and of all its ancestors."""
+        ancestors = type(self).__mro__
         return frozenset(
-            name for ancestor in cls.__mro__ for name in vars(ancestor).get("state_excludes", ())
+            name for ancestor in ancestors for name in vars(ancestor).get("state_excludes", ())
         )
 
 
@@ -72,7 +72,35 @@ class Randomness:
         return self._rng_seed
 
 
-class Env(Stateful, Randomness, Generic[ObsType, ActType]):
+class Layered:
+    """Looks attributes up through a stack of wrappers.
+
+    Explicitly, and not by `__getattr__`: before Python 3.12 a class that has one pays for it with
+    every attribute it reads, which would double the time of a step.
+    """
+
+    def __iter__(self) -> Iterator[Any]:
+        """The layers of the stack, from this one inwards."""
+        yield self
+
+    def has_attr(self, name: str) -> bool:
+        """Whether a layer has the attribute."""
+        return any(hasattr(layer, name) for layer in self)
+
+    def get_attr(self, name: str) -> Any:
+        """The attribute, from the outermost layer that has it."""
+        for layer in self:
+            if hasattr(layer, name):
+                return getattr(layer, name)
+        raise AttributeError(f"no layer of {self!r} has an attribute {name!r}")
+
+    def set_attr(self, name: str, value: Any) -> None:
+        """Set an attribute in the outermost layer that has it, or else on the env itself."""
+        layers = list(self)
+        setattr(next((layer for layer in layers if hasattr(layer, name)), layers[-1]), name, value)
+
+
+class Env(Layered, Stateful, Randomness, Generic[ObsType, ActType]):
     """A world that one agent acts in.
 
     Subclasses set `observation_space` and `action_space` in `__init__` and write `reset` and
@@ -119,10 +147,6 @@ class Env(Stateful, Randomness, Generic[ObsType, ActType]):
     def unwrapped(self) -> Env[Any, Any]:
         """The env underneath all wrappers."""
         return self
-
-    def __iter__(self) -> Iterator[Env[Any, Any]]:
-        """The layers of the stack, from this one inwards."""
-        yield self
 
     def __enter__(self) -> Self:
         return self

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sekai.error import StateError
+from sekai.error import SekaiError, StateError
 
 __all__ = ["capture", "check", "restore", "restored_generator"]
 
@@ -108,10 +108,12 @@ def _restore_parts(owner: object, parts: Mapping[str, Any]) -> None:
         for name, part in parts.items():
             getattr(owner, name).load_state_dict(part)
             done.append(name)
-    except Exception:
-        for name in done:
-            getattr(owner, name).load_state_dict(before[name])
-        raise
+    except Exception as error:
+        for loaded in done:
+            getattr(owner, loaded).load_state_dict(before[loaded])
+        if isinstance(error, SekaiError):
+            raise
+        raise StateError(f"{_type_name(owner)}.{name} refused its state: {error!r}") from error
 
 
 def _has_own_state(value: object) -> bool:

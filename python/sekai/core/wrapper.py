@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from sekai.core import state
 from sekai.core.env import ActType, Env, ObsType
+from sekai.core.layer import Layer
 from sekai.core.result import ResetResult, StepResult
-from sekai.error import StateError
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from sekai.registry.spec import EnvSpec
     from sekai.spaces import Space
 
 __all__ = ["ActionWrapper", "ObservationWrapper", "RewardWrapper", "Wrapper"]
@@ -22,7 +17,7 @@ InnerObs = TypeVar("InnerObs")
 InnerAct = TypeVar("InnerAct")
 
 
-class Wrapper(Env[ObsType, ActType], Generic[ObsType, ActType, InnerObs, InnerAct]):
+class Wrapper(Layer, Env[ObsType, ActType], Generic[ObsType, ActType, InnerObs, InnerAct]):
     """A layer around `env`, transparent unless a subclass says otherwise.
 
     A subclass states what it changes once, in the hooks `_map_action`, `_map_step` and
@@ -30,16 +25,13 @@ class Wrapper(Env[ObsType, ActType], Generic[ObsType, ActType, InnerObs, InnerAc
     the inner env itself overrides `step` (its async twin then follows) or both twins.
     """
 
-    state_excludes: ClassVar[tuple[str, ...]] = ("env", "_arguments")
-    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
+    env: Env[InnerObs, InnerAct]
     _observation_space: Space[ObsType] | None = None
     _action_space: Space[ActType] | None = None
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Note how the layer is built, so that a spec can build it again."""
-        self = super().__new__(cls)
-        self._arguments = (args[1:], {k: v for k, v in kwargs.items() if k != "env"})
-        return self
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _leave_out_idle_hooks(cls)
 
     def __init__(self, env: Env[InnerObs, InnerAct]) -> None:
         if not isinstance(env, Env):
@@ -65,10 +57,6 @@ class Wrapper(Env[ObsType, ActType], Generic[ObsType, ActType, InnerObs, InnerAc
     ) -> ResetResult[ObsType]:
         """Begin an episode, through this layer, without blocking the event loop."""
         return self._map_reset(await self.env.async_reset(seed=seed, options=options), seed)
-
-    def close(self) -> None:
-        """Release what the env holds."""
-        self.env.close()
 
     def _map_action(self, action: ActType) -> InnerAct:
         """What the inner env is given for `action`; may refuse it before anything moves."""
@@ -102,57 +90,35 @@ class Wrapper(Env[ObsType, ActType], Generic[ObsType, ActType, InnerObs, InnerAc
     def action_space(self, space: Space[ActType]) -> None:
         self._action_space = space
 
-    @property
-    def metadata(self) -> dict[str, Any]:  # type: ignore[override]
-        """The metadata of the wrapped env."""
-        return self.env.metadata
 
-    @property
-    def spec(self) -> EnvSpec | None:  # type: ignore[override]
-        """How to build this stack, layer by layer, if `sekai.make` built the env inside."""
-        inner = self.env.spec
-        return inner.wrapped_by(self) if inner is not None else None
+def _leave_out_idle_hooks(cls: type[Wrapper[Any, Any, Any, Any]]) -> None:
+    """Spare a class the calls of hooks it does not define: they are half of a layer's time."""
+    if cls.step not in (Wrapper.step, *_STEPS.values()) or cls.async_step != Wrapper.async_step:
+        return
+    maps_action = cls._map_action is not Wrapper._map_action
+    maps_result = cls._map_step is not Wrapper._map_step
+    cls.step = _STEPS.get((maps_action, maps_result), Wrapper.step)  # type: ignore[method-assign]
+    # Beside it, so that a class further down sees both twins defined in one place.
+    cls.async_step = Wrapper.async_step  # type: ignore[method-assign]
 
-    @property
-    def unwrapped(self) -> Env[Any, Any]:
-        """The env underneath all wrappers."""
-        return self.env.unwrapped
 
-    def __iter__(self) -> Iterator[Env[Any, Any]]:
-        """The layers of the stack, from this one inwards."""
-        yield self
-        yield from self.env
+def _step_mapping_nothing(self: Any, action: Any) -> Any:
+    return self.env.step(action)
 
-    def __getattr__(self, name: str) -> Any:
-        """Look an attribute up in the layers below. Private names stay private to their layer."""
-        if name.startswith("_") or name == "env":
-            raise AttributeError(
-                f"{type(self).__name__!r} has no attribute {name!r}; private attributes of an "
-                f"inner layer are reached through `.env` or `.unwrapped`"
-            )
-        return getattr(self.env, name)
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}({self.env!r})>"
+def _step_mapping_actions(self: Any, action: Any) -> Any:
+    return self.env.step(self._map_action(action))
 
-    def state_dict(self) -> dict[str, Any]:
-        """The state of this layer and of everything below it."""
-        return {"layer": state.capture(self, self._excluded()), "env": self.env.state_dict()}
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Continue from where `state_dict` was taken; a refused state changes nothing."""
-        if state_dict.keys() != {"layer", "env"}:
-            raise StateError(
-                f"a state of the layer {type(self).__name__} has the keys 'layer' and 'env', "
-                f"found {sorted(state_dict)}"
-            )
-        before = state.capture(self, self._excluded())
-        state.restore(self, state_dict["layer"], self._excluded())
-        try:
-            self.env.load_state_dict(state_dict["env"])
-        except Exception:
-            state.restore(self, before, self._excluded())
-            raise
+def _step_mapping_results(self: Any, action: Any) -> Any:
+    return self._map_step(self.env.step(action))
+
+
+_STEPS = {
+    (False, False): _step_mapping_nothing,
+    (True, False): _step_mapping_actions,
+    (False, True): _step_mapping_results,
+}
 
 
 class ObservationWrapper(Wrapper[ObsType, ActType, InnerObs, ActType]):

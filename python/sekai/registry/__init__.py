@@ -1,0 +1,27 @@
+"""Environments by name: registering them, finding them and making them."""
+
+from sekai.registry.naming import EnvId
+from sekai.registry.registry import (
+    all_specs,
+    isolated,
+    make,
+    namespaces,
+    register,
+    register_namespace,
+    spec,
+)
+from sekai.registry.spec import EnvSpec
+from sekai.registry.wrapper_spec import WrapperSpec
+
+__all__ = [
+    "EnvId",
+    "EnvSpec",
+    "WrapperSpec",
+    "all_specs",
+    "isolated",
+    "make",
+    "namespaces",
+    "register",
+    "register_namespace",
+    "spec",
+]

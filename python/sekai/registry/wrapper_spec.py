@@ -1,0 +1,97 @@
+"""How one wrapper of a stack is built."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sekai.core.equality import equal_values
+from sekai.core.layer import Layer
+from sekai.registry.containers import copied
+from sekai.registry.deferred import canonical, resolved
+from sekai.registry.entry_point import EntryPoint, check_entry_point, loaded, named
+from sekai.registry.json_value import entry_point_to_json, from_json_value, to_json_value
+
+__all__ = ["WrapperSpec"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WrapperSpec:
+    """A wrapper and what it is given beside the env."""
+
+    entry_point: EntryPoint
+    """The wrapper class, or any function of an env, or where to import it from."""
+
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+    args: tuple[Any, ...] = ()
+    """What has a place and no name: arguments of a constructor that takes `*args`."""
+
+    def __post_init__(self) -> None:
+        check_entry_point(self.entry_point, "a wrapper's entry_point")
+        object.__setattr__(self, "kwargs", copied(dict(self.kwargs)))
+        object.__setattr__(self, "args", copied(tuple(self.args)))
+
+    @classmethod
+    def of(cls, layer: Layer) -> WrapperSpec:
+        """How `layer` was built, with its arguments under their names where they have one."""
+        args, kwargs = layer._arguments
+        signature = inspect.signature(type(layer).__init__)
+        bound = signature.bind(layer, layer.env, *args, **kwargs)
+        # The first two are the layer itself and the env.
+        given = list(bound.arguments)[2:]
+        kinds = {signature.parameters[name].kind for name in given}
+        if kinds & {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL}:
+            return cls(type(layer), bound.kwargs, bound.args[2:])
+        names_of_places = given[: len(bound.args) - 2]
+        by_name = dict(zip(names_of_places, bound.args[2:], strict=True))
+        return cls(type(layer), {**by_name, **bound.kwargs})
+
+    @property
+    def name(self) -> str:
+        """The name of the wrapper class."""
+        path = named(self.entry_point)
+        if isinstance(path, str):
+            return path.replace(":", ".").rpartition(".")[2]
+        return getattr(path, "__name__", type(path).__name__)
+
+    def wrap(self, env: Any) -> Any:
+        """Put this layer around `env`."""
+        return loaded(self.entry_point)(env, *resolved(self.args), **resolved(self.kwargs))
+
+    def to_jsonable(self) -> dict[str, Any]:
+        """The spec in types that JSON knows."""
+        place = f"of the wrapper {self.name}"
+        return {
+            "entry_point": entry_point_to_json(self.entry_point, f"the entry_point {place}"),
+            "kwargs": {
+                name: to_json_value(value, f"the argument {name!r} {place}")
+                for name, value in self.kwargs.items()
+            },
+            "args": [to_json_value(value, f"a positional argument {place}") for value in self.args],
+        }
+
+    @classmethod
+    def from_jsonable(cls, description: Mapping[str, Any]) -> WrapperSpec:
+        """The spec that `to_jsonable` described."""
+        wanted = {"entry_point", "kwargs", "args"}
+        if not isinstance(description, Mapping) or description.keys() != wanted:
+            raise ValueError(f"a wrapper has the keys {sorted(wanted)}, found {description!r}")
+        return cls(
+            description["entry_point"],
+            from_json_value(description["kwargs"]),
+            from_json_value(description["args"]),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, WrapperSpec):
+            return NotImplemented
+        return self._key()[0] == other._key()[0] and equal_values(self._key(), other._key())
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def _key(self) -> tuple[Any, ...]:
+        return named(self.entry_point), canonical(self.kwargs), canonical(self.args)

@@ -1,0 +1,150 @@
+"""Arrays of numbers, each between two bounds of its own."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from sekai.error import SpaceError
+from sekai.spaces.bounds import bound_arrays, number_dtype
+from sekai.spaces.counts import shape_of
+from sekai.spaces.draw import Draw, draw_between
+from sekai.spaces.jsonable import numbers_from_json, numbers_to_json
+from sekai.spaces.space import Space, read_only
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+    from typing_extensions import Self
+
+    from sekai.backend import Backend
+
+
+class Box(Space["NDArray[Any]"]):
+    """Arrays of one shape and dtype with each element from `low` to `high`, both included.
+
+    An array belongs when it has the shape, its dtype casts safely to the space's, nothing is NaN
+    and every element is within its bounds; with the shape () so does a plain number. An infinite
+    float bound is no bound, and an infinite bound of whole numbers is the limit of the dtype.
+
+    Samples are uniform between two bounds, exponential away from one, and normal without any.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    json_fields: ClassVar[tuple[str, ...]] = ("low", "high", "shape", "dtype")
+
+    def __init__(
+        self,
+        low: Any,
+        high: Any,
+        shape: Any = None,
+        dtype: DTypeLike = np.float32,
+        *,
+        backend: Backend | None = None,
+    ) -> None:
+        """Bound each element.
+
+        Args:
+            low: the least value, one for all elements or an array.
+            high: the greatest value, one for all elements or an array.
+            shape: the shape of a value; None takes it from the arrays among the bounds.
+            dtype: bool, any integer, or float16, float32 or float64.
+            backend: who makes the samples.
+        """
+        checked = number_dtype(dtype)
+        low, high = bound_arrays(low, high, shape, checked)
+        super().__init__(low.shape, checked, backend=backend)
+        self.low: NDArray[Any] = read_only(low)
+        self.high: NDArray[Any] = read_only(high)
+        self._is_unbounded = bool(np.isinf(low).all() and np.isinf(high).all())
+
+    @property
+    def is_bounded(self) -> tuple[bool, bool]:
+        """Whether every element is bounded below, and whether every element is bounded above."""
+        return bool(np.isfinite(self.low).all()), bool(np.isfinite(self.high).all())
+
+    @cached_property
+    def exact_float(self) -> np.dtype[Any] | None:
+        """The smallest float dtype that holds every value exactly; None when not even float64."""
+        if self.dtype.kind == "f":
+            return np.result_type(self.dtype, np.float32)
+        furthest = max(
+            abs(int(bound)) for bound in (self.low.min(initial=0), self.high.max(initial=0))
+        )
+        if furthest <= 2**24:
+            return np.dtype(np.float32)
+        return np.dtype(np.float64) if furthest <= 2**53 else None
+
+    @cached_property
+    def draw(self) -> Draw:
+        """Draws one NumPy sample from the generator it is given."""
+        return draw_between(self.low, self.high)
+
+    def sample(self, mask: None = None) -> NDArray[Any]:
+        """A random array; a box takes no mask."""
+        if mask is not None:
+            raise SpaceError(f"a Box is sampled without a mask, found {type(mask).__name__}")
+        values = self.draw(self.rng)
+        return values if self._is_numpy else self.to_backend(values)
+
+    def mismatch(self, value: object) -> str | None:
+        """None when `value` belongs, else what was wanted and what was found."""
+        array = value if type(value) is np.ndarray else self.to_numpy(value)
+        if isinstance(array, np.generic):
+            array = np.asarray(array)
+        if not isinstance(array, np.ndarray):
+            return self._plain_mismatch(array)
+        if array.dtype is not self.dtype and not np.can_cast(array.dtype, self.dtype):
+            return f"wanted dtype {self.dtype}, found {array.dtype}"
+        if array.shape != self.shape:
+            return f"wanted shape {self.shape}, found {array.shape}"
+        # Counting is several times faster than `all`, and NaN is never counted as within.
+        if self._is_unbounded:
+            return self._outside(array) if np.count_nonzero(np.isnan(array)) else None
+        within = np.count_nonzero((array >= self.low) & (array <= self.high))
+        return None if within == array.size else self._outside(array)
+
+    def _plain_mismatch(self, value: object) -> str | None:
+        kinds = {"b": (bool,), "f": (int, float)}.get(self.dtype.kind, (int,))
+        # A bool is an int to Python, and belongs to boxes of bools alone.
+        if (
+            self.shape
+            or not isinstance(value, kinds)
+            or (isinstance(value, bool) > (bool in kinds))
+        ):
+            return f"wanted an array of shape {self.shape}, found {type(value).__name__}"
+        low, high = self.low.item(), self.high.item()
+        return (
+            None if low <= value <= high else f"wanted a value from {low} to {high}, found {value}"
+        )
+
+    def _outside(self, array: NDArray[Any]) -> str:
+        index = tuple(np.argwhere(~((array >= self.low) & (array <= self.high)))[0].tolist())
+        wanted = f"from {self.low[index]} to {self.high[index]}"
+        return f"wanted a value {wanted} at index {list(index)}, found {array[index]}"
+
+    def _to_fields(self) -> dict[str, Any]:
+        return {
+            "low": numbers_to_json(self.low),
+            "high": numbers_to_json(self.high),
+            "shape": list(self.shape),
+            "dtype": self.dtype.name,
+        }
+
+    @classmethod
+    def _from_fields(cls, fields: dict[str, Any]) -> Self:
+        shape = shape_of(fields["shape"])
+        low, high = (numbers_from_json(fields[name], shape, name) for name in ("low", "high"))
+        return cls(low, high, shape, fields["dtype"])
+
+    def __repr__(self) -> str:
+        low, high = _short(self.low), _short(self.high)
+        return f"{type(self).__name__}({low}, {high}, {self.shape}, {self.dtype})"
+
+
+def _short(bound: NDArray[Any]) -> str:
+    if bound.size and (bound == bound.flat[0]).all():
+        return str(bound.flat[0])
+    return " ".join(np.array2string(bound, threshold=6, edgeitems=2).split())

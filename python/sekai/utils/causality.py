@@ -1,0 +1,4 @@
+"""stub"""
+
+
+def check_causal(): ...

@@ -1,0 +1,269 @@
+"""What vector envs made of single envs share: checks, batching and state."""
+
+from __future__ import annotations
+
+import copy as copying
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.backend import Backend, NumpyOps, get_backend
+from sekai.core.result import ResetResult, StepResult, VecResetResult, VecStepResult
+from sekai.error import ClosedError, ResetRequired, SpaceError, StateError
+from sekai.vector.autoreset import Autoreset, checked_autoreset
+from sekai.vector.batching import Batcher, map_arrays
+from sekai.vector.faults import OnError, checked_on_error, unfit
+from sekai.vector.group import EnvFactory, ResetOrder
+from sekai.vector.infos import DictInfos, Infos
+from sekai.vector.seeding import Seeds, per_env_options, per_env_seeds
+from sekai.vector.vec_env import Ids, Options, StepBuffers, VecEnv, checked_ids
+
+__all__ = ["ComposedVecEnv", "checked_factories"]
+
+STATE_KEYS = frozenset({"num_envs", "autoreset", "must_reset", "last", "spaces", "envs"})
+
+
+class ComposedVecEnv(VecEnv):
+    """A vector of single envs; subclasses say where they run."""
+
+    def __init__(
+        self, num_envs: int, autoreset: str, on_error: str, backend: Backend, copy: bool
+    ) -> None:
+        self.num_envs = num_envs
+        self.autoreset: Autoreset = checked_autoreset(autoreset)
+        self.on_error: OnError = checked_on_error(on_error)
+        self.backend = get_backend(backend)
+        self.copy = copy
+        self._is_numpy = isinstance(self.backend, NumpyOps)
+        self._closed = False
+        self._must_reset = np.ones(num_envs, np.bool_)
+        self._is_blocked = True
+        self._last: Any = None
+        self._spare: list[StepBuffers] = []
+
+    @abstractmethod
+    def _env_states(self) -> list[dict[str, Any]]:
+        """The state of each env."""
+
+    @abstractmethod
+    def _load_env_states(self, states: Sequence[Mapping[str, Any]]) -> None:
+        """Give each env its state, or raise `StateError` and leave all as they were."""
+
+    def _set_spaces(self, spaces: Mapping[str, Any]) -> None:
+        # Copies: sampling an action here must not move the stream of an env's own space.
+        self.observation_space = copying.deepcopy(spaces["observation_space"])
+        self.action_space = copying.deepcopy(spaces["action_space"])
+        self._observations = Batcher(self.observation_space)
+        self._actions = Batcher(self.action_space)
+
+    def _orders(self, seed: Seeds, options: Options, ids: Ids | None) -> list[ResetOrder]:
+        """What each env that is to be reset is told."""
+        self._check_open()
+        places = checked_ids(ids, self.num_envs)
+        seeds = per_env_seeds(seed, places)
+        return list(zip(places, seeds, per_env_options(options, len(places)), strict=True))
+
+    def _checked_actions(self, actions: Any) -> Any:
+        if self._is_blocked:
+            self._refuse_step()
+        if not self._is_numpy:
+            actions = _from_backend(actions)
+        return self._actions.actions(actions, self.num_envs)
+
+    def _reset_result(
+        self, orders: Sequence[ResetOrder], results: Sequence[ResetResult[Any]]
+    ) -> VecResetResult[Any]:
+        samples = [result.observation for result in results]
+        try:
+            observations = self._observations.stack(samples)
+        except SpaceError:
+            places = [place for place, _, _ in orders]
+            raise unfit(self._observations, samples, places) from None
+        infos = DictInfos([result.info for result in results])
+        return self._reset_batch(orders, observations, infos)
+
+    def _reset_batch(
+        self, orders: Sequence[ResetOrder], observations: Any, infos: Infos
+    ) -> VecResetResult[Any]:
+        places = [place for place, _, _ in orders]
+        self._must_reset[places] = False
+        self._is_blocked = bool(self._must_reset.any())
+        if self.on_error == "restart":
+            self._remember(places, observations)
+        return VecResetResult(self._to_backend(observations), infos)
+
+    def _step_result(
+        self, results: Sequence[StepResult[Any]], out: StepBuffers | None
+    ) -> VecStepResult[Any]:
+        observations = [result.observation for result in results]
+        rewards = [result.reward for result in results]
+        terminated = [result.terminated for result in results]
+        truncated = [result.truncated for result in results]
+        infos = DictInfos([result.info for result in results])
+        try:
+            if out is None and self.copy:
+                return self._step_batch(
+                    self._observations.stack(observations),
+                    np.array(rewards, np.float64),
+                    np.array(terminated, np.bool_),
+                    np.array(truncated, np.bool_),
+                    infos,
+                )
+            target = self._spare_buffers() if out is None else out
+            self._observations.write(observations, target.observations)
+        except SpaceError:
+            raise unfit(self._observations, observations, range(self.num_envs)) from None
+        target.rewards[:] = rewards
+        target.terminated[:] = terminated
+        target.truncated[:] = truncated
+        return self._step_batch(
+            target.observations, target.rewards, target.terminated, target.truncated, infos
+        )
+
+    def _step_batch(
+        self,
+        observations: Any,
+        rewards: NDArray[np.float64],
+        terminated: NDArray[np.bool_],
+        truncated: NDArray[np.bool_],
+        infos: Infos,
+    ) -> VecStepResult[Any]:
+        if self.autoreset == "disabled":
+            self._must_reset = terminated | truncated
+            self._is_blocked = bool(self._must_reset.any())
+        self._last = observations
+        if self._is_numpy:
+            return VecStepResult(observations, rewards, terminated, truncated, infos)
+        convert = self._to_backend
+        return VecStepResult(
+            convert(observations), convert(rewards), convert(terminated), convert(truncated), infos
+        )
+
+    def _spare_buffers(self) -> StepBuffers:
+        """Two sets of buffers in turn: the result before this one stays as it is."""
+        while len(self._spare) < 2:
+            flags = (np.zeros(self.num_envs, np.bool_) for _ in range(2))
+            observations = self._observations.allocate(self.num_envs)
+            self._spare.append(StepBuffers(observations, np.zeros(self.num_envs), *flags))
+        self._spare.reverse()
+        return self._spare[0]
+
+    def _remember(self, places: Sequence[int], observations: Any) -> None:
+        if len(places) == self.num_envs and list(places) == list(range(self.num_envs)):
+            self._last = observations
+            return
+        if self._last is None:
+            self._last = self._observations.allocate(self.num_envs)
+        rows = self._observations.rows(self._last)
+        for place, row in zip(places, self._observations.rows(observations), strict=True):
+            rows[place] = row
+        # A new batch: the one before it is in the caller's hands.
+        self._last = self._observations.stack(rows)
+
+    def _last_observation(self, place: int) -> Any:
+        return self._observations.copied(self._observations.rows(self._last)[place])
+
+    def _to_backend(self, batch: Any) -> Any:
+        if self._is_numpy:
+            return batch
+        return map_arrays(lambda array: self.backend.astype(array, array.dtype), batch)
+
+    def _interrupted(self) -> None:
+        """Some envs may have moved and others not: all of them must begin anew."""
+        self._must_reset[:] = True
+        self._is_blocked = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError(f"the {type(self).__name__} is closed: build another one")
+
+    def _refuse_step(self) -> NoReturn:
+        self._check_open()
+        waiting = np.flatnonzero(self._must_reset).tolist()
+        if len(waiting) == self.num_envs:
+            raise ResetRequired("every env waits for its first episode: call reset() before step()")
+        raise ResetRequired(
+            f"the episodes of the envs {waiting} are over: call reset(ids={waiting}) before step()"
+        )
+
+    def _per_env_values(self, value: Any, per_env: bool) -> list[Any]:
+        self._check_open()
+        if not per_env:
+            return [value] * self.num_envs
+        values = list(value)
+        if len(values) != self.num_envs:
+            raise ValueError(
+                f"{self.num_envs} values were wanted, one per env, found {len(values)}"
+            )
+        return values
+
+    @property
+    def closed(self) -> bool:
+        """Whether the vector has been closed."""
+        return self._closed
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to continue all envs from here; any backend of sekai can load it."""
+        self._check_open()
+        return {
+            "num_envs": self.num_envs,
+            "autoreset": self.autoreset,
+            "must_reset": self._must_reset.copy(),
+            "last": copying.deepcopy(self._last) if self.on_error == "restart" else None,
+            "spaces": [self.observation_space.state_dict(), self.action_space.state_dict()],
+            "envs": self._env_states(),
+        }
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Continue from where `state_dict` was taken; a refused state changes nothing."""
+        self._check_open()
+        if state_dict.keys() != STATE_KEYS:
+            raise StateError(
+                f"the state of a vector env has the keys {sorted(STATE_KEYS)}, "
+                f"found {sorted(map(str, state_dict))}"
+            )
+        for name in ("num_envs", "autoreset"):
+            if state_dict[name] != getattr(self, name):
+                raise StateError(
+                    f"a state with {name}={getattr(self, name)!r} was wanted, "
+                    f"found {state_dict[name]!r}"
+                )
+        spaces = (self.observation_space, self.action_space)
+        before = [space.state_dict() for space in spaces]
+        try:
+            for space, state in zip(spaces, state_dict["spaces"], strict=True):
+                space.load_state_dict(state)
+            self._load_env_states(state_dict["envs"])
+        except Exception:
+            for space, state in zip(spaces, before, strict=True):
+                space.load_state_dict(state)
+            raise
+        self._must_reset = state_dict["must_reset"].copy()
+        self._is_blocked = bool(self._must_reset.any())
+        self._last = copying.deepcopy(state_dict["last"])
+
+
+def checked_factories(env_fns: Sequence[EnvFactory]) -> list[EnvFactory]:
+    """The functions that build the envs, or an error that says what they must be."""
+    factories = list(env_fns)
+    if not factories:
+        raise ValueError("a vector env needs at least one env, found none")
+    for index, factory in enumerate(factories):
+        if not callable(factory):
+            raise TypeError(
+                f"env_fns must hold functions that build an env, such as classes or lambdas; "
+                f"item {index} is {factory!r}"
+            )
+    return factories
+
+
+def _from_backend(actions: Any) -> Any:
+    """Actions whose tensors, on whatever device, have become NumPy arrays."""
+    if isinstance(actions, dict):
+        return {key: _from_backend(value) for key, value in actions.items()}
+    if isinstance(actions, (list, tuple)):
+        return type(actions)(_from_backend(value) for value in actions)
+    return actions.detach().cpu().numpy() if hasattr(actions, "detach") else actions

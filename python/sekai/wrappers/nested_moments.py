@@ -1,0 +1,112 @@
+"""Running moments of every Box in a nested space."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from quant_gym_rs._core import RunningMoments
+
+from sekai.error import StateError
+from sekai.spaces import Box, Dict, Space, Tuple
+
+__all__ = ["NestedMoments"]
+
+
+class NestedMoments:
+    """Normalises samples of `space`, single ones or batches along a leading axis."""
+
+    def __init__(self, space: Space[Any], epsilon: float = 1e-8, clip: float = math.inf) -> None:
+        if not epsilon > 0:
+            raise ValueError(f"epsilon must be above 0, was {epsilon}")
+        if not clip > 0:
+            raise ValueError(f"clip must be above 0, was {clip}")
+        self._root = _node(space, epsilon, clip)
+        self.normalised_space = self._root.space
+        self.normalise = self._root.normalise
+
+    def state_dict(self) -> dict[str, Any]:
+        """The moments of every Box, by its path in the space."""
+        return {path: leaf.moments.state_dict() for path, leaf in self._root.leaves("")}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from saved moments; refused ones change nothing."""
+        leaves = dict(self._root.leaves(""))
+        if leaves.keys() != state.keys():
+            raise StateError(
+                f"moments of {sorted(leaves)} were wanted, found those of {sorted(state)}"
+            )
+        before = self.state_dict()
+        try:
+            for path, leaf in leaves.items():
+                leaf.moments.load_state_dict(state[path])
+        except (KeyError, TypeError, ValueError) as error:
+            for path, leaf in leaves.items():
+                leaf.moments.load_state_dict(before[path])
+            raise StateError(f"the saved moments do not fit: {error}") from error
+
+
+class _Unchanged:
+    """A part of the space that has no mean: it passes as it is."""
+
+    def __init__(self, space: Space[Any]) -> None:
+        self.space = space
+
+    def normalise(self, value: Any, learn: bool) -> Any:
+        return value
+
+    def leaves(self, path: str) -> Iterator[tuple[str, _Leaf]]:
+        return iter(())
+
+
+class _Leaf:
+    """One Box."""
+
+    def __init__(self, box: Box, epsilon: float, clip: float) -> None:
+        self.dtype = np.dtype(np.float32 if box.dtype.itemsize <= 4 else np.float64)
+        if box.dtype.kind in "iu" and box.dtype.itemsize > 2:
+            self.dtype = np.dtype(np.float64)
+        self.space = Box(-clip, clip, shape=box.shape, dtype=self.dtype)
+        self.moments = RunningMoments(math.prod(box.shape))
+        self._epsilon = epsilon
+        self._clip = clip
+
+    def normalise(self, value: Any, learn: bool) -> Any:
+        if getattr(value, "dtype", None) != self.dtype:
+            value = np.asarray(value, dtype=self.dtype)
+        return self.moments.normalise(value, self._epsilon, self._clip, learn)
+
+    def leaves(self, path: str) -> Iterator[tuple[str, _Leaf]]:
+        yield path, self
+
+
+class _Branch:
+    """A Dict or a Tuple."""
+
+    def __init__(self, parts: dict[Any, Any], space: Dict | Tuple) -> None:
+        self._parts = parts
+        self._is_dict = isinstance(space, Dict)
+        shown = {key: part.space for key, part in parts.items()}
+        self.space: Space[Any] = Dict(shown) if self._is_dict else Tuple(list(shown.values()))
+
+    def normalise(self, value: Any, learn: bool) -> Any:
+        shown = {key: part.normalise(value[key], learn) for key, part in self._parts.items()}
+        return shown if self._is_dict else tuple(shown.values())
+
+    def leaves(self, path: str) -> Iterator[tuple[str, _Leaf]]:
+        for key, part in self._parts.items():
+            yield from part.leaves(f"{path}/{key}")
+
+
+def _node(space: Space[Any], epsilon: float, clip: float) -> _Leaf | _Branch | _Unchanged:
+    if isinstance(space, Box) and space.dtype != bool:
+        return _Leaf(space, epsilon, clip)
+    if isinstance(space, Dict):
+        items = space.spaces.items()
+        return _Branch({key: _node(part, epsilon, clip) for key, part in items}, space)
+    if isinstance(space, Tuple):
+        parts = enumerate(space.spaces)
+        return _Branch({index: _node(part, epsilon, clip) for index, part in parts}, space)
+    return _Unchanged(space)

@@ -1,0 +1,37 @@
+"""Truncate episodes that run too long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sekai.core.env import ActType, Env, ObsType
+from sekai.core.result import ResetResult, StepResult
+from sekai.core.wrapper import Wrapper
+
+__all__ = ["TimeLimit", "checked_limit"]
+
+
+class TimeLimit(Wrapper[ObsType, ActType, ObsType, ActType]):
+    """Truncates an episode after `max_episode_steps` steps."""
+
+    def __init__(self, env: Env[ObsType, ActType], max_episode_steps: int) -> None:
+        super().__init__(env)
+        self.max_episode_steps = checked_limit(max_episode_steps)
+        self._elapsed_steps = 0
+
+    def _map_step(self, result: StepResult[ObsType]) -> StepResult[ObsType]:
+        self._elapsed_steps += 1
+        if self._elapsed_steps < self.max_episode_steps or result.truncated:
+            return result
+        return StepResult(result.observation, result.reward, result.terminated, True, result.info)
+
+    def _map_reset(self, result: ResetResult[ObsType], seed: int | None) -> ResetResult[ObsType]:
+        self._elapsed_steps = 0
+        return result
+
+
+def checked_limit(max_episode_steps: Any) -> int:
+    """The limit as a whole number of steps, or a `ValueError`."""
+    if int(max_episode_steps) != max_episode_steps or max_episode_steps < 1:
+        raise ValueError(f"max_episode_steps must be at least 1 step, was {max_episode_steps!r}")
+    return int(max_episode_steps)

@@ -1,0 +1,22 @@
+"""Refuse actions that do not belong to the action space."""
+
+from __future__ import annotations
+
+from sekai.core.env import ActType, Env, ObsType
+from sekai.core.wrapper import Wrapper
+from sekai.error import InvalidActionError
+
+__all__ = ["ValidateAction"]
+
+
+class ValidateAction(Wrapper[ObsType, ActType, ObsType, ActType]):
+    """Raises `InvalidActionError` for an action outside the action space; nothing has moved."""
+
+    def __init__(self, env: Env[ObsType, ActType]) -> None:
+        super().__init__(env)
+
+    def _map_action(self, action: ActType) -> ActType:
+        reason = self.env.action_space.mismatch(action)
+        if reason is not None:
+            raise InvalidActionError(f"the action does not fit {self.env.action_space}: {reason}")
+        return action

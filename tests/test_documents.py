@@ -1,0 +1,68 @@
+"""Every Python block of the README and the documents runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def as_script(document: Path) -> str:
+    """The blocks of a document, one after the other, at the lines where they stand in it."""
+    text = document.read_text(encoding="utf-8")
+    script: list[str] = []
+    for match in BLOCK.finditer(text):
+        line = text.count("\n", 0, match.start(1))
+        script += [""] * (line - len(script)) + match.group(1).splitlines()
+    return "\n".join(script) + "\n"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_the_blocks_of_a_document_run_in_order(document: Path, tmp_path: Path) -> None:
+    script = tmp_path / f"{document.stem}.py"
+    script.write_text(as_script(document), encoding="utf-8")
+
+    run = subprocess.run(
+        [sys.executable, "-W", "error", script], cwd=tmp_path, capture_output=True, text=True
+    )
+
+    assert run.returncode == 0, f"{document.name}\n{run.stdout}\n{run.stderr}"
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_runs_and_prints_something(example: Path, tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-W", "error", example], cwd=tmp_path, capture_output=True, text=True
+    )
+
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip()
+
+
+def test_every_document_has_a_block_to_run() -> None:
+    assert len(DOCUMENTS) > 5
+    assert EXAMPLES
+    for document in DOCUMENTS:
+        assert as_script(document).strip(), f"{document.name} shows no Python"
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    pages = [*DOCUMENTS, *(ROOT / f"{name}.md" for name in ("ARCHITECTURE", "CONTRIBUTING"))]
+    for page in pages:
+        for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_readme_is_short_and_begins_with_a_loop() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+
+    assert len(lines) < 150
+    assert any("env.step(" in line for line in lines[:45])

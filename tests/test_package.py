@@ -1,0 +1,124 @@
+"""What a user gets by installing and importing the package."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sekai
+from sekai import error
+
+ROOT = Path(__file__).parent.parent
+
+EVERYDAY = """
+    Env StepResult ResetResult ObservationWrapper RewardWrapper ActionWrapper
+    Box Discrete MultiDiscrete MultiBinary Dict Tuple
+    TimeLimit RecordEpisodeStatistics NormalizeObservation NormalizeReward
+    SyncVecEnv AsyncVecEnv ProcVecEnv make_vec
+    register register_namespace make spec all_specs check_env
+""".split()
+
+PATHS = """
+    sekai.core.multi_agent:MultiAgentEnv sekai.core.result:MAStepResult
+    sekai.core.result:MAResetResult sekai.core.result:VecStepResult
+    sekai.core.result:VecResetResult sekai.core.env:Env sekai.core.wrapper:Wrapper
+    sekai.spaces:flatdim sekai.spaces:flatten sekai.spaces:unflatten sekai.spaces:flatten_space
+    sekai.spaces:Space sekai.spaces:Simplex sekai.spaces:MaskedBox sekai.spaces.utils:flatten
+    sekai.vector:stack_infos sekai.vector:VecObservationWrapper sekai.vector:ProcVecEnv
+    sekai.stats.tracker:StatsTracker sekai.stats.tracker:EpisodeStats
+    sekai.stats.tracker:InMemoryTracker sekai.stats.tracker:LoggingTracker
+    sekai.rendering:Renderer sekai.rendering:RecordFrames sekai.rendering:save_gif
+    sekai.rendering:save_video sekai.rendering:MatplotlibRenderer
+    sekai.utils.checker:check_env sekai.utils.checker:check_causal
+    sekai.backend:BackendOps sekai.wrappers:AutoReset sekai.wrappers:FlattenObservation
+    sekai.wrappers:FrameStackObservation sekai.wrappers:ClipAction sekai.wrappers:RescaleAction
+    sekai.wrappers:TransformObservation sekai.wrappers:TransformReward
+    sekai.wrappers:OrderEnforcing sekai.wrappers:DelayObservation sekai.wrappers:DelayAction
+    sekai.wrappers:ActionMask sekai.compat:to_gymnasium sekai.compat:from_gymnasium
+    sekai.compat:to_pettingzoo sekai.compat:from_pettingzoo sekai.compat:to_stable_baselines3
+""".split()
+
+
+def fresh(script: str) -> str:
+    """What a new interpreter prints."""
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_the_top_level_holds_the_everyday_names_and_the_errors() -> None:
+    public = {name for name in sekai.__all__ if not name.startswith("_")}
+    modules = {"compat", "rendering"}
+
+    assert public == {*EVERYDAY, *error.__all__} | modules
+    assert all(hasattr(sekai, name) for name in sekai.__all__)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_name_is_found_at_its_documented_path(path: str) -> None:
+    module, name = path.split(":")
+
+    assert hasattr(importlib.import_module(module), name)
+
+
+def test_every_error_has_one_base() -> None:
+    assert all(issubclass(getattr(error, name), error.SekaiError) for name in error.__all__)
+
+
+def test_an_unknown_top_level_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Bx'"):
+        _ = sekai.Bx  # type: ignore[attr-defined]
+
+
+def test_the_version_is_that_of_the_installed_package() -> None:
+    from importlib.metadata import version
+
+    assert sekai.__version__ == version("sekai")
+
+
+def test_importing_brings_nothing_beyond_numpy_cloudpickle_and_the_core() -> None:
+    script = """
+import sys
+import numpy
+before = set(sys.modules)
+import sekai, json
+brought = {name.partition(".")[0] for name in set(sys.modules) - before}
+print(json.dumps(sorted(brought - set(sys.stdlib_module_names))))
+"""
+    brought = json.loads(fresh(script))
+
+    assert set(brought) <= {"sekai", "quant_gym_rs", "numpy", "cloudpickle"}
+
+
+def test_importing_takes_less_than_150_milliseconds() -> None:
+    script = """
+import time
+begin = time.perf_counter()
+import sekai
+print((time.perf_counter() - begin) * 1000)
+"""
+    fresh(script)
+
+    # The least of several: a busy machine can only make it slower.
+    assert min(float(fresh(script)) for _ in range(7)) < 150
+
+
+def test_the_stubs_tell_the_truth_about_the_native_part() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "mypy.stubtest", "quant_gym_rs", "--concise"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_both_packages_are_marked_as_typed() -> None:
+    for name in ("sekai", "quant_gym_rs"):
+        (folder,) = importlib.import_module(name).__path__
+        assert (Path(folder) / "py.typed").exists()
