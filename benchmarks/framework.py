@@ -22,7 +22,7 @@ ROUNDS = 5
 TARGETS = {"bare": 0.25, "bare, keywords": 0.25, "limit + statistics": 0.7, "+ normalise": 8.0}
 OBSERVATION = np.linspace(-1.0, 1.0, 8, dtype=np.float32)
 
-PEER_SCRIPT = '''
+PEER_SCRIPT = """
 import json, sys, time
 import numpy as np, sekai
 observation = np.linspace(-1.0, 1.0, 8, dtype=np.float32)
@@ -55,7 +55,7 @@ for name, make in makers.items():
                 env.reset()
         times.setdefault(name, []).append((time.process_time_ns() - begin) / steps)
 print(json.dumps({name: values[1:] for name, values in times.items()}))
-'''
+"""
 
 
 class Still(sekai.Env[Any, int]):

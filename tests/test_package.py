@@ -15,33 +15,83 @@ from sekai import error
 
 ROOT = Path(__file__).parent.parent
 
-EVERYDAY = """
-    Env StepResult ResetResult ObservationWrapper RewardWrapper ActionWrapper
-    Box Discrete MultiDiscrete MultiBinary Dict Tuple
-    TimeLimit RecordEpisodeStatistics NormalizeObservation NormalizeReward
-    SyncVecEnv AsyncVecEnv ProcVecEnv make_vec
-    register register_namespace make spec all_specs check_env
-""".split()
+EVERYDAY = [
+    "Env",
+    "StepResult",
+    "ResetResult",
+    "ObservationWrapper",
+    "RewardWrapper",
+    "ActionWrapper",
+    "Box",
+    "Discrete",
+    "MultiDiscrete",
+    "MultiBinary",
+    "Dict",
+    "Tuple",
+    "TimeLimit",
+    "RecordEpisodeStatistics",
+    "NormalizeObservation",
+    "NormalizeReward",
+    "SyncVecEnv",
+    "AsyncVecEnv",
+    "ProcVecEnv",
+    "make_vec",
+    "register",
+    "register_namespace",
+    "make",
+    "spec",
+    "all_specs",
+    "check_env",
+]
 
-PATHS = """
-    sekai.core.multi_agent:MultiAgentEnv sekai.core.result:MAStepResult
-    sekai.core.result:MAResetResult sekai.core.result:VecStepResult
-    sekai.core.result:VecResetResult sekai.core.env:Env sekai.core.wrapper:Wrapper
-    sekai.spaces:flatdim sekai.spaces:flatten sekai.spaces:unflatten sekai.spaces:flatten_space
-    sekai.spaces:Space sekai.spaces:Simplex sekai.spaces:MaskedBox sekai.spaces.utils:flatten
-    sekai.vector:stack_infos sekai.vector:VecObservationWrapper sekai.vector:ProcVecEnv
-    sekai.stats.tracker:StatsTracker sekai.stats.tracker:EpisodeStats
-    sekai.stats.tracker:InMemoryTracker sekai.stats.tracker:LoggingTracker
-    sekai.rendering:Renderer sekai.rendering:RecordFrames sekai.rendering:save_gif
-    sekai.rendering:save_video sekai.rendering:MatplotlibRenderer
-    sekai.utils.checker:check_env sekai.utils.checker:check_causal
-    sekai.backend:BackendOps sekai.wrappers:AutoReset sekai.wrappers:FlattenObservation
-    sekai.wrappers:FrameStackObservation sekai.wrappers:ClipAction sekai.wrappers:RescaleAction
-    sekai.wrappers:TransformObservation sekai.wrappers:TransformReward
-    sekai.wrappers:OrderEnforcing sekai.wrappers:DelayObservation sekai.wrappers:DelayAction
-    sekai.wrappers:ActionMask sekai.compat:to_gymnasium sekai.compat:from_gymnasium
-    sekai.compat:to_pettingzoo sekai.compat:from_pettingzoo sekai.compat:to_stable_baselines3
-""".split()
+PATHS = [
+    "sekai.core.multi_agent:MultiAgentEnv",
+    "sekai.core.result:MAStepResult",
+    "sekai.core.result:MAResetResult",
+    "sekai.core.result:VecStepResult",
+    "sekai.core.result:VecResetResult",
+    "sekai.core.env:Env",
+    "sekai.core.wrapper:Wrapper",
+    "sekai.spaces:flatdim",
+    "sekai.spaces:flatten",
+    "sekai.spaces:unflatten",
+    "sekai.spaces:flatten_space",
+    "sekai.spaces:Space",
+    "sekai.spaces:Simplex",
+    "sekai.spaces:MaskedBox",
+    "sekai.spaces.utils:flatten",
+    "sekai.vector:stack_infos",
+    "sekai.vector:VecObservationWrapper",
+    "sekai.vector:ProcVecEnv",
+    "sekai.stats.tracker:StatsTracker",
+    "sekai.stats.tracker:EpisodeStats",
+    "sekai.stats.tracker:InMemoryTracker",
+    "sekai.stats.tracker:LoggingTracker",
+    "sekai.rendering:Renderer",
+    "sekai.rendering:RecordFrames",
+    "sekai.rendering:save_gif",
+    "sekai.rendering:save_video",
+    "sekai.rendering:MatplotlibRenderer",
+    "sekai.utils.checker:check_env",
+    "sekai.utils.checker:check_causal",
+    "sekai.backend:BackendOps",
+    "sekai.wrappers:AutoReset",
+    "sekai.wrappers:FlattenObservation",
+    "sekai.wrappers:FrameStackObservation",
+    "sekai.wrappers:ClipAction",
+    "sekai.wrappers:RescaleAction",
+    "sekai.wrappers:TransformObservation",
+    "sekai.wrappers:TransformReward",
+    "sekai.wrappers:OrderEnforcing",
+    "sekai.wrappers:DelayObservation",
+    "sekai.wrappers:DelayAction",
+    "sekai.wrappers:ActionMask",
+    "sekai.compat:to_gymnasium",
+    "sekai.compat:from_gymnasium",
+    "sekai.compat:to_pettingzoo",
+    "sekai.compat:from_pettingzoo",
+    "sekai.compat:to_stable_baselines3",
+]
 
 
 def fresh(script: str) -> str:

@@ -68,7 +68,7 @@ class AsyncRandomWalk(Env[Array, Array]):
         return self.walk.step(action)
 
 
-class Market(Env[dict[str, Any], int]):
+class Market(Env[dict[str, Any], Any]):
     """Hold or drop one asset; the observation is nested.
 
     Observation: recent prices, and whether the asset is held.
@@ -95,7 +95,7 @@ class Market(Env[dict[str, Any], int]):
         self._held = 0
         return ResetResult(self._observation(), {})
 
-    def step(self, action: int) -> StepResult[dict[str, Any]]:
+    def step(self, action: Any) -> StepResult[dict[str, Any]]:
         self._held = {0: 0, 1: self._held, 2: 1}[int(action)]
         self._prices.append(self._prices[-1] + float(self.rng.normal()))
         reward = self._held * (self._prices[-1] - self._prices[-2])

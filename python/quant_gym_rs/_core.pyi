@@ -6,29 +6,49 @@ from typing import Any, Generic, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import disjoint_base
 
-Observation = TypeVar("Observation")
-Floats = TypeVar("Floats", bound=NDArray[np.floating[Any]])
+__all__ = ["EpisodeTotals", "ResetResult", "RewardScale", "RunningMoments", "StepResult"]
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StepResult(Generic[Observation]):
+_Observation = TypeVar("_Observation")
+_Floats = TypeVar("_Floats", bound=NDArray[np.floating[Any]])
+
+@disjoint_base
+@dataclass(init=False, frozen=True, slots=True, eq=False)
+class StepResult(Generic[_Observation]):
     """What one step gave back."""
 
-    observation: Observation
+    observation: _Observation
     reward: float
     terminated: bool
     truncated: bool
     info: dict[str, Any]
+    def __new__(
+        cls,
+        observation: _Observation,
+        reward: float,
+        terminated: bool,
+        truncated: bool,
+        info: dict[str, Any],
+    ) -> StepResult[_Observation]: ...
+    @classmethod
+    def __class_getitem__(cls, key: Any) -> Any: ...
     @property
     def done(self) -> bool:
         """Whether the episode is over: terminated or truncated."""
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ResetResult(Generic[Observation]):
+@disjoint_base
+@dataclass(init=False, frozen=True, slots=True, eq=False)
+class ResetResult(Generic[_Observation]):
     """What one reset gave back."""
 
-    observation: Observation
+    observation: _Observation
     info: dict[str, Any]
+    def __new__(
+        cls, observation: _Observation, info: dict[str, Any]
+    ) -> ResetResult[_Observation]: ...
+    @classmethod
+    def __class_getitem__(cls, key: Any) -> Any: ...
 
 @final
 class RunningMoments:
@@ -46,12 +66,12 @@ class RunningMoments:
     def update(self, values: NDArray[np.floating[Any]]) -> None: ...
     def normalise(
         self,
-        values: Floats,
+        values: _Floats,
         epsilon: float = 1e-08,
         clip: float = ...,
         learn: bool = True,
-        out: Floats | None = None,
-    ) -> Floats: ...
+        out: _Floats | None = None,
+    ) -> _Floats: ...
     def merge(self, other: RunningMoments) -> None: ...
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
@@ -60,7 +80,9 @@ class RunningMoments:
 class RewardScale:
     """Scales the rewards of `batch` episodes by the spread of their discounted returns."""
 
-    def __new__(cls, batch: int = 1, gamma: float = 0.99, epsilon: float = 1e-08) -> RewardScale: ...
+    def __new__(
+        cls, batch: int = 1, gamma: float = 0.99, epsilon: float = 1e-08
+    ) -> RewardScale: ...
     @property
     def count(self) -> int: ...
     @property
@@ -89,10 +111,7 @@ class EpisodeTotals:
         ended: NDArray[np.bool_],
         running: NDArray[np.bool_] | None = None,
     ) -> (
-        tuple[
-            NDArray[np.int64], NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]
-        ]
-        | None
+        tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]] | None
     ): ...
     def restart(self, which: NDArray[np.bool_] | None = None) -> None: ...
     def state_dict(self) -> dict[str, Any]: ...

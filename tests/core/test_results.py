@@ -149,9 +149,7 @@ def test_dones_of_a_batch_join_both_flags() -> None:
 
 
 def test_flags_of_agents_are_paired_by_name_not_by_position() -> None:
-    result = MAStepResult(
-        {}, {}, {"a": True, "b": False}, {"b": True, "a": False, "c": False}, {}
-    )
+    result = MAStepResult({}, {}, {"a": True, "b": False}, {"b": True, "a": False, "c": False}, {})
 
     assert result.dones == {"a": True, "b": True, "c": False}
     assert result.any_done

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
+
 from quant_gym_rs._core import EpisodeTotals, RewardScale, RunningMoments
 
 rows = arrays(
@@ -80,7 +81,7 @@ def test_the_result_can_be_written_into_a_given_array() -> None:
 
 def test_an_array_of_another_kind_is_named() -> None:
     with pytest.raises(TypeError, match="float32 or float64 was wanted, found ndarray of int64"):
-        RunningMoments(2).update(np.ones(2, np.int64))  # type: ignore[arg-type]
+        RunningMoments(2).update(np.ones(2, np.int64))
     with pytest.raises(TypeError, match="found list"):
         RunningMoments(2).update([1.0, 2.0])  # type: ignore[arg-type]
 
@@ -122,8 +123,8 @@ def test_a_batch_of_episodes_totals_as_each_would_alone(
             single.step_one(rewards[now, index], bool(ended[now, index]))
             for index, single in enumerate(singles)
         ]
-        expected = [(index, *row[:2]) for index, row in enumerate(alone) if row is not None]
-        found = [] if finished is None else list(zip(*(part.tolist() for part in finished[:3])))
+        expected = [[index, *row[:2]] for index, row in enumerate(alone) if row is not None]
+        found = [] if finished is None else np.stack(finished[:3], 1).tolist()
         assert found == expected
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.worlds import Duel, Market, RandomWalk
 
 from sekai.core.env import Env
 from sekai.core.result import ResetResult, StepResult
@@ -21,6 +20,7 @@ from sekai.error import (
 from sekai.registry import EnvSpec, WrapperSpec, all_specs, make, register, spec
 from sekai.spaces import Discrete
 from sekai.wrappers import RecordEpisodeStatistics, TimeLimit
+from tests.worlds import Duel, Market, RandomWalk
 
 
 class Holder(Env[int, int]):
@@ -262,7 +262,7 @@ def test_an_error_inside_the_constructor_stays_as_it_is() -> None:
 
     register("Broken-v0", breaks)
 
-    with pytest.raises(TypeError, match="^the file is not a table$"):
+    with pytest.raises(TypeError, match=r"^the file is not a table$"):
         make("Broken-v0", file="x")
 
 
@@ -373,5 +373,5 @@ def test_a_module_that_fails_tells_its_own_story(
     monkeypatch.syspath_prepend(tmp_path)
     register("Walk-v0", "needs_more:Env")
 
-    with pytest.raises(ModuleNotFoundError, match="^No module named 'a_package_that_is_not_inst"):
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'a_package_that_is_not_inst"):
         make("Walk-v0")

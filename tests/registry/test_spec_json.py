@@ -19,12 +19,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from tests.worlds import RandomWalk
 
 from sekai.registry import EnvSpec, WrapperSpec
 from sekai.registry.deferred import Deferred, resolved
 from sekai.spaces import Box, Dict, Discrete
 from sekai.wrappers import TimeLimit, TransformReward
+from tests.worlds import RandomWalk
 
 
 class Side(enum.Enum):
@@ -191,7 +191,7 @@ def test_code_that_no_import_finds_is_named_in_the_error(function: Any) -> None:
     spec = EnvSpec("Walk-v0", RandomWalk, wrappers=(layer,))
 
     with pytest.raises(
-        ValueError, match="'fn' of the wrapper TransformReward .*top level of a mod"
+        ValueError, match=r"'fn' of the wrapper TransformReward .*top level of a mod"
     ):
         spec.to_json()
 

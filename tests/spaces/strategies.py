@@ -20,7 +20,7 @@ from sekai.spaces import (
     Tuple,
 )
 
-law = settings(max_examples=80, deadline=None, derandomize=True, database=None)
+law = settings(max_examples=50, deadline=None, derandomize=True, database=None)
 """How a property over spaces is run: the same examples every time."""
 
 FLOATS = (np.float16, np.float32, np.float64)

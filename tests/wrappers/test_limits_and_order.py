@@ -59,9 +59,7 @@ def test_auto_reset_shows_the_next_episode_and_keeps_the_end_of_the_last() -> No
 
     assert (result.reward, result.truncated) == (last.reward, True)
     assert np.array_equal(result.observation["prices"], first.observation["prices"])
-    assert np.array_equal(
-        result.info["final_observation"]["prices"], last.observation["prices"]
-    )
+    assert np.array_equal(result.info["final_observation"]["prices"], last.observation["prices"])
     assert result.info["final_info"] == last.info
 
 

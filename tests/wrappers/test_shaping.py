@@ -201,10 +201,10 @@ def test_a_step_that_the_env_refuses_leaves_the_delay_line_as_it_was() -> None:
     env, twin = DelayAction(Picky(), 1), DelayAction(Picky(), 1)
     env.reset(seed=1)
     twin.reset(seed=1)
-    env.unwrapped.refuse = True  # type: ignore[attr-defined]
+    env.unwrapped.refuse = True
     with pytest.raises(InvalidActionError, match="not now"):
         env.step(ACTION + 1)
-    env.unwrapped.refuse = False  # type: ignore[attr-defined]
+    env.unwrapped.refuse = False
 
     assert [env.step(ACTION) for _ in range(3)] == [twin.step(ACTION) for _ in range(3)]
 

@@ -21,7 +21,7 @@ from tests.worlds import Market, RandomWalk
 ACTION = np.zeros(2, dtype=np.float32)
 
 
-class Replay(Env[Any, int]):
+class Replay(Env[Any, Any]):
     """Shows given observations and pays given rewards, whatever the action."""
 
     def __init__(self, space: Any, observations: list[Any], rewards: list[float]) -> None:
@@ -35,7 +35,7 @@ class Replay(Env[Any, int]):
         self._now = 0
         return ResetResult(self._observations[0], {})
 
-    def step(self, action: int) -> StepResult[Any]:
+    def step(self, action: Any) -> StepResult[Any]:
         self._now += 1
         over = self._now == len(self._rewards)
         return StepResult(

@@ -140,7 +140,7 @@ class Env(Layered, Stateful, Randomness, Generic[ObsType, ActType]):
         """Act once without blocking the event loop."""
         raise NotImplementedError
 
-    def close(self) -> None:  # noqa: B027 - having nothing to release is the common case
+    def close(self) -> None:
         """Release what the env holds: connections, files, processes."""
 
     @property

@@ -62,7 +62,7 @@ class MultiAgentEnv(Layered, Stateful, Randomness):
         """Let every agent alive act once without blocking the event loop."""
         raise NotImplementedError
 
-    def close(self) -> None:  # noqa: B027 - having nothing to release is the common case
+    def close(self) -> None:
         """Release what the env holds: connections, files, processes."""
 
     @property
@@ -91,7 +91,7 @@ class MultiAgentEnv(Layered, Stateful, Randomness):
         return f"<{type(self).__name__}{name}>"
 
 
-class MultiAgentWrapper(Layer, MultiAgentEnv):
+class MultiAgentWrapper(Layer, MultiAgentEnv):  # type: ignore[override] # as in `Wrapper`
     """A layer around a multi-agent env, transparent unless a subclass says otherwise.
 
     As with `Wrapper`, what changes is stated once, in the hooks, for the sync and async paths.
@@ -142,7 +142,7 @@ class MultiAgentWrapper(Layer, MultiAgentEnv):
         return self.env.possible_agents
 
     @property
-    def agents(self) -> list[str]:  # type: ignore[override]
+    def agents(self) -> list[str]:
         """Those alive now."""
         return self.env.agents
 

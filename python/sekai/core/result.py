@@ -13,8 +13,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from quant_gym_rs._core import ResetResult, StepResult
 
+from quant_gym_rs._core import ResetResult, StepResult
 from sekai.core.equality import equal_values
 
 __all__ = [
@@ -104,33 +104,38 @@ class MAStepResult(_ByValue):
         return any(self.dones.values())
 
 
-def _give_dataclass_protocol(native: type, fields: type) -> None:
-    """Let a native record with the names of `fields` behave as that frozen dataclass."""
-    names = tuple(field.name for field in dataclasses.fields(fields))
+class _Frozen(_ByValue):
+    """What a native record lacks to be a frozen dataclass."""
 
-    def __repr__(self: Any) -> str:
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+    __slots__ = ()
+    __match_args__: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
         return f"{type(self).__name__}({shown})"
 
-    def __setattr__(self: Any, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: Any) -> None:
         raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
 
-    def __delattr__(self: Any, name: str) -> None:
+    def __delattr__(self, name: str) -> None:
         raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
-    def __reduce__(self: Any) -> tuple[type, tuple[Any, ...]]:
-        return type(self), tuple(getattr(self, name) for name in names)
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return type(self), tuple(getattr(self, name) for name in self.__match_args__)
 
-    def __replace__(self: Any, /, **changes: Any) -> Any:
-        return dataclasses.replace(self, **changes)
+    def __replace__(self, /, **changes: Any) -> Any:
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
-    members = (__repr__, __setattr__, __delattr__, __reduce__, __replace__, _ByValue.__eq__)
-    for member in members:
-        setattr(native, member.__name__, member)
+
+def _give_dataclass_protocol(native: type, fields: type) -> None:
+    """Let a native record with the names of `fields` behave as that frozen dataclass."""
+    for name in ("__repr__", "__setattr__", "__delattr__", "__reduce__", "__replace__"):
+        setattr(native, name, vars(_Frozen)[name])
+    for name in ("__eq__", "__hash__"):
+        setattr(native, name, vars(_ByValue)[name])
     for name in ("__dataclass_fields__", "__dataclass_params__", "__match_args__"):
         setattr(native, name, getattr(fields, name))
-    native.__slots__ = names  # type: ignore[attr-defined]
-    native.__hash__ = None  # type: ignore[assignment]
+    native.__slots__ = fields.__match_args__  # type: ignore[attr-defined]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -63,9 +63,7 @@ def check(owner: object, state: Mapping[str, Any]) -> None:
     if absent:
         raise StateError(f"a state of {_type_name(owner)} needs the keys {absent}, which it lacks")
     if state["type"] != _type_name(owner):
-        raise StateError(
-            f"a state of {_type_name(owner)} was wanted, found one of {state['type']}"
-        )
+        raise StateError(f"a state of {_type_name(owner)} was wanted, found one of {state['type']}")
     for name in state["parts"]:
         if not _has_own_state(getattr(owner, name, None)):
             raise StateError(

@@ -17,7 +17,9 @@ InnerObs = TypeVar("InnerObs")
 InnerAct = TypeVar("InnerAct")
 
 
-class Wrapper(Layer, Env[ObsType, ActType], Generic[ObsType, ActType, InnerObs, InnerAct]):
+class Wrapper(  # type: ignore[override] # a layer's metadata and spec follow from the env
+    Layer, Env[ObsType, ActType], Generic[ObsType, ActType, InnerObs, InnerAct]
+):
     """A layer around `env`, transparent unless a subclass says otherwise.
 
     A subclass states what it changes once, in the hooks `_map_action`, `_map_step` and
@@ -71,7 +73,7 @@ class Wrapper(Layer, Env[ObsType, ActType], Generic[ObsType, ActType, InnerObs, 
         return result  # type: ignore[return-value]
 
     @property
-    def observation_space(self) -> Space[ObsType]:  # type: ignore[override]
+    def observation_space(self) -> Space[ObsType]:
         """The space of observations that leave this layer."""
         own = self._observation_space
         return own if own is not None else self.env.observation_space  # type: ignore[return-value]
@@ -81,7 +83,7 @@ class Wrapper(Layer, Env[ObsType, ActType], Generic[ObsType, ActType, InnerObs, 
         self._observation_space = space
 
     @property
-    def action_space(self) -> Space[ActType]:  # type: ignore[override]
+    def action_space(self) -> Space[ActType]:
         """The space of actions that enter this layer."""
         own = self._action_space
         return own if own is not None else self.env.action_space  # type: ignore[return-value]

@@ -7,11 +7,10 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
-from sekai.core.equality import equal_values
 from sekai.registry.containers import rebuilt
 from sekai.registry.entry_point import load, path_of
 
-__all__ = ["DEFERRED_TAGS", "Deferred", "canonical", "defer", "resolved"]
+__all__ = ["DEFERRED_TAGS", "Deferred", "defer", "resolved"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)
@@ -27,10 +26,12 @@ class Deferred:
         return _RESOLVERS[self.tag](resolved(self.payload))
 
     def __eq__(self, other: object) -> bool:
+        from sekai.registry.json_value import equal_arguments
+
         theirs = other if isinstance(other, Deferred) else defer(other)
         if theirs is None:
             return NotImplemented
-        return self.tag == theirs.tag and equal_values(self.payload, canonical(theirs.payload))
+        return equal_arguments([self.tag, self.payload], [theirs.tag, theirs.payload])
 
     def __hash__(self) -> int:
         return hash(self.tag)
@@ -62,14 +63,6 @@ def resolved(value: Any) -> Any:
     if isinstance(value, Deferred):
         return value.resolve()
     return rebuilt(value, resolved)
-
-
-def canonical(value: Any) -> Any:
-    """`value` with all that can be deferred in it deferred: one form for one meaning."""
-    if isinstance(value, Deferred):
-        return Deferred(value.tag, canonical(value.payload))
-    deferred = defer(value)
-    return canonical(deferred) if deferred is not None else rebuilt(value, canonical)
 
 
 def _resolve_enum(payload: list[Any]) -> Any:

@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sekai.core.equality import equal_values
+from sekai.registry.containers import rebuilt
 from sekai.registry.deferred import DEFERRED_TAGS, Deferred, defer
 from sekai.registry.entry_point import EntryPoint, named
 
-__all__ = ["entry_point_to_json", "from_json_value", "to_json_value"]
+__all__ = ["entry_point_to_json", "equal_arguments", "from_json_value", "to_json_value"]
 
 
 def to_json_value(value: Any, name: str) -> Any:
@@ -55,6 +57,18 @@ def from_json_value(value: Any) -> Any:
         return _READERS[tag](value[tag])
     known = sorted([*_READERS, *DEFERRED_TAGS])
     raise ValueError(f"a tagged value has one key out of {known}, found {sorted(value)}")
+
+
+def equal_arguments(left: Any, right: Any) -> bool:
+    """Whether two arguments mean the same: a class and its import path, an array and its copy."""
+    return equal_values(_canonical(left), _canonical(right))
+
+
+def _canonical(value: Any) -> Any:
+    try:
+        return to_json_value(value, "it")
+    except ValueError:
+        return rebuilt(value, _canonical)
 
 
 def entry_point_to_json(entry_point: EntryPoint, name: str) -> str:

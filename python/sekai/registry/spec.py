@@ -7,11 +7,10 @@ import numbers
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from sekai.core.equality import equal_values
 from sekai.core.layer import Layer
 from sekai.registry.containers import copied
-from sekai.registry.deferred import canonical
 from sekai.registry.entry_point import EntryPoint, check_entry_point, named
+from sekai.registry.json_value import equal_arguments
 from sekai.registry.naming import EnvId
 from sekai.registry.wrapper_spec import WrapperSpec
 
@@ -115,7 +114,7 @@ class EnvSpec:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, EnvSpec):
             return NotImplemented
-        return self.id == other.id and equal_values(self._key(), other._key())
+        return self.id == other.id and equal_arguments(self._key(), other._key())
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -128,7 +127,6 @@ class EnvSpec:
             **key,
             "entry_point": named(self.entry_point),
             "vector_entry_point": None if vector is None else named(vector),
-            "kwargs": canonical(self.kwargs),
         }
 
     def _without_made_layers(self, depth: int) -> EnvSpec:

@@ -7,12 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sekai.core.equality import equal_values
 from sekai.core.layer import Layer
 from sekai.registry.containers import copied
-from sekai.registry.deferred import canonical, resolved
+from sekai.registry.deferred import resolved
 from sekai.registry.entry_point import EntryPoint, check_entry_point, loaded, named
-from sekai.registry.json_value import entry_point_to_json, from_json_value, to_json_value
+from sekai.registry.json_value import (
+    entry_point_to_json,
+    equal_arguments,
+    from_json_value,
+    to_json_value,
+)
 
 __all__ = ["WrapperSpec"]
 
@@ -88,10 +92,10 @@ class WrapperSpec:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, WrapperSpec):
             return NotImplemented
-        return self._key()[0] == other._key()[0] and equal_values(self._key(), other._key())
+        return equal_arguments(self._key(), other._key())
 
     def __hash__(self) -> int:
         return hash(self.name)
 
     def _key(self) -> tuple[Any, ...]:
-        return named(self.entry_point), canonical(self.kwargs), canonical(self.args)
+        return named(self.entry_point), self.kwargs, self.args

@@ -88,7 +88,7 @@ def _unflatten_multi_discrete(space: MultiDiscrete, flat: Any) -> Any:
     if hot.size == space.offsets.size:
         positions = (hot - space.offsets).reshape(space.shape)
         if ((positions >= 0) & (positions < space.nvec)).all():
-            return space.to_backend(positions + space.start)
+            return space.to_backend(np.asarray(positions + space.start))
     raise SpaceError("wanted one entry that is not zero for each element")
 
 

@@ -228,8 +228,9 @@ class Space(ABC, Generic[T_co]):
         return hash((type(self), self._key()))
 
 
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """The array itself, closed for writing."""
+def read_only(numbers: Any) -> NDArray[Any]:
+    """The array closed for writing; arithmetic on shape () gives numbers, made arrays again."""
+    array = np.asarray(numbers)
     array.flags.writeable = False
     return array
 

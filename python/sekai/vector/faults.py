@@ -62,7 +62,7 @@ def unfit(batcher: Batcher, samples: Sequence[Any], indices: Sequence[int]) -> W
     for index, sample in zip(indices, samples, strict=True):
         try:
             batcher.copied(sample)
-        except SpaceError as error:
+        except SpaceError as error:  # noqa: PERF203 - only on the way to an error
             told = WorkerError(
                 f"env {index} returned an observation that is not of its space: {error}",
                 env_index=index,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from quant_gym_rs._core import EpisodeTotals
-
 from sekai.core.env import ActType, Env, ObsType
 from sekai.core.result import ResetResult, StepResult
 from sekai.core.wrapper import Wrapper

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from quant_gym_rs._core import RunningMoments
 
+from quant_gym_rs._core import RunningMoments
 from sekai.error import StateError
 from sekai.spaces import Box, Dict, Space, Tuple
 
@@ -65,9 +65,8 @@ class _Leaf:
     """One Box."""
 
     def __init__(self, box: Box, epsilon: float, clip: float) -> None:
-        self.dtype = np.dtype(np.float32 if box.dtype.itemsize <= 4 else np.float64)
-        if box.dtype.kind in "iu" and box.dtype.itemsize > 2:
-            self.dtype = np.dtype(np.float64)
+        # Single precision where it holds every value of the box exactly.
+        self.dtype: np.dtype[Any] = np.promote_types(box.dtype, np.float32)
         self.space = Box(-clip, clip, shape=box.shape, dtype=self.dtype)
         self.moments = RunningMoments(math.prod(box.shape))
         self._epsilon = epsilon

@@ -27,8 +27,8 @@ class RescaleAction(ActionWrapper[ObsType, Array, Array]):
     def __init__(
         self,
         env: Env[ObsType, Array],
-        min: float | Array,  # noqa: A002 - the contract's name
-        max: float | Array,  # noqa: A002 - the contract's name
+        min: float | Array,
+        max: float | Array,
     ) -> None:
         super().__init__(env)
         box = box_of(self, env)

@@ -111,10 +111,13 @@ def _same_elements(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.bool_]
 
 
 def _same_objects(left: Any, right: Any) -> bool:
-    kind: Any = type(left)
-    if kind is not type(right):
+    if type(left) is not type(right):
         return False
-    return kind.__eq__ is object.__eq__ or bool(np.all(left == right))
+    return not _has_own_equality(type(left)) or bool(np.all(left == right))
+
+
+def _has_own_equality(kind: Any) -> bool:
+    return kind.__eq__ is not object.__eq__
 
 
 def _is_number_like(value: Any) -> bool:

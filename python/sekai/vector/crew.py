@@ -1,0 +1,258 @@
+"""The worker processes of a vector env: begins them, talks to them, and ends them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import select
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sekai.error import SekaiError
+from sekai.vector.wire import FAULT, VALUE
+from sekai.vector.worker import Assignment, serve
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import BaseContext
+    from multiprocessing.process import BaseProcess
+
+__all__ = ["Answer", "Crew", "Lost", "chosen_context"]
+
+CLOSE_SECONDS = 5.0
+"""How long the envs of all workers together may take to close."""
+
+STALL_SECONDS = 60
+"""How long a message that has begun may make no progress."""
+
+ALIVE_CHECK_SECONDS = 1.0
+"""How often a waiting vector makes sure that the worker it waits for is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a worker said: the value, still pickled, or the error of a request."""
+
+    pickled: bytes | None = None
+    error: BaseException | None = None
+
+    @property
+    def value(self) -> Any:
+        """What the worker was asked for."""
+        return None if self.pickled is None else pickle.loads(self.pickled)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A worker that said nothing any more."""
+
+    reason: str
+    exit_code: int | None
+
+
+class WorkerProcess:
+    """One worker process, seen from its parent."""
+
+    def __init__(
+        self, context: BaseContext, assignment: Assignment, siblings: Sequence[WorkerProcess]
+    ) -> None:
+        self._connection, theirs = context.Pipe()
+        _bound_stalls(self._connection)
+        is_fork = context.get_start_method() == "fork"
+        inherited = [worker._connection for worker in (*siblings, self)] if is_fork else []
+        self._process: BaseProcess = context.Process(  # type: ignore[attr-defined]
+            target=serve,
+            args=(theirs, assignment, inherited),
+            name=f"sekai-worker-{assignment.number}",
+            daemon=True,
+        )
+        try:
+            self._process.start()
+        except BaseException:
+            self._connection.close()
+            raise
+        finally:
+            theirs.close()
+        self._poller = select.poll()
+        self._poller.register(self._connection.fileno(), select.POLLIN)
+
+    @property
+    def process_id(self) -> int:
+        """The id of the process."""
+        assert self._process.pid is not None, "the process has been started"
+        return self._process.pid
+
+    @property
+    def connection(self) -> Connection[Any, Any]:
+        """The line to the process."""
+        return self._connection
+
+    def send(self, message: bytes) -> None:
+        """Send a request; that a dead worker does not take it is found when its answer fails."""
+        with contextlib.suppress(OSError):
+            self._connection.send_bytes(message)
+
+    def receive(self, number: int, deadline: float | None) -> Answer | Lost:
+        """Wait for the answer to request `number`, or find out that none will come."""
+        try:
+            while True:
+                self._wait(deadline)
+                message = self._connection.recv_bytes()
+                if message[0] == number:
+                    return _answer(message)
+        except (EOFError, OSError) as error:
+            exit_code = self.kill()
+            if isinstance(error, (TimeoutError, BlockingIOError)):
+                return Lost("it gave no answer in time, and its process was killed", None)
+            return Lost(f"its process {_describe(exit_code)}", exit_code)
+
+    def kill(self) -> int | None:
+        """End the process at once, if it has not ended; return its exit code."""
+        # An ended worker keeps the exit code it had; a stopped one does not hear SIGTERM.
+        self._process.join(0.2 if self._is_over() else 0)
+        if self._process.is_alive():
+            self._process.kill()
+        self._process.join()
+        return self._process.exitcode
+
+    def await_end(self, deadline: float) -> None:
+        """Wait until the process has ended by itself, then help it."""
+        self._process.join(max(0.0, deadline - time.monotonic()))
+        self.kill()
+
+    def release(self) -> None:
+        """Give back the file descriptors of an ended process."""
+        self._connection.close()
+        self._process.close()
+
+    def _wait(self, deadline: float | None) -> None:
+        while True:
+            left = ALIVE_CHECK_SECONDS
+            if deadline is not None:
+                left = min(left, deadline - time.monotonic())
+            if self._poller.poll(max(0.0, left) * 1e3):
+                return
+            if not self._process.is_alive() and not self._poller.poll(0):
+                # Its end of the line is open in a process that it has left behind.
+                raise EOFError
+            if deadline is not None and time.monotonic() >= deadline:
+                raise TimeoutError
+
+    def _is_over(self) -> bool:
+        """Whether the line has been closed at the other end: the process ends, or is about to."""
+        return any(event & select.POLLHUP for _, event in self._poller.poll(0))
+
+
+class Crew:
+    """All workers of a vector."""
+
+    def __init__(self, context: BaseContext, assignments: Sequence[Assignment]) -> None:
+        self._context = context
+        self._owner = os.getpid()
+        self._number = 0
+        self.workers: list[WorkerProcess] = []
+        try:
+            for assignment in assignments:
+                self.workers.append(WorkerProcess(context, assignment, self.workers))
+        except BaseException:
+            self.close(polite=False)
+            raise
+
+    def exchange(
+        self, messages: Mapping[int, bytes], timeout: float | None
+    ) -> dict[int, Answer | Lost]:
+        """Send a request to some workers and wait for what each of them says."""
+        self._number = self._number % 255 + 1
+        prefix = bytes((self._number,))
+        for worker, message in messages.items():
+            self.workers[worker].send(prefix + message)
+        return self.collect(messages, self._number, timeout)
+
+    def collect(
+        self, workers: Mapping[int, Any] | range, number: int, timeout: float | None
+    ) -> dict[int, Answer | Lost]:
+        """What each worker says to request `number`; 0 is the greeting of a new one."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        return {worker: self.workers[worker].receive(number, deadline) for worker in workers}
+
+    def replace(self, number: int, assignment: Assignment) -> None:
+        """Begin a new process in the place of one that was lost."""
+        self.workers[number].release()
+        others = [worker for worker in self.workers if worker is not self.workers[number]]
+        self.workers[number] = WorkerProcess(self._context, assignment, others)
+
+    def close(self, polite: bool = True) -> None:
+        """End all processes; politely, their envs are given time to close."""
+        if os.getpid() != self._owner:
+            # A forked copy of this object: the workers belong to the process that began them.
+            return
+        deadline = time.monotonic() + (CLOSE_SECONDS if polite else 0.0)
+        workers, self.workers = self.workers, []
+        for worker in workers:
+            worker.await_end(deadline)
+            worker.release()
+
+
+def chosen_context(start_method: str | None) -> BaseContext:
+    """How processes are begun: as asked, as the program has set, or the safest way there is.
+
+    Not fork by default: a forked child has the locks, but not the threads, of its parent, and a
+    parent that trains has threads.
+    """
+    import multiprocessing
+
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise SekaiError(MAIN_GUARD)
+    method = start_method or multiprocessing.get_start_method(allow_none=True)
+    if method is None:
+        known = multiprocessing.get_all_start_methods()
+        method = "forkserver" if "forkserver" in known else "spawn"
+    context = multiprocessing.get_context(method)
+    if method == "forkserver":
+        _preload(context)
+    return context
+
+
+MAIN_GUARD = (
+    "worker processes import the main script, which begins worker processes: put what the script "
+    "does under `if __name__ == '__main__':`, or pass start_method='fork'"
+)
+
+
+def _preload(context: BaseContext) -> None:
+    """Let the fork server import sekai once, instead of each worker."""
+    from multiprocessing import forkserver
+
+    server = forkserver._forkserver  # type: ignore[attr-defined]
+    # A list that the program has set is left alone.
+    if getattr(server, "_preload_modules", None) == ["__main__"]:
+        context.set_forkserver_preload(["__main__", "sekai.vector.worker"])
+
+
+def _bound_stalls(connection: Connection[Any, Any]) -> None:
+    """Let no message take for ever whose other end stops in the middle of it."""
+    import socket
+    import struct
+
+    with socket.socket(fileno=os.dup(connection.fileno())) as line:
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            line.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", STALL_SECONDS, 0))
+
+
+def _answer(message: bytes) -> Answer:
+    kind, pickled = message[1:2], message[2:]
+    if kind == FAULT:
+        error, cause = pickle.loads(pickled)
+        error.__cause__ = cause
+        return Answer(error=error)
+    return Answer(pickled if kind == VALUE else None)
+
+
+def _describe(exit_code: int | None) -> str:
+    if exit_code is not None and exit_code < 0:
+        return f"was killed by {signal.Signals(-exit_code).name}"
+    return f"ended with exit code {exit_code}"

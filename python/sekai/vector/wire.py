@@ -1,0 +1,72 @@
+"""The messages between a vector env and its worker processes.
+
+A message is one byte that numbers the request, one that says its kind, and what belongs to it.
+An answer bears the number of its request, so that the late answer to a request which the caller
+gave up (by Ctrl-C, say) is not taken for the answer to the next one.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from sekai.error import WorkerError
+
+__all__ = ["DONE", "FAULT", "REQUEST", "STEP", "VALUE", "Portable", "dumps", "portable_error"]
+
+STEP = b"s"
+"""Step all envs; one byte names the slot for the result."""
+REQUEST = b"r"
+"""Do what the pickled (method, arguments) say."""
+DONE = b"d"
+"""It is done and there is nothing more to say."""
+VALUE = b"v"
+"""It is done and this, pickled, is what came of it."""
+FAULT = b"f"
+"""It failed with this, pickled, error."""
+
+
+class Portable:
+    """A value that crosses to another process by cloudpickle: closures and local classes do too."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __getstate__(self) -> bytes:
+        import cloudpickle
+
+        pickled: bytes = cloudpickle.dumps(self.value)
+        return pickled
+
+    def __setstate__(self, pickled: bytes) -> None:
+        self.value = pickle.loads(pickled)
+
+
+def dumps(value: Any) -> bytes:
+    """Pickle a value, with cloudpickle if pickle alone cannot."""
+    try:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    except Exception:  # pickle raises whatever the value's own methods raise
+        import cloudpickle
+
+        pickled: bytes = cloudpickle.dumps(value)
+        return pickled
+
+
+def portable_error(error: BaseException) -> tuple[BaseException, BaseException | None]:
+    """An error and its cause as another process can read them."""
+    cause = error.__cause__
+    if not _survives(cause):
+        cause = None
+    if _survives(error):
+        return error, cause
+    return WorkerError(f"{type(error).__name__}: {error}"), cause
+
+
+def _survives(error: BaseException | None) -> bool:
+    """Whether an error can be pickled and, less obviously, read back."""
+    try:
+        pickle.loads(dumps(error))
+    except Exception:
+        return False
+    return True

@@ -1,0 +1,231 @@
+"""The process in which some of the envs of a `ProcVecEnv` live."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from sekai.error import SpaceError
+from sekai.vector.autoreset import Autoreset
+from sekai.vector.batching import Batcher, map_arrays
+from sekai.vector.faults import OnError, unfit
+from sekai.vector.group import EnvFactory, EnvGroup, ResetOrder, spaces_of
+from sekai.vector.shared_memory import SharedBlock, VectorMemory
+from sekai.vector.wire import DONE, FAULT, STEP, VALUE, Portable, dumps, portable_error
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+__all__ = ["Assignment", "serve"]
+
+Item = TypeVar("Item")
+
+PARENT_CHECK_SECONDS = 1.0
+ORPHAN_EXIT_CODE = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """Which envs a worker has, and how it treats them."""
+
+    number: int
+    """Of the worker."""
+    workers: int
+    first: int
+    """Index of the worker's first env in the vector."""
+    num_envs: int
+    """Of the whole vector."""
+    factories: Portable
+    autoreset: Autoreset
+    on_error: OnError
+    seeds: Sequence[int | None]
+    finished: Sequence[bool]
+    lost: str | None = None
+    """How the worker before this one died, if there was one."""
+
+    @property
+    def envs(self) -> range:
+        """Indices of the worker's envs in the vector."""
+        factories: list[EnvFactory] = self.factories.value
+        return range(self.first, self.first + len(factories))
+
+
+def serve(
+    connection: Connection[Any, Any],
+    assignment: Assignment,
+    inherited: Sequence[Connection[Any, Any]],
+) -> None:
+    """Build the envs, then do what the vector asks until it closes or dies."""
+    _prepare_process(inherited)
+    try:
+        worker = _Worker(connection, assignment)
+    except BaseException as error:
+        connection.send_bytes(b"\0" + FAULT + dumps(portable_error(error)))
+        return
+    worker.run()
+
+
+class _Worker:
+    """Some envs, and the line to the vector that they belong to."""
+
+    def __init__(self, connection: Connection[Any, Any], assignment: Assignment) -> None:
+        self._connection = connection
+        self._assignment = assignment
+        self._group = EnvGroup(
+            assignment.factories.value,
+            first_index=assignment.first,
+            autoreset=assignment.autoreset,
+            on_error=assignment.on_error,
+        )
+        self._group.seeds = list(assignment.seeds)
+        self._group.finished = list(assignment.finished)
+        if assignment.lost is not None:
+            self._group.lost = dict.fromkeys(range(len(self._group.envs)), assignment.lost)
+        self._group.last_observation = self._last_observation
+        self._observations = self._group.observations
+        self._actions = Batcher(self._group.envs[0].action_space)
+        self._slot = 0
+        self._tell(b"\0", spaces_of(self._group.envs[0]))
+        self._attach()
+
+    def _attach(self) -> None:
+        mine, envs = self._assignment, self._assignment.envs
+        memory = VectorMemory(self._observations, self._actions, mine.num_envs, mine.workers)
+        memory.attach(SharedBlock.receive(self._connection, memory.size))
+        self._memory = memory
+        self._steps = [memory.step_of(slot, envs.start, envs.stop) for slot in range(2)]
+        self._group.restarts = memory.restarts[envs.start : envs.stop]
+        self._current = memory.current[mine.number : mine.number + 1]
+
+    def run(self) -> None:
+        """Answer requests, one after another."""
+        while True:
+            try:
+                request = self._connection.recv_bytes()
+            except (EOFError, OSError):
+                return
+            number, kind, rest = request[:1], request[1:2], request[2:]
+            try:
+                if kind == STEP:
+                    self._tell(number, self._step(rest[0]))
+                    continue
+                name, arguments = pickle.loads(rest)
+                self._tell(number, getattr(self, name)(*arguments))
+            except Exception as error:
+                told = portable_error(error)
+                self._connection.send_bytes(number + FAULT + dumps(told))
+            if kind != STEP and name == "close":
+                return
+
+    def _tell(self, number: bytes, value: Any) -> None:
+        if value is None:
+            self._connection.send_bytes(number + DONE)
+        else:
+            self._connection.send_bytes(number + VALUE + dumps(value))
+
+    def _step(self, slot: int) -> dict[int, dict[str, Any]] | None:
+        self._slot = slot
+        envs = self._assignment.envs
+        actions = self._actions.rows(self._memory.actions_of(envs.start, envs.stop))
+        results = self._group.step(self._announced(actions))
+        target = self._steps[slot]
+        self._write([result.observation for result in results], target.observations, envs)
+        target.rewards[:] = [result.reward for result in results]
+        target.terminated[:] = [result.terminated for result in results]
+        target.truncated[:] = [result.truncated for result in results]
+        infos = {place: result.info for place, result in enumerate(results) if result.info}
+        return infos or None
+
+    def reset(self, orders: Sequence[ResetOrder], slot: int) -> dict[int, dict[str, Any]] | None:
+        """Begin episodes; the first observations go into the rows of `slot`."""
+        self._slot = slot
+        results = []
+        for order in orders:
+            self._current[0] = order[0]
+            results.append(self._group.reset_one(*order))
+        samples = [result.observation for result in results]
+        places = np.array([place for place, _, _ in orders], np.int64)
+        batch = self._observations.allocate(len(orders))
+        self._write(samples, batch, (places + self._assignment.first).tolist())
+        target = self._steps[slot].observations
+        map_arrays(lambda rows, new: rows.__setitem__(places, new), target, batch)
+        return {
+            place: result.info
+            for place, result in zip(places.tolist(), results, strict=True)
+            if result.info
+        } or None
+
+    def get_attr(self, name: str) -> list[Any]:
+        """The attribute of each env."""
+        return self._group.get_attr(name)
+
+    def set_attr(self, name: str, values: Sequence[Any]) -> None:
+        """Set the attribute of each env."""
+        self._group.set_attr(name, values)
+
+    def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """Call the method of each env."""
+        return self._group.call(name, args, kwargs)
+
+    def state(self) -> list[dict[str, Any]]:
+        """The state of each env."""
+        return self._group.state()
+
+    def load_state(self, states: Sequence[dict[str, Any]]) -> None:
+        """Give each env its state."""
+        self._group.load_state(states)
+
+    def close(self) -> None:
+        """Close every env."""
+        self._group.close()
+
+    def _write(self, samples: Sequence[Any], batch: Any, indices: Sequence[int]) -> None:
+        try:
+            self._observations.write(samples, batch)
+        except SpaceError:
+            raise unfit(self._observations, samples, indices) from None
+
+    def _announced(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The items one by one, saying each time which env has its turn."""
+        current = self._current
+        for place, item in enumerate(items):
+            current[0] = place
+            yield item
+
+    def _last_observation(self, place: int) -> Any:
+        before = self._steps[1 - self._slot].observations
+        return self._observations.copied(self._observations.rows(before)[place])
+
+
+def _prepare_process(inherited: Sequence[Connection[Any, Any]]) -> None:
+    import signal
+    import threading
+
+    # Ctrl-C reaches the whole process group; what becomes of the workers is the parent's choice.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for connection in inherited:
+        # A forked worker has its parent's ends too, and would never see them close.
+        connection.close()
+    threading.Thread(target=_end_with_parent, name="sekai-parent-watch", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent has, even if an env never returns."""
+    import os
+    from multiprocessing import parent_process
+    from multiprocessing.connection import wait
+
+    parent = parent_process()
+    if parent is None:
+        return
+    is_child = os.getppid() == parent.pid
+    while not wait([parent.sentinel], PARENT_CHECK_SECONDS):
+        # Another child of a dead parent may hold its end of the sentinel open.
+        if is_child and os.getppid() != parent.pid:
+            break
+    os._exit(ORPHAN_EXIT_CODE)
