@@ -17,7 +17,7 @@ help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.built ## a two-minute tour: write, check, wrap and vectorise an env
-	@$(BIN)/python examples/tour.py
+	@$(BIN)/python examples/01_tour.py
 
 test: $(VENV)/.dev $(VENV)/.built ## all tests: Rust, Python, documents
 	@echo "==> Rust tests"

@@ -5,3 +5,5 @@ from sekai.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper
 from sekai.error import *
 from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from sekai.wrappers import NormalizeObservation, NormalizeReward, RecordEpisodeStatistics, TimeLimit
+from sekai.registry import all_specs, make, register, register_namespace, spec
+from sekai.vector import AsyncVecEnv, SyncVecEnv

@@ -23,7 +23,7 @@ from sekai.wrappers import RecordEpisodeStatistics, TimeLimit
 from tests.worlds import Duel, Market, RandomWalk
 
 
-class Holder(Env[int, int]):
+class Holder(Env[np.intp, np.intp]):
     """Keeps what it is given, and changes it."""
 
     closed = 0
@@ -35,12 +35,12 @@ class Holder(Env[int, int]):
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> ResetResult[int]:
+    ) -> ResetResult[np.intp]:
         self._set_rng(seed)
-        return ResetResult(0, {})
+        return ResetResult(np.intp(0), {})
 
-    def step(self, action: int) -> StepResult[int]:
-        return StepResult(0, 0.0, False, False, {})
+    def step(self, action: np.intp) -> StepResult[np.intp]:
+        return StepResult(np.intp(0), 0.0, False, False, {})
 
     def close(self) -> None:
         type(self).closed += 1

@@ -106,7 +106,7 @@ def identical(left: Any, right: Any) -> bool:
         return False
     if isinstance(left, (np.ndarray, np.generic)):
         same_kind = left.dtype == right.dtype and left.shape == right.shape
-        return same_kind and left.tobytes() == right.tobytes()
+        return bool(same_kind and left.tobytes() == right.tobytes())
     if isinstance(left, dict):
         return list(left) == list(right) and all(identical(left[key], right[key]) for key in left)
     if isinstance(left, (list, tuple)):

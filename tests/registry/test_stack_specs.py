@@ -15,7 +15,6 @@ from sekai.core.env import Env
 from sekai.core.wrapper import Wrapper
 from sekai.registry import EnvSpec, WrapperSpec, make, register
 from sekai.wrappers import (
-    ClipAction,
     FrameStackObservation,
     NormalizeReward,
     OrderEnforcing,
@@ -58,7 +57,6 @@ LAYERS = st.sampled_from(
         lambda env: NormalizeReward(env, 0.9),
         lambda env: NormalizeReward(env=env, gamma=0.95),
         lambda env: RescaleAction(env, -2.0, 2.0),
-        lambda env: ClipAction(env),
         lambda env: OrderEnforcing(env),
         lambda env: ValidateAction(env),
         lambda env: FrameStackObservation(env, 2),

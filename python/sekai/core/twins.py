@@ -57,4 +57,6 @@ def _named_after(
     twin.__qualname__ = f"{method.__qualname__.rpartition('.')[0]}.{name}"
     twin.__module__ = method.__module__
     twin.__doc__ = method.__doc__
+    # Tells a derived twin from a written one, and gives it the signature of the other.
+    twin.__wrapped__ = method  # type: ignore[attr-defined]
     return twin

@@ -166,7 +166,7 @@ def _noise(
     if values.dtype.kind not in "iuf":
         return old
     known = values[np.isfinite(values)]
-    low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
+    low, high = (known.min(), known.max()) if known.size else (0, 1)
     if values.dtype.kind in "iu":
         return rng.integers(low, high, size=old.shape, dtype=values.dtype.type, endpoint=True)
     return rng.uniform(low, high if high > low else low + 1, old.shape)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sekai.error import SekaiError
-from sekai.vector.wire import FAULT, VALUE
+from sekai.vector.wire import FAULT, REQUEST, VALUE, RemoteTraceback
 from sekai.vector.worker import Assignment, serve
 
 if TYPE_CHECKING:
@@ -185,16 +185,26 @@ class Crew:
         others = [worker for worker in self.workers if worker is not self.workers[number]]
         self.workers[number] = WorkerProcess(self._context, assignment, others)
 
-    def close(self, polite: bool = True) -> None:
-        """End all processes; politely, their envs are given time to close."""
+    def close(self, polite: bool = True) -> list[BaseException]:
+        """End all processes and return the errors of envs that did not close well.
+
+        Args:
+            polite: whether the envs are asked, and given time, to close.
+        """
         if os.getpid() != self._owner:
             # A forked copy of this object: the workers belong to the process that began them.
-            return
+            return []
         deadline = time.monotonic() + (CLOSE_SECONDS if polite else 0.0)
+        answers: dict[int, Answer | Lost] = {}
+        if polite:
+            request = REQUEST + pickle.dumps(("close", ()))
+            answers = self.exchange(dict.fromkeys(range(len(self.workers)), request), CLOSE_SECONDS)
         workers, self.workers = self.workers, []
         for worker in workers:
             worker.await_end(deadline)
             worker.release()
+        heard = [answer for answer in answers.values() if isinstance(answer, Answer)]
+        return [answer.error for answer in heard if answer.error is not None]
 
 
 def chosen_context(start_method: str | None) -> BaseContext:
@@ -208,10 +218,10 @@ def chosen_context(start_method: str | None) -> BaseContext:
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise SekaiError(MAIN_GUARD)
     method = start_method or multiprocessing.get_start_method(allow_none=True)
-    if method is None:
+    if not method:
         known = multiprocessing.get_all_start_methods()
         method = "forkserver" if "forkserver" in known else "spawn"
-    context = multiprocessing.get_context(method)
+    context: BaseContext = multiprocessing.get_context(method)
     if method == "forkserver":
         _preload(context)
     return context
@@ -227,7 +237,7 @@ def _preload(context: BaseContext) -> None:
     """Let the fork server import sekai once, instead of each worker."""
     from multiprocessing import forkserver
 
-    server = forkserver._forkserver  # type: ignore[attr-defined]
+    server = forkserver._forkserver
     # A list that the program has set is left alone.
     if getattr(server, "_preload_modules", None) == ["__main__"]:
         context.set_forkserver_preload(["__main__", "sekai.vector.worker"])
@@ -246,8 +256,11 @@ def _bound_stalls(connection: Connection[Any, Any]) -> None:
 def _answer(message: bytes) -> Answer:
     kind, pickled = message[1:2], message[2:]
     if kind == FAULT:
-        error, cause = pickle.loads(pickled)
-        error.__cause__ = cause
+        error, cause, text = pickle.loads(pickled)
+        # Python shows the chain of causes: where it began, what it was, which env it befell.
+        error.__cause__ = cause if cause is not None else RemoteTraceback(text)
+        if cause is not None:
+            cause.__cause__ = RemoteTraceback(text)
         return Answer(error=error)
     return Answer(pickled if kind == VALUE else None)
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from sekai.backend import Backend
 from sekai.error import WorkerError
-from sekai.vector.composed import ComposedVecEnv, checked_factories
+from sekai.vector.base import BaseVecEnv, checked_factories
 from sekai.vector.group import EnvFactory, EnvGroup, spaces_of
 
 __all__ = ["LocalVecEnv"]
 
 
-class LocalVecEnv(ComposedVecEnv):
+class LocalVecEnv(BaseVecEnv):
     """A vector of envs in this process."""
 
     def __init__(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pickle
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import pairwise
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -15,7 +18,7 @@ from sekai.core.result import VecResetResult, VecStepResult
 from sekai.error import SekaiError, StateError, WorkerError
 from sekai.vector.autoreset import Autoreset
 from sekai.vector.batching import map_arrays
-from sekai.vector.composed import ComposedVecEnv, checked_factories
+from sekai.vector.base import BaseVecEnv, checked_factories
 from sekai.vector.crew import MAIN_GUARD, Answer, Crew, Lost, chosen_context
 from sekai.vector.faults import OnError
 from sekai.vector.group import EnvFactory, check_spaces
@@ -26,13 +29,13 @@ from sekai.vector.vec_env import Ids, Options, StepBuffers
 from sekai.vector.wire import REQUEST, STEP, Portable, dumps
 from sekai.vector.worker import Assignment
 
-__all__ = ["ProcVecEnv"]
+__all__ = ["ProcVecEnv", "worker_count"]
 
 START_SECONDS = 120.0
 """How long a worker may take to begin and to build its envs."""
 
 
-class ProcVecEnv(ComposedVecEnv):
+class ProcVecEnv(BaseVecEnv):
     """Shares its envs out to worker processes that step them at the same time.
 
     Observations, actions, rewards and flags go through shared memory; infos, which are seldom
@@ -67,7 +70,7 @@ class ProcVecEnv(ComposedVecEnv):
         """
         factories = checked_factories(env_fns)
         super().__init__(len(factories), autoreset, on_error, backend, copy)
-        self.num_workers = _worker_count(num_workers, len(factories))
+        self.num_workers = worker_count(num_workers, len(factories))
         self.step_timeout = step_timeout
         self._seeds: list[int | None] = [None] * self.num_envs
         self._finished = np.zeros(self.num_envs, np.bool_)
@@ -131,3 +134,202 @@ class ProcVecEnv(ComposedVecEnv):
         return self._step_batch(
             target.observations, target.rewards, target.terminated, target.truncated, infos
         )
+
+    def get_attr(self, name: str) -> list[Any]:
+        """The attribute of each env."""
+        return self._ask_all("get_attr", lambda mine: (name,))
+
+    def set_attr(self, name: str, value: Any, *, per_env: bool = False) -> None:
+        """Set an attribute of every env, in the outermost layer that has it."""
+        values = self._per_env_values(value, per_env)
+        self._ask_all("set_attr", lambda mine: (name, [values[i] for i in mine.envs]))
+
+    def call(self, name: str, /, *args: Any, **kwargs: Any) -> list[Any]:
+        """Call a method of each env and give back what they return."""
+        return self._ask_all("call", lambda mine: (name, args, kwargs))
+
+    def close(self) -> None:
+        """Close every env and end the workers. Closing twice is no error."""
+        if not self._closed:
+            self._shut_down(polite=True)
+
+    def _shared_out(self, factories: Sequence[EnvFactory]) -> list[Assignment]:
+        bounds = np.linspace(0, len(factories), self.num_workers + 1).astype(int).tolist()
+        return [
+            Assignment(
+                number=number,
+                workers=self.num_workers,
+                first=first,
+                num_envs=self.num_envs,
+                factories=Portable(list(factories[first:last])),
+                autoreset=self.autoreset,
+                on_error=self.on_error,
+                seeds=[None] * (last - first),
+                finished=[False] * (last - first),
+            )
+            for number, (first, last) in enumerate(pairwise(bounds))
+        ]
+
+    def _meet_workers(self) -> None:
+        """Hear which spaces the envs have, and share the memory that they need."""
+        greetings = self._crew.collect(range(self.num_workers), 0, START_SECONDS)
+        spaces = [self._greeting(worker, greetings[worker]) for worker in greetings]
+        for mine, found in zip(self._assignments, spaces, strict=True):
+            check_spaces(0, spaces[0], mine.first, found)
+        self._set_spaces(spaces[0])
+        self._memory = VectorMemory(
+            self._observations, self._actions, self.num_envs, self.num_workers
+        )
+        self._block = SharedBlock.create(self._memory.size)
+        self._memory.attach(self._block)
+        for worker in self._crew.workers:
+            self._block.send(worker.connection, worker.process_id)
+
+    def _greeting(self, worker: int, answer: Answer | Lost) -> dict[str, Any]:
+        if isinstance(answer, Lost):
+            raise WorkerError(
+                f"worker {worker} built no envs: {answer.reason}. If the program is a script: "
+                f"{MAIN_GUARD}",
+                env_index=self._assignments[worker].first,
+                exit_code=answer.exit_code,
+            )
+        if answer.error is not None:
+            raise answer.error
+        spaces: dict[str, Any] = answer.value
+        return spaces
+
+    def _asked(self, messages: Mapping[int, bytes], actions: Any = None) -> dict[int, Answer]:
+        """What the workers answer; those that are lost are replaced, or their error is raised."""
+        try:
+            heard = self._crew.exchange(messages, self.step_timeout)
+        except BaseException:
+            self._interrupted()
+            raise
+        answers = {worker: one for worker, one in heard.items() if isinstance(one, Answer)}
+        for worker, lost in heard.items():
+            if isinstance(lost, Lost):
+                error = self._error_of(worker, lost, actions)
+                answers[worker] = self._replaced(worker, error, messages[worker])
+        for answer in answers.values():
+            if answer.error is not None:
+                self._give_up(answer.error)
+        return answers
+
+    def _ask_all(self, name: str, arguments: Callable[[Assignment], tuple[Any, ...]]) -> list[Any]:
+        self._check_open()
+        messages = {
+            mine.number: REQUEST + dumps((name, arguments(mine))) for mine in self._assignments
+        }
+        answers = self._asked(messages)
+        return [value for worker in messages for value in answers[worker].value or ()]
+
+    def _replaced(self, worker: int, error: WorkerError, message: bytes) -> Answer:
+        """Begin a lost worker anew and ask it again; its envs know that they have been lost."""
+        if self.on_error == "raise":
+            self._give_up(error)
+        mine = self._assignments[worker]
+        seeds = [self._seeds[index] for index in mine.envs]
+        finished = self._finished[mine.first : mine.envs.stop].tolist()
+        again = replace(mine, seeds=seeds, finished=finished, lost=str(error))
+        self._crew.replace(worker, again)
+        answer = self._crew.collect(range(worker, worker + 1), 0, START_SECONDS)[worker]
+        if isinstance(answer, Answer) and answer.error is None:
+            assert self._block is not None, "there since the workers were met"
+            process = self._crew.workers[worker]
+            self._block.send(process.connection, process.process_id)
+            answer = self._crew.exchange({worker: message}, self.step_timeout)[worker]
+        if isinstance(answer, Lost):
+            self._give_up(self._error_of(worker, answer, None))
+        return answer
+
+    def _error_of(self, worker: int, lost: Lost, actions: Any) -> WorkerError:
+        mine = self._assignments[worker]
+        place = int(self._memory.current[worker])
+        index = mine.first + place
+        action = None if actions is None else self._actions.rows(actions)[index]
+        return WorkerError(
+            f"env {index} (seed {self._seeds[index]}) was lost: {lost.reason}",
+            env_index=index,
+            seed=self._seeds[index],
+            last_action=action,
+            exit_code=lost.exit_code,
+        )
+
+    def _give_up(self, error: BaseException) -> NoReturn:
+        """Raise an error; if an env has failed, close the vector first."""
+        if isinstance(error, WorkerError):
+            with contextlib.suppress(SekaiError):
+                self._shut_down(polite=True)
+        raise error
+
+    def _shut_down(self, polite: bool) -> None:
+        self._closed = self._is_blocked = True
+        self._finalizer.detach()
+        errors = self._crew.close(polite)
+        if self._block is not None:
+            self._block.release_file()
+        if errors:
+            raise errors[0]
+
+    def _payloads(self, answers: Mapping[int, Answer]) -> list[tuple[int, bytes]]:
+        return [
+            (self._assignments[worker].first, answer.pickled)
+            for worker, answer in answers.items()
+            if answer.pickled is not None
+        ]
+
+    def _env_states(self) -> list[dict[str, Any]]:
+        return self._ask_all("state", lambda mine: ())
+
+    def _load_env_states(self, states: Sequence[Mapping[str, Any]]) -> None:
+        if len(states) != self.num_envs:
+            raise StateError(f"states of {self.num_envs} envs were wanted, found {len(states)}")
+        before = self._env_states()
+        try:
+            self._ask_all("load_state", lambda mine: ([states[i] for i in mine.envs],))
+        except StateError:
+            self._ask_all("load_state", lambda mine: ([before[i] for i in mine.envs],))
+            raise
+        self._seeds = [state["seed"] for state in states]
+        self._finished[:] = [state["finished"] for state in states]
+
+    def _last_batch(self) -> Any:
+        return map_arrays(np.copy, self._memory.step_of(self._slot).observations)
+
+    def _set_last_batch(self, batch: Any) -> None:
+        if batch is not None:
+            map_arrays(np.copyto, self._memory.step_of(self._slot).observations, batch)
+
+    def _remember(self, places: Sequence[int], observations: Any) -> None:
+        """Nothing to do: the last observations are in shared memory."""
+
+
+class _PickledInfos(Infos):
+    """Infos as they came from the workers; unpickled when they are read."""
+
+    __slots__ = ("_payloads", "_places")
+
+    def __init__(self, places: Sequence[int], payloads: list[tuple[int, bytes]]) -> None:
+        super().__init__()
+        self._places = places
+        self._payloads = payloads
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def _build(self) -> list[dict[str, Any]]:
+        found: dict[int, dict[str, Any]] = {}
+        for first, payload in self._payloads:
+            found.update((first + place, info) for place, info in pickle.loads(payload).items())
+        self._payloads = []
+        return [found.get(place, {}) for place in self._places]
+
+
+def worker_count(num_workers: int | None, num_envs: int) -> int:
+    """How many processes `num_envs` envs are shared out to; None asks for one per core."""
+    if num_workers is None:
+        affinity = getattr(os, "sched_getaffinity", None)
+        num_workers = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    if num_workers < 1:
+        raise ValueError(f"num_workers must be at least 1, was {num_workers}")
+    return min(num_workers, num_envs)

@@ -39,6 +39,8 @@ class StepBuffers:
     rewards: NDArray[np.float64]
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
+    final_observations: Any = None
+    """Like `observations`, if wanted: rows of envs whose episode ended get its last observation."""
 
 
 class VecEnv(ABC):

@@ -8,6 +8,7 @@ gave up (by Ctrl-C, say) is not taken for the answer to the next one.
 from __future__ import annotations
 
 import pickle
+import traceback
 from typing import Any
 
 from sekai.error import WorkerError
@@ -33,7 +34,7 @@ class Portable:
         self.value = value
 
     def __getstate__(self) -> bytes:
-        import cloudpickle
+        import cloudpickle  # type: ignore[import-untyped]
 
         pickled: bytes = cloudpickle.dumps(self.value)
         return pickled
@@ -47,20 +48,26 @@ def dumps(value: Any) -> bytes:
     try:
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     except Exception:  # pickle raises whatever the value's own methods raise
-        import cloudpickle
+        import cloudpickle  # type: ignore[import-untyped]
 
         pickled: bytes = cloudpickle.dumps(value)
         return pickled
 
 
-def portable_error(error: BaseException) -> tuple[BaseException, BaseException | None]:
-    """An error and its cause as another process can read them."""
-    cause = error.__cause__
-    if not _survives(cause):
-        cause = None
+class RemoteTraceback(Exception):  # noqa: N818 - it is shown, never caught
+    """Where an error began, in another process."""
+
+    def __str__(self) -> str:
+        return f"in a worker process\n\n{self.args[0]}"
+
+
+def portable_error(error: BaseException) -> tuple[BaseException, BaseException | None, str]:
+    """An error, its cause and its traceback as another process can read them."""
+    cause = error.__cause__ if _survives(error.__cause__) else None
+    text = "".join(traceback.format_exception(error.__cause__ or error))
     if _survives(error):
-        return error, cause
-    return WorkerError(f"{type(error).__name__}: {error}"), cause
+        return error, cause, text
+    return WorkerError(f"{type(error).__name__}: {error}", remote_traceback=text), cause, text
 
 
 def _survives(error: BaseException | None) -> bool:

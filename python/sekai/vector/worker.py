@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -64,7 +65,8 @@ def serve(
     try:
         worker = _Worker(connection, assignment)
     except BaseException as error:
-        connection.send_bytes(b"\0" + FAULT + dumps(portable_error(error)))
+        with contextlib.suppress(OSError):
+            connection.send_bytes(b"\0" + FAULT + dumps(portable_error(error)))
         return
     worker.run()
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any
 
 from sekai.utils.checks.chooser import Chooser
-from sekai.utils.checks.difference import Difference, first_difference
+from sekai.utils.checks.difference import Difference, field_differences, first_difference
 from sekai.utils.checks.report import CheckStopped
 from sekai.utils.checks.snapshot import fields_of, snapshot
 from sekai.utils.checks.subject import Subject
@@ -87,10 +87,8 @@ class Comparison:
 
     def add(self, first: Event, second: Event) -> bool:
         """Compare the results of one call; whether the runs are still the same."""
-        for name, value in first.values.items():
-            found = first_difference(value, second.values.get(name), (name,))
-            if found is not None:
-                self._note(found, first.label)
+        for found in field_differences(first.values, second.values):
+            self._note(found, first.label)
         return self.hard is None
 
     def _note(self, found: Difference, label: str) -> None:

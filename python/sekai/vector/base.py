@@ -1,4 +1,4 @@
-"""What vector envs made of single envs share: checks, batching and state."""
+"""What all vector envs share: checks before a call, batches after it, and state."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from sekai.vector.infos import DictInfos, Infos
 from sekai.vector.seeding import Seeds, per_env_options, per_env_seeds
 from sekai.vector.vec_env import Ids, Options, StepBuffers, VecEnv, checked_ids
 
-__all__ = ["ComposedVecEnv", "checked_factories"]
+__all__ = ["BaseVecEnv", "checked_factories"]
 
 STATE_KEYS = frozenset({"num_envs", "autoreset", "must_reset", "last", "spaces", "envs"})
 
 
-class ComposedVecEnv(VecEnv):
-    """A vector of single envs; subclasses say where they run."""
+class BaseVecEnv(VecEnv):
+    """A vector of envs; subclasses say where they run."""
 
     def __init__(
         self, num_envs: int, autoreset: str, on_error: str, backend: Backend, copy: bool
@@ -45,12 +45,12 @@ class ComposedVecEnv(VecEnv):
         self._spare: list[StepBuffers] = []
 
     @abstractmethod
-    def _env_states(self) -> list[dict[str, Any]]:
-        """The state of each env."""
+    def _env_states(self) -> Any:
+        """The state of the envs."""
 
     @abstractmethod
-    def _load_env_states(self, states: Sequence[Mapping[str, Any]]) -> None:
-        """Give each env its state, or raise `StateError` and leave all as they were."""
+    def _load_env_states(self, states: Any) -> None:
+        """Give the envs their state, or raise `StateError` and leave all as they were."""
 
     def _set_spaces(self, spaces: Mapping[str, Any]) -> None:
         # Copies: sampling an action here must not move the stream of an env's own space.
@@ -163,6 +163,12 @@ class ComposedVecEnv(VecEnv):
         # A new batch: the one before it is in the caller's hands.
         self._last = self._observations.stack(rows)
 
+    def _last_batch(self) -> Any:
+        return copying.deepcopy(self._last)
+
+    def _set_last_batch(self, batch: Any) -> None:
+        self._last = copying.deepcopy(batch)
+
     def _last_observation(self, place: int) -> Any:
         return self._observations.copied(self._observations.rows(self._last)[place])
 
@@ -212,7 +218,7 @@ class ComposedVecEnv(VecEnv):
             "num_envs": self.num_envs,
             "autoreset": self.autoreset,
             "must_reset": self._must_reset.copy(),
-            "last": copying.deepcopy(self._last) if self.on_error == "restart" else None,
+            "last": self._last_batch() if self.on_error == "restart" else None,
             "spaces": [self.observation_space.state_dict(), self.action_space.state_dict()],
             "envs": self._env_states(),
         }
@@ -243,7 +249,7 @@ class ComposedVecEnv(VecEnv):
             raise
         self._must_reset = state_dict["must_reset"].copy()
         self._is_blocked = bool(self._must_reset.any())
-        self._last = copying.deepcopy(state_dict["last"])
+        self._set_last_batch(state_dict["last"])
 
 
 def checked_factories(env_fns: Sequence[EnvFactory]) -> list[EnvFactory]:

@@ -1,0 +1,166 @@
+"""Make a vector env from an id."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterable
+from types import EllipsisType
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+from sekai.backend import Backend
+from sekai.core.env import Env
+from sekai.core.multi_agent import MultiAgentEnv
+from sekai.registry import EnvSpec, WrapperSpec, make, spec
+from sekai.registry.entry_point import loaded
+from sekai.vector.asyncio_env import AsyncVecEnv
+from sekai.vector.autoreset import Autoreset
+from sekai.vector.joint import JointEnv, JointSpace
+from sekai.vector.multi_agent import MultiAgentVecEnv
+from sekai.vector.proc import ProcVecEnv, worker_count
+from sekai.vector.sync import SyncVecEnv
+from sekai.vector.vec_env import VecEnv
+
+__all__ = ["Mode", "make_vec"]
+
+Mode: TypeAlias = Literal["auto", "native", "sync", "async", "proc"]
+"""Where the envs run: in one native batch, one after another in this process, together in an
+event loop, or in worker processes; or wherever is quickest."""
+
+EXCHANGE_SECONDS = 150e-6
+"""What a step costs a `ProcVecEnv` beside the envs' own work; see benchmarks/vector.py."""
+
+PROC_MARGIN = 1.25
+"""How much quicker processes must be to be worth their start and their memory."""
+
+PROBE_SECONDS = 0.05
+PROBE_STEPS = 64
+
+
+def make_vec(
+    id: str | EnvSpec,
+    num_envs: int = 1,
+    mode: Mode = "auto",
+    *,
+    num_workers: int | None = None,
+    autoreset: Autoreset = "same_step",
+    backend: Backend = "numpy",
+    copy: bool = True,
+    max_episode_steps: int | EllipsisType | None = ...,
+    wrappers: Iterable[Callable[..., Any] | WrapperSpec] = (),
+    vector_kwargs: dict[str, Any] | None = None,
+    **kwargs: Any,
+) -> VecEnv:
+    """Make `num_envs` envs of a registered kind that act together.
+
+    Args:
+        id: a registered id, or a spec.
+        num_envs: how many.
+        mode: where they run; "auto" takes the native batch if the env has one, else an event loop
+            if the env is written with async methods, else times a few steps of one env and takes
+            processes if they pay.
+        num_workers: processes, whatever the number of envs; None for one per core.
+        autoreset: when the next episode begins; see `Autoreset`.
+        backend: who makes the arrays of results.
+        copy: False lets a result share its arrays with the second result after it.
+        max_episode_steps: the time limit instead of the registered one; None for none.
+        wrappers: further layers around each env, innermost first; not for native batches.
+        vector_kwargs: further arguments of the vector env, such as `on_error`.
+        kwargs: arguments for each env, beside or instead of the registered ones.
+
+    Returns:
+        The vector env. Typed as the common case: an id that makes a `MultiAgentEnv` gives a
+        `MultiAgentVecEnv`.
+    """
+    if num_envs < 1:
+        raise ValueError(f"num_envs must be at least 1, was {num_envs}")
+    if mode not in get_args(Mode):
+        raise ValueError(f"mode must be one of {get_args(Mode)}, was {mode!r}")
+    known = spec(id) if isinstance(id, str) else id
+    layers = tuple(wrappers)
+    shared = {"autoreset": autoreset, "backend": backend, "copy": copy, **(vector_kwargs or {})}
+    if mode == "native" or (mode == "auto" and known.vector_entry_point is not None and not layers):
+        return _native(known, num_envs, layers, max_episode_steps, {**shared, **kwargs})
+    build = functools.partial(
+        make, known, max_episode_steps=max_episode_steps, wrappers=layers, **kwargs
+    )
+    return _composed(build, num_envs, mode, num_workers, shared)
+
+
+def _native(
+    known: EnvSpec,
+    num_envs: int,
+    layers: tuple[Any, ...],
+    max_episode_steps: int | EllipsisType | None,
+    kwargs: dict[str, Any],
+) -> VecEnv:
+    if known.vector_entry_point is None:
+        raise ValueError(f"{known.id} has no native batch: use mode='sync', 'async' or 'proc'")
+    if layers or known.wrappers:
+        raise ValueError(
+            f"the native batch of {known.id} takes no wrappers of single envs: wrap the vector "
+            f"env, or use mode='sync', 'async' or 'proc'"
+        )
+    limit = known.max_episode_steps if max_episode_steps is ... else max_episode_steps
+    limits = {} if limit is None else {"max_episode_steps": limit}
+    vec = loaded(known.vector_entry_point)(
+        num_envs=num_envs, **limits, **{**known.kwargs, **kwargs}
+    )
+    if not isinstance(vec, VecEnv):
+        raise TypeError(f"the vector entry point of {known.id} must return a VecEnv, was {vec!r}")
+    return vec
+
+
+def _composed(
+    build: Callable[[], Any],
+    num_envs: int,
+    mode: Mode,
+    num_workers: int | None,
+    shared: dict[str, Any],
+) -> VecEnv:
+    factory = functools.partial(_single, build)
+    if mode == "auto":
+        mode = _quickest(factory, num_envs, worker_count(num_workers, num_envs))
+    if mode == "proc":
+        shared = {"num_workers": num_workers, **shared}
+    kinds: dict[str, Callable[..., VecEnv]]
+    kinds = {"sync": SyncVecEnv, "async": AsyncVecEnv, "proc": ProcVecEnv}
+    vec = kinds[mode]([factory] * num_envs, **shared)
+    if isinstance(vec.observation_space, JointSpace):
+        return cast("VecEnv", MultiAgentVecEnv.around(vec))
+    return vec
+
+
+def _single(build: Callable[[], Any]) -> Env[Any, Any]:
+    """An env for one agent; several agents become one that has all their parts."""
+    env = build()
+    return JointEnv(env) if isinstance(env, MultiAgentEnv) else env
+
+
+def _quickest(factory: Callable[[], Env[Any, Any]], num_envs: int, num_workers: int) -> Mode:
+    """Where envs of this kind are stepped soonest, told by one of them."""
+    with factory() as env:
+        if any(hasattr(type(layer).step, "__wrapped__") for layer in env):
+            # Its `step` follows from its `async_step`: it waits for something outside.
+            return "async"
+        if min(num_envs, num_workers) == 1:
+            return "sync"
+        alone = num_envs * _step_seconds(env)
+    shared = EXCHANGE_SECONDS + alone / num_workers
+    return "proc" if shared * PROC_MARGIN < alone else "sync"
+
+
+def _step_seconds(env: Env[Any, Any]) -> float:
+    """The median time of a step, over as many as fit into a blink."""
+    env.reset(seed=0)
+    env.action_space.seed(0)
+    times: list[float] = []
+    begun = time.perf_counter()
+    while len(times) < PROBE_STEPS and time.perf_counter() - begun < PROBE_SECONDS:
+        action = env.action_space.sample()
+        before = time.perf_counter()
+        result = env.step(action)
+        times.append(time.perf_counter() - before)
+        if result.done:
+            env.reset()
+    return sorted(times)[len(times) // 2]
