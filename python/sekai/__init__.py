@@ -1,9 +1,117 @@
-"""sekai."""
+"""sekai: train, judge and run trading agents through one small environment API.
+
+    env = sekai.make("Trading-v0")
+    result = env.reset(seed=42)
+    result = env.step(env.action_space.sample())
+
+The names here are the everyday ones; everything else lives in its module (`sekai.wrappers`,
+`sekai.spaces`, `sekai.vector`, `sekai.stats`, `sekai.rendering`, `sekai.compat`, ...).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from sekai.core.env import Env
 from sekai.core.result import ResetResult, StepResult
 from sekai.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper
-from sekai.error import *
-from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
-from sekai.wrappers import NormalizeObservation, NormalizeReward, RecordEpisodeStatistics, TimeLimit
+from sekai.error import (
+    ClosedError,
+    DuplicateEnvError,
+    InvalidActionError,
+    MissingExtraError,
+    NamespaceError,
+    ResetRequired,
+    SekaiError,
+    SpaceError,
+    StateError,
+    UnknownEnvError,
+    WorkerError,
+)
 from sekai.registry import all_specs, make, register, register_namespace, spec
-from sekai.vector import AsyncVecEnv, SyncVecEnv
+from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from sekai.wrappers import (
+    NormalizeObservation,
+    NormalizeReward,
+    RecordEpisodeStatistics,
+    TimeLimit,
+)
+
+if TYPE_CHECKING:
+    from sekai import compat, rendering
+    from sekai.utils.checker import check_env
+    from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv, make_vec
+
+__all__ = [
+    "ActionWrapper",
+    "AsyncVecEnv",
+    "Box",
+    "ClosedError",
+    "Dict",
+    "Discrete",
+    "DuplicateEnvError",
+    "Env",
+    "InvalidActionError",
+    "MissingExtraError",
+    "MultiBinary",
+    "MultiDiscrete",
+    "NamespaceError",
+    "NormalizeObservation",
+    "NormalizeReward",
+    "ObservationWrapper",
+    "ProcVecEnv",
+    "RecordEpisodeStatistics",
+    "ResetRequired",
+    "ResetResult",
+    "RewardWrapper",
+    "SekaiError",
+    "SpaceError",
+    "StateError",
+    "StepResult",
+    "SyncVecEnv",
+    "TimeLimit",
+    "Tuple",
+    "UnknownEnvError",
+    "WorkerError",
+    "__version__",
+    "all_specs",
+    "check_env",
+    "compat",
+    "make",
+    "make_vec",
+    "register",
+    "register_namespace",
+    "rendering",
+    "spec",
+]
+
+LAZY = {
+    "compat": "sekai.compat",
+    "rendering": "sekai.rendering",
+    "check_env": "sekai.utils.checker",
+    "SyncVecEnv": "sekai.vector",
+    "AsyncVecEnv": "sekai.vector",
+    "ProcVecEnv": "sekai.vector",
+    "make_vec": "sekai.vector",
+}
+"""Where names are found that are imported at first use, to keep `import sekai` quick."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a lazy name, or tell the version, when first asked for."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("sekai")
+    if name not in LAZY:
+        raise AttributeError(f"module 'sekai' has no attribute {name!r}")
+    import importlib
+
+    module = importlib.import_module(LAZY[name])
+    found = globals()[name] = getattr(module, name, module)
+    return found
+
+
+def __dir__() -> list[str]:
+    """All public names, imported yet or not."""
+    return sorted(__all__)

@@ -145,3 +145,22 @@ def test_what_attributes_share_they_share_after_a_restore() -> None:
 
     assert env.view["book"] is env.book
     assert env.view["env"] is env
+
+
+@pytest.mark.parametrize(
+    ("damaged", "reason"),
+    [
+        (None, "of kind None"),
+        ({"bit_generator": "os.system"}, "of kind 'os.system', known are"),
+        ({"bit_generator": "PCG64", "state": {}}, "generator '_rng' is damaged"),
+    ],
+)
+def test_a_damaged_generator_is_refused_and_changes_nothing(damaged: Any, reason: str) -> None:
+    env = RandomWalk()
+    env.reset(seed=1)
+    before = env.state_dict()
+
+    with pytest.raises(StateError, match=reason):
+        env.load_state_dict({**before, "generators": {"_rng": damaged}})
+
+    assert walk_on(env) == walk_on(restored(before))

@@ -29,8 +29,8 @@ def samples(space: Box, count: int = 2000) -> np.ndarray[Any, Any]:
 def test_shape_and_dtype_are_what_was_asked_for() -> None:
     space = Box(low=0.0, high=1000.0, shape=(8,), dtype=np.float32)
 
-    assert (space.shape, space.dtype) == ((8,), np.float32)
-    assert (space.sample().shape, space.sample().dtype) == ((8,), np.float32)
+    assert space.shape == space.sample().shape == (8,)
+    assert space.dtype == space.sample().dtype == np.float32
     assert space.low.tolist() == [0.0] * 8
     assert space.high.tolist() == [1000.0] * 8
 

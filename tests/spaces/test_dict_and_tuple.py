@@ -142,20 +142,20 @@ def test_children_with_different_backends_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "spaces", "words"),
     [
-        (lambda: Dict({"a": 3}), r"\['a'\] must be a space, was 3"),
-        (lambda: Dict({1: Discrete(2)}), "names of spaces must be strings, was 1"),
-        (lambda: Dict([("a", Discrete(2))]), "must be a mapping"),
-        (lambda: Dict(), "at least one nested space is needed"),
-        (lambda: Tuple([]), "at least one nested space is needed"),
-        (lambda: Tuple([Discrete]), r"\[0\] must be a space"),
-        (lambda: Tuple(3), "must be several spaces"),
+        (Dict, {"a": 3}, r"\['a'\] must be a space, was 3"),
+        (Dict, {1: Discrete(2)}, "names of spaces must be strings, was 1"),
+        (Dict, [("a", Discrete(2))], "must be a mapping"),
+        (Dict, None, "at least one nested space is needed"),
+        (Tuple, [], "at least one nested space is needed"),
+        (Tuple, [Discrete], r"\[0\] must be a space"),
+        (Tuple, 3, "must be several spaces"),
     ],
 )
-def test_bad_arguments_are_refused(make: Any, words: str) -> None:
+def test_bad_arguments_are_refused(make: Any, spaces: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        make()
+        make(spaces)
 
 
 def test_they_print_as_they_are_written() -> None:

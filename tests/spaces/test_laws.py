@@ -114,7 +114,7 @@ def test_unflatten_refuses_a_row_of_another_length(space: Space[Any], off: int) 
 @given(spaces(), seeds())
 def test_json_is_strict_and_rebuilds_an_equal_space(space: Space[Any], seed: int) -> None:
     text = json.dumps(space.to_jsonable(), allow_nan=False, sort_keys=True)
-    rebuilt = Space.from_jsonable(json.loads(text))
+    rebuilt: Space[Any] = Space.from_jsonable(json.loads(text))
 
     space.seed(seed)
     rebuilt.seed(seed)
@@ -148,7 +148,7 @@ def test_a_loaded_state_continues_the_stream(space: Space[Any], seed: int) -> No
     space.sample()
     state = json.loads(json.dumps(space.state_dict()))
     following = [space.sample() for _ in range(2)]
-    other = Space.from_jsonable(space.to_jsonable())
+    other: Space[Any] = Space.from_jsonable(space.to_jsonable())
 
     other.load_state_dict(state)
 

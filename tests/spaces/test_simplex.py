@@ -40,9 +40,9 @@ def test_free_weights_are_uniform_on_the_simplex() -> None:
     [
         [0.6, 0.6, 0.6, 0.6],
         [0.3, 0.3, 0.3, 0.3],
-        [0.26, 0.26, 0.26, 0.26],
+        [0.28, 0.29, 0.3, 0.29],
         [0.05, 0.9, 0.4, 0.1],
-        [0.02, 0.5, 0.5, 0.02],
+        [0.05, 0.5, 0.6, 0.06],
     ],
 )
 def test_capped_weights_are_uniform_whichever_way_they_are_drawn(caps: list[float]) -> None:

@@ -46,7 +46,7 @@ def bars(seed: int = 0) -> dict[str, Any]:
     }
 
 
-class Bars(Env[Floats, int]):
+class Bars(Env[Floats, Any]):
     """Hold one asset or none.
 
     Observation: the features of the current bar.
@@ -98,7 +98,7 @@ class Bars(Env[Floats, int]):
         return StepResult(self._observation(), reward, False, is_last, info)
 
     def _observation(self) -> Floats:
-        return self._features[self._now].copy()
+        return np.array(self._features[self._now])
 
     def _info(self) -> dict[str, Any]:
         return {"time_index": self._now} if self._tells_time else {}
@@ -125,4 +125,4 @@ def forward_filled(values: Floats) -> Floats:
     for row in range(1, len(filled)):
         if np.isnan(filled[row]):
             filled[row] = filled[row - 1]
-    return np.nan_to_num(filled)
+    return np.asarray(np.nan_to_num(filled))

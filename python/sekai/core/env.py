@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -66,7 +66,7 @@ class Randomness:
         if seed is None:
             if self._rng is not None and self._rng_seed is not None:
                 return self._rng_seed
-            seed = secrets.randbits(63)
+            seed = int.from_bytes(os.urandom(8), "little") >> 1
         self._rng_seed = _checked_seed(seed)
         self._rng = np.random.default_rng(self._rng_seed)
         return self._rng_seed

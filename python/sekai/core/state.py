@@ -22,9 +22,7 @@ __all__ = ["capture", "check", "restore", "restored_generator"]
 
 CODE = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type)
 SECTIONS = ("generators", "parts", "values")
-GENERATORS = {
-    name: getattr(np.random, name) for name in ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
-}
+GENERATORS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
 
 
 class _Reference(enum.Enum):
@@ -70,11 +68,7 @@ def check(owner: object, state: Mapping[str, Any]) -> None:
                 f"the state holds a part {name!r} that this {_type_name(owner)} does not have"
             )
     for name, generator in state["generators"].items():
-        if generator.get("bit_generator") not in GENERATORS:
-            raise StateError(
-                f"generator {name!r} is of kind {generator.get('bit_generator')!r}, "
-                f"known are {sorted(GENERATORS)}"
-            )
+        _check_generator(name, generator)
 
 
 def restore(owner: object, state: Mapping[str, Any], excluded: Collection[str]) -> None:
@@ -94,9 +88,19 @@ def restore(owner: object, state: Mapping[str, Any], excluded: Collection[str]) 
 
 def restored_generator(state: Mapping[str, Any]) -> np.random.Generator:
     """A generator that continues where the one with this state stood."""
-    bit_generator = GENERATORS[state["bit_generator"]]()
+    bit_generator = getattr(np.random, state["bit_generator"])()
     bit_generator.state = dict(state)
     return np.random.Generator(bit_generator)
+
+
+def _check_generator(name: str, state: Any) -> None:
+    kind = state.get("bit_generator") if isinstance(state, Mapping) else None
+    if kind not in GENERATORS:
+        raise StateError(f"generator {name!r} is of kind {kind!r}, known are {GENERATORS}")
+    try:
+        restored_generator(state)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise StateError(f"the state of generator {name!r} is damaged: {error!r}") from error
 
 
 def _restore_parts(owner: object, parts: Mapping[str, Any]) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from sekai.core.layer import Layer
 from sekai.registry.containers import copied
 from sekai.registry.entry_point import EntryPoint, check_entry_point, named
-from sekai.registry.json_value import equal_arguments
 from sekai.registry.naming import EnvId
 from sekai.registry.wrapper_spec import WrapperSpec
 
@@ -112,6 +111,8 @@ class EnvSpec:
         return spec_from_json(text)
 
     def __eq__(self, other: object) -> bool:
+        from sekai.registry.json_value import equal_arguments
+
         if not isinstance(other, EnvSpec):
             return NotImplemented
         return self.id == other.id and equal_arguments(self._key(), other._key())

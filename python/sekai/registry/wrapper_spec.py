@@ -11,12 +11,6 @@ from sekai.core.layer import Layer
 from sekai.registry.containers import copied
 from sekai.registry.deferred import resolved
 from sekai.registry.entry_point import EntryPoint, check_entry_point, loaded, named
-from sekai.registry.json_value import (
-    entry_point_to_json,
-    equal_arguments,
-    from_json_value,
-    to_json_value,
-)
 
 __all__ = ["WrapperSpec"]
 
@@ -67,6 +61,8 @@ class WrapperSpec:
 
     def to_jsonable(self) -> dict[str, Any]:
         """The spec in types that JSON knows."""
+        from sekai.registry.json_value import entry_point_to_json, to_json_value
+
         place = f"of the wrapper {self.name}"
         return {
             "entry_point": entry_point_to_json(self.entry_point, f"the entry_point {place}"),
@@ -80,6 +76,8 @@ class WrapperSpec:
     @classmethod
     def from_jsonable(cls, description: Mapping[str, Any]) -> WrapperSpec:
         """The spec that `to_jsonable` described."""
+        from sekai.registry.json_value import from_json_value
+
         wanted = {"entry_point", "kwargs", "args"}
         if not isinstance(description, Mapping) or description.keys() != wanted:
             raise ValueError(f"a wrapper has the keys {sorted(wanted)}, found {description!r}")
@@ -90,6 +88,8 @@ class WrapperSpec:
         )
 
     def __eq__(self, other: object) -> bool:
+        from sekai.registry.json_value import equal_arguments
+
         if not isinstance(other, WrapperSpec):
             return NotImplemented
         return equal_arguments(self._key(), other._key())

@@ -56,7 +56,8 @@ def bound_arrays(
     low: Any, high: Any, shape: Any, dtype: np.dtype[Any]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """New arrays of the bounds with one shape; None takes it from the array among the two."""
-    whole = (np.shape(low) or np.shape(high)) if shape is None else shape_of(shape)
+    own = _numbers(low, "low").shape or _numbers(high, "high").shape
+    whole = own if shape is None else shape_of(shape)
     lows, highs = number_array(low, whole, dtype, "low"), number_array(high, whole, dtype, "high")
     if (lows > highs).any():
         index = tuple(np.argwhere(lows > highs)[0].tolist())

@@ -17,6 +17,7 @@ def child_seed(seed: int, key: str | int) -> int:
 
     It depends on the parent's seed and the key alone, so a new sibling changes nothing.
     """
-    spawn_key = tuple(key.encode()) if isinstance(key, str) else (key,)
+    # The first number keeps names and positions apart.
+    spawn_key = (0, *key.encode()) if isinstance(key, str) else (1, key)
     sequence = np.random.SeedSequence(seed, spawn_key=spawn_key)
     return int(sequence.generate_state(1, np.uint64)[0])

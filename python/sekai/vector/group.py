@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sekai.core.env import Env
-from sekai.core.layer import set_through
 from sekai.core.result import ResetResult, StepResult
 from sekai.error import SpaceError, StateError, WorkerError
 from sekai.vector.autoreset import Autoreset, fresh, joined
@@ -139,16 +138,16 @@ class EnvGroup:
 
     def get_attr(self, name: str) -> list[Any]:
         """The attribute of each env."""
-        return [getattr(env, name) for env in self.envs]
+        return [env.get_attr(name) for env in self.envs]
 
     def set_attr(self, name: str, values: Sequence[Any]) -> None:
         """Set the attribute of each env, in the outermost layer that has it."""
         for env, value in zip(self.envs, values, strict=True):
-            set_through(env, name, value)
+            env.set_attr(name, value)
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """Call the method of each env."""
-        return [getattr(env, name)(*args, **kwargs) for env in self.envs]
+        return [env.get_attr(name)(*args, **kwargs) for env in self.envs]
 
     def state(self) -> list[dict[str, Any]]:
         """What is needed to continue each env from here."""

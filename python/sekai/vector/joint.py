@@ -20,7 +20,9 @@ class JointSpace(Dict):
     """What the joint agent observes: all that the agents are given, and who of them is alive."""
 
 
-class JointEnv(Layer, Env[dict[str, Any], dict[str, Any]]):
+class JointEnv(  # type: ignore[override] # a layer's metadata and spec follow from the env
+    Layer, Env[dict[str, Any], dict[str, Any]]
+):
     """Steps all agents of `env` as one, with a place for every agent that may ever take part.
 
     Observation: "observations", "rewards", "terminated", "truncated" and "alive", each by agent;

@@ -116,12 +116,11 @@ class NativeVecEnv(BaseVecEnv):
         for has_seed in (True, False):
             chosen = [order for order in orders if (order[1] is not None) is has_seed]
             if chosen:
-                places, seeds, asked = zip(*chosen, strict=True)
                 self.batch.reset(
-                    np.array(places, np.int64),
-                    np.array(seeds, np.uint64) if has_seed else None,
+                    np.array([place for place, _, _ in chosen], np.int64),
+                    np.array([one for _, one, _ in chosen], np.uint64) if has_seed else None,
                     self._rows,
-                    None if options is None else list(asked),
+                    None if options is None else [asked for _, _, asked in chosen],
                 )
         places = np.array([place for place, _, _ in orders], np.int64)
         self._finished[places] = False

@@ -17,8 +17,8 @@ from sekai.backend import Backend
 from sekai.core.result import VecResetResult, VecStepResult
 from sekai.error import SekaiError, StateError, WorkerError
 from sekai.vector.autoreset import Autoreset
-from sekai.vector.batching import map_arrays
 from sekai.vector.base import BaseVecEnv, checked_factories
+from sekai.vector.batching import map_arrays
 from sekai.vector.crew import MAIN_GUARD, Answer, Crew, Lost, chosen_context
 from sekai.vector.faults import OnError
 from sekai.vector.group import EnvFactory, check_spaces

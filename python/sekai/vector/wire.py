@@ -48,7 +48,7 @@ def dumps(value: Any) -> bytes:
     try:
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     except Exception:  # pickle raises whatever the value's own methods raise
-        import cloudpickle  # type: ignore[import-untyped]
+        import cloudpickle
 
         pickled: bytes = cloudpickle.dumps(value)
         return pickled

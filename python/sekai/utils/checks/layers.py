@@ -28,12 +28,13 @@ class LearnedLayers:
                 self._add(layer)
 
     def rewind(self) -> None:
-        """Bring every layer back. The objects that the caller put into layers are not touched."""
+        """Bring every layer back to what it held at first, or to copies of it."""
         for layer, captured, excluded in self._states:
             state.restore(layer, captured, excluded)
 
     def give_back(self) -> None:
-        """Put the caller's own objects back into the layers."""
+        """Leave the layers with the objects they had, and those as they were."""
+        self.rewind()
         for layer, attributes in self._originals:
             vars(layer).clear()
             vars(layer).update(attributes)

@@ -1,0 +1,128 @@
+"""Rows of floats: one-hot, exact, and refused when something is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sekai.error import SpaceError
+from sekai.spaces import (
+    Box,
+    Dict,
+    Discrete,
+    MultiBinary,
+    MultiDiscrete,
+    Simplex,
+    Space,
+    Tuple,
+    flatdim,
+    flatten,
+    flatten_space,
+    unflatten,
+)
+
+
+def test_discrete_values_become_one_hot() -> None:
+    assert flatten(Discrete(4, start=2), 3).tolist() == [0, 1, 0, 0]
+    assert flatten(MultiDiscrete([2, 3]), np.array([1, 0])).tolist() == [0, 1, 1, 0, 0]
+    assert flatdim(MultiDiscrete([[2, 3], [4, 5]])) == 14
+
+
+def test_nested_values_follow_one_another_in_order() -> None:
+    space = Dict(b=Discrete(2), a=Tuple([MultiBinary(2), Box(-1, 1, (2,))]))
+    value = {"a": (np.array([0, 1], np.int8), np.array([0.5, -0.5], np.float32)), "b": 1}
+
+    assert flatten(space, value).tolist() == [0, 1, 0, 1, 0.5, -0.5]
+
+
+def test_the_flattened_space_keeps_the_bounds() -> None:
+    box = flatten_space(Dict(a=Box([[0, 1]], [[2, np.inf]]), b=Discrete(2)))
+
+    assert box == Box([0, 1, 0, 0], [2, np.inf, 1, 1])
+    assert flatten_space(Simplex(2, 0.75, np.float32)).high == pytest.approx(0.75, abs=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("space", "dtype"),
+    [
+        (Box(0, 1, (2,), np.float16), np.float32),
+        (Box(0, 1, (2,)), np.float32),
+        (Box(0, 1, (2,), np.float64), np.float64),
+        (Box(0, 255, (2,), np.uint8), np.float32),
+        (Box(-(2**24), 2**24, (2,), np.int64), np.float32),
+        (Box(0, 2**24 + 1, (2,), np.int32), np.float64),
+        (Box(-(2**24) - 1, 0, (2,), np.int32), np.float64),
+        (Discrete(3), np.float32),
+        (Dict(a=Box(0, 1, (2,)), b=Discrete(3)), np.float32),
+        (Dict(a=Box(0, 1, (2,), np.float64), b=Discrete(3)), np.float64),
+    ],
+)
+def test_floats_are_as_small_as_information_allows(space: Space[Any], dtype: Any) -> None:
+    assert flatten(space, space.sample()).dtype == dtype
+    assert flatten_space(space).dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_integers_no_float_holds_take_two_floats_each(dtype: Any) -> None:
+    limits = np.iinfo(dtype)
+    space = Box(limits.min, limits.max, (3,), dtype)
+    value = np.array([limits.min, limits.max, 2**53 + 1], dtype)
+
+    flat = flatten(space, value)
+
+    assert flatdim(space) == 6
+    assert flat in flatten_space(space)
+    assert unflatten(space, flat).tolist() == value.tolist()
+    assert flatten(Box(0, 2**53, (3,), dtype), np.ones(3, dtype)).tolist() == [1, 1, 1]
+
+
+def test_flatten_never_shares_memory() -> None:
+    value = np.zeros(2, np.float32)
+    flat = flatten(Box(0, 1, (2,)), value)
+    restored = unflatten(Box(0, 1, (2,)), flat)
+
+    assert not np.shares_memory(flat, value)
+    assert not np.shares_memory(restored, flat)
+
+
+@pytest.mark.parametrize(
+    ("space", "value", "words"),
+    [
+        (Box(0, 1, (2,)), np.zeros(3, np.float32), r"wanted shape \(2,\), found \(3,\)"),
+        (Box(0, 1, (2,)), np.zeros(2), "wanted dtype float32, found float64"),
+        (Box(0, 1, (2,)), [0, 0], "found list"),
+        (Discrete(3), -1, "wanted a value from 0 to 2, found -1"),
+        (MultiDiscrete([3]), np.array([3]), "wanted a value from 0 to 2"),
+        (Dict(a=Discrete(3)), {}, r"wanted the keys \['a'\], found \[\]"),
+        (Dict(a=Discrete(3)), {"a": 0, "b": 1}, "wanted the keys"),
+        (Dict(a=Tuple([Discrete(3)])), {"a": (3,)}, r"at \['a'\]\[0\]: wanted a value from 0"),
+        (Tuple([Discrete(3)]), (1, 2), "wanted 1 values, found 2"),
+    ],
+)
+def test_flatten_refuses_values_of_another_structure(
+    space: Space[Any], value: Any, words: str
+) -> None:
+    with pytest.raises(SpaceError, match=words):
+        flatten(space, value)
+
+
+@pytest.mark.parametrize(
+    ("space", "flat", "words"),
+    [
+        (Discrete(3), [0, 0, 0], "wanted one entry that is not zero, found 0"),
+        (Discrete(3), [1, 1, 0], "wanted one entry that is not zero, found 2"),
+        (MultiDiscrete([2, 2]), [1, 1, 0, 0], "one entry that is not zero for each element"),
+        (MultiDiscrete([2, 2]), [1, 1, 1, 0], "one entry that is not zero for each element"),
+        (MultiBinary(2), [0.5, 1], "wanted whole numbers that fit int8, found 0.5"),
+        (Box(0, 9, (1,), np.int32), [np.nan], "wanted whole numbers that fit int32, found nan"),
+        (Box(0, 1, (2,)), [[0, 1]], r"wanted a row of 2 floats, found shape \(1, 2\)"),
+        (Box(0, 1, (2,)), 3.0, r"wanted a row of 2 floats, found shape \(\)"),
+    ],
+)
+def test_unflatten_refuses_what_no_value_flattens_to(
+    space: Space[Any], flat: Any, words: str
+) -> None:
+    with pytest.raises(SpaceError, match=words):
+        unflatten(space, np.array(flat))
