@@ -90,11 +90,16 @@ def without_times(value: Any) -> Any:
     return value
 
 
+def is_over(result: StepResult[Any]) -> bool:
+    """Whether a reset is needed: no layer has begun the next episode."""
+    return result.done and "final_observation" not in result.info
+
+
 def play(env: AnyEnv, steps: int, seed: int | None = None) -> list[Any]:
     results: list[Any] = [env.reset(seed=seed)] if seed is not None else []
     for _ in range(steps):
         results.append(env.step(env.action_space.sample()))
-        if results[-1].done and not any(isinstance(layer, AutoReset) for layer in env):
+        if is_over(results[-1]):
             results.append(env.reset())
     return [without_times(result) for result in results]
 
@@ -103,7 +108,7 @@ async def play_async(env: AnyEnv, steps: int, seed: int) -> list[Any]:
     results: list[Any] = [await env.async_reset(seed=seed)]
     for _ in range(steps):
         results.append(await env.async_step(env.action_space.sample()))
-        if results[-1].done and not any(isinstance(layer, AutoReset) for layer in env):
+        if is_over(results[-1]):
             results.append(await env.async_reset())
     return [without_times(result) for result in results]
 

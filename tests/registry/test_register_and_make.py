@@ -215,6 +215,7 @@ def test_an_override_shares_no_container_with_the_caller_and_reaches_no_later_en
     made.unwrapped.table["rows"].append(3)
 
     assert mine == {"rows": [2]}
+    mine["rows"].append(9)
     assert made.spec is not None
     assert made.spec.kwargs == {"table": {"rows": [2]}, "size": 1}
     assert spec("Holder-v0").kwargs == {"table": {"rows": [1]}, "size": 1}

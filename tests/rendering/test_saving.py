@@ -21,6 +21,7 @@ from PIL import Image, ImageSequence
 from sekai.error import MissingExtraError
 from sekai.rendering import Frame, save_gif, save_video
 from sekai.rendering.gif import _milliseconds
+from sekai.rendering.replacement import replacing
 
 Save = Callable[..., None]
 BOTH = pytest.mark.parametrize(("save", "suffix"), [(save_gif, ".gif"), (save_video, ".mp4")])
@@ -141,6 +142,28 @@ def test_a_failure_keeps_the_old_file_and_leaves_no_other(
 
     assert path.read_bytes() == b"the old one"
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+@BOTH
+def test_who_reads_the_old_file_can_read_it_to_the_end(
+    tmp_path: Path, save: Save, suffix: str
+) -> None:
+    path = tmp_path / f"walk{suffix}"
+    path.write_bytes(b"the old one")
+
+    with path.open("rb") as reader:
+        begun = reader.read(3)
+        save(moving_square(), path)
+
+        assert begun + reader.read() == b"the old one"
+
+
+def test_a_draft_that_was_begun_is_removed_after_a_failure(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="half"), replacing(tmp_path / "a.gif", ".gif") as draft:
+        draft.write_bytes(b"half of it")
+        raise RuntimeError("half")
+
+    assert list(tmp_path.iterdir()) == []
 
 
 @BOTH

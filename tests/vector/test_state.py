@@ -63,6 +63,8 @@ def test_a_state_of_one_backend_continues_in_another(source: str, target: str) -
 def test_the_action_space_continues_too() -> None:
     vec = SyncVecEnv([RandomWalk] * 2)
     vec.reset(seed=0)
+    vec.action_space.seed(5)
+    vec.action_space.sample()
     state = vec.state_dict()
     drawn = vec.action_space.sample()
     vec.load_state_dict(state)

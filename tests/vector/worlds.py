@@ -209,6 +209,9 @@ def build(backend: str, env_fns: Sequence[Callable[[], Any]], **options: Any) ->
 
 
 def actions_for(vec: VecEnv, steps: int, seed: int = 0) -> list[list[Any]]:
-    """`steps` times an action for each env."""
-    vec.action_space.seed(seed)
-    return [[vec.action_space.sample() for _ in range(vec.num_envs)] for _ in range(steps)]
+    """`steps` times an action for each env, which does not depend on how many envs there are."""
+    plans = []
+    for index in range(vec.num_envs):
+        vec.action_space.seed(1000 * seed + index)
+        plans.append([vec.action_space.sample() for _ in range(steps)])
+    return [list(actions) for actions in zip(*plans, strict=True)]

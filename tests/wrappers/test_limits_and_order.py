@@ -208,3 +208,26 @@ def test_statistics_pass_through_an_outer_auto_reset() -> None:
 
     episode = results[-1].info["final_info"]["episode"]
     assert episode.episode_return == pytest.approx(sum(result.reward for result in results))
+
+
+def test_layers_outside_of_an_auto_reset_follow_it_into_the_next_episode() -> None:
+    env = OrderEnforcing(TimeLimit(AutoReset(TimeLimit(Market(), 2)), 3))
+    env.reset(seed=0)
+
+    flags = [env.step(np.intp(2)).truncated for _ in range(6)]
+
+    assert flags == [False, True, False, True, False, True]
+
+
+def test_an_episode_that_ends_by_itself_at_the_limit_is_not_called_truncated() -> None:
+    class Short(RandomWalk):
+        def step(self, action: Any) -> Any:
+            result = super().step(action)
+            return type(result)(result.observation, 0.0, True, False, {})
+
+    env = TimeLimit(Short(), 1)
+    env.reset(seed=0)
+
+    result = env.step(ACTION)
+
+    assert (result.terminated, result.truncated) == (True, False)

@@ -48,7 +48,7 @@ class MatplotlibRenderer(Renderer):
         self.draw(env, self._canvas.figure)
         self._canvas.draw()
         # The canvas is drawn over by the next call; the frame must not be.
-        picture: Frame = np.array(self._canvas.buffer_rgba())[:, :, :3].copy()
+        picture: Frame = np.asarray(self._canvas.buffer_rgba())[:, :, :3].copy()
         return picture
 
     def close(self) -> None:

@@ -55,8 +55,6 @@ class Renderer(Protocol):
         self.close()
 
     @classmethod
-    def __subclasshook__(cls, other: type) -> Any:
+    def __subclasshook__(cls, other: type) -> bool:
         """Whether `other` can render and be closed: a `with` is offered, not asked for."""
-        if cls is not Renderer:
-            return NotImplemented
         return all(callable(getattr(other, name, None)) for name in ("render", "close"))

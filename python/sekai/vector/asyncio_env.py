@@ -117,11 +117,14 @@ class AsyncVecEnv(LocalVecEnv):
             return await self._timed(group.envs[place].async_reset(seed=seed, options=options))
         except Exception as error:
             restart = group.rebuilt(place, failure(error, "reset", *group.who(place)))
-        return group.with_restart(await self._reset_again(place, restart), restart)
+        return group.with_restart(await self._reset_again(place, restart, options), restart)
 
-    async def _reset_again(self, place: int, restart: Restart) -> ResetResult[Any]:
+    async def _reset_again(
+        self, place: int, restart: Restart, options: dict[str, Any] | None = None
+    ) -> ResetResult[Any]:
+        env = self._group.envs[place]
         try:
-            return await self._timed(self._group.envs[place].async_reset(seed=restart.seed))
+            return await self._timed(env.async_reset(seed=restart.seed, options=options))
         except Exception as error:
             raise self._group.failed_again(place, error) from error
 

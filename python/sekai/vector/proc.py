@@ -148,6 +148,11 @@ class ProcVecEnv(BaseVecEnv):
         """Call a method of each env and give back what they return."""
         return self._ask_all("call", lambda mine: (name, args, kwargs))
 
+    @property
+    def worker_ids(self) -> list[int]:
+        """The process ids of the workers."""
+        return [worker.process_id for worker in self._crew.workers]
+
     def close(self) -> None:
         """Close every env and end the workers. Closing twice is no error."""
         if not self._closed:

@@ -89,7 +89,8 @@ class OrderEnforcing(Wrapper[ObsType, ActType, ObsType, ActType]):
         return action
 
     def _map_step(self, result: StepResult[ObsType]) -> StepResult[ObsType]:
-        if result.done:
+        # Where a layer below has begun the next episode already, steps may go on.
+        if result.done and "final_observation" not in result.info:
             self._order.running = False
         return result
 

@@ -1,0 +1,158 @@
+//! The limit order book: price, then time, in integer ticks and lots.
+
+use crate::error::OrderError;
+use crate::fill::Fill;
+use crate::id::{AccountId, OrderId};
+use crate::matching::{crossed, fillable, sweep};
+use crate::order::{Order, Placement, Resting, TimeInForce};
+use crate::queues::Queues;
+use crate::self_trade::SelfTrade;
+use crate::units::{Lots, Ticks};
+
+/// Resting orders of both sides, and the rules by which incoming ones trade with them.
+///
+/// Operations allocate nothing once the book has seen its largest size. A refused operation
+/// leaves every byte as it was.
+pub struct OrderBook {
+    pub(crate) queues: Queues,
+    pub(crate) self_trade: SelfTrade,
+    pub(crate) traded: u64,
+}
+
+impl OrderBook {
+    /// An empty book with this rule for accounts that meet themselves.
+    #[must_use]
+    pub fn new(self_trade: SelfTrade) -> Self {
+        Self { queues: Queues::new(), self_trade, traded: 0 }
+    }
+
+    /// Takes in an order, appending its trades to `fills`, best price and oldest maker first.
+    ///
+    /// # Errors
+    /// When its size, price or time in force cannot be met, or the book has no room for it.
+    pub fn place(&mut self, order: Order, fills: &mut Vec<Fill>) -> Result<Placement, OrderError> {
+        self.check(&order)?;
+        Ok(self.accept(&order, fills))
+    }
+
+    /// Takes an order out of the book.
+    ///
+    /// # Errors
+    /// When no such order rests.
+    pub fn cancel(&mut self, id: OrderId) -> Result<Resting, OrderError> {
+        let slot = self.queues.slab.find(id)?;
+        let order = self.queues.slab.resting(slot);
+        self.queues.remove(slot);
+        Ok(order)
+    }
+
+    /// Takes `by` lots from an order, which keeps its place in the queue; tells what is left.
+    ///
+    /// # Errors
+    /// When no such order rests, or nothing would be taken or left.
+    pub fn reduce(&mut self, id: OrderId, by: Lots) -> Result<Lots, OrderError> {
+        let slot = self.queues.slab.find(id)?;
+        let resting = self.queues.slab.node(slot).size;
+        if by.0 == 0 {
+            return Err(OrderError::NoSize);
+        }
+        if by >= resting {
+            return Err(OrderError::NothingLeft { resting, found: by });
+        }
+        self.queues.shrink(slot, by);
+        Ok(Lots(resting.0 - by.0))
+    }
+
+    /// Gives an order a new price and size. At the same price with no more lots it keeps its id
+    /// and its place; otherwise it comes in anew as a limit order, and may trade.
+    ///
+    /// # Errors
+    /// When no such order rests, or the new one would be refused.
+    pub fn replace(
+        &mut self,
+        id: OrderId,
+        price: Ticks,
+        size: Lots,
+        fills: &mut Vec<Fill>,
+    ) -> Result<Placement, OrderError> {
+        let slot = self.queues.slab.find(id)?;
+        let old = self.queues.slab.resting(slot);
+        let order = Order::limit(old.account, old.side, price, size);
+        order.check()?;
+        if price == old.price && size <= old.size {
+            self.queues.shrink(slot, Lots(old.size.0 - size.0));
+            return Ok(Placement {
+                id: Some(id),
+                filled: Lots(0),
+                resting: size,
+                cancelled: Lots(0),
+                prevented: 0,
+            });
+        }
+        let leaving = if price == old.price { old.size } else { Lots(0) };
+        self.queues.check_room(&order, leaving)?;
+        self.queues.remove(slot);
+        Ok(self.accept(&order, fills))
+    }
+
+    /// Takes every order of an account out of the book, appending them to `cancelled` in the
+    /// order of their slots. Looks at every slot, however few are the account's.
+    pub fn cancel_all(&mut self, account: AccountId, cancelled: &mut Vec<Resting>) {
+        for slot in 0..u32::try_from(self.queues.slab.nodes.len()).expect("slots are 32-bit") {
+            let node = self.queues.slab.node(slot);
+            if node.account == account && node.size.0 > 0 {
+                cancelled.push(self.queues.slab.resting(slot));
+                self.queues.remove(slot);
+            }
+        }
+    }
+
+    fn check(&self, order: &Order) -> Result<(), OrderError> {
+        order.check()?;
+        match order.time_in_force {
+            TimeInForce::GoodTillCancelled => self.queues.check_room(order, Lots(0)),
+            TimeInForce::PostOnly => match crossed(&self.queues, order.side, order.price) {
+                Some(best) => Err(OrderError::WouldTrade { found: order.price, best }),
+                None => self.queues.check_room(order, Lots(0)),
+            },
+            TimeInForce::ImmediateOrCancel => Ok(()),
+            TimeInForce::FillOrKill => match fillable(&self.queues, order, self.self_trade) {
+                found if found < order.size => {
+                    Err(OrderError::NotFillable { wanted: order.size, found })
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// Trades and rests an order that nothing speaks against.
+    fn accept(&mut self, order: &Order, fills: &mut Vec<Fill>) -> Placement {
+        let swept = sweep(&mut self.queues, order, self.self_trade, fills);
+        self.traded += u64::from(swept.filled.0);
+        let rests = matches!(
+            order.time_in_force,
+            TimeInForce::GoodTillCancelled | TimeInForce::PostOnly
+        ) && swept.left.0 > 0;
+        let resting = if rests { swept.left } else { Lots(0) };
+        let id = rests.then(|| {
+            let slot = self.queues.push(order, resting);
+            OrderId { generation: self.queues.slab.node(slot).generation, slot }
+        });
+        let cancelled = Lots(order.size.0 - swept.filled.0 - resting.0);
+        Placement { id, filled: swept.filled, resting, cancelled, prevented: swept.prevented }
+    }
+}
+
+impl Clone for OrderBook {
+    fn clone(&self) -> Self {
+        let mut book = Self::new(self.self_trade);
+        book.clone_from(self);
+        book
+    }
+
+    /// Becomes `other` in the memory it has; costs as much as `other` has live levels and slots.
+    fn clone_from(&mut self, other: &Self) {
+        self.queues.copy_from(&other.queues);
+        (self.self_trade, self.traded) = (other.self_trade, other.traded);
+    }
+}

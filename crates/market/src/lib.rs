@@ -1,0 +1,52 @@
+//! The market of sekai, in plain Rust: a limit order book in integer ticks and lots that matches
+//! by price, then time.
+//!
+//! `Queues` keeps resting orders and knows nothing of when they trade; `matching` trades an
+//! incoming order against them at once. A second matching mode is a second file beside
+//! `matching` over the same queues.
+//!
+//! ```
+//! use market::{AccountId, Lots, Order, OrderBook, SelfTrade, Side, Ticks};
+//!
+//! let mut book = OrderBook::new(SelfTrade::CancelResting);
+//! let mut fills = Vec::new();
+//! let (maker, taker) = (AccountId(1), AccountId(2));
+//!
+//! book.place(Order::limit(maker, Side::Sell, Ticks(101), Lots(5)), &mut fills)?;
+//! let placement = book.place(Order::market(taker, Side::Buy, Lots(3)), &mut fills)?;
+//!
+//! assert_eq!(placement.filled, Lots(3));
+//! assert_eq!(fills[0].price, Ticks(101));
+//! assert_eq!(book.best(Side::Sell), Some(Ticks(101)));
+//! # Ok::<(), market::OrderError>(())
+//! ```
+
+mod book;
+mod bytes;
+mod error;
+mod fees;
+mod fill;
+mod id;
+mod ladder;
+mod matching;
+mod occupancy;
+mod order;
+mod queues;
+mod self_trade;
+mod side;
+mod slab;
+mod snapshot;
+mod units;
+mod view;
+
+pub use book::OrderBook;
+pub use error::OrderError;
+pub use fees::{Fees, FeesError, Free, OfNotional, PerLot, Rate};
+pub use fill::{Fill, Settlement};
+pub use id::{AccountId, OrderId};
+pub use order::{Order, Placement, Resting, TimeInForce};
+pub use self_trade::SelfTrade;
+pub use side::Side;
+pub use snapshot::SnapshotError;
+pub use units::{Lots, Money, Ticks};
+pub use view::{DepthLevel, QueuePosition};

@@ -1,0 +1,120 @@
+//! Continuous matching: an incoming order trades at once with the best price, then the oldest
+//! order at it.
+
+use crate::fill::Fill;
+use crate::id::OrderId;
+use crate::order::Order;
+use crate::queues::Queues;
+use crate::self_trade::SelfTrade;
+use crate::side::Side;
+use crate::units::{Lots, Ticks};
+
+/// What an incoming order did on its way through the other side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Swept {
+    /// Lots that traded.
+    pub(crate) filled: Lots,
+    /// Lots that may still rest.
+    pub(crate) left: Lots,
+    /// Lots that its account lost from resting orders.
+    pub(crate) prevented: u64,
+}
+
+/// What two orders that meet take from each other.
+struct Meeting {
+    trade: bool,
+    from_maker: u32,
+    from_taker: u32,
+}
+
+/// The best price of the other side, if an order at `price` would trade there.
+pub(crate) fn crossed(queues: &Queues, side: Side, price: Ticks) -> Option<Ticks> {
+    let other = side.opposite();
+    let best = queues.ladder(other).best()?;
+    (best <= other.key(price)).then(|| other.price(best))
+}
+
+/// Trades `order` against the other side as far as its price and size go.
+pub(crate) fn sweep(
+    queues: &mut Queues,
+    order: &Order,
+    rule: SelfTrade,
+    fills: &mut Vec<Fill>,
+) -> Swept {
+    let side = order.side.opposite();
+    let worst = side.key(order.price);
+    let Queues { ladders, slab } = queues;
+    let ladder = &mut ladders[side as usize];
+    let mut swept = Swept { filled: Lots(0), left: order.size, prevented: 0 };
+    while let Some((key, level)) = ladder.best_mut()
+        && key <= worst
+        && swept.left.0 > 0
+    {
+        let slot = level.head;
+        let maker = slab.node_mut(slot);
+        let own = maker.account == order.account;
+        let Some(meeting) = meet(own, rule, maker.size.0, swept.left.0) else {
+            swept.left = Lots(0);
+            break;
+        };
+        maker.size.0 -= meeting.from_maker;
+        level.quantity -= meeting.from_maker;
+        swept.left.0 -= meeting.from_taker;
+        if meeting.trade {
+            swept.filled.0 += meeting.from_taker;
+            fills.push(Fill {
+                maker: OrderId { generation: maker.generation, slot },
+                maker_account: maker.account,
+                taker_account: order.account,
+                price: maker.price,
+                size: Lots(meeting.from_maker),
+                maker_left: maker.size,
+                taker_side: order.side,
+            });
+        } else {
+            swept.prevented += u64::from(meeting.from_maker);
+        }
+        if maker.size.0 == 0 {
+            level.head = maker.next;
+            level.count -= 1;
+            if level.count == 0 {
+                ladder.close(key);
+            }
+            slab.release(slot);
+        }
+    }
+    swept
+}
+
+/// What two orders take from each other; none if the incoming one is cancelled.
+fn meet(own: bool, rule: SelfTrade, maker: u32, taker: u32) -> Option<Meeting> {
+    let both = maker.min(taker);
+    match rule {
+        SelfTrade::CancelIncoming if own => None,
+        SelfTrade::CancelResting if own => {
+            Some(Meeting { trade: false, from_maker: maker, from_taker: 0 })
+        }
+        SelfTrade::DecrementBoth if own => {
+            Some(Meeting { trade: false, from_maker: both, from_taker: both })
+        }
+        _ => Some(Meeting { trade: true, from_maker: both, from_taker: both }),
+    }
+}
+
+/// Lots of `order` that would trade at once, without moving anything.
+pub(crate) fn fillable(queues: &Queues, order: &Order, rule: SelfTrade) -> Lots {
+    let side = order.side.opposite();
+    let worst = side.key(order.price);
+    let mut left = order.size.0;
+    let mut filled = 0;
+    for maker in queues.orders(side).take_while(|maker| side.key(maker.price) <= worst) {
+        let own = maker.account == order.account;
+        let Some(meeting) = meet(own, rule, maker.size.0, left) else { break };
+        left -= meeting.from_taker;
+        filled += if meeting.trade { meeting.from_taker } else { 0 };
+        if left == 0 {
+            break;
+        }
+    }
+    Lots(filled)
+}

@@ -1,0 +1,106 @@
+//! Resting orders in their queues, whatever the rule by which they trade.
+
+use crate::error::OrderError;
+use crate::ladder::{Ladder, Level};
+use crate::order::{Order, Resting};
+use crate::side::Side;
+use crate::slab::{NO_SLOT, Node, Slab};
+use crate::units::{Lots, Ticks};
+
+/// Both sides of the book over one slab of orders.
+pub(crate) struct Queues {
+    pub(crate) ladders: [Ladder; 2],
+    pub(crate) slab: Slab,
+}
+
+impl Queues {
+    pub(crate) fn new() -> Self {
+        Self { ladders: [Ladder::new(), Ladder::new()], slab: Slab::new() }
+    }
+
+    pub(crate) fn ladder(&self, side: Side) -> &Ladder {
+        &self.ladders[side as usize]
+    }
+
+    /// The best price of a side.
+    pub(crate) fn best(&self, side: Side) -> Option<Ticks> {
+        self.ladder(side).best().map(|key| side.price(key))
+    }
+
+    /// Refuses if the book has no room for `order`, `leaving` lots aside that are about to leave
+    /// its level.
+    pub(crate) fn check_room(&self, order: &Order, leaving: Lots) -> Result<(), OrderError> {
+        let level = self.ladder(order.side).level(order.side.key(order.price));
+        let held = level.map_or(0, |level| level.quantity) - leaving.0;
+        if held.checked_add(order.size.0).is_none() {
+            let room = Lots(u32::MAX - held);
+            return Err(OrderError::LevelFull { price: order.price, room, found: order.size });
+        }
+        self.slab.check_room()
+    }
+
+    /// Adds `size` lots of `order` behind all others at its price, and tells their slot.
+    pub(crate) fn push(&mut self, order: &Order, size: Lots) -> u32 {
+        let &Order { account, side, price, .. } = order;
+        let (previous, next) = (NO_SLOT, NO_SLOT);
+        let node = Node { price, size, account, generation: 0, previous, next, side };
+        let slot = self.slab.insert(node);
+        let level = self.ladders[side as usize].open(side.key(price));
+        if level.count == 0 {
+            level.head = slot;
+        } else {
+            self.slab.node_mut(level.tail).next = slot;
+            self.slab.node_mut(slot).previous = level.tail;
+        }
+        level.tail = slot;
+        level.quantity += size.0;
+        level.count += 1;
+        slot
+    }
+
+    /// Takes an order out of its queue.
+    pub(crate) fn remove(&mut self, slot: u32) {
+        let Node { price, size, previous, next, side, .. } = *self.slab.node(slot);
+        let (ladder, key) = (&mut self.ladders[side as usize], side.key(price));
+        let level = ladder.level_mut(key);
+        level.quantity -= size.0;
+        level.count -= 1;
+        if level.count == 0 {
+            ladder.close(key);
+        } else if level.head == slot {
+            level.head = next;
+        } else if level.tail == slot {
+            level.tail = previous;
+        } else {
+            self.slab.node_mut(previous).next = next;
+            self.slab.node_mut(next).previous = previous;
+        }
+        self.slab.release(slot);
+    }
+
+    /// Takes `by` lots, fewer than it has, from an order that keeps its place.
+    pub(crate) fn shrink(&mut self, slot: u32, by: Lots) {
+        let node = self.slab.node_mut(slot);
+        node.size.0 -= by.0;
+        self.ladders[node.side as usize].level_mut(node.side.key(node.price)).quantity -= by.0;
+    }
+
+    /// The orders of a level, oldest first.
+    pub(crate) fn queue(&self, level: &Level) -> impl Iterator<Item = Resting> {
+        let slots = std::iter::successors(Some(level.head), |&slot| Some(self.slab.node(slot).next));
+        slots.take(level.count as usize).map(|slot| self.slab.resting(slot))
+    }
+
+    /// The orders of a side, best price first, then oldest first.
+    pub(crate) fn orders(&self, side: Side) -> impl Iterator<Item = Resting> {
+        self.ladder(side).levels().flat_map(|(_, level)| self.queue(level))
+    }
+
+    /// Becomes `other`, in the memory it has.
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        for (own, others) in self.ladders.iter_mut().zip(&other.ladders) {
+            own.copy_from(others);
+        }
+        self.slab.copy_from(&other.slab);
+    }
+}

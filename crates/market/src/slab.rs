@@ -1,0 +1,162 @@
+//! Where resting orders are stored: slots that are used again, last freed first.
+
+use crate::error::OrderError;
+use crate::id::{AccountId, OrderId};
+use crate::order::Resting;
+use crate::side::Side;
+use crate::units::{Lots, Ticks};
+
+/// The slot that is none.
+pub(crate) const NO_SLOT: u32 = u32::MAX;
+
+/// Slots that a slab can have.
+pub(crate) const SLOT_LIMIT: usize = 1 << 24;
+
+/// One resting order with the links of its queue; two fill a cache line.
+///
+/// A free slot has size zero, the generation of the order it will hold, and in `next` the slot
+/// that was freed before it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(32))]
+pub(crate) struct Node {
+    pub(crate) price: Ticks,
+    pub(crate) size: Lots,
+    pub(crate) account: AccountId,
+    pub(crate) generation: u32,
+    /// The order before; meaningless for the first of a queue.
+    pub(crate) previous: u32,
+    /// The order behind; meaningless for the last of a queue.
+    pub(crate) next: u32,
+    pub(crate) side: Side,
+}
+
+/// All slots, and the free ones among them as a stack.
+pub(crate) struct Slab {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) free: u32,
+    pub(crate) live: usize,
+}
+
+impl Slab {
+    pub(crate) fn new() -> Self {
+        Self { nodes: Vec::new(), free: NO_SLOT, live: 0 }
+    }
+
+    /// Refuses if no slot is left.
+    pub(crate) fn check_room(&self) -> Result<(), OrderError> {
+        if self.free == NO_SLOT && self.nodes.len() >= SLOT_LIMIT {
+            return Err(OrderError::BookFull { limit: SLOT_LIMIT });
+        }
+        Ok(())
+    }
+
+    /// Stores an order, and tells its slot; its links are the caller's to set.
+    pub(crate) fn insert(&mut self, node: Node) -> u32 {
+        self.live += 1;
+        let slot = self.free;
+        if let Some(free) = self.nodes.get_mut(slot as usize) {
+            self.free = free.next;
+            *free = Node { generation: free.generation, ..node };
+            return slot;
+        }
+        let slot = u32::try_from(self.nodes.len()).expect("room was checked");
+        self.nodes.push(Node { generation: 0, ..node });
+        slot
+    }
+
+    /// Frees a slot, and makes the id of its order stale.
+    pub(crate) fn release(&mut self, slot: u32) {
+        self.live -= 1;
+        let free = self.free;
+        let node = self.node_mut(slot);
+        node.size = Lots(0);
+        // A slot that has used up its generations is never used again: an id is for ever.
+        if node.generation < u32::MAX {
+            node.generation += 1;
+            node.next = free;
+            self.free = slot;
+        }
+    }
+
+    pub(crate) fn node(&self, slot: u32) -> &Node {
+        &self.nodes[slot as usize]
+    }
+
+    pub(crate) fn node_mut(&mut self, slot: u32) -> &mut Node {
+        &mut self.nodes[slot as usize]
+    }
+
+    /// The slot of the order with this id.
+    pub(crate) fn find(&self, id: OrderId) -> Result<u32, OrderError> {
+        match self.nodes.get(id.slot as usize) {
+            Some(node) if node.generation == id.generation && node.size.0 > 0 => Ok(id.slot),
+            _ => Err(OrderError::NotResting { id }),
+        }
+    }
+
+    /// The order in `slot`.
+    pub(crate) fn resting(&self, slot: u32) -> Resting {
+        let Node { price, size, account, generation, side, .. } = *self.node(slot);
+        Resting { id: OrderId { generation, slot }, account, side, price, size }
+    }
+
+    /// Becomes `other`, in the memory it has.
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        self.nodes.clone_from(&other.nodes);
+        (self.free, self.live) = (other.free, other.live);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODE: Node = Node {
+        price: Ticks(1),
+        size: Lots(1),
+        account: AccountId(0),
+        generation: 0,
+        previous: NO_SLOT,
+        next: NO_SLOT,
+        side: Side::Buy,
+    };
+
+    #[test]
+    fn two_orders_fill_a_cache_line() {
+        assert_eq!(size_of::<Node>(), 32);
+    }
+
+    #[test]
+    fn the_slot_freed_last_is_used_first() {
+        let mut slab = Slab::new();
+        let slots = [NODE; 3].map(|node| slab.insert(node));
+        slots.map(|slot| slab.release(slot));
+
+        let again = [NODE; 3].map(|node| slab.insert(node));
+
+        assert_eq!((slots, again), ([0, 1, 2], [2, 1, 0]));
+    }
+
+    #[test]
+    fn a_slot_without_generations_left_is_never_used_again() {
+        let mut slab = Slab::new();
+        let slot = slab.insert(NODE);
+        slab.node_mut(slot).generation = u32::MAX;
+        let last = slab.resting(slot).id;
+
+        slab.release(slot);
+
+        assert_eq!(slab.find(last), Err(OrderError::NotResting { id: last }));
+        assert_ne!(slab.insert(NODE), slot);
+    }
+
+    #[test]
+    fn the_next_id_of_a_free_slot_finds_nothing() {
+        let mut slab = Slab::new();
+        let slot = slab.insert(NODE);
+        slab.release(slot);
+        let next = OrderId { generation: 1, slot };
+
+        assert_eq!(slab.find(next), Err(OrderError::NotResting { id: next }));
+    }
+}

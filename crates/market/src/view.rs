@@ -1,0 +1,115 @@
+//! What can be seen of a book without moving it.
+
+use crate::book::OrderBook;
+use crate::error::OrderError;
+use crate::id::OrderId;
+use crate::order::Resting;
+use crate::self_trade::SelfTrade;
+use crate::side::Side;
+use crate::units::{Lots, Ticks};
+
+/// One price level as everybody sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DepthLevel {
+    /// Its price.
+    pub price: Ticks,
+    /// The lots of all its orders.
+    pub size: Lots,
+    /// How many orders it has.
+    pub orders: u32,
+}
+
+/// How far back in the queue of its price a resting order stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueuePosition {
+    /// Lots that must trade or leave before it trades.
+    pub lots_ahead: Lots,
+    /// The orders that hold them.
+    pub orders_ahead: u32,
+}
+
+impl OrderBook {
+    /// The rule for accounts that meet themselves.
+    #[must_use]
+    pub fn self_trade(&self) -> SelfTrade {
+        self.self_trade
+    }
+
+    /// Resting orders of both sides.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.queues.slab.live
+    }
+
+    /// Whether no order rests.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Lots traded since the book began.
+    #[must_use]
+    pub fn traded(&self) -> u64 {
+        self.traded
+    }
+
+    /// The best price of a side.
+    #[must_use]
+    pub fn best(&self, side: Side) -> Option<Ticks> {
+        self.queues.best(side)
+    }
+
+    /// Resting lots of a side, summed over its levels.
+    #[must_use]
+    pub fn volume(&self, side: Side) -> u64 {
+        self.queues.ladder(side).levels().map(|(_, level)| u64::from(level.quantity)).sum()
+    }
+
+    /// Lots that rest at one price of a side.
+    #[must_use]
+    pub fn volume_at(&self, side: Side, price: Ticks) -> Lots {
+        let level = self.queues.ladder(side).level(side.key(price));
+        Lots(level.map_or(0, |level| level.quantity))
+    }
+
+    /// Writes the best levels of a side, best first, as far as `depth` goes; tells how many.
+    pub fn depth(&self, side: Side, depth: &mut [DepthLevel]) -> usize {
+        let levels = self.queues.ladder(side).levels();
+        let mut written = 0;
+        for (place, (key, level)) in depth.iter_mut().zip(levels) {
+            let (size, orders) = (Lots(level.quantity), level.count);
+            *place = DepthLevel { price: side.price(key), size, orders };
+            written += 1;
+        }
+        written
+    }
+
+    /// The resting order with this id.
+    #[must_use]
+    pub fn order(&self, id: OrderId) -> Option<Resting> {
+        self.queues.slab.find(id).ok().map(|slot| self.queues.slab.resting(slot))
+    }
+
+    /// The orders of a side, best price first, then oldest first.
+    pub fn orders(&self, side: Side) -> impl Iterator<Item = Resting> {
+        self.queues.orders(side)
+    }
+
+    /// Where a resting order stands in the queue of its price; walks the queue before it.
+    ///
+    /// # Errors
+    /// When no such order rests.
+    pub fn queue_position(&self, id: OrderId) -> Result<QueuePosition, OrderError> {
+        let mut slot = self.queues.slab.find(id)?;
+        let node = self.queues.slab.node(slot);
+        let level = self.queues.ladder(node.side).level(node.side.key(node.price));
+        let head = level.expect("a resting order has a level").head;
+        let (mut lots_ahead, mut orders_ahead) = (0, 0);
+        while slot != head {
+            slot = self.queues.slab.node(slot).previous;
+            lots_ahead += self.queues.slab.node(slot).size.0;
+            orders_ahead += 1;
+        }
+        Ok(QueuePosition { lots_ahead: Lots(lots_ahead), orders_ahead })
+    }
+}
