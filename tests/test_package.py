@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -94,10 +95,15 @@ PATHS = [
 ]
 
 
-def fresh(script: str) -> str:
+def fresh(script: str, **environment: str) -> str:
     """What a new interpreter prints."""
     command = [sys.executable, "-c", script]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    # Compiled modules are kept, as they are wherever a package is installed in earnest.
+    kept = {name: v for name, v in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    run = subprocess.run(
+        command, env=kept | environment, check=True, capture_output=True, text=True
+    )
+    return run.stdout.strip()
 
 
 def test_the_top_level_holds_the_everyday_names_and_the_errors() -> None:
@@ -144,17 +150,23 @@ print(json.dumps(sorted(brought - set(sys.stdlib_module_names))))
     assert set(brought) <= {"sekai", "quant_gym_rs", "numpy", "cloudpickle"}
 
 
-def test_importing_takes_less_than_150_milliseconds() -> None:
+def test_importing_adds_less_than_numpy_itself_takes(tmp_path: Path) -> None:
     script = """
 import time
-begin = time.perf_counter()
-import sekai
-print((time.perf_counter() - begin) * 1000)
+begin = time.process_time()
+import {}
+print((time.process_time() - begin) * 1000)
 """
-    fresh(script)
+    compiled = {"PYTHONPYCACHEPREFIX": str(tmp_path)}
 
-    # The least of several: a busy machine can only make it slower.
-    assert min(float(fresh(script)) for _ in range(7)) < 150
+    def milliseconds(module: str) -> float:
+        return float(fresh(script.format(module), **compiled))
+
+    # In turns, and the least of several: a busy machine can only make either slower. NumPy takes
+    # 80 ms on a quiet machine, so that this keeps `import sekai` under 150 ms there.
+    times = [(milliseconds("sekai"), milliseconds("numpy")) for _ in range(9)][1:]
+    sekai_time, numpy_time = (min(column) for column in zip(*times, strict=True))
+    assert sekai_time < 1.85 * numpy_time
 
 
 def test_the_stubs_tell_the_truth_about_the_native_part() -> None:

@@ -39,6 +39,7 @@ from sekai.wrappers import (
 
 if TYPE_CHECKING:
     from sekai import compat, rendering
+    from sekai.registry import EnvSpec
     from sekai.utils.checker import check_env
     from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv, make_vec
 
@@ -84,6 +85,16 @@ __all__ = [
     "rendering",
     "spec",
 ]
+
+
+def _gymnasium_spec(id: str) -> EnvSpec | None:
+    """How to make `gymnasium/<id>`; gymnasium is imported when first asked."""
+    from sekai.compat.gymnasium.namespace import resolve
+
+    return resolve(id)
+
+
+register_namespace("gymnasium", None, resolver=_gymnasium_spec)
 
 LAZY = {
     "compat": "sekai.compat",

@@ -12,11 +12,12 @@ import pytest
 from gymnasium.utils.env_checker import check_env as check_gymnasium
 from stable_baselines3.common.env_checker import check_env as check_stable_baselines3
 
-from sekai import registry
+import sekai
 from sekai.compat import from_gymnasium, to_gymnasium
-from sekai.compat.gymnasium.namespace import resolve
 from sekai.core.env import Env
 from sekai.core.result import ResetResult, StepResult
+from sekai.error import UnknownEnvError
+from sekai.registry import EnvSpec
 from sekai.spaces import Box, Dict, Discrete, MaskedBox, Simplex
 from sekai.utils.checker import check_env
 from sekai.wrappers import TimeLimit
@@ -230,23 +231,31 @@ def test_what_is_no_env_is_refused() -> None:
 
 
 def test_any_gymnasium_env_is_made_by_its_name() -> None:
-    with registry.isolated():
-        registry.register_namespace("gymnasium", None, resolve, force=True)
-        env = registry.make("gymnasium/CartPole-v1")
+    env = sekai.make("gymnasium/CartPole-v1")
 
-        result = env.reset(seed=7)
-        direct, _ = gymnasium.make("CartPole-v1").reset(seed=7)
+    result = env.reset(seed=7)
 
-        assert np.array_equal(result.observation, direct)
-        assert env.spec is not None
-        assert env.spec.id == "gymnasium/CartPole-v1"
-        assert env.spec.reward_threshold == 475.0
-        rebuilt = registry.EnvSpec.from_json(env.spec.to_json()).make()
-        assert np.array_equal(rebuilt.reset(seed=7).observation, direct)
+    direct, _ = gymnasium.make("CartPole-v1").reset(seed=7)
+    assert np.array_equal(result.observation, direct)
+    assert env.spec is not None
+    assert env.spec.id == "gymnasium/CartPole-v1"
+    assert env.spec.reward_threshold == 475.0
 
 
-def test_an_unknown_gymnasium_id_is_not_resolved() -> None:
-    assert resolve("gymnasium/CartPoll-v1") is None
+def test_a_gymnasium_env_is_made_again_from_its_spec() -> None:
+    env = sekai.make("gymnasium/FrozenLake-v1", is_slippery=False)
+    assert env.spec is not None
+
+    rebuilt = EnvSpec.from_json(env.spec.to_json()).make()
+
+    assert rebuilt.reset(seed=7).info == env.reset(seed=7).info
+    assert rebuilt.step(2) == env.step(2)
+    assert rebuilt.step(2).info["prob"] == 1
+
+
+def test_an_unknown_gymnasium_id_is_told_with_gymnasiums_own_hint() -> None:
+    with pytest.raises(UnknownEnvError, match="gymnasium knows no env 'CartPoll-v1'.*CartPole"):
+        sekai.make("gymnasium/CartPoll-v1")
 
 
 def test_limits_of_ours_go_around_limits_of_theirs() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sekai.error import ClosedError, MissingExtraError
@@ -182,6 +182,7 @@ def test_a_frame_is_not_drawn_over_by_the_next() -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(1, 700), st.integers(1, 700), st.integers(30, 300))
+@example(29, 58, 100)  # 29 / 100 * 100 is a little less than 29.
 def test_the_picture_has_the_size_that_was_asked_for(width: int, height: int, dpi: int) -> None:
     class Empty(MatplotlibRenderer):
         def draw(self, env: Any, figure: Any) -> None: ...

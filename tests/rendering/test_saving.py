@@ -159,9 +159,13 @@ def test_who_reads_the_old_file_can_read_it_to_the_end(
 
 
 def test_a_draft_that_was_begun_is_removed_after_a_failure(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="half"), replacing(tmp_path / "a.gif", ".gif") as draft:
-        draft.write_bytes(b"half of it")
-        raise RuntimeError("half")
+    def write_half() -> None:
+        with replacing(tmp_path / "walk.gif", ".gif") as draft:
+            draft.write_bytes(b"half of it")
+            raise RuntimeError("the market closed")
+
+    with pytest.raises(RuntimeError, match="the market closed"):
+        write_half()
 
     assert list(tmp_path.iterdir()) == []
 

@@ -85,6 +85,8 @@ def test_infinite_whole_bounds_are_the_limits_of_the_dtype() -> None:
         ((np.nan, 1.0), "low must not be NaN"),
         ((0.0, [1.0, np.nan]), "high must not be NaN"),
         ((1.0, 0.0), "low must not be above high"),
+        ((np.inf, np.inf), "low must leave room for values, was inf"),
+        ((0, [1, -np.inf], (2,), np.int8), "high must leave room for values"),
         (([0.0, 2.0], [1.0, 1.0]), r"was 2.0 above 1.0 at \[1\]"),
         ((0.0, 1e39, (1,)), "high must fit float32, was 1e\\+39"),
         ((0, 256, (1,), np.uint8), "from 0 to 255, was 256"),

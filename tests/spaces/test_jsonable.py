@@ -84,6 +84,8 @@ def test_no_bit_of_a_64_bit_integer_is_lost() -> None:
         ({"type": "Dict", "spaces": {"a": 1}}, "must be a list of .* pairs"),
         ({"type": "Dict", "spaces": [["a"]]}, "must be a list of .* pairs"),
         ({"type": "Dict", "spaces": [["a", 3]]}, "an object with the key 'type', was 3"),
+        ({"type": "Dict", "spaces": [[1, {}]]}, "must be a list of .* pairs"),
+        ({"type": "Dict", "spaces": [["a", FINE], ["a", FINE]]}, "each name may appear once"),
         ({"type": "Tuple", "spaces": {}}, "must be a list of spaces"),
     ],
 )

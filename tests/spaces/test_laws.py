@@ -159,7 +159,9 @@ def test_a_loaded_state_continues_the_stream(space: Space[Any], seed: int) -> No
 @given(spaces(), seeds())
 def test_a_spoilt_state_is_refused_and_changes_nothing(space: Space[Any], seed: int) -> None:
     space.seed(seed)
-    before, spoilt = space.state_dict(), space.state_dict()
+    spoilt = space.state_dict()
+    space.seed(seed + 1)
+    before = space.state_dict()
     deepest = spoilt
     while deepest["spaces"]:
         deepest = deepest["spaces"][list(deepest["spaces"])[-1]]

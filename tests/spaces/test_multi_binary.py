@@ -72,6 +72,12 @@ def test_what_does_not_belong_is_described(value: Any, words: str) -> None:
     assert words in str(MultiBinary(3).mismatch(value))
 
 
+@pytest.mark.parametrize("n", [2**70, (2**40, 2**40)])
+def test_sizes_beyond_all_memory_are_refused(n: Any) -> None:
+    with pytest.raises(ValueError, match="n must have a number of elements that fits memory"):
+        MultiBinary(n)
+
+
 @pytest.mark.parametrize("n", [-1, 2.5, "ab", (2, -1), True])
 def test_bad_sizes_are_refused(n: Any) -> None:
     with pytest.raises(ValueError, match="each size in n must be a whole number of at least 0"):

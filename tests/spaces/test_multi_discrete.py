@@ -103,6 +103,7 @@ def test_what_does_not_belong_is_described(value: Any, words: str) -> None:
     [
         ([2, 0], None, "nvec must be at least 1 everywhere"),
         ([2, 1.5], None, "nvec must be a whole number"),
+        ([2, np.inf], None, "nvec must fit int64"),
         (["a"], None, "nvec must be a number or an array of numbers"),
         ([2, 3], [1, 2, 3], r"start must be a number or have the shape \(2,\), was \(3,\)"),
         ([2], [np.iinfo(np.intp).max], "the values must fit int64"),

@@ -227,6 +227,13 @@ class GivesItsInfo(Walk):
         return self._changed(super().step(action), info={"names": self._names})
 
 
+class SharesAnEmptyInfo(Walk):
+    _nothing: dict[str, Any] = {}  # noqa: RUF012 - the mistake under test
+
+    def step(self, action: Any) -> StepResult[Any]:
+        return self._changed(super().step(action), info=self._nothing)
+
+
 class KeepsTheAction(Walk):
     _last = np.zeros(2, np.float32)
 
@@ -383,6 +390,7 @@ BROKEN: list[tuple[Make, str]] = [
     (GivesItsBuffer, "ERROR: the result of step 1 was changed by a later call (observation[0]"),
     (GivesItsState, "ERROR: writing to the observation that the env gave out changes the env"),
     (GivesItsInfo, "WARNING: writing to the info that the env gave out changes the env"),
+    (SharesAnEmptyInfo, "WARNING: writing to the info that the env gave out changes the env"),
     (KeepsTheAction, "ERROR: writing to an action after step() changes the env (at step 2 reward"),
     (WritesToTheAction, "ERROR: step() changed the action it was given: action[0] was"),
     (AnotherAsyncPath, "ERROR: the async path disagrees with the sync path: at step 1 reward"),

@@ -132,7 +132,7 @@ TWINS: dict[str, tuple[Features, Features]] = {
 
 @pytest.mark.parametrize("leaky", [pair[0] for pair in TWINS.values()], ids=list(TWINS))
 def test_a_leaky_feature_is_caught_in_the_observation(leaky: Features) -> None:
-    issues = check_causal(market(leaky), bars())
+    issues = check_causal(market(leaky), bars(), n_episodes=1)
 
     assert len(issues) == 1
     assert issues[0].startswith("ERROR: observation at ")
@@ -142,7 +142,11 @@ def test_a_leaky_feature_is_caught_in_the_observation(leaky: Features) -> None:
 @pytest.mark.parametrize("causal", [pair[1] for pair in TWINS.values()], ids=list(TWINS))
 @pytest.mark.parametrize("seed", [0, 1])
 def test_its_causal_twin_is_not_accused(causal: Features, seed: int) -> None:
-    assert check_causal(market(causal), bars(seed), seed=seed) == []
+    assert check_causal(market(causal), bars(seed), seed=seed, n_episodes=1) == []
+
+
+def test_a_filler_is_caught_however_few_times_are_tried() -> None:
+    assert check_causal(market(back_filled), bars(), max_cuts=2) != []
 
 
 def seen_close(data: Data) -> Env[Any, Any]:

@@ -44,7 +44,8 @@ class Countdown(Env[Any, Any]):
 
     def step(self, action: Any) -> StepResult[Any]:
         self._left -= 1
-        return StepResult(self._left, 1, np.bool_(self._left == 0), False, {})
+        is_over: Any = np.bool_(self._left == 0)
+        return StepResult(self._left, 1, is_over, False, {})
 
 
 class ManySpaces(Env[Any, Any]):
@@ -65,6 +66,68 @@ class ManySpaces(Env[Any, Any]):
 
     def step(self, action: Any) -> StepResult[Any]:
         return StepResult(self.observation_space.sample(), float(action[0].sum()), False, False, {})
+
+
+class Endless(Env[Any, Any]):
+    """Nothing but noise, without end and without attributes set up before the reset."""
+
+    def __init__(self) -> None:
+        self.observation_space = Box(-np.inf, np.inf, shape=(16,))
+        self.action_space = Box(-1.0, 1.0, shape=(4,))
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> ResetResult[Any]:
+        self._set_rng(seed)
+        return ResetResult(self.rng.standard_normal(16).astype(np.float32), {})
+
+    def step(self, action: Any) -> StepResult[Any]:
+        observation = self.rng.standard_normal(16).astype(np.float32)
+        return StepResult(observation, float(-np.square(action).sum()), False, False, {})
+
+    def close(self) -> None:
+        """There is nothing to release, and stepping goes on to work."""
+
+
+class Holdings(Env[Any, Any]):
+    """Weights that are normalised and kept, beside windows of noise.
+
+    Observation: a window of features and the weights held.
+    Action: weights, -1 to 1.
+    Reward: what the weights earn, less the cost of turnover.
+    Terminates: never.
+    Truncates: after 30 steps.
+    """
+
+    def __init__(self) -> None:
+        self.observation_space = Dict(
+            {"window": Box(-np.inf, np.inf, (6, 3, 5)), "held": Box(-1.0, 1.0, (3,))}
+        )
+        self.action_space = Box(-1.0, 1.0, (3,))
+        self._held = np.zeros(3, np.float32)
+        self._steps = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> ResetResult[Any]:
+        self._set_rng(seed)
+        self._held = np.zeros(3, np.float32)
+        self._steps = 0
+        return ResetResult(self._observation(), {"held": self._held.copy()})
+
+    def step(self, action: Any) -> StepResult[Any]:
+        weights = action / (np.abs(action).sum() + 1e-8)
+        turnover = float(np.abs(weights - self._held).sum())
+        earned = float(weights @ self.rng.standard_normal(3)) * 0.01
+        self._held = weights.copy()
+        self._steps += 1
+        info = {"earned": earned, "turnover": turnover}
+        reward = earned - 1e-4 * turnover
+        return StepResult(self._observation(), reward, False, self._steps >= 30, info)
+
+    def _observation(self) -> dict[str, Any]:
+        window = self.rng.standard_normal((6, 3, 5)).astype(np.float32)
+        return {"window": window, "held": self._held.copy()}
 
 
 class ReadOnlyWindows(Walk):
@@ -105,6 +168,8 @@ RIGHT: list[Make] = [
     AsyncRandomWalk,
     Market,
     Countdown,
+    Endless,
+    Holdings,
     ManySpaces,
     ReadOnlyWindows,
     Masked,
@@ -269,7 +334,7 @@ class NamesNobody(Duel):
 class LacksASpace(Duel):
     def __init__(self) -> None:
         super().__init__()
-        del self.action_spaces["south"]
+        self.action_spaces = {"north": self.action_spaces["north"]}
 
 
 class LacksARewardEntry(Broken):
@@ -284,7 +349,8 @@ class SpeaksToStrangers(Broken):
 
 class RewardsWithArrays(Broken):
     def spoilt(self, result: MAStepResult) -> MAStepResult:
-        return dataclasses.replace(result, rewards={**result.rewards, "south": np.zeros(2)})
+        rewards: dict[str, Any] = {**result.rewards, "south": np.zeros(2)}
+        return dataclasses.replace(result, rewards=rewards)
 
 
 class KeepsTheFallen(Broken):

@@ -98,7 +98,7 @@ def transitions_of(backend: str, mode: Any, num_envs: int, length: int) -> list[
             acts = [idle if wait else next(plan) for wait, plan in zip(waits, plans, strict=True)]
             result = vec.step(acts)
             after = result.observations
-            for i in np.flatnonzero(~waits):
+            for i in np.flatnonzero(~waits).tolist():
                 last = result.infos[i].get("final_observation", after[i])
                 flags = (result.terminated[i], result.truncated[i])
                 found[i].append((before[i], acts[i], result.rewards[i], last, *flags))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -36,8 +35,8 @@ def start_method(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def options(start_method: str) -> Iterator[dict[str, Any]]:
-    yield {"start_method": start_method, "num_workers": 2, "step_timeout": 20.0}
+def options(start_method: str) -> dict[str, Any]:
+    return {"start_method": start_method, "num_workers": 2, "step_timeout": 20.0}
 
 
 def limited(options: dict[str, Any], harm: str) -> dict[str, Any]:
@@ -181,7 +180,7 @@ def test_without_same_step_a_failed_episode_ends_at_its_last_observation(
 @pytest.mark.parametrize("backend", ["sync", "async", "proc"])
 @pytest.mark.parametrize("on_error", ["raise", "restart"])
 def test_an_env_that_fails_in_reset_is_named_or_comes_back(backend: str, on_error: Any) -> None:
-    factories = [Scripted, partial(Faulty, in_reset=True)]
+    factories: list[Any] = [Scripted, partial(Faulty, in_reset=True)]
     with build(backend, factories, on_error=on_error) as vec:
         vec.reset(seed=0)
         options = [None, {"harm": True}]

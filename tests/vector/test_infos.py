@@ -37,7 +37,7 @@ def test_infos_behave_as_a_list_of_dicts(infos: Infos) -> None:
     assert infos != DICTS[:2]
     assert infos == DictInfos(list(DICTS))
     assert repr(infos).startswith("[{")
-    assert list(reversed(infos))[0] == {"a": 3, "b": "y"}
+    assert next(reversed(infos)) == {"a": 3, "b": "y"}
     assert pickle.loads(pickle.dumps(infos)) == copy.deepcopy(infos) == DICTS
     with pytest.raises(IndexError):
         infos[3]

@@ -40,7 +40,9 @@ pub enum OrderError {
         found: Lots,
     },
     /// A reduction would leave nothing.
-    #[error("a reduction by less than the {resting} resting lots was wanted, found {found}; cancel the order instead")]
+    #[error(
+        "a reduction by less than the {resting} resting lots was wanted, found {found}; cancel the order instead"
+    )]
     NothingLeft {
         /// Lots that are left of the order.
         resting: Lots,
@@ -48,7 +50,9 @@ pub enum OrderError {
         found: Lots,
     },
     /// A price level can hold no more lots.
-    #[error("at most {room} more lots were wanted at {price} ticks, found {found}; count in larger lots")]
+    #[error(
+        "at most {room} more lots were wanted at {price} ticks, found {found}; count in larger lots"
+    )]
     LevelFull {
         /// The price of the level.
         price: Ticks,

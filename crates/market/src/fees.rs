@@ -111,7 +111,8 @@ impl Rate {
     /// that splitting an order never saves fees.
     #[allow(clippy::cast_possible_truncation)] // at most the notional itself
     fn of(self, notional: Money) -> Money {
-        let (product, whole) = (i128::from(notional.0) * i128::from(self.0), i128::from(Self::WHOLE));
+        let (product, whole) =
+            (i128::from(notional.0) * i128::from(self.0), i128::from(Self::WHOLE));
         Money(-(-product).div_euclid(whole) as i64)
     }
 }

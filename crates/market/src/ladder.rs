@@ -3,9 +3,16 @@
 use std::collections::BTreeMap;
 
 use crate::occupancy::{Occupancy, WINDOW};
+use crate::units::Ticks;
 
 /// Levels that the window keeps free for better prices when it moves.
-const HEADROOM: i32 = WINDOW as i32 / 4;
+const HEADROOM: i32 = SPAN / 4;
+
+/// No window begins further from zero than this.
+pub(crate) const KEY_LIMIT: i32 = Ticks::MAX.0 + SPAN;
+
+#[allow(clippy::cast_possible_wrap, clippy::cast_possible_truncation)] // 4,096
+const SPAN: i32 = WINDOW as i32;
 
 /// The queue at one price: its first and last order, its lots and its orders.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,6 +57,11 @@ impl Ladder {
         Some((self.key(offset), &mut self.levels[offset]))
     }
 
+    /// Whether `key` is in the window.
+    pub(crate) fn reaches(&self, key: i32) -> bool {
+        self.offset(key).is_some()
+    }
+
     /// The level at `key`, if it has orders.
     pub(crate) fn level(&self, key: i32) -> Option<&Level> {
         match self.offset(key) {
@@ -68,12 +80,21 @@ impl Ladder {
 
     /// The level at `key`, made if need be, for an order to be added.
     pub(crate) fn open(&mut self, key: i32) -> &mut Level {
-        let offset = self.offset(key).or_else(|| self.follow(key));
-        if let Some(offset) = offset {
-            self.occupancy.set(offset);
-            return &mut self.levels[offset];
+        if !self.reaches(key) {
+            self.follow(key);
         }
-        self.far.entry(key).or_default()
+        self.open_here(key)
+    }
+
+    /// The same, leaving the window where it is.
+    pub(crate) fn open_here(&mut self, key: i32) -> &mut Level {
+        match self.offset(key) {
+            Some(offset) => {
+                self.occupancy.set(offset);
+                &mut self.levels[offset]
+            }
+            None => self.far.entry(key).or_default(),
+        }
     }
 
     /// Closes the level at `key`, whose last order has gone.
@@ -83,10 +104,8 @@ impl Ladder {
             return;
         };
         self.occupancy.clear(offset);
-        if self.occupancy.is_empty()
-            && let Some((&first, _)) = self.far.first_key_value()
-        {
-            self.recentre(first);
+        if self.occupancy.is_empty() {
+            self.advance();
         }
     }
 
@@ -120,36 +139,37 @@ impl Ladder {
         (offset < WINDOW).then_some(offset)
     }
 
-    /// Moves the window, if that is due, for an order at a key outside; tells the key's offset
-    /// if it is inside now.
+    /// Moves the window, if that is due, for an order at a key outside.
     #[cold]
-    fn follow(&mut self, key: i32) -> Option<usize> {
+    fn follow(&mut self, key: i32) {
         let best = self.best().map_or(key, |best| best.min(key));
         // An order far behind a best price in the first half waits in the tree: moving for it
         // would bring nothing nearer.
         if best < self.base || best >= self.base + 2 * HEADROOM {
             self.recentre(best);
         }
-        self.offset(key)
+    }
+
+    /// Moves the window, which is empty, to the best of the levels behind it.
+    fn advance(&mut self) {
+        if let Some((&first, _)) = self.far.first_key_value() {
+            self.recentre(first);
+        }
     }
 
     /// Moves the window to where `best`, the best key of all, has its headroom.
     #[cold]
     fn recentre(&mut self, best: i32) {
-        let shift = best - HEADROOM - self.base;
         let mut left = std::mem::replace(&mut self.occupancy, Occupancy::new());
-        let keys = self.base;
-        self.base += shift;
+        let old = std::mem::replace(&mut self.base, best - HEADROOM);
         // Levels move in the order in which none is overwritten before it has moved.
-        while let Some(from) = if shift > 0 { left.first() } else { left.last() } {
+        while let Some(from) = if self.base > old { left.first() } else { left.last() } {
             left.clear(from);
             let level = std::mem::take(&mut self.levels[from]);
-            self.put(keys + i32::try_from(from).expect("an offset of the window"), level);
+            self.put(old + i32::try_from(from).expect("an offset of the window"), level);
         }
-        while let Some(entry) = self.far.first_entry()
-            && *entry.key() < self.base + WINDOW as i32
-        {
-            let (key, level) = entry.remove_entry();
+        let behind = self.far.split_off(&(self.base + SPAN));
+        for (key, level) in std::mem::replace(&mut self.far, behind) {
             self.put(key, level);
         }
     }
@@ -217,7 +237,7 @@ mod tests {
             steps in prop::collection::vec((-3_000..3_000i32, 0..4u8, any::<prop::sample::Index>()), 1..300),
         ) {
             let (mut ladder, mut map) = (Ladder::new(), BTreeMap::new());
-            let mut middle = start;
+            let mut middle: i32 = start;
             for (step, kind, pick) in steps {
                 middle = (middle + step / 8).clamp(-(1 << 30), 1 << 30);
                 if kind == 0 && !map.is_empty() {
@@ -237,7 +257,7 @@ mod tests {
                 let found = ladder.levels().map(|(key, level)| (key, level.count));
                 prop_assert!(found.eq(map.iter().map(|(&key, &count)| (key, count))));
                 prop_assert_eq!(ladder.best(), map.keys().next().copied());
-                prop_assert!(ladder.far.keys().all(|&key| key >= ladder.base + WINDOW as i32));
+                prop_assert!(ladder.far.keys().all(|&key| key >= ladder.base + SPAN));
             }
         }
     }

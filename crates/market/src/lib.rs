@@ -22,7 +22,6 @@
 //! ```
 
 mod book;
-mod bytes;
 mod error;
 mod fees;
 mod fill;
@@ -32,6 +31,7 @@ mod matching;
 mod occupancy;
 mod order;
 mod queues;
+mod sealed;
 mod self_trade;
 mod side;
 mod slab;
@@ -45,8 +45,8 @@ pub use fees::{Fees, FeesError, Free, OfNotional, PerLot, Rate};
 pub use fill::{Fill, Settlement};
 pub use id::{AccountId, OrderId};
 pub use order::{Order, Placement, Resting, TimeInForce};
+pub use sealed::SnapshotError;
 pub use self_trade::SelfTrade;
 pub use side::Side;
-pub use snapshot::SnapshotError;
 pub use units::{Lots, Money, Ticks};
 pub use view::{DepthLevel, QueuePosition};

@@ -46,10 +46,8 @@ pub(crate) fn sweep(
     let Queues { ladders, slab } = queues;
     let ladder = &mut ladders[side as usize];
     let mut swept = Swept { filled: Lots(0), left: order.size, prevented: 0 };
-    while let Some((key, level)) = ladder.best_mut()
-        && key <= worst
-        && swept.left.0 > 0
-    {
+    while swept.left.0 > 0 {
+        let Some((key, level)) = ladder.best_mut().filter(|(key, _)| *key <= worst) else { break };
         let slot = level.head;
         let maker = slab.node_mut(slot);
         let own = maker.account == order.account;

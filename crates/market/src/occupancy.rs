@@ -29,9 +29,7 @@ impl Occupancy {
     pub(crate) fn clear(&mut self, offset: usize) {
         let word = offset / 64 % 64;
         self.words[word] &= !(1 << (offset % 64));
-        if self.words[word] == 0 {
-            self.summary &= !(1 << word);
-        }
+        self.summary &= !(u64::from(self.words[word] == 0) << word);
     }
 
     /// The lowest occupied offset.

@@ -48,12 +48,7 @@ impl Order {
 
     /// Trades up to `price`; the rest is cancelled.
     #[must_use]
-    pub fn immediate_or_cancel(
-        account: AccountId,
-        side: Side,
-        price: Ticks,
-        size: Lots,
-    ) -> Self {
+    pub fn immediate_or_cancel(account: AccountId, side: Side, price: Ticks, size: Lots) -> Self {
         Self { account, side, price, size, time_in_force: TimeInForce::ImmediateOrCancel }
     }
 

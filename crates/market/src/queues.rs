@@ -30,8 +30,7 @@ impl Queues {
     /// Refuses if the book has no room for `order`, `leaving` lots aside that are about to leave
     /// its level.
     pub(crate) fn check_room(&self, order: &Order, leaving: Lots) -> Result<(), OrderError> {
-        let level = self.ladder(order.side).level(order.side.key(order.price));
-        let held = level.map_or(0, |level| level.quantity) - leaving.0;
+        let held = self.volume_at(order.side, order.price).0 - leaving.0;
         if held.checked_add(order.size.0).is_none() {
             let room = Lots(u32::MAX - held);
             return Err(OrderError::LevelFull { price: order.price, room, found: order.size });
@@ -42,20 +41,28 @@ impl Queues {
     /// Adds `size` lots of `order` behind all others at its price, and tells their slot.
     pub(crate) fn push(&mut self, order: &Order, size: Lots) -> u32 {
         let &Order { account, side, price, .. } = order;
-        let (previous, next) = (NO_SLOT, NO_SLOT);
+        let level = self.ladders[side as usize].open(side.key(price));
+        let (previous, next) = (level.tail, NO_SLOT);
         let node = Node { price, size, account, generation: 0, previous, next, side };
         let slot = self.slab.insert(node);
-        let level = self.ladders[side as usize].open(side.key(price));
-        if level.count == 0 {
-            level.head = slot;
-        } else {
-            self.slab.node_mut(level.tail).next = slot;
-            self.slab.node_mut(slot).previous = level.tail;
-        }
-        level.tail = slot;
-        level.quantity += size.0;
-        level.count += 1;
+        append(level, &mut self.slab, slot, size);
         slot
+    }
+
+    /// Puts an order of a snapshot into its slot, behind all others at its price.
+    pub(crate) fn restore(&mut self, order: &Resting) {
+        let &Resting { id, account, side, price, size } = order;
+        let level = self.ladders[side as usize].open_here(side.key(price));
+        let (generation, previous, next) = (id.generation, level.tail, NO_SLOT);
+        *self.slab.node_mut(id.slot) =
+            Node { price, size, account, generation, previous, next, side };
+        self.slab.live += 1;
+        append(level, &mut self.slab, id.slot, size);
+    }
+
+    /// Lots that rest at one price.
+    pub(crate) fn volume_at(&self, side: Side, price: Ticks) -> Lots {
+        Lots(self.ladder(side).level(side.key(price)).map_or(0, |level| level.quantity))
     }
 
     /// Takes an order out of its queue.
@@ -63,18 +70,18 @@ impl Queues {
         let Node { price, size, previous, next, side, .. } = *self.slab.node(slot);
         let (ladder, key) = (&mut self.ladders[side as usize], side.key(price));
         let level = ladder.level_mut(key);
+        let (first, last) = (level.head == slot, level.tail == slot);
+        level.head = if first { next } else { level.head };
+        level.tail = if last { previous } else { level.tail };
         level.quantity -= size.0;
         level.count -= 1;
         if level.count == 0 {
             ladder.close(key);
-        } else if level.head == slot {
-            level.head = next;
-        } else if level.tail == slot {
-            level.tail = previous;
-        } else {
-            self.slab.node_mut(previous).next = next;
-            self.slab.node_mut(next).previous = previous;
         }
+        // Where an order stands in its queue cannot be predicted, so nothing branches on it: an
+        // order at an end takes itself for its neighbour.
+        self.slab.node_mut(if first { slot } else { previous }).next = next;
+        self.slab.node_mut(if last { slot } else { next }).previous = previous;
         self.slab.release(slot);
     }
 
@@ -85,9 +92,19 @@ impl Queues {
         self.ladders[node.side as usize].level_mut(node.side.key(node.price)).quantity -= by.0;
     }
 
+    /// The sizes of the orders before the one in `slot`, nearest first.
+    pub(crate) fn ahead(&self, slot: u32) -> impl Iterator<Item = Lots> {
+        let node = self.slab.node(slot);
+        let level = self.ladder(node.side).level(node.side.key(node.price));
+        let head = level.expect("a resting order has a level").head;
+        let before = move |&slot: &u32| (slot != head).then(|| self.slab.node(slot).previous);
+        std::iter::successors(before(&slot), before).map(|slot| self.slab.node(slot).size)
+    }
+
     /// The orders of a level, oldest first.
     pub(crate) fn queue(&self, level: &Level) -> impl Iterator<Item = Resting> {
-        let slots = std::iter::successors(Some(level.head), |&slot| Some(self.slab.node(slot).next));
+        let slots =
+            std::iter::successors(Some(level.head), |&slot| Some(self.slab.node(slot).next));
         slots.take(level.count as usize).map(|slot| self.slab.resting(slot))
     }
 
@@ -103,4 +120,14 @@ impl Queues {
         }
         self.slab.copy_from(&other.slab);
     }
+}
+
+/// Links the order in `slot`, whose `previous` is the level's last, behind that.
+fn append(level: &mut Level, slab: &mut Slab, slot: u32, size: Lots) {
+    let first = level.count == 0;
+    level.head = if first { slot } else { level.head };
+    slab.node_mut(if first { slot } else { level.tail }).next = slot;
+    level.tail = slot;
+    level.quantity += size.0;
+    level.count += 1;
 }

@@ -1,5 +1,7 @@
 //! Where resting orders are stored: slots that are used again, last freed first.
 
+use std::ops::Range;
+
 use crate::error::OrderError;
 use crate::id::{AccountId, OrderId};
 use crate::order::Resting;
@@ -40,6 +42,20 @@ pub(crate) struct Slab {
 impl Slab {
     pub(crate) fn new() -> Self {
         Self { nodes: Vec::new(), free: NO_SLOT, live: 0 }
+    }
+
+    /// Slots that have used up their generations: those of a snapshot that it says nothing of.
+    pub(crate) fn retired(slots: usize) -> Self {
+        let node = Node {
+            price: Ticks(0),
+            size: Lots(0),
+            account: AccountId(0),
+            generation: u32::MAX,
+            previous: NO_SLOT,
+            next: NO_SLOT,
+            side: Side::Buy,
+        };
+        Self { nodes: vec![node; slots], free: NO_SLOT, live: 0 }
     }
 
     /// Refuses if no slot is left.
@@ -100,6 +116,17 @@ impl Slab {
         Resting { id: OrderId { generation, slot }, account, side, price, size }
     }
 
+    /// Every slot, free or not.
+    pub(crate) fn slots(&self) -> Range<u32> {
+        0..u32::try_from(self.nodes.len()).expect("room was checked")
+    }
+
+    /// The free slots, in the order in which they will be used.
+    pub(crate) fn free_slots(&self) -> impl Iterator<Item = u32> {
+        let existing = |slot: u32| Some(slot).filter(|&slot| slot != NO_SLOT);
+        std::iter::successors(existing(self.free), move |&slot| existing(self.node(slot).next))
+    }
+
     /// Becomes `other`, in the memory it has.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.nodes.clone_from(&other.nodes);
@@ -130,7 +157,9 @@ mod tests {
     fn the_slot_freed_last_is_used_first() {
         let mut slab = Slab::new();
         let slots = [NODE; 3].map(|node| slab.insert(node));
-        slots.map(|slot| slab.release(slot));
+        for slot in slots {
+            slab.release(slot);
+        }
 
         let again = [NODE; 3].map(|node| slab.insert(node));
 

@@ -1,78 +1,31 @@
-//! A book as bytes: versioned, checked, and the same bytes again after it is read back.
-
-use thiserror::Error;
+//! A book as bytes, and the same book from them.
 
 use crate::book::OrderBook;
-use crate::bytes::{Reader, checksum};
-use crate::id::AccountId;
-use crate::order::Order;
+use crate::id::{AccountId, OrderId};
+use crate::ladder::KEY_LIMIT;
+use crate::order::Resting;
 use crate::queues::Queues;
+use crate::sealed::{Reader, SnapshotError, open, seal};
 use crate::self_trade::SelfTrade;
 use crate::side::Side;
-use crate::slab::{NO_SLOT, Node, SLOT_LIMIT, Slab};
+use crate::slab::{NO_SLOT, SLOT_LIMIT, Slab};
 use crate::units::{Lots, Ticks};
-
-const MAGIC: [u8; 4] = *b"SKLB";
-const VERSION: u32 = 1;
-/// Magic, version, and the length of the body that follows.
-const HEADER: usize = 4 + 4 + 8;
-const CHECKSUM: usize = 8;
-
-/// Why bytes are not a book.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum SnapshotError {
-    /// They are something else.
-    #[error("the snapshot of an order book was wanted, found bytes that begin otherwise")]
-    NotASnapshot,
-    /// A newer version of this code wrote them.
-    #[error("a snapshot of version {VERSION} was wanted, found version {found}; update sekai")]
-    OtherVersion {
-        /// The version that was found.
-        found: u32,
-    },
-    /// Some are missing.
-    #[error("{wanted} bytes were wanted, found {found}")]
-    Truncated {
-        /// Bytes that the snapshot should have.
-        wanted: usize,
-        /// Bytes that it has.
-        found: usize,
-    },
-    /// Some have changed.
-    #[error("checksum {wanted:016x} was wanted, found {found:016x}: the bytes have changed")]
-    Corrupted {
-        /// The checksum that was written.
-        wanted: u64,
-        /// The checksum of the bytes.
-        found: u64,
-    },
-    /// They contradict themselves.
-    #[error("a book that can exist was wanted, found {found}")]
-    Impossible {
-        /// What cannot be.
-        found: &'static str,
-    },
-}
 
 impl OrderBook {
     /// The whole state as bytes. Books with equal bytes behave alike for ever, ids included.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut body = Vec::new();
-        body.push(self.self_trade as u8);
+        let mut body = vec![self.self_trade as u8];
         body.extend(self.traded.to_le_bytes());
-        let slab = &self.queues.slab;
-        put_count(&mut body, slab.nodes.len());
+        put_count(&mut body, self.queues.slab.nodes.len());
         for side in Side::BOTH {
             encode_side(&self.queues, side, &mut body);
         }
-        let next_free = |&slot: &u32| Some(slab.node(slot).next);
-        let free = std::iter::successors(Some(slab.free), next_free);
-        for slot in free.take_while(|&slot| slot != NO_SLOT) {
+        for slot in self.queues.slab.free_slots() {
             body.extend(slot.to_le_bytes());
-            body.extend(slab.node(slot).generation.to_le_bytes());
+            body.extend(self.queues.slab.node(slot).generation.to_le_bytes());
         }
-        sealed(&body)
+        seal(&body)
     }
 
     /// The book that [`OrderBook::encode`] wrote.
@@ -80,7 +33,7 @@ impl OrderBook {
     /// # Errors
     /// When the bytes are truncated, corrupted, of another version, or no book at all.
     pub fn decode(bytes: &[u8]) -> Result<Self, SnapshotError> {
-        let mut reader = Reader(opened(bytes)?);
+        let mut reader = open(bytes)?;
         let rule = SelfTrade::ALL.get(usize::from(reader.u8()?));
         let self_trade = *rule.ok_or(impossible("an unknown self-trade rule"))?;
         let traded = reader.u64()?;
@@ -89,70 +42,25 @@ impl OrderBook {
             return Err(impossible("more slots than a book can have"));
         }
         let mut queues = Queues::new();
-        queues.slab.nodes = vec![RETIRED; slots];
+        queues.slab = Slab::retired(slots);
+        let mut unread = vec![true; slots];
         for side in Side::BOTH {
-            decode_side(&mut queues, side, &mut reader)?;
+            decode_side(&mut queues, side, &mut reader, &mut unread)?;
         }
-        decode_free(&mut queues.slab, &mut reader)?;
-        if let (Some(bid), Some(ask)) = (queues.best(Side::Buy), queues.best(Side::Sell))
-            && bid >= ask
-        {
-            return Err(impossible("a bid at or above an ask"));
+        decode_free(&mut queues.slab, &mut reader, &mut unread)?;
+        match (queues.best(Side::Buy), queues.best(Side::Sell)) {
+            (Some(bid), Some(ask)) if bid >= ask => Err(impossible("a bid at or above an ask")),
+            _ => Ok(Self { queues, self_trade, traded }),
         }
-        Ok(Self { queues, self_trade, traded })
     }
 }
-
-/// A slot that neither holds an order nor is free has used up its generations.
-const RETIRED: Node = Node {
-    price: Ticks(0),
-    size: Lots(0),
-    account: AccountId(0),
-    generation: u32::MAX,
-    previous: NO_SLOT,
-    next: NO_SLOT,
-    side: Side::Buy,
-};
 
 fn impossible(found: &'static str) -> SnapshotError {
     SnapshotError::Impossible { found }
 }
 
 fn put_count(body: &mut Vec<u8>, count: usize) {
-    body.extend(u32::try_from(count).expect("a book holds under 2^32 orders").to_le_bytes());
-}
-
-fn sealed(body: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(HEADER + body.len() + CHECKSUM);
-    bytes.extend(MAGIC);
-    bytes.extend(VERSION.to_le_bytes());
-    bytes.extend((body.len() as u64).to_le_bytes());
-    bytes.extend(body);
-    bytes.extend(checksum(&bytes).to_le_bytes());
-    bytes
-}
-
-/// The body of sealed bytes, once all of them are known to be there and unchanged.
-fn opened(bytes: &[u8]) -> Result<&[u8], SnapshotError> {
-    let mut header = Reader(bytes);
-    if header.u32()?.to_le_bytes() != MAGIC {
-        return Err(SnapshotError::NotASnapshot);
-    }
-    let version = header.u32()?;
-    if version != VERSION {
-        return Err(SnapshotError::OtherVersion { found: version });
-    }
-    let length = usize::try_from(header.u64()?).unwrap_or(usize::MAX);
-    let wanted = length.saturating_add(HEADER + CHECKSUM);
-    if bytes.len() != wanted {
-        return Err(SnapshotError::Truncated { wanted, found: bytes.len() });
-    }
-    let (content, written) = bytes.split_at(HEADER + length);
-    let (wanted, found) = (Reader(written).u64()?, checksum(content));
-    if wanted != found {
-        return Err(SnapshotError::Corrupted { wanted, found });
-    }
-    Ok(&content[HEADER..])
+    body.extend(u32::try_from(count).expect("a book has under 2^32 slots").to_le_bytes());
 }
 
 fn encode_side(queues: &Queues, side: Side, body: &mut Vec<u8>) {
@@ -162,5 +70,79 @@ fn encode_side(queues: &Queues, side: Side, body: &mut Vec<u8>) {
         body.extend(order.price.0.to_le_bytes());
         let words = [order.size.0, order.account.0, order.id.slot, order.id.generation];
         body.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    }
+}
+
+fn decode_side(
+    queues: &mut Queues,
+    side: Side,
+    reader: &mut Reader<'_>,
+    unread: &mut [bool],
+) -> Result<(), SnapshotError> {
+    let base = reader.i32()?;
+    if base.unsigned_abs() > KEY_LIMIT.unsigned_abs() {
+        return Err(impossible("a window beyond all prices"));
+    }
+    queues.ladders[side as usize].base = base;
+    let mut last = None;
+    for _ in 0..reader.u32()? {
+        let order = decode_order(side, reader, unread)?;
+        let key = Some(side.key(order.price));
+        if key < last {
+            return Err(impossible("a better price behind a worse one"));
+        }
+        if last.is_none() && !queues.ladder(side).reaches(side.key(order.price)) {
+            return Err(impossible("a best price outside its window"));
+        }
+        if u64::from(queues.volume_at(side, order.price).0) + u64::from(order.size.0)
+            > u64::from(u32::MAX)
+        {
+            return Err(impossible("a level with more lots than it can hold"));
+        }
+        last = key;
+        queues.restore(&order);
+    }
+    Ok(())
+}
+
+fn decode_order(
+    side: Side,
+    reader: &mut Reader<'_>,
+    unread: &mut [bool],
+) -> Result<Resting, SnapshotError> {
+    let (price, size) = (Ticks(reader.i32()?), Lots(reader.u32()?));
+    let account = AccountId(reader.u32()?);
+    let (slot, generation) = (reader.u32()?, reader.u32()?);
+    if size.0 == 0 || !(Ticks::MIN..=Ticks::MAX).contains(&price) {
+        return Err(impossible("an order that no book would take"));
+    }
+    first_use(slot, unread)?;
+    Ok(Resting { id: OrderId { generation, slot }, account, side, price, size })
+}
+
+fn decode_free(
+    slab: &mut Slab,
+    reader: &mut Reader<'_>,
+    unread: &mut [bool],
+) -> Result<(), SnapshotError> {
+    let mut last = NO_SLOT;
+    while !reader.is_empty() {
+        let (slot, generation) = (reader.u32()?, reader.u32()?);
+        first_use(slot, unread)?;
+        slab.node_mut(slot).generation = generation;
+        match last {
+            NO_SLOT => slab.free = slot,
+            last => slab.node_mut(last).next = slot,
+        }
+        last = slot;
+    }
+    Ok(())
+}
+
+fn first_use(slot: u32, unread: &mut [bool]) -> Result<(), SnapshotError> {
+    match unread.get_mut(slot as usize).map(std::mem::take) {
+        Some(true) => Ok(()),
+        Some(false) => Err(impossible("two uses of one slot")),
+        None => Err(impossible("a slot beyond the last")),
     }
 }

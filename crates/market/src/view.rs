@@ -68,8 +68,7 @@ impl OrderBook {
     /// Lots that rest at one price of a side.
     #[must_use]
     pub fn volume_at(&self, side: Side, price: Ticks) -> Lots {
-        let level = self.queues.ladder(side).level(side.key(price));
-        Lots(level.map_or(0, |level| level.quantity))
+        self.queues.volume_at(side, price)
     }
 
     /// Writes the best levels of a side, best first, as far as `depth` goes; tells how many.
@@ -100,16 +99,12 @@ impl OrderBook {
     /// # Errors
     /// When no such order rests.
     pub fn queue_position(&self, id: OrderId) -> Result<QueuePosition, OrderError> {
-        let mut slot = self.queues.slab.find(id)?;
-        let node = self.queues.slab.node(slot);
-        let level = self.queues.ladder(node.side).level(node.side.key(node.price));
-        let head = level.expect("a resting order has a level").head;
-        let (mut lots_ahead, mut orders_ahead) = (0, 0);
-        while slot != head {
-            slot = self.queues.slab.node(slot).previous;
-            lots_ahead += self.queues.slab.node(slot).size.0;
-            orders_ahead += 1;
+        let slot = self.queues.slab.find(id)?;
+        let mut position = QueuePosition { lots_ahead: Lots(0), orders_ahead: 0 };
+        for size in self.queues.ahead(slot) {
+            position.lots_ahead.0 += size.0;
+            position.orders_ahead += 1;
         }
-        Ok(QueuePosition { lots_ahead: Lots(lots_ahead), orders_ahead })
+        Ok(position)
     }
 }

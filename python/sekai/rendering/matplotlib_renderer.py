@@ -65,6 +65,6 @@ def _new_canvas(width: int, height: int, dpi: int) -> Any:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError.of("matplotlib", "report", "MatplotlibRenderer") from error
-    # Inches are cut down to whole pixels: the quarter keeps 290 from becoming 289.
+    # Some versions of Matplotlib cut down to whole pixels: the quarter keeps 29 from being 28.
     inches = ((width + 0.25) / dpi, (height + 0.25) / dpi)
     return FigureCanvasAgg(Figure(figsize=inches, dpi=dpi))

@@ -32,7 +32,7 @@ def number_array(
     """A new array of `dtype` and `shape` from one number for every element or an array of them.
 
     Args:
-        value: what the user gave. Infinite whole numbers become the limits of the dtype.
+        value: what the user gave.
         shape: None takes the shape of `value`.
         dtype: what to make the numbers.
         name: what the user calls the value.
@@ -55,9 +55,12 @@ def number_array(
 def bound_arrays(
     low: Any, high: Any, shape: Any, dtype: np.dtype[Any]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """New arrays of the bounds with one shape; None takes it from the array among the two."""
-    own = _numbers(low, "low").shape or _numbers(high, "high").shape
-    whole = own if shape is None else shape_of(shape)
+    """New arrays of the bounds with one shape; None takes it from the array among the two.
+
+    An infinite bound is no bound: of whole numbers it becomes the limit of the dtype.
+    """
+    low, high = _bound(low, -np.inf, dtype, "low"), _bound(high, np.inf, dtype, "high")
+    whole = (low.shape or high.shape) if shape is None else shape_of(shape)
     lows, highs = number_array(low, whole, dtype, "low"), number_array(high, whole, dtype, "high")
     if (lows > highs).any():
         index = tuple(np.argwhere(lows > highs)[0].tolist())
@@ -65,6 +68,18 @@ def bound_arrays(
             f"low must not be above high, was {lows[index]} above {highs[index]} at {list(index)}"
         )
     return lows, highs
+
+
+def _bound(value: Any, nothing: float, dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+    """The numbers of a bound; `nothing` is the infinity that stands for none on its side."""
+    numbers = _numbers(value, name)
+    if np.asarray(numbers == -nothing).any():
+        raise ValueError(f"{name} must leave room for values, was {value!r}")
+    is_nothing = np.asarray(numbers == nothing)
+    if dtype.kind == "f" or not is_nothing.any():
+        return numbers
+    least, most = whole_limits(dtype)
+    return np.where(is_nothing, np.array(least if nothing < 0 else most, object), numbers)
 
 
 def _numbers(bound: Any, name: str) -> NDArray[Any]:
@@ -96,8 +111,7 @@ def _fit_whole_numbers(array: NDArray[Any], dtype: np.dtype[Any], name: str) -> 
     if np.can_cast(array.dtype, dtype):
         return array.astype(dtype)
     least, most = whole_limits(dtype)
-    limits = {-np.inf: least, np.inf: most}
-    numbers = [limits.get(number, number) for number in array.ravel().tolist()]
+    numbers = array.ravel().tolist()
     for number in numbers:
         if number != int(number) or not least <= number <= most:
             raise ValueError(

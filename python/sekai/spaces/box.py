@@ -107,18 +107,15 @@ class Box(Space["NDArray[Any]"]):
         return None if within == array.size else self._outside(array)
 
     def _plain_mismatch(self, value: object) -> str | None:
+        # A bool is an int to Python, but belongs to boxes of bools alone.
         kinds = {"b": (bool,), "f": (int, float)}.get(self.dtype.kind, (int,))
-        # A bool is an int to Python, and belongs to boxes of bools alone.
-        if (
-            self.shape
-            or not isinstance(value, kinds)
-            or (isinstance(value, bool) > (bool in kinds))
-        ):
+        fits = isinstance(value, kinds) and isinstance(value, bool) == (self.dtype.kind == "b")
+        if self.shape or not fits:
             return f"wanted an array of shape {self.shape}, found {type(value).__name__}"
         low, high = self.low.item(), self.high.item()
-        return (
-            None if low <= value <= high else f"wanted a value from {low} to {high}, found {value}"
-        )
+        if low <= value <= high:
+            return None
+        return f"wanted a value from {low} to {high}, found {value}"
 
     def _outside(self, array: NDArray[Any]) -> str:
         index = tuple(np.argwhere(~((array >= self.low) & (array <= self.high)))[0].tolist())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,7 +21,10 @@ def whole_number(value: Any, name: str, minimum: int | None = None) -> int:
 def shape_of(value: Any, name: str = "shape") -> tuple[int, ...]:
     """`value`, a whole number or several, as the shape of an array."""
     sizes = value if isinstance(value, Iterable) else (value,)
-    return tuple(whole_number(size, f"each size in {name}", 0) for size in sizes)
+    shape = tuple(whole_number(size, f"each size in {name}", 0) for size in sizes)
+    if math.prod(shape) > sys.maxsize:
+        raise ValueError(f"{name} must have a number of elements that fits memory, was {shape}")
+    return shape
 
 
 def _is_bool(value: Any) -> bool:

@@ -40,7 +40,8 @@ class Dict(Space[dict[str, Any]]):
         Args:
             spaces: the space of each name, in order.
             backend: who makes the samples; None keeps the one that the spaces share.
-            **named: more of them, after those of `spaces`.
+            **named: more of them, after those of `spaces`; the names "spaces" and "backend" can
+                only be given there.
         """
         if spaces is not None and not isinstance(spaces, Mapping):
             raise ValueError(f"spaces must be a mapping of names to spaces, was {spaces!r}")
@@ -111,7 +112,10 @@ class Dict(Space[dict[str, Any]]):
         pairs = fields["spaces"]
         if not isinstance(pairs, list) or not all(_is_pair(pair) for pair in pairs):
             raise ValueError(f"'spaces' must be a list of [name, space] pairs, was {pairs!r}")
-        return cls({key: Space.from_jsonable(space) for key, space in pairs})
+        spaces: dict[str, Space[Any]] = {key: Space.from_jsonable(space) for key, space in pairs}
+        if len(spaces) != len(pairs):
+            raise ValueError(f"each name may appear once, found {[key for key, _ in pairs]}")
+        return cls(spaces)
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{key!r}: {space!r}" for key, space in self.spaces.items())
@@ -119,4 +123,4 @@ class Dict(Space[dict[str, Any]]):
 
 
 def _is_pair(value: object) -> bool:
-    return isinstance(value, (list, tuple)) and len(value) == 2
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)

@@ -186,9 +186,9 @@ def _loose(space: Simplex | MaskedBox) -> Box | Dict:
 
 def _array(space: Box | MultiBinary, x: Any) -> NDArray[Any]:
     array = space.to_numpy(x)
-    ours = isinstance(array, np.ndarray) and array.dtype is space.dtype
-    if not ours or array.shape != space.shape:
-        _require(space, x)
+    if type(array) is np.ndarray and array.dtype is space.dtype and array.shape == space.shape:
+        return array
+    _require(space, x)
     return np.asarray(array, space.dtype)
 
 

@@ -29,7 +29,8 @@ def restored_rng(state: object, place: str) -> np.random.Generator | None:
     bits = np.random.PCG64()
     try:
         bits.state = state  # type: ignore[assignment]
-    except (TypeError, ValueError, KeyError, OverflowError) as cause:
+    # Before 2.0 NumPy only warned of numbers out of bounds, which some make an error.
+    except (TypeError, ValueError, KeyError, OverflowError, DeprecationWarning) as cause:
         raise StateError(f"{place} must be the state of a PCG64 stream: {cause}") from cause
     # NumPy drops what it does not know and rounds what is not whole.
     if bits.state != state:

@@ -2,6 +2,7 @@
 
 from sekai.vector.asyncio_env import AsyncVecEnv
 from sekai.vector.autoreset import Autoreset
+from sekai.vector.buffers import StepBuffers
 from sekai.vector.faults import OnError, Restart
 from sekai.vector.infos import Column, Infos, stack_infos
 from sekai.vector.make_vec import make_vec
@@ -11,10 +12,18 @@ from sekai.vector.multi_agent import (
     MultiAgentVecStepResult,
 )
 from sekai.vector.native import NativeBatch, NativeVecEnv
+from sekai.vector.normalize import NormalizeVecObservation, NormalizeVecReward
 from sekai.vector.proc import ProcVecEnv
 from sekai.vector.seeding import env_seed
+from sekai.vector.statistics import RecordVecEpisodeStatistics
 from sekai.vector.sync import SyncVecEnv
-from sekai.vector.vec_env import StepBuffers, VecEnv
+from sekai.vector.vec_env import VecEnv
+from sekai.vector.wrapper import (
+    VecActionWrapper,
+    VecObservationWrapper,
+    VecRewardWrapper,
+    VecWrapper,
+)
 
 __all__ = [
     "AsyncVecEnv",
@@ -26,12 +35,19 @@ __all__ = [
     "MultiAgentVecStepResult",
     "NativeBatch",
     "NativeVecEnv",
+    "NormalizeVecObservation",
+    "NormalizeVecReward",
     "OnError",
     "ProcVecEnv",
+    "RecordVecEpisodeStatistics",
     "Restart",
     "StepBuffers",
     "SyncVecEnv",
+    "VecActionWrapper",
     "VecEnv",
+    "VecObservationWrapper",
+    "VecRewardWrapper",
+    "VecWrapper",
     "env_seed",
     "make_vec",
     "stack_infos",

@@ -11,11 +11,12 @@ from sekai.core import aio
 from sekai.core.result import ResetResult, StepResult, VecResetResult, VecStepResult
 from sekai.error import SekaiError
 from sekai.vector.autoreset import Autoreset, fresh, joined
+from sekai.vector.buffers import StepBuffers
 from sekai.vector.faults import OnError, Restart, failure
 from sekai.vector.group import EnvFactory
 from sekai.vector.local import LocalVecEnv
 from sekai.vector.seeding import Seeds
-from sekai.vector.vec_env import Ids, Options, StepBuffers
+from sekai.vector.vec_env import Ids, Options
 
 if TYPE_CHECKING:
     import asyncio
@@ -84,7 +85,7 @@ class AsyncVecEnv(LocalVecEnv):
     ) -> VecStepResult[Any]:
         """Let every env act once, all at the same time, without blocking the event loop."""
         with self._turn():
-            rows = self._actions.rows(self._checked_actions(actions))
+            rows = self._actions.rows(self._checked_actions(actions, out))
             results = await self._together(
                 [self._step_one(place, action) for place, action in enumerate(rows)]
             )

@@ -14,12 +14,13 @@ from sekai.backend import Backend, NumpyOps, get_backend
 from sekai.core.result import ResetResult, StepResult, VecResetResult, VecStepResult
 from sekai.error import ClosedError, ResetRequired, SpaceError, StateError
 from sekai.vector.autoreset import Autoreset, checked_autoreset
-from sekai.vector.batching import Batcher, map_arrays
+from sekai.vector.batching import Batcher, to_backend, to_numpy
+from sekai.vector.buffers import StepBuffers
 from sekai.vector.faults import OnError, checked_on_error, unfit
 from sekai.vector.group import EnvFactory, ResetOrder
 from sekai.vector.infos import DictInfos, Infos
 from sekai.vector.seeding import Seeds, per_env_options, per_env_seeds
-from sekai.vector.vec_env import Ids, Options, StepBuffers, VecEnv, checked_ids
+from sekai.vector.vec_env import Ids, Options, VecEnv, checked_ids
 
 __all__ = ["BaseVecEnv", "checked_factories"]
 
@@ -43,6 +44,7 @@ class BaseVecEnv(VecEnv):
         self._is_blocked = True
         self._last: Any = None
         self._spare: list[StepBuffers] = []
+        self._template: StepBuffers | None = None
 
     @abstractmethod
     def _env_states(self) -> Any:
@@ -66,11 +68,14 @@ class BaseVecEnv(VecEnv):
         seeds = per_env_seeds(seed, places)
         return list(zip(places, seeds, per_env_options(options, len(places)), strict=True))
 
-    def _checked_actions(self, actions: Any) -> Any:
+    def _checked_actions(self, actions: Any, out: StepBuffers | None) -> Any:
+        """The actions as a batch of their own; nothing has moved if they, or `out`, are refused."""
         if self._is_blocked:
             self._refuse_step()
+        if out is not None:
+            self._check_out(out)
         if not self._is_numpy:
-            actions = _from_backend(actions)
+            actions = to_numpy(actions)
         return self._actions.actions(actions, self.num_envs)
 
     def _reset_result(
@@ -119,6 +124,7 @@ class BaseVecEnv(VecEnv):
         target.rewards[:] = rewards
         target.terminated[:] = terminated
         target.truncated[:] = truncated
+        target.fill_finals(infos)
         return self._step_batch(
             target.observations, target.rewards, target.terminated, target.truncated, infos
         )
@@ -145,11 +151,16 @@ class BaseVecEnv(VecEnv):
     def _spare_buffers(self) -> StepBuffers:
         """Two sets of buffers in turn: the result before this one stays as it is."""
         while len(self._spare) < 2:
-            flags = (np.zeros(self.num_envs, np.bool_) for _ in range(2))
-            observations = self._observations.allocate(self.num_envs)
-            self._spare.append(StepBuffers(observations, np.zeros(self.num_envs), *flags))
+            self._spare.append(StepBuffers.allocate(self._observations, self.num_envs))
         self._spare.reverse()
         return self._spare[0]
+
+    def _check_out(self, out: StepBuffers) -> None:
+        if not self._is_numpy:
+            raise ValueError("out takes NumPy arrays, and so needs backend='numpy'")
+        if self._template is None:
+            self._template = StepBuffers.allocate(self._observations, self.num_envs)
+        out.check(self._template)
 
     def _remember(self, places: Sequence[int], observations: Any) -> None:
         if len(places) == self.num_envs and list(places) == list(range(self.num_envs)):
@@ -173,9 +184,7 @@ class BaseVecEnv(VecEnv):
         return self._observations.copied(self._observations.rows(self._last)[place])
 
     def _to_backend(self, batch: Any) -> Any:
-        if self._is_numpy:
-            return batch
-        return map_arrays(lambda array: self.backend.astype(array, array.dtype), batch)
+        return to_backend(self.backend, batch)
 
     def _interrupted(self) -> None:
         """Some envs may have moved and others not: all of them must begin anew."""
@@ -264,12 +273,3 @@ def checked_factories(env_fns: Sequence[EnvFactory]) -> list[EnvFactory]:
                 f"item {index} is {factory!r}"
             )
     return factories
-
-
-def _from_backend(actions: Any) -> Any:
-    """Actions whose tensors, on whatever device, have become NumPy arrays."""
-    if isinstance(actions, dict):
-        return {key: _from_backend(value) for key, value in actions.items()}
-    if isinstance(actions, (list, tuple)):
-        return type(actions)(_from_backend(value) for value in actions)
-    return actions.detach().cpu().numpy() if hasattr(actions, "detach") else actions

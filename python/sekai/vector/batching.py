@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.backend import NumpyOps
+from sekai.backend import BackendOps, NumpyOps
 from sekai.error import InvalidActionError, SpaceError
 from sekai.spaces import Discrete, Space, Tuple, empty_batch, stack_samples, unstack
 
-__all__ = ["Batcher", "map_arrays"]
+__all__ = ["Batcher", "map_arrays", "to_backend", "to_numpy"]
 
 ALIGNMENT = 64
 """Arrays in shared memory begin at multiples of this: a cache line."""
@@ -150,6 +150,23 @@ def map_arrays(
             for value, *rest in zip(batch, *others, strict=True)
         )
     return function(batch, *others) if everything or isinstance(batch, np.ndarray) else batch
+
+
+def to_backend(backend: BackendOps, batch: Any) -> Any:
+    """A batch of NumPy arrays as `backend` holds it."""
+    if isinstance(backend, NumpyOps):
+        return batch
+    return map_arrays(lambda array: backend.astype(array, array.dtype), batch)
+
+
+def to_numpy(batch: Any) -> Any:
+    """A nested batch, or list of actions, whose tensors have become NumPy arrays."""
+    if isinstance(batch, dict):
+        return {key: to_numpy(value) for key, value in batch.items()}
+    if isinstance(batch, (list, tuple)):
+        return type(batch)(to_numpy(value) for value in batch)
+    # Tensors may live on another device or carry a gradient; NumPy takes neither.
+    return batch.detach().cpu().numpy() if hasattr(batch, "detach") else batch
 
 
 def _array_of(values: Any) -> NDArray[Any]:

@@ -15,9 +15,10 @@ from sekai.spaces import Space
 from sekai.vector.autoreset import FINAL_INFO, FINAL_OBSERVATION, Autoreset
 from sekai.vector.base import BaseVecEnv
 from sekai.vector.batching import map_arrays
+from sekai.vector.buffers import StepBuffers
 from sekai.vector.infos import Column, ColumnInfos, Infos
 from sekai.vector.seeding import Seeds
-from sekai.vector.vec_env import Ids, Options, StepBuffers
+from sekai.vector.vec_env import Ids, Options
 
 __all__ = ["NativeBatch", "NativeVecEnv"]
 
@@ -133,7 +134,7 @@ class NativeVecEnv(BaseVecEnv):
 
     def step(self, actions: Any, *, out: StepBuffers | None = None) -> VecStepResult[Any]:
         """Let every env act once, in one native call."""
-        acts = self._checked_actions(actions)
+        acts = self._checked_actions(actions, out)
         target = self._target(out)
         finals = None
         if self.autoreset == "same_step":

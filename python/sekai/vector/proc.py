@@ -19,13 +19,14 @@ from sekai.error import SekaiError, StateError, WorkerError
 from sekai.vector.autoreset import Autoreset
 from sekai.vector.base import BaseVecEnv, checked_factories
 from sekai.vector.batching import map_arrays
+from sekai.vector.buffers import StepBuffers
 from sekai.vector.crew import MAIN_GUARD, Answer, Crew, Lost, chosen_context
 from sekai.vector.faults import OnError
 from sekai.vector.group import EnvFactory, check_spaces
 from sekai.vector.infos import Infos
 from sekai.vector.seeding import Seeds
-from sekai.vector.shared_memory import SharedBlock, VectorMemory
-from sekai.vector.vec_env import Ids, Options, StepBuffers
+from sekai.vector.shared_memory import SLOTS, SharedBlock, VectorMemory
+from sekai.vector.vec_env import Ids, Options
 from sekai.vector.wire import REQUEST, STEP, Portable, dumps
 from sekai.vector.worker import Assignment
 
@@ -100,37 +101,26 @@ class ProcVecEnv(BaseVecEnv):
                 messages[mine.number] = REQUEST + dumps(("reset", (local, self._slot)))
         answers = self._asked(messages)
         self._finished[places] = False
-        rows = self._memory.step_of(self._slot).observations
+        rows = self._steps[self._slot].observations
         observations = map_arrays(lambda array: array[places], rows)
         infos = _PickledInfos(places.tolist(), self._payloads(answers))
         return self._reset_batch(orders, observations, infos)
 
     def step(self, actions: Any, *, out: StepBuffers | None = None) -> VecStepResult[Any]:
         """Let every env act once, as many at a time as there are workers."""
-        batch = self._checked_actions(actions)
+        batch = self._checked_actions(actions, out)
         map_arrays(np.copyto, self._memory.actions, batch)
         self._slot = 1 - self._slot
         message = STEP + bytes((self._slot,))
         answers = self._asked(dict.fromkeys(range(self.num_workers), message), batch)
-        result = self._memory.step_of(self._slot)
+        result = self._steps[self._slot]
         if self.autoreset == "next_step":
             np.logical_or(result.terminated, result.truncated, out=self._finished)
         if out is not None:
-            target = out
-            map_arrays(np.copyto, target.observations, result.observations)
-            np.copyto(target.rewards, result.rewards)
-            np.copyto(target.terminated, result.terminated)
-            np.copyto(target.truncated, result.truncated)
-        elif self.copy:
-            target = StepBuffers(
-                map_arrays(np.copy, result.observations),
-                result.rewards.copy(),
-                result.terminated.copy(),
-                result.truncated.copy(),
-            )
-        else:
-            target = result
+            out.fill(result)
+        target = out or (result.copied() if self.copy else result)
         infos = _PickledInfos(range(self.num_envs), self._payloads(answers))
+        target.fill_finals(infos)
         return self._step_batch(
             target.observations, target.rewards, target.terminated, target.truncated, infos
         )
@@ -187,6 +177,7 @@ class ProcVecEnv(BaseVecEnv):
         )
         self._block = SharedBlock.create(self._memory.size)
         self._memory.attach(self._block)
+        self._steps = [self._memory.step_of(slot) for slot in range(SLOTS)]
         for worker in self._crew.workers:
             self._block.send(worker.connection, worker.process_id)
 
@@ -299,11 +290,11 @@ class ProcVecEnv(BaseVecEnv):
         self._finished[:] = [state["finished"] for state in states]
 
     def _last_batch(self) -> Any:
-        return map_arrays(np.copy, self._memory.step_of(self._slot).observations)
+        return map_arrays(np.copy, self._steps[self._slot].observations)
 
     def _set_last_batch(self, batch: Any) -> None:
         if batch is not None:
-            map_arrays(np.copyto, self._memory.step_of(self._slot).observations, batch)
+            map_arrays(np.copyto, self._steps[self._slot].observations, batch)
 
     def _remember(self, places: Sequence[int], observations: Any) -> None:
         """Nothing to do: the last observations are in shared memory."""

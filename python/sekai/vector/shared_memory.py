@@ -11,14 +11,14 @@ import numpy as np
 
 from sekai.error import SekaiError
 from sekai.vector.batching import Batcher, map_arrays
-from sekai.vector.vec_env import StepBuffers
+from sekai.vector.buffers import StepBuffers
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
     from numpy.typing import NDArray
 
-__all__ = ["SharedBlock", "VectorMemory"]
+__all__ = ["SLOTS", "SharedBlock", "VectorMemory"]
 
 SLOTS = 2
 """Results are written to two places in turn, so that the result before the last stays whole."""

@@ -8,11 +8,12 @@ from typing import Any
 from sekai.backend import Backend
 from sekai.core.result import VecResetResult, VecStepResult
 from sekai.vector.autoreset import Autoreset
+from sekai.vector.buffers import StepBuffers
 from sekai.vector.faults import OnError
 from sekai.vector.group import EnvFactory
 from sekai.vector.local import LocalVecEnv
 from sekai.vector.seeding import Seeds
-from sekai.vector.vec_env import Ids, Options, StepBuffers
+from sekai.vector.vec_env import Ids, Options
 
 __all__ = ["SyncVecEnv"]
 
@@ -53,7 +54,7 @@ class SyncVecEnv(LocalVecEnv):
 
     def step(self, actions: Any, *, out: StepBuffers | None = None) -> VecStepResult[Any]:
         """Let every env act once, one after another."""
-        rows = self._actions.rows(self._checked_actions(actions))
+        rows = self._actions.rows(self._checked_actions(actions, out))
         try:
             return self._step_result(self._group.step(rows), out)
         except BaseException as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,35 +11,23 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.backend import BackendOps
 from sekai.core.result import VecResetResult, VecStepResult
 from sekai.spaces import Space, batch_space
 from sekai.vector.autoreset import Autoreset
+from sekai.vector.buffers import StepBuffers
 from sekai.vector.seeding import Seeds
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Ids", "Options", "StepBuffers", "VecEnv", "checked_ids"]
+__all__ = ["Ids", "Options", "VecEnv", "checked_ids"]
 
 Options: TypeAlias = "dict[str, Any] | Sequence[dict[str, Any] | None] | None"
 """Reset options for all envs, or a list with those of each."""
 
 Ids: TypeAlias = "Sequence[int] | NDArray[np.integer[Any]] | NDArray[np.bool_]"
 """Some of the envs: their indices, or a mask with one flag per env."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StepBuffers:
-    """Arrays of the caller's that a step writes into: a row of a trainer's storage, say."""
-
-    observations: Any
-    """One array, or a dict or tuple of them, with `num_envs` rows."""
-
-    rewards: NDArray[np.float64]
-    terminated: NDArray[np.bool_]
-    truncated: NDArray[np.bool_]
-    final_observations: Any = None
-    """Like `observations`, if wanted: rows of envs whose episode ended get its last observation."""
 
 
 class VecEnv(ABC):
@@ -54,6 +41,8 @@ class VecEnv(ABC):
     observation_space: Space[Any]
     action_space: Space[Any]
     autoreset: Autoreset
+    backend: BackendOps
+    """Who makes the arrays of results. What `infos` hold is the envs' own, and NumPy's."""
 
     @abstractmethod
     def reset(

@@ -15,7 +15,7 @@ from sekai.vector.autoreset import Autoreset
 from sekai.vector.batching import Batcher, map_arrays
 from sekai.vector.faults import OnError, unfit
 from sekai.vector.group import EnvFactory, EnvGroup, ResetOrder, spaces_of
-from sekai.vector.shared_memory import SharedBlock, VectorMemory
+from sekai.vector.shared_memory import SLOTS, SharedBlock, VectorMemory
 from sekai.vector.wire import DONE, FAULT, STEP, VALUE, Portable, dumps, portable_error
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class _Worker:
         memory = VectorMemory(self._observations, self._actions, mine.num_envs, mine.workers)
         memory.attach(SharedBlock.receive(self._connection, memory.size))
         self._memory = memory
-        self._steps = [memory.step_of(slot, envs.start, envs.stop) for slot in range(2)]
+        self._steps = [memory.step_of(slot, envs.start, envs.stop) for slot in range(SLOTS)]
         self._group.restarts = memory.restarts[envs.start : envs.stop]
         self._current = memory.current[mine.number : mine.number + 1]
 

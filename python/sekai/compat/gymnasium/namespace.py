@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gymnasium
 
+from sekai.error import UnknownEnvError
 from sekai.registry.spec import EnvSpec
 
 __all__ = ["NAMESPACE", "resolve"]
@@ -11,16 +12,17 @@ __all__ = ["NAMESPACE", "resolve"]
 NAMESPACE = "gymnasium"
 
 
-def resolve(id: str) -> EnvSpec | None:
-    """How to make `gymnasium/<id>`, if gymnasium knows `<id>`.
+def resolve(id: str) -> EnvSpec:
+    """How to make `gymnasium/<id>`. The time limit is left to gymnasium, whose `make` sets it.
 
-    The time limit is left to gymnasium, whose `make` sets it.
+    Raises:
+        UnknownEnvError: gymnasium does not know `<id>`; it may say what it knows instead.
     """
     inner = id.removeprefix(f"{NAMESPACE}/")
     try:
         spec = gymnasium.spec(inner)
-    except gymnasium.error.Error:
-        return None
+    except gymnasium.error.Error as error:
+        raise UnknownEnvError(f"gymnasium knows no env {inner!r}: {error}") from error
     return EnvSpec(
         id=id,
         entry_point="sekai.compat.gymnasium.imported:from_gymnasium",

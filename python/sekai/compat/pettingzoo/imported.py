@@ -23,6 +23,8 @@ class ImportedParallelEnv(MultiAgentEnv):
     """
 
     def __init__(self, env: ParallelEnv[Any, Any, Any]) -> None:
+        if not hasattr(env, "possible_agents"):
+            raise TypeError(f"{env} does not tell its possible_agents, so nobody can be prepared")
         self.pettingzoo_env = env
         self.possible_agents = list(env.possible_agents)
         strange = [agent for agent in self.possible_agents if not isinstance(agent, str)]

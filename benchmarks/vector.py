@@ -1,0 +1,370 @@
+"""What a step of many envs costs, beside gymnasium, stable-baselines3 and PyPI's sekai 0.2.0.
+
+Wall time, since processes work side by side; medians of repeats that take turns, since the machine
+is shared. Peers that share our import name run in an interpreter of their own, in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import gymnasium
+import numpy as np
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
+
+import sekai
+from measure import in_peer, peer_python, show
+from sekai.vector import (
+    AsyncVecEnv,
+    NativeVecEnv,
+    NormalizeVecObservation,
+    NormalizeVecReward,
+    ProcVecEnv,
+    RecordVecEpisodeStatistics,
+    SyncVecEnv,
+    VecEnv,
+)
+
+ENVS = 16
+WORKERS = 2
+EPISODE_STEPS = 100
+
+PEER_SCRIPT = """
+import json, sys, time
+import numpy as np, sekai
+class Quick(sekai.Env):
+    def __init__(self):
+        self.observation_space = sekai.Box(-1.0, 1.0, shape=(4,), dtype=np.float32)
+        self.action_space = sekai.Discrete(2)
+        self.shown, self.steps = np.zeros(4, np.float32), 0
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        return sekai.ResetResult(self.shown, {})
+    def step(self, action):
+        self.steps += 1
+        return sekai.StepResult(self.shown, 1.0, False, self.steps >= 100, {})
+kind, envs, steps = getattr(sekai, sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+vec = kind([Quick] * envs)
+vec.reset(seed=0)
+actions, times = np.zeros(envs, np.int64), []
+for repeat in range(4):
+    begin = time.perf_counter()
+    for _ in range(steps):
+        vec.step(actions)
+    times.append((time.perf_counter() - begin) / steps * 1e6)
+vec.close()
+print(json.dumps({"us": times[1:]}))
+"""
+
+
+class Quick(sekai.Env[Any, Any]):
+    """Does next to nothing, with an observation of `numbers` floats."""
+
+    def __init__(self, numbers: int = 4) -> None:
+        self.observation_space = sekai.Box(-1.0, 1.0, shape=(numbers,), dtype=np.float32)
+        self.action_space = sekai.Discrete(2)
+        self._shown = np.zeros(numbers, np.float32)
+        self._steps = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> sekai.ResetResult[Any]:
+        """Begin."""
+        self._steps = 0
+        return sekai.ResetResult(self._shown, {})
+
+    def step(self, action: Any) -> sekai.StepResult[Any]:
+        """Count."""
+        self._steps += 1
+        return sekai.StepResult(self._shown, 1.0, False, self._steps >= EPISODE_STEPS, {})
+
+
+class GymnasiumQuick(gymnasium.Env[Any, Any]):
+    """The same for gymnasium and stable-baselines3."""
+
+    def __init__(self) -> None:
+        self.observation_space = gymnasium.spaces.Box(-1.0, 1.0, (4,), np.float32)
+        self.action_space = gymnasium.spaces.Discrete(2)
+        self._shown = np.zeros(4, np.float32)
+        self._steps = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        """Begin."""
+        self._steps = 0
+        return self._shown, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Count."""
+        self._steps += 1
+        return self._shown, 1.0, False, self._steps >= EPISODE_STEPS, {}
+
+
+class Busy(Quick):
+    """Needs a core for 200 microseconds a step."""
+
+    def step(self, action: Any) -> sekai.StepResult[Any]:
+        """Compute."""
+        until = time.thread_time_ns() + 200_000
+        while time.thread_time_ns() < until:
+            pass
+        return super().step(action)
+
+
+class Waiting(Quick):
+    """Waits 20 milliseconds for somebody else."""
+
+    async def async_step(self, action: Any) -> sekai.StepResult[Any]:
+        """Wait."""
+        await asyncio.sleep(0.02)
+        return self.step(action)
+
+
+class StillBatch:
+    """A native batch that costs one copy, to measure the layers around it."""
+
+    def __init__(self, num_envs: int, numbers: int) -> None:
+        self.num_envs = num_envs
+        generator = np.random.default_rng(0)
+        self._shown = generator.normal(size=(num_envs, numbers)).astype(np.float32)
+        self._rewards = generator.normal(size=num_envs)
+        self._steps = 0
+
+    def reset(self, ids: Any, seeds: Any, observations: Any, options: Any) -> None:
+        """Begin."""
+        observations[ids] = self._shown[ids]
+
+    def step(self, actions: Any, observations: Any, *results: Any) -> None:
+        """Copy. One episode in a hundred steps ends, as it would in training."""
+        rewards, terminated, truncated, finals, _ = results
+        self._steps += 1
+        np.copyto(observations, self._shown)
+        np.copyto(rewards, self._rewards)
+        terminated[:] = False
+        truncated[:] = False
+        ended = slice(self._steps % EPISODE_STEPS, None, EPISODE_STEPS)
+        truncated[ended] = True
+        finals[ended] = self._shown[ended]
+
+    def infos(self) -> dict[str, Any]:
+        """Nothing to say."""
+        return {}
+
+    final_infos = infos
+    state_dict = infos
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Nothing to load."""
+
+
+def steps_of(step: Callable[[], object], count: int) -> Callable[[], float]:
+    """Microseconds of wall time per step, over `count` steps."""
+
+    def run() -> float:
+        begin = time.perf_counter()
+        for _ in range(count):
+            step()
+        return (time.perf_counter() - begin) / count * 1e6
+
+    return run
+
+
+def in_turn(subjects: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
+    """The median time of each subject, taking turns so that noise is shared."""
+    times: dict[str, list[float]] = {name: [] for name in subjects}
+    for run in subjects.values():
+        run()
+    for _ in range(rounds):
+        for name, run in subjects.items():
+            times[name].append(run())
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def peer(kind: str, steps: int) -> float:
+    """What sekai 0.2.0 needs for a step, in its own interpreter."""
+    python = peer_python("sekai-0.2.0", "sekai==0.2.0", "numpy", "cloudpickle")
+    return statistics.median(in_peer(python, PEER_SCRIPT, kind, str(ENVS), str(steps))["us"])
+
+
+def ready(vec: VecEnv) -> Callable[[], object]:
+    """A step of a vector env that has been reset."""
+    vec.reset(seed=0)
+    return partial(vec.step, np.zeros(vec.num_envs, np.int64))
+
+
+def trivial_envs_in_one_process(rounds: int) -> None:
+    """Our Sync beside those of the peers."""
+    actions = np.zeros(ENVS, np.int64)
+    theirs = gymnasium.vector.SyncVectorEnv([GymnasiumQuick] * ENVS)
+    theirs.reset(seed=0)
+    dummy = DummyVecEnv([GymnasiumQuick] * ENVS)
+    dummy.reset()
+    times = in_turn(
+        {
+            "sekai SyncVecEnv": steps_of(ready(SyncVecEnv([Quick] * ENVS)), 500),
+            "gymnasium SyncVectorEnv": steps_of(partial(theirs.step, actions), 500),
+            "stable-baselines3 DummyVecEnv": steps_of(partial(dummy.step, actions), 500),
+            "sekai 0.2.0 SyncVecEnv": partial(peer, "SyncVecEnv", 500),
+        },
+        rounds,
+    )
+    show_rates(f"{ENVS} trivial envs in one process (target: 1.2x gymnasium)", times)
+
+
+def trivial_envs_in_processes(rounds: int) -> None:
+    """Our Proc beside those of the peers, which have one process per env."""
+    actions = np.zeros(ENVS, np.int64)
+    theirs = gymnasium.vector.AsyncVectorEnv([GymnasiumQuick] * ENVS)
+    theirs.reset(seed=0)
+    subproc = SubprocVecEnv([GymnasiumQuick] * ENVS)
+    subproc.reset()
+    with ProcVecEnv([Quick] * ENVS, num_workers=WORKERS) as vec:
+        times = in_turn(
+            {
+                f"sekai ProcVecEnv, {WORKERS} workers": steps_of(ready(vec), 300),
+                "gymnasium AsyncVectorEnv": steps_of(partial(theirs.step, actions), 100),
+                "stable-baselines3 SubprocVecEnv": steps_of(partial(subproc.step, actions), 100),
+                "sekai 0.2.0 ProcVecEnv": partial(peer, "ProcVecEnv", 100),
+            },
+            rounds,
+        )
+    theirs.close()
+    subproc.close()
+    show_rates(f"{ENVS} trivial envs in processes (target: 3x the best peer)", times)
+
+
+def show_rates(title: str, times: Mapping[str, float]) -> None:
+    """Times, rates, and how much slower each subject is than the first."""
+    ours = next(iter(times.values()))
+    rows = [
+        [name, f"{one:,.0f}", f"{ENVS / one * 1e6:,.0f}", f"{one / ours:.2f}x"]
+        for name, one in times.items()
+    ]
+    show(title, ["", "us a step", "env-steps/s", "our speed-up"], rows)
+
+
+def envs_that_compute(rounds: int) -> None:
+    """Where processes pay."""
+    with ProcVecEnv([Busy] * ENVS, num_workers=WORKERS) as vec:
+        subjects = {
+            "sync": steps_of(ready(SyncVecEnv([Busy] * ENVS)), 20),
+            f"proc, {WORKERS} workers": steps_of(ready(vec), 20),
+        }
+        times = in_turn(subjects, rounds)
+    sync, proc = times.values()
+    rows = [[name, f"{one:,.0f}", f"{sync / one:.2f}x"] for name, one in times.items()]
+    show(
+        f"{ENVS} envs of 200 us (target: proc 1.6x sync on two free cores)",
+        ["", "us a step", "speed-up"],
+        rows,
+    )
+
+
+def envs_that_wait(rounds: int) -> None:
+    """Where an event loop pays."""
+    vec = AsyncVecEnv([Waiting] * 1000)
+    (step,) = in_turn({"async": steps_of(ready(vec), 3)}, rounds).values()
+    show(
+        "1,000 asyncio envs that wait 20 ms (target: 60 ms a step)",
+        ["", "ms a step"],
+        [["AsyncVecEnv", f"{step / 1e3:.1f}"]],
+    )
+
+
+def layers(rounds: int) -> None:
+    """What normalising and statistics add to a step of many envs."""
+
+    def batch() -> VecEnv:
+        spaces = Quick(64)
+        return NativeVecEnv(
+            StillBatch(1024, 64), spaces.observation_space, spaces.action_space, copy=False
+        )
+
+    stacks: dict[str, Callable[[VecEnv], VecEnv]] = {
+        "the batch alone": lambda vec: vec,
+        "+ statistics": RecordVecEpisodeStatistics,
+        "+ normalise observation": NormalizeVecObservation,
+        "+ normalise reward": NormalizeVecReward,
+        "+ all three": lambda vec: NormalizeVecReward(
+            NormalizeVecObservation(RecordVecEpisodeStatistics(vec))
+        ),
+    }
+    times = in_turn(
+        {name: steps_of(ready(wrap(batch())), 200) for name, wrap in stacks.items()}, rounds
+    )
+    bare = times["the batch alone"]
+    rows = [[name, f"{one:,.0f}", f"{one - bare:,.0f}"] for name, one in times.items()]
+    show(
+        "1,024 envs of 64 floats (target: the layers add less than 150 us)",
+        ["", "us a step", "of which layers"],
+        rows,
+    )
+
+
+def cost_against_size(rounds: int) -> None:
+    """Where the time goes as vectors and observations grow."""
+    rows = []
+    for numbers, size in [(4, "16 B"), (1024, "4 KB"), (65536, "256 KB")]:
+        for count in (1, 16, 256, 4096):
+            if count * numbers > 2**26:
+                rows.append([size, f"{count:,}", *["-"] * 5])
+                continue
+            rows.append([size, f"{count:,}", *sizes(count, numbers, rounds)])
+    columns = ["observation", "envs", "sync", "of which envs", "batch", "proc", "proc, copy=False"]
+    show("microseconds a step, against size", columns, rows)
+
+
+def sizes(count: int, numbers: int, rounds: int) -> list[str]:
+    """The times of one size."""
+    factories = [partial(Quick, numbers)] * count
+    steps = max(2, min(200, 20_000 // count, 2**26 // (count * numbers)))
+    sync = SyncVecEnv(factories)
+    actions = list(np.zeros(count, np.int64))
+    with (
+        ProcVecEnv(factories, num_workers=WORKERS) as proc,
+        ProcVecEnv(factories, num_workers=WORKERS, copy=False) as views,
+    ):
+        times = in_turn(
+            {
+                "sync": steps_of(ready(sync), steps),
+                "envs": steps_of(partial(step_alone, sync.envs, actions), steps),
+                "proc": steps_of(ready(proc), steps),
+                "views": steps_of(ready(views), steps),
+            },
+            rounds,
+        )
+    batch = max(0.0, times["sync"] - times["envs"])
+    shown = [times["sync"], times["envs"], batch, times["proc"], times["views"]]
+    return [f"{one:,.0f}" for one in shown]
+
+
+def step_alone(envs: list[Any], actions: list[Any]) -> None:
+    """Step envs without a vector around them."""
+    for env, action in zip(envs, actions, strict=True):
+        if env.step(action).done:
+            env.reset()
+
+
+def main() -> None:
+    """Run every comparison, or those that are named."""
+    comparisons = {
+        "sync": trivial_envs_in_one_process,
+        "proc": trivial_envs_in_processes,
+        "compute": envs_that_compute,
+        "wait": envs_that_wait,
+        "layers": layers,
+        "sizes": cost_against_size,
+    }
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", default=list(comparisons), help=", ".join(comparisons))
+    parser.add_argument("--rounds", type=int, default=9, help="repeats of each measurement")
+    arguments = parser.parse_args()
+    for name in arguments.names:
+        comparisons[name](arguments.rounds)
+
+
+if __name__ == "__main__":
+    main()

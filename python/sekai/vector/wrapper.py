@@ -1,0 +1,231 @@
+"""Layers around a vector env that change what goes in or what comes out, for all envs at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sekai.backend import BackendOps
+from sekai.core.layer import Layer
+from sekai.core.result import VecResetResult, VecStepResult
+from sekai.spaces import Space
+from sekai.vector.autoreset import FINAL_OBSERVATION, Autoreset
+from sekai.vector.batching import Batcher, to_backend, to_numpy
+from sekai.vector.buffers import StepBuffers
+from sekai.vector.infos import DictInfos, Infos
+from sekai.vector.seeding import Seeds
+from sekai.vector.vec_env import Ids, Options, VecEnv, checked_ids
+
+__all__ = ["VecActionWrapper", "VecObservationWrapper", "VecRewardWrapper", "VecWrapper"]
+
+
+class VecWrapper(Layer, VecEnv):
+    """A layer around the vector env `env`, transparent unless a subclass says otherwise.
+
+    As with `Wrapper`, a subclass states what it changes once, in the hooks `_map_actions`,
+    `_map_step` and `_map_reset`; both the sync and the async path go through them.
+    """
+
+    state_excludes: ClassVar[tuple[str, ...]] = (
+        "batched_observation_space",
+        "batched_action_space",
+    )
+    env: VecEnv
+    _observation_space: Space[Any] | None = None
+    _action_space: Space[Any] | None = None
+
+    def __init__(self, env: VecEnv) -> None:
+        if not isinstance(env, VecEnv):
+            raise TypeError(f"{type(self).__name__} wraps a VecEnv, was given {env!r}")
+        self.env = env
+
+    def step(self, actions: Any, *, out: StepBuffers | None = None) -> VecStepResult[Any]:
+        """Let every env act once, through this layer."""
+        self._check_out(out)
+        return _written(self._map_step(self.env.step(self._map_actions(actions))), out)
+
+    async def async_step(
+        self, actions: Any, *, out: StepBuffers | None = None
+    ) -> VecStepResult[Any]:
+        """Let every env act once, through this layer, without blocking the event loop."""
+        self._check_out(out)
+        return _written(self._map_step(await self.env.async_step(self._map_actions(actions))), out)
+
+    def reset(
+        self, *, seed: Seeds = None, options: Options = None, ids: Ids | None = None
+    ) -> VecResetResult[Any]:
+        """Begin an episode in every env, or in those of `ids` alone, through this layer."""
+        result = self.env.reset(seed=seed, options=options, ids=ids)
+        return self._map_reset(result, checked_ids(ids, self.num_envs))
+
+    async def async_reset(
+        self, *, seed: Seeds = None, options: Options = None, ids: Ids | None = None
+    ) -> VecResetResult[Any]:
+        """Begin an episode in every env, through this layer, without blocking the event loop."""
+        result = await self.env.async_reset(seed=seed, options=options, ids=ids)
+        return self._map_reset(result, checked_ids(ids, self.num_envs))
+
+    def _map_actions(self, actions: Any) -> Any:
+        """What the inner envs are given for `actions`; may refuse them before anything moves."""
+        return actions
+
+    def _map_step(self, result: VecStepResult[Any]) -> VecStepResult[Any]:
+        """What this layer makes of a step."""
+        return result
+
+    def _map_reset(self, result: VecResetResult[Any], ids: Sequence[int]) -> VecResetResult[Any]:
+        """What this layer makes of a reset of the envs `ids`."""
+        return result
+
+    def _check_out(self, out: StepBuffers | None) -> None:
+        if out is not None:
+            out.check(StepBuffers.allocate(Batcher(self.observation_space), self.num_envs))
+
+    def get_attr(self, name: str) -> list[Any]:
+        """The attribute of each env."""
+        return self.env.get_attr(name)
+
+    def set_attr(self, name: str, value: Any, *, per_env: bool = False) -> None:
+        """Set an attribute of every env, in the outermost layer that has it."""
+        self.env.set_attr(name, value, per_env=per_env)
+
+    def call(self, name: str, /, *args: Any, **kwargs: Any) -> list[Any]:
+        """Call a method of each env and give back what they return."""
+        return self.env.call(name, *args, **kwargs)
+
+    @property
+    def num_envs(self) -> int:  # type: ignore[override]
+        """How many envs there are."""
+        return self.env.num_envs
+
+    @property
+    def autoreset(self) -> Autoreset:  # type: ignore[override]
+        """When the next episode begins."""
+        return self.env.autoreset
+
+    @property
+    def backend(self) -> BackendOps:  # type: ignore[override]
+        """Who makes the arrays of results."""
+        return self.env.backend
+
+    @property
+    def closed(self) -> bool:
+        """Whether the vector has been closed."""
+        return self.env.closed
+
+    @property
+    def observation_space(self) -> Space[Any]:
+        """The space of one env's observations that leave this layer."""
+        own = self._observation_space
+        return own if own is not None else self.env.observation_space
+
+    @observation_space.setter
+    def observation_space(self, space: Space[Any]) -> None:
+        self._observation_space = space
+
+    @property
+    def action_space(self) -> Space[Any]:
+        """The space of one env's actions that enter this layer."""
+        own = self._action_space
+        return own if own is not None else self.env.action_space
+
+    @action_space.setter
+    def action_space(self, space: Space[Any]) -> None:
+        self._action_space = space
+
+
+class VecObservationWrapper(VecWrapper):
+    """Changes observations: write `observation`, which is given batches.
+
+    The last observations of finished episodes, in `infos`, are changed by `final_observation`.
+    """
+
+    def observation(self, obs: Any) -> Any:
+        """What the agent sees instead of the batch `obs`."""
+        raise NotImplementedError(f"{type(self).__name__} must define observation(obs)")
+
+    def final_observation(self, obs: Any) -> Any:
+        """What the agent sees instead of `obs`, a batch of those envs whose episode has ended."""
+        return self.observation(obs)
+
+    def _map_step(self, result: VecStepResult[Any]) -> VecStepResult[Any]:
+        # The ends come first: they are older than what the envs show now.
+        infos = self._map_finals(result)
+        return VecStepResult(
+            self.observation(result.observations),
+            result.rewards,
+            result.terminated,
+            result.truncated,
+            infos,
+        )
+
+    def _map_reset(self, result: VecResetResult[Any], ids: Sequence[int]) -> VecResetResult[Any]:
+        if not ids:
+            return result
+        return VecResetResult(self.observation(result.observations), result.infos)
+
+    def _map_finals(self, result: VecStepResult[Any]) -> Sequence[dict[str, Any]]:
+        infos = infos_of(result)
+        ended = ended_in(result) if self.autoreset == "same_step" else []
+        if not ended:
+            return infos
+        finals = Batcher(self.env.observation_space).stack(
+            [infos.value(index, FINAL_OBSERVATION) for index in ended]
+        )
+        shown = self.final_observation(to_backend(self.backend, finals))
+        rows = Batcher(self.observation_space).rows(to_numpy(shown))
+        return infos.updated(
+            {index: {FINAL_OBSERVATION: row} for index, row in zip(ended, rows, strict=True)}
+        )
+
+
+class VecRewardWrapper(VecWrapper):
+    """Changes rewards: write `reward`, which is given the rewards of all envs."""
+
+    def reward(self, rewards: Any) -> Any:
+        """What the agents earn instead of `rewards`."""
+        raise NotImplementedError(f"{type(self).__name__} must define reward(rewards)")
+
+    def _map_step(self, result: VecStepResult[Any]) -> VecStepResult[Any]:
+        return with_rewards(result, self.reward(result.rewards))
+
+
+class VecActionWrapper(VecWrapper):
+    """Changes actions: write `action`, which is given the actions of all envs."""
+
+    def action(self, actions: Any) -> Any:
+        """What the envs are given instead of `actions`."""
+        raise NotImplementedError(f"{type(self).__name__} must define action(actions)")
+
+    def _map_actions(self, actions: Any) -> Any:
+        return self.action(actions)
+
+
+def with_rewards(result: VecStepResult[Any], rewards: Any) -> VecStepResult[Any]:
+    """A step with other rewards."""
+    return VecStepResult(
+        result.observations, rewards, result.terminated, result.truncated, result.infos
+    )
+
+
+def ended_in(result: VecStepResult[Any]) -> list[int]:
+    """The envs whose episode ended in a step."""
+    indices: list[int] = np.flatnonzero(to_numpy(result.dones)).tolist()
+    return indices
+
+
+def infos_of(result: VecStepResult[Any]) -> Infos:
+    """The infos of a step, which a foreign vector env may give as a plain list."""
+    infos = result.infos
+    return infos if isinstance(infos, Infos) else DictInfos(list(infos))
+
+
+def _written(result: VecStepResult[Any], out: StepBuffers | None) -> VecStepResult[Any]:
+    if out is None:
+        return result
+    arrays = (result.observations, result.rewards, result.terminated, result.truncated)
+    out.fill(StepBuffers(*map(to_numpy, arrays)))
+    out.fill_finals(infos_of(result))
+    return VecStepResult(out.observations, out.rewards, out.terminated, out.truncated, result.infos)
