@@ -58,7 +58,7 @@ print(json.dumps({name: values[1:] for name, values in times.items()}))
 """
 
 
-class Still(sekai.Env[Any, int]):
+class Still(sekai.Env[Any, Any]):
     """Nothing ever happens."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class StillByName(Still):
         return sekai.StepResult(OBSERVATION, 1.0, terminated=False, truncated=False, info={})
 
 
-class GymnasiumStill(gymnasium.Env[Any, int]):
+class GymnasiumStill(gymnasium.Env[Any, Any]):
     """The same for gymnasium."""
 
     def __init__(self) -> None:
@@ -98,23 +98,23 @@ class GymnasiumStill(gymnasium.Env[Any, int]):
         return OBSERVATION, 1.0, False, False, {}
 
 
-def ours_limited() -> sekai.Env[Any, int]:
+def ours_limited() -> sekai.Env[Any, Any]:
     """Two everyday wrappers of ours."""
     return sekai.RecordEpisodeStatistics(sekai.TimeLimit(Still(), 1000))
 
 
-def ours_normalised() -> sekai.Env[Any, int]:
+def ours_normalised() -> sekai.Env[Any, Any]:
     """Four everyday wrappers of ours."""
     return sekai.NormalizeReward(sekai.NormalizeObservation(ours_limited()))
 
 
-def theirs_limited() -> gymnasium.Env[Any, int]:
+def theirs_limited() -> gymnasium.Env[Any, Any]:
     """The same two of gymnasium's."""
     limited = gymnasium_wrappers.TimeLimit(GymnasiumStill(), 1000)
     return gymnasium_wrappers.RecordEpisodeStatistics(limited)
 
 
-def theirs_normalised() -> gymnasium.Env[Any, int]:
+def theirs_normalised() -> gymnasium.Env[Any, Any]:
     """The same four of gymnasium's."""
     normalised = gymnasium_wrappers.NormalizeObservation(theirs_limited())
     return gymnasium_wrappers.NormalizeReward(normalised)
@@ -134,7 +134,7 @@ THEIRS = {
 }
 
 
-def stepping_ours(env: sekai.Env[Any, int]) -> Callable[[], int]:
+def stepping_ours(env: sekai.Env[Any, Any]) -> Callable[[], int]:
     """A run of steps, asking after each whether the episode is over."""
     env.reset(seed=0)
 
@@ -147,7 +147,7 @@ def stepping_ours(env: sekai.Env[Any, int]) -> Callable[[], int]:
     return run
 
 
-def stepping_theirs(env: gymnasium.Env[Any, int]) -> Callable[[], int]:
+def stepping_theirs(env: gymnasium.Env[Any, Any]) -> Callable[[], int]:
     """The same run with gymnasium's tuples."""
     env.reset(seed=0)
 

@@ -1,7 +1,7 @@
 """What a step of many envs costs, beside gymnasium, stable-baselines3 and PyPI's sekai 0.2.0.
 
-Wall time, since processes work side by side; medians of repeats that take turns, since the machine
-is shared. Peers that share our import name run in an interpreter of their own, in the same run.
+CPU time within one process, wall time where processes work side by side; medians of repeats that
+take turns, since the machine is shared. Peers that share our import name run in an interpreter of their own, in the same run.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from sekai.vector import (
 ENVS = 16
 WORKERS = 2
 EPISODE_STEPS = 100
+WALL = time.perf_counter
 
 PEER_SCRIPT = """
 import json, sys, time
@@ -53,11 +54,12 @@ kind, envs, steps = getattr(sekai, sys.argv[1]), int(sys.argv[2]), int(sys.argv[
 vec = kind([Quick] * envs)
 vec.reset(seed=0)
 actions, times = np.zeros(envs, np.int64), []
+clock = time.process_time if sys.argv[1] == "SyncVecEnv" else time.perf_counter
 for repeat in range(4):
-    begin = time.perf_counter()
+    begin = clock()
     for _ in range(steps):
         vec.step(actions)
-    times.append((time.perf_counter() - begin) / steps * 1e6)
+    times.append((clock() - begin) / steps * 1e6)
 vec.close()
 print(json.dumps({"us": times[1:]}))
 """
@@ -120,7 +122,7 @@ class Waiting(Quick):
     async def async_step(self, action: Any) -> sekai.StepResult[Any]:
         """Wait."""
         await asyncio.sleep(0.02)
-        return self.step(action)
+        return sekai.StepResult(self._shown, 1.0, False, False, {})
 
 
 class StillBatch:
@@ -160,14 +162,16 @@ class StillBatch:
         """Nothing to load."""
 
 
-def steps_of(step: Callable[[], object], count: int) -> Callable[[], float]:
-    """Microseconds of wall time per step, over `count` steps."""
+def steps_of(
+    step: Callable[[], object], count: int, clock: Callable[[], float] = time.process_time
+) -> Callable[[], float]:
+    """Microseconds per step, over `count` steps."""
 
     def run() -> float:
-        begin = time.perf_counter()
+        begin = clock()
         for _ in range(count):
             step()
-        return (time.perf_counter() - begin) / count * 1e6
+        return (clock() - begin) / count * 1e6
 
     return run
 
@@ -224,9 +228,11 @@ def trivial_envs_in_processes(rounds: int) -> None:
     with ProcVecEnv([Quick] * ENVS, num_workers=WORKERS) as vec:
         times = in_turn(
             {
-                f"sekai ProcVecEnv, {WORKERS} workers": steps_of(ready(vec), 300),
-                "gymnasium AsyncVectorEnv": steps_of(partial(theirs.step, actions), 100),
-                "stable-baselines3 SubprocVecEnv": steps_of(partial(subproc.step, actions), 100),
+                f"sekai ProcVecEnv, {WORKERS} workers": steps_of(ready(vec), 300, WALL),
+                "gymnasium AsyncVectorEnv": steps_of(partial(theirs.step, actions), 100, WALL),
+                "stable-baselines3 SubprocVecEnv": steps_of(
+                    partial(subproc.step, actions), 100, WALL
+                ),
                 "sekai 0.2.0 ProcVecEnv": partial(peer, "ProcVecEnv", 100),
             },
             rounds,
@@ -250,11 +256,11 @@ def envs_that_compute(rounds: int) -> None:
     """Where processes pay."""
     with ProcVecEnv([Busy] * ENVS, num_workers=WORKERS) as vec:
         subjects = {
-            "sync": steps_of(ready(SyncVecEnv([Busy] * ENVS)), 20),
-            f"proc, {WORKERS} workers": steps_of(ready(vec), 20),
+            "sync": steps_of(ready(SyncVecEnv([Busy] * ENVS)), 20, WALL),
+            f"proc, {WORKERS} workers": steps_of(ready(vec), 20, WALL),
         }
         times = in_turn(subjects, rounds)
-    sync, proc = times.values()
+    sync = times["sync"]
     rows = [[name, f"{one:,.0f}", f"{sync / one:.2f}x"] for name, one in times.items()]
     show(
         f"{ENVS} envs of 200 us (target: proc 1.6x sync on two free cores)",
@@ -266,7 +272,7 @@ def envs_that_compute(rounds: int) -> None:
 def envs_that_wait(rounds: int) -> None:
     """Where an event loop pays."""
     vec = AsyncVecEnv([Waiting] * 1000)
-    (step,) = in_turn({"async": steps_of(ready(vec), 3)}, rounds).values()
+    (step,) = in_turn({"async": steps_of(ready(vec), 3, WALL)}, rounds).values()
     show(
         "1,000 asyncio envs that wait 20 ms (target: 60 ms a step)",
         ["", "ms a step"],
@@ -331,8 +337,8 @@ def sizes(count: int, numbers: int, rounds: int) -> list[str]:
             {
                 "sync": steps_of(ready(sync), steps),
                 "envs": steps_of(partial(step_alone, sync.envs, actions), steps),
-                "proc": steps_of(ready(proc), steps),
-                "views": steps_of(ready(views), steps),
+                "proc": steps_of(ready(proc), steps, WALL),
+                "views": steps_of(ready(views), steps, WALL),
             },
             rounds,
         )

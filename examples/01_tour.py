@@ -66,7 +66,7 @@ def play(policy: Policy, name: str) -> list[float]:
         for _ in track(range(DAYS * EPISODES // ENVS), f"   {name:<12}", console=console):
             batch = vec.step(policy(observations))
             observations = batch.observations
-            for index in np.flatnonzero(batch.dones):
+            for index in np.flatnonzero(batch.dones).tolist():
                 stats = batch.infos[index]["final_info"]["episode"]
                 returns.append(stats.episode_return)
     return returns
@@ -86,7 +86,7 @@ def main() -> None:
 
     console.print("[bold]2. Check it[/bold]: sekai.check_env(Reversion())")
     issues = sekai.check_env(Reversion(), n_steps=300)
-    console.print(f"   {'no issues' if not issues else issues}: seeds, types, aliasing, async, state")
+    console.print(f"   {issues or 'no issues'}: seeds, types, aliasing, async, state")
 
     console.print("\n[bold]3. Wrap it[/bold]: a trading year per episode, statistics at its end")
     env = sekai.RecordEpisodeStatistics(sekai.TimeLimit(Reversion(), DAYS))

@@ -127,7 +127,7 @@ def test_every_error_has_one_base() -> None:
 
 def test_an_unknown_top_level_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Bx'"):
-        _ = sekai.Bx  # type: ignore[attr-defined]
+        _ = sekai.Bx
 
 
 def test_the_version_is_that_of_the_installed_package() -> None:

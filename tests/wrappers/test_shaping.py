@@ -266,3 +266,12 @@ def test_a_mask_may_come_from_a_function() -> None:
 def test_a_mask_must_come_from_somewhere() -> None:
     with pytest.raises(TypeError, match=r"mask_of=.*action_mask\(\)"):
         ActionMask(RandomWalk())
+
+
+def test_who_writes_into_the_shown_mask_does_not_change_what_is_enforced() -> None:
+    env = ActionMask(Market())
+
+    env.reset(seed=1).info["action_mask"][:] = 1
+
+    with pytest.raises(InvalidActionError, match="mask"):
+        env.step(0)

@@ -109,33 +109,35 @@ impl OrderBook {
 
     fn check(&self, order: &Order) -> Result<(), OrderError> {
         order.check()?;
-        // The two common kinds come first, as branches: a jump table would be mispredicted.
-        if order.time_in_force == TimeInForce::GoodTillCancelled {
-            return self.queues.check_room(order, Lots(0));
+        if order.time_in_force == TimeInForce::PostOnly {
+            self.check_waits(order)?;
         }
-        match order.time_in_force {
-            TimeInForce::GoodTillCancelled => self.queues.check_room(order, Lots(0)),
-            TimeInForce::PostOnly => match crossed(&self.queues, order.side, order.price) {
-                Some(best) => Err(OrderError::WouldTrade { found: order.price, best }),
-                None => self.queues.check_room(order, Lots(0)),
-            },
-            TimeInForce::ImmediateOrCancel => Ok(()),
-            TimeInForce::FillOrKill => match fillable(&self.queues, order, self.self_trade) {
-                found if found < order.size => {
-                    Err(OrderError::NotFillable { wanted: order.size, found })
-                }
-                _ => Ok(()),
-            },
+        if order.time_in_force == TimeInForce::FillOrKill {
+            self.check_fillable(order)?;
         }
+        if order.time_in_force.rests() {
+            self.queues.check_room(order, Lots(0))?;
+        }
+        Ok(())
+    }
+
+    fn check_waits(&self, order: &Order) -> Result<(), OrderError> {
+        match crossed(&self.queues, order.side, order.price) {
+            Some(best) => Err(OrderError::WouldTrade { found: order.price, best }),
+            None => Ok(()),
+        }
+    }
+
+    fn check_fillable(&self, order: &Order) -> Result<(), OrderError> {
+        let (wanted, found) = (order.size, fillable(&self.queues, order, self.self_trade));
+        if found < wanted { Err(OrderError::NotFillable { wanted, found }) } else { Ok(()) }
     }
 
     /// Trades and rests an order that nothing speaks against.
     fn accept(&mut self, order: &Order, fills: &mut Vec<Fill>) -> Placement {
         let swept = sweep(&mut self.queues, order, self.self_trade, fills);
         self.traded += u64::from(swept.filled.0);
-        let rests =
-            matches!(order.time_in_force, TimeInForce::GoodTillCancelled | TimeInForce::PostOnly)
-                && swept.left.0 > 0;
+        let rests = order.time_in_force.rests() && swept.left.0 > 0;
         let resting = if rests { swept.left } else { Lots(0) };
         let id = rests.then(|| {
             let slot = self.queues.push(order, resting);

@@ -70,6 +70,14 @@ impl Ladder {
         }
     }
 
+    /// The lots at `key`.
+    pub(crate) fn quantity(&self, key: i32) -> u32 {
+        match self.offset(key) {
+            Some(offset) => self.levels[offset].quantity,
+            None => self.far.get(&key).map_or(0, |level| level.quantity),
+        }
+    }
+
     /// The level at `key`, which has orders.
     pub(crate) fn level_mut(&mut self, key: i32) -> &mut Level {
         match self.offset(key) {

@@ -18,6 +18,14 @@ pub enum TimeInForce {
     FillOrKill,
 }
 
+impl TimeInForce {
+    /// Whether lots that cannot trade at once wait in the book.
+    #[must_use]
+    pub fn rests(self) -> bool {
+        matches!(self, Self::GoodTillCancelled | Self::PostOnly)
+    }
+}
+
 /// An order as it comes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Order {

@@ -62,7 +62,7 @@ impl Queues {
 
     /// Lots that rest at one price.
     pub(crate) fn volume_at(&self, side: Side, price: Ticks) -> Lots {
-        Lots(self.ladder(side).level(side.key(price)).map_or(0, |level| level.quantity))
+        Lots(self.ladder(side).quantity(side.key(price)))
     }
 
     /// Takes an order out of its queue.

@@ -31,6 +31,7 @@ class VecWrapper(Layer, VecEnv):
     state_excludes: ClassVar[tuple[str, ...]] = (
         "batched_observation_space",
         "batched_action_space",
+        "_batchers",
     )
     env: VecEnv
     _observation_space: Space[Any] | None = None
@@ -40,6 +41,7 @@ class VecWrapper(Layer, VecEnv):
         if not isinstance(env, VecEnv):
             raise TypeError(f"{type(self).__name__} wraps a VecEnv, was given {env!r}")
         self.env = env
+        self._batchers: dict[int, Batcher] = {}
 
     def step(self, actions: Any, *, out: StepBuffers | None = None) -> VecStepResult[Any]:
         """Let every env act once, through this layer."""
@@ -81,7 +83,14 @@ class VecWrapper(Layer, VecEnv):
 
     def _check_out(self, out: StepBuffers | None) -> None:
         if out is not None:
-            out.check(StepBuffers.allocate(Batcher(self.observation_space), self.num_envs))
+            batcher = self._batcher_of(self.observation_space)
+            out.check(StepBuffers.allocate(batcher, self.num_envs))
+
+    def _batcher_of(self, space: Space[Any]) -> Batcher:
+        """The batcher of one of the few spaces that a layer ever has to do with."""
+        if id(space) not in self._batchers:
+            self._batchers[id(space)] = Batcher(space)
+        return self._batchers[id(space)]
 
     def get_attr(self, name: str) -> list[Any]:
         """The attribute of each env."""
@@ -171,11 +180,10 @@ class VecObservationWrapper(VecWrapper):
         ended = ended_in(result) if self.autoreset == "same_step" else []
         if not ended:
             return infos
-        finals = Batcher(self.env.observation_space).stack(
-            [infos.value(index, FINAL_OBSERVATION) for index in ended]
-        )
-        shown = self.final_observation(to_backend(self.backend, finals))
-        rows = Batcher(self.observation_space).rows(to_numpy(shown))
+        finals = [infos.value(index, FINAL_OBSERVATION) for index in ended]
+        batch = self._batcher_of(self.env.observation_space).stack(finals)
+        shown = self.final_observation(to_backend(self.backend, batch))
+        rows = self._batcher_of(self.observation_space).rows(to_numpy(shown))
         return infos.updated(
             {index: {FINAL_OBSERVATION: row} for index, row in zip(ended, rows, strict=True)}
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -57,5 +58,6 @@ class ActionMask(Wrapper[ObsType, ActType, ObsType, ActType]):
         return ResetResult(result.observation, self._masked(result.info))
 
     def _masked(self, info: dict[str, Any]) -> dict[str, Any]:
-        self._mask = self.action_mask()
-        return {**info, "action_mask": self._mask}
+        # Two copies: neither the env nor the reader of the info can change what is enforced.
+        self._mask = copy.deepcopy(self.action_mask())
+        return {**info, "action_mask": copy.deepcopy(self._mask)}
