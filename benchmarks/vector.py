@@ -1,7 +1,8 @@
 """What a step of many envs costs, beside gymnasium, stable-baselines3 and PyPI's sekai 0.2.0.
 
 CPU time within one process, wall time where processes work side by side; medians of repeats that
-take turns, since the machine is shared. Peers that share our import name run in an interpreter of their own, in the same run.
+take turns, since the machine is shared. Peers that share our import name run in an interpreter of
+their own, in the same run.
 """
 
 from __future__ import annotations
@@ -128,8 +129,9 @@ class Waiting(Quick):
 class StillBatch:
     """A native batch that costs one copy, to measure the layers around it."""
 
-    def __init__(self, num_envs: int, numbers: int) -> None:
+    def __init__(self, num_envs: int, numbers: int, ends: bool) -> None:
         self.num_envs = num_envs
+        self._ends = ends
         generator = np.random.default_rng(0)
         self._shown = generator.normal(size=(num_envs, numbers)).astype(np.float32)
         self._rewards = generator.normal(size=num_envs)
@@ -140,16 +142,17 @@ class StillBatch:
         observations[ids] = self._shown[ids]
 
     def step(self, actions: Any, observations: Any, *results: Any) -> None:
-        """Copy. One episode in a hundred steps ends, as it would in training."""
+        """Copy; if asked to, end one episode in a hundred."""
         rewards, terminated, truncated, finals, _ = results
         self._steps += 1
         np.copyto(observations, self._shown)
         np.copyto(rewards, self._rewards)
         terminated[:] = False
         truncated[:] = False
-        ended = slice(self._steps % EPISODE_STEPS, None, EPISODE_STEPS)
-        truncated[ended] = True
-        finals[ended] = self._shown[ended]
+        if self._ends:
+            ended = slice(self._steps % EPISODE_STEPS, None, EPISODE_STEPS)
+            truncated[ended] = True
+            finals[ended] = self._shown[ended]
 
     def infos(self) -> dict[str, Any]:
         """Nothing to say."""
@@ -283,11 +286,10 @@ def envs_that_wait(rounds: int) -> None:
 def layers(rounds: int) -> None:
     """What normalising and statistics add to a step of many envs."""
 
-    def batch() -> VecEnv:
-        spaces = Quick(64)
-        return NativeVecEnv(
-            StillBatch(1024, 64), spaces.observation_space, spaces.action_space, copy=False
-        )
+    def batch(ends: bool) -> VecEnv:
+        quick = Quick(64)
+        still = StillBatch(1024, 64, ends)
+        return NativeVecEnv(still, quick.observation_space, quick.action_space, copy=False)
 
     stacks: dict[str, Callable[[VecEnv], VecEnv]] = {
         "the batch alone": lambda vec: vec,
@@ -298,16 +300,17 @@ def layers(rounds: int) -> None:
             NormalizeVecObservation(RecordVecEpisodeStatistics(vec))
         ),
     }
-    times = in_turn(
-        {name: steps_of(ready(wrap(batch())), 200) for name, wrap in stacks.items()}, rounds
-    )
-    bare = times["the batch alone"]
-    rows = [[name, f"{one:,.0f}", f"{one - bare:,.0f}"] for name, one in times.items()]
-    show(
-        "1,024 envs of 64 floats (target: the layers add less than 150 us)",
-        ["", "us a step", "of which layers"],
-        rows,
-    )
+    for ends, title in ((False, "no episode ends"), (True, "ten episodes end in a step")):
+        times = in_turn(
+            {name: steps_of(ready(wrap(batch(ends))), 200) for name, wrap in stacks.items()}, rounds
+        )
+        bare = times["the batch alone"]
+        rows = [[name, f"{one:,.0f}", f"{one - bare:,.0f}"] for name, one in times.items()]
+        show(
+            f"1,024 envs of 64 floats, {title} (target: the layers add less than 150 us)",
+            ["", "us a step", "of which layers"],
+            rows,
+        )
 
 
 def cost_against_size(rounds: int) -> None:

@@ -164,3 +164,37 @@ def test_a_damaged_generator_is_refused_and_changes_nothing(damaged: Any, reason
         env.load_state_dict({**before, "generators": {"_rng": damaged}})
 
     assert walk_on(env) == walk_on(restored(before))
+
+
+def test_half_used_random_words_are_part_of_the_state() -> None:
+    env = RandomWalk()
+    env.reset(seed=1)
+    env.rng.integers(0, 10, dtype=np.int32)
+    state = env.state_dict()
+    expected = env.rng.integers(0, 1000, size=3, dtype=np.int32)
+
+    env.load_state_dict(state)
+
+    assert np.array_equal(env.rng.integers(0, 1000, size=3, dtype=np.int32), expected)
+
+
+def test_a_part_that_refuses_its_state_leaves_the_other_parts_as_they_were() -> None:
+    class Gauge:
+        def __init__(self) -> None:
+            self.level = 0
+
+        def state_dict(self) -> dict[str, int]:
+            return {"level": self.level}
+
+        def load_state_dict(self, state: dict[str, int]) -> None:
+            self.level = state["level"]
+
+    env: Any = RandomWalk()
+    env.first, env.second = Gauge(), Gauge()
+    state = env.state_dict()
+    state["parts"].update(first={"level": 5}, second={"lvl": 5})
+
+    with pytest.raises(StateError, match=r"RandomWalk\.second refused its state: KeyError"):
+        env.load_state_dict(state)
+
+    assert (env.first.level, env.second.level) == (0, 0)

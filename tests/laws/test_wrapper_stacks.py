@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -173,3 +175,26 @@ def test_a_mask_is_the_same_on_both_paths_and_after_a_restore() -> None:
 
     assert [env.step(action) for action in (0, 2, 1)] == rest
     assert asyncio.run(episode(make())) == expected + rest
+
+
+class OnTheCallersLoop(AsyncRandomWalk):
+    """Fails unless it is awaited on the loop of the test itself."""
+
+    async def async_step(self, action: Any) -> StepResult[Any]:
+        assert asyncio.current_task() is not None
+        assert threading.current_thread() is threading.main_thread()
+        return await super().async_step(action)
+
+
+@pytest.mark.parametrize("name", sorted(LAYERS))
+def test_a_layer_and_its_subclasses_await_the_env_instead_of_blocking(name: str) -> None:
+    async def one_step(env: AnyEnv) -> None:
+        await env.async_reset(seed=1)
+        await env.async_step(env.action_space.sample())
+
+    env = LAYERS[name](OnTheCallersLoop())
+    asyncio.run(one_step(env))
+
+    env.__class__ = type("Derived", (type(env),), {})
+    asyncio.run(one_step(env))
+    assert type(env).__name__ == "Derived"

@@ -231,3 +231,13 @@ def test_an_episode_that_ends_by_itself_at_the_limit_is_not_called_truncated() -
     result = env.step(ACTION)
 
     assert (result.terminated, result.truncated) == (True, False)
+
+
+def test_a_closed_env_cannot_be_opened_by_a_state() -> None:
+    env = OrderEnforcing(RandomWalk())
+    env.reset(seed=0)
+    state = env.state_dict()
+    env.close()
+
+    with pytest.raises(ClosedError):
+        env.load_state_dict(state)

@@ -275,3 +275,52 @@ def test_who_writes_into_the_shown_mask_does_not_change_what_is_enforced() -> No
 
     with pytest.raises(InvalidActionError, match="mask"):
         env.step(0)
+
+
+class Reusing(RandomWalk):
+    """Shows the same array every time, overwritten."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown = np.zeros(2, np.float32)
+
+    def step(self, action: Any) -> Any:
+        result = super().step(action)
+        self.shown[:] = result.observation
+        return type(result)(self.shown, result.reward, False, False, {})
+
+
+@pytest.mark.parametrize("layer", [FrameStackObservation, DelayObservation])
+def test_an_env_that_reuses_its_array_does_not_rewrite_what_was_seen(layer: Any) -> None:
+    env, plain = layer(Reusing(), 2), layer(RandomWalk(), 2)
+    env.reset(seed=1)
+    plain.reset(seed=1)
+
+    for _ in range(4):
+        shown, expected = env.step(ACTION), plain.step(ACTION)
+        assert np.array_equal(shown.observation, expected.observation)
+
+
+def test_an_action_on_its_way_is_out_of_reach_of_its_sender() -> None:
+    env, plain = DelayAction(RandomWalk(), 1), RandomWalk()
+    env.reset(seed=1)
+    plain.reset(seed=1)
+    action = np.full(2, 0.5, np.float32)
+
+    env.step(action)
+    plain.step(ACTION)
+    action[:] = -1.0
+
+    assert env.step(ACTION) == plain.step(np.full(2, 0.5, np.float32))
+
+
+@pytest.mark.parametrize("share", np.linspace(0.0, 1.0, 101))
+def test_a_rescaled_action_never_leaves_a_narrow_range_by_rounding(share: float) -> None:
+    class Narrow(RandomWalk):
+        def __init__(self) -> None:
+            super().__init__()
+            self.action_space = Box(0.1, 0.1 + 1e-16, (2,), np.float64)
+
+    env = RescaleAction(Narrow(), 0.0, 1.0)
+
+    assert env.env.action_space.mismatch(env.action(np.full(2, share))) is None

@@ -258,3 +258,28 @@ def test_a_normaliser_refuses_the_state_of_another_space() -> None:
 
     after = env.state_dict()["layer"]["parts"]["moments"]
     assert np.array_equal(after[""]["mean"], before[""]["mean"])
+
+
+def test_a_reset_in_mid_episode_begins_the_discounted_return_anew() -> None:
+    env = NormalizeReward(Replay(Discrete(9), [0, 0, 0], [1.0, 1.0]))
+    env.reset()
+    env.step(0)
+
+    env.reset()
+
+    assert env.scale.state_dict()["returns"].tolist() == [0.0]
+
+
+def test_damaged_moments_of_one_part_leave_all_parts_as_they_were() -> None:
+    space = Dict({"a": Box(0, 9, (1,)), "b": Box(0, 9, (1,))})
+    sample = {"a": np.ones(1, np.float32), "b": np.ones(1, np.float32)}
+    moments = NormalizeObservation(Replay(space, [sample], [])).moments
+    other = NormalizeObservation(Replay(space, [sample], [])).moments
+    other.normalise(sample, True)
+    state = other.state_dict()
+    state["/b"]["mean"] = np.ones(2)
+
+    with pytest.raises(StateError, match="do not fit"):
+        moments.load_state_dict(state)
+
+    assert [part["count"] for part in moments.state_dict().values()] == [0, 0]

@@ -109,16 +109,16 @@ impl OrderBook {
 
     fn check(&self, order: &Order) -> Result<(), OrderError> {
         order.check()?;
-        if order.time_in_force == TimeInForce::PostOnly {
-            self.check_waits(order)?;
-        }
-        if order.time_in_force == TimeInForce::FillOrKill {
-            self.check_fillable(order)?;
-        }
         if order.time_in_force.rests() {
-            self.queues.check_room(order, Lots(0))?;
+            if order.time_in_force == TimeInForce::PostOnly {
+                self.check_waits(order)?;
+            }
+            self.queues.check_room(order, Lots(0))
+        } else if order.time_in_force == TimeInForce::FillOrKill {
+            self.check_fillable(order)
+        } else {
+            Ok(())
         }
-        Ok(())
     }
 
     fn check_waits(&self, order: &Order) -> Result<(), OrderError> {

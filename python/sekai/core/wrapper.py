@@ -95,7 +95,7 @@ class Wrapper(  # type: ignore[override] # a layer's metadata and spec follow fr
 
 def _leave_out_idle_hooks(cls: type[Wrapper[Any, Any, Any, Any]]) -> None:
     """Spare a class the calls of hooks it does not define: they are half of a layer's time."""
-    if cls.step not in (Wrapper.step, *_STEPS.values()) or cls.async_step != Wrapper.async_step:
+    if cls.step not in (Wrapper.step, *_STEPS.values()):
         return
     maps_action = cls._map_action is not Wrapper._map_action
     maps_result = cls._map_step is not Wrapper._map_step

@@ -15,7 +15,6 @@ from sekai.spaces.flat_numbers import exact, flat_box, flat_size, from_floats, t
 from sekai.spaces.masked_box import MaskedBox
 from sekai.spaces.multi_binary import MultiBinary
 from sekai.spaces.multi_discrete import MultiDiscrete
-from sekai.spaces.nested import nested_mismatch
 from sekai.spaces.simplex import Simplex
 from sekai.spaces.structure import require_structure
 from sekai.spaces.tuple import Tuple
@@ -148,7 +147,11 @@ def _nested_dim(space: Dict | Tuple) -> int:
 @flatten.register(Tuple)
 def _flatten_nested(space: Dict | Tuple, x: Any) -> Any:
     require_structure(space, [x])
-    parts = [_flatten_child(child, x[key], key) for key, child in space.children().items()]
+    try:
+        parts = [flatten(child, x[key]) for key, child in space.children().items()]
+    except SpaceError as cause:
+        # The whole space says where the value is that one child refused.
+        raise SpaceError(space.mismatch(x) or str(cause)) from cause
     return space.backend.concatenate(parts)
 
 
@@ -170,13 +173,6 @@ def _flatten_nested_space(space: Dict | Tuple) -> Box:
     low = np.concatenate([box.low for box in boxes])
     high = np.concatenate([box.high for box in boxes])
     return Box(low, high, dtype=low.dtype, backend=space.backend)
-
-
-def _flatten_child(child: Space[Any], x: Any, key: str | int) -> Any:
-    try:
-        return flatten(child, x)
-    except SpaceError as cause:
-        raise SpaceError(nested_mismatch(key, str(cause))) from cause
 
 
 def _loose(space: Simplex | MaskedBox) -> Box | Dict:

@@ -77,7 +77,9 @@ class MultiDiscrete(Space["NDArray[np.intp]"]):
 
     def _positions(self) -> NDArray[np.intp]:
         if self._has_few:
-            return np.asarray(self.rng.random(self.shape) * self.nvec).astype(np.intp)
+            fractions = self.rng.random(self.shape)
+            fractions *= self.nvec
+            return fractions.astype(np.intp)
         return np.asarray(self.rng.integers(0, self.nvec - 1, dtype=np.intp, endpoint=True))
 
     @cached_property

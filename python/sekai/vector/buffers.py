@@ -63,8 +63,8 @@ class StepBuffers:
         """Copy the last observations of episodes that have just ended, if they are wanted."""
         if self.final_observations is None:
             return
-        for index in np.flatnonzero(self.terminated | self.truncated).tolist():
-            final = infos.value(index, FINAL_OBSERVATION)
+        ended = np.flatnonzero(self.terminated | self.truncated).tolist()
+        for index, final in zip(ended, infos.values(ended, FINAL_OBSERVATION), strict=True):
             if final is not None:
                 self._fill_final(index, final)
 

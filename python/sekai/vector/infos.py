@@ -50,7 +50,12 @@ class Infos(Sequence[dict[str, Any]]):
 
     def value(self, index: int, key: str) -> Any:
         """What env `index` has under `key`, or None."""
-        return self[index].get(key)
+        return self.values((index,), key)[0]
+
+    def values(self, indices: Sequence[int], key: str) -> list[Any]:
+        """What each of the envs `indices` has under `key`, or None."""
+        dicts = self._dicts()
+        return [dicts[index].get(key) for index in indices]
 
     def updated(self, changes: Mapping[int, Mapping[str, Any]]) -> Infos:
         """These infos with more, or other, entries for some envs."""
@@ -126,14 +131,13 @@ class ColumnInfos(Infos):
         """The values of all envs under `key`."""
         return self._columns.get(key) or Column(np.empty(0, np.int64), [])
 
-    def value(self, index: int, key: str) -> Any:
-        """What env `index` has under `key`, or None."""
+    def values(self, indices: Sequence[int], key: str) -> list[Any]:
+        """What each of the envs `indices` has under `key`, or None."""
         column = self._columns.get(key)
         if column is None:
-            return None
-        place = int(np.searchsorted(column.indices, index))
-        held = place < len(column.indices) and column.indices[place] == index
-        return column.values[place] if held else None
+            return [None] * len(indices)
+        places = {index: place for place, index in enumerate(column.indices.tolist())}
+        return [column.values[places[i]] if i in places else None for i in indices]
 
 
 class _UpdatedInfos(Infos):
@@ -170,10 +174,11 @@ class _UpdatedInfos(Infos):
         indices = sorted(merged)
         return Column(np.array(indices, np.int64), [merged[index] for index in indices])
 
-    def value(self, index: int, key: str) -> Any:
-        """What env `index` has under `key`, or None."""
-        change = self._changes.get(index, {})
-        return change[key] if key in change else self._inner.value(index, key)
+    def values(self, indices: Sequence[int], key: str) -> list[Any]:
+        """What each of the envs `indices` has under `key`, or None."""
+        found = self._inner.values(indices, key)
+        changes = (self._changes.get(index, {}) for index in indices)
+        return [change.get(key, value) for change, value in zip(changes, found, strict=True)]
 
 
 def stack_infos(infos: Sequence[Mapping[str, Any]], missing: Any = None) -> dict[str, NDArray[Any]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quant_gym_rs._core import EpisodeTotals
 from sekai.core.result import VecResetResult, VecStepResult
@@ -40,21 +41,15 @@ class RecordVecEpisodeStatistics(VecWrapper):
             self._running = ~dones
         if finished is None:
             return result
+        ended = finished[0].tolist()
+        stats = self._stats_of(result, finished)
         infos = infos_of(result)
         changes: dict[int, dict[str, Any]] = {}
-        for index, *totals in zip(*(column.tolist() for column in finished), strict=True):
-            stats = EpisodeStats(
-                episode_return=totals[0],
-                episode_length=totals[1],
-                elapsed_time=totals[2],
-                terminated=bool(result.terminated[index]),
-                truncated=bool(result.truncated[index]),
-            )
-            self.tracker.on_episode_end(stats)
-            changes[index] = {"episode": stats}
-            final_info = infos.value(index, FINAL_INFO)
-            if final_info is not None:
-                changes[index][FINAL_INFO] = {**final_info, "episode": stats}
+        for index, one, final in zip(ended, stats, infos.values(ended, FINAL_INFO), strict=True):
+            self.tracker.on_episode_end(one)
+            changes[index] = {"episode": one}
+            if final is not None:
+                changes[index][FINAL_INFO] = {**final, "episode": one}
         return VecStepResult(
             result.observations,
             result.rewards,
@@ -62,6 +57,24 @@ class RecordVecEpisodeStatistics(VecWrapper):
             result.truncated,
             infos.updated(changes),
         )
+
+    @staticmethod
+    def _stats_of(
+        result: VecStepResult[Any], finished: tuple[NDArray[Any], ...]
+    ) -> list[EpisodeStats]:
+        ended = finished[0]
+        flags = (to_numpy(result.terminated)[ended], to_numpy(result.truncated)[ended])
+        columns = [column.tolist() for column in (*finished[1:], *flags)]
+        return [
+            EpisodeStats(
+                episode_return=total,
+                episode_length=length,
+                elapsed_time=seconds,
+                terminated=terminated,
+                truncated=truncated,
+            )
+            for total, length, seconds, terminated, truncated in zip(*columns, strict=True)
+        ]
 
     def _map_reset(self, result: VecResetResult[Any], ids: Sequence[int]) -> VecResetResult[Any]:
         begun = np.zeros(self.num_envs, np.bool_)

@@ -180,7 +180,7 @@ class VecObservationWrapper(VecWrapper):
         ended = ended_in(result) if self.autoreset == "same_step" else []
         if not ended:
             return infos
-        finals = [infos.value(index, FINAL_OBSERVATION) for index in ended]
+        finals = infos.values(ended, FINAL_OBSERVATION)
         batch = self._batcher_of(self.env.observation_space).stack(finals)
         shown = self.final_observation(to_backend(self.backend, batch))
         rows = self._batcher_of(self.observation_space).rows(to_numpy(shown))

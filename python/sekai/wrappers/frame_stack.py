@@ -35,6 +35,6 @@ class FrameStackObservation(ObservationWrapper[Any, ActType, Any]):
         return stack_samples(self.env.observation_space, self._frames)
 
     def _map_reset(self, result: ResetResult[Any], seed: int | None) -> ResetResult[Any]:
-        self._frames.clear()
+        # With the one that `observation` adds, they push out all that was there.
         self._frames.extend([copy.deepcopy(result.observation)] * (self.n - 1))
         return super()._map_reset(result, seed)
