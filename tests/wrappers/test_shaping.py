@@ -319,7 +319,7 @@ def test_a_rescaled_action_never_leaves_a_narrow_range_by_rounding(share: float)
     class Narrow(RandomWalk):
         def __init__(self) -> None:
             super().__init__()
-            self.action_space = Box(0.7, 0.7, (2,), np.float64)
+            self.action_space = Box(0.1, 0.1, (2,), np.float64)
 
     env = RescaleAction(Narrow(), 0.0, 1.0)
 
