@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import tempfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +38,8 @@ class SharedBlock:
         if hasattr(os, "memfd_create"):
             file = os.memfd_create("sekai")
         else:
+            import tempfile
+
             file, path = tempfile.mkstemp(prefix="sekai-")
             os.unlink(path)
         os.ftruncate(file, size)
