@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sekai.core import state
-from sekai.core.env import Stateful
+from sekai.core.world import Stateful
 from sekai.error import StateError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from sekai.registry.spec import EnvSpec
 
-__all__ = ["Layer", "set_through"]
+__all__ = ["Layer"]
 
 
 class Layer(Stateful):
@@ -85,8 +85,3 @@ class Layer(Stateful):
         except Exception:
             state.restore(self, before, self._excluded())
             raise
-
-
-def set_through(env: Any, name: str, value: Any) -> None:
-    """Set an attribute in the outermost layer that has it, or else on the env itself."""
-    env.set_attr(name, value)

@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from sekai.core.env import Layered, Randomness, Stateful
 from sekai.core.layer import Layer
 from sekai.core.result import MAResetResult, MAStepResult
 from sekai.core.twins import complete_twins
+from sekai.core.world import World
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from sekai.registry.spec import EnvSpec
     from sekai.spaces import Space
 
 __all__ = ["MultiAgentEnv", "MultiAgentWrapper"]
 
 
-class MultiAgentEnv(Layered, Stateful, Randomness):
+class MultiAgentEnv(World):
     """A world that several named agents act in, each with spaces of its own.
 
     `possible_agents` names all that may ever take part, `agents` those alive now: only they are
     given observations and only they must act. As with `Env`, either the sync or the async
     methods are written and the others follow.
     """
-
-    metadata: ClassVar[dict[str, Any]] = {}
-    state_excludes: ClassVar[tuple[str, ...]] = ("spec",)
-    spec: EnvSpec | None = None
-    """How `sekai.make` built this env, if it did."""
 
     possible_agents: list[str]
     agents: list[str]
@@ -62,9 +53,6 @@ class MultiAgentEnv(Layered, Stateful, Randomness):
         """Let every agent alive act once without blocking the event loop."""
         raise NotImplementedError
 
-    def close(self) -> None:
-        """Release what the env holds: connections, files, processes."""
-
     @property
     def num_agents(self) -> int:
         """How many agents are alive."""
@@ -74,21 +62,6 @@ class MultiAgentEnv(Layered, Stateful, Randomness):
     def unwrapped(self) -> MultiAgentEnv:
         """The env underneath all wrappers."""
         return self
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        name = f" {self.spec.id}" if self.spec is not None else ""
-        return f"<{type(self).__name__}{name}>"
 
 
 class MultiAgentWrapper(Layer, MultiAgentEnv):  # type: ignore[override] # as in `Wrapper`
