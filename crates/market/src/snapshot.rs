@@ -146,3 +146,47 @@ fn first_use(slot: u32, unread: &mut [bool]) -> Result<(), SnapshotError> {
         None => Err(impossible("a slot beyond the last")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::order::Order;
+
+    /// A bid of 5 at 99 and an ask of 5 at 101, with four bytes of the body written over.
+    fn forged(place: usize, value: i32) -> Option<SnapshotError> {
+        let mut book = OrderBook::new(SelfTrade::Allow);
+        for (side, price) in [(Side::Buy, 99), (Side::Sell, 101)] {
+            let order = Order::limit(AccountId(1), side, Ticks(price), Lots(5));
+            book.place(order, &mut Vec::new()).expect("a good order");
+        }
+        let bytes = book.encode();
+        let mut body = bytes[16..bytes.len() - 8].to_vec();
+        body[place..place + 4].copy_from_slice(&value.to_le_bytes());
+        OrderBook::decode(&seal(&body)).err()
+    }
+
+    #[test]
+    fn a_book_that_cannot_be_says_what_is_wrong() {
+        let cases = [
+            (0, 9, "an unknown self-trade rule"),
+            (9, i32::MAX, "more slots than a book can have"),
+            (13, i32::MIN, "a window beyond all prices"),
+            (13, 5_000, "a best price outside its window"),
+            (21, 0, "an order that no book would take"),
+            (25, 0, "an order that no book would take"),
+            (33, 7, "a slot beyond the last"),
+            (61, 0, "two uses of one slot"),
+            (21, 101, "a bid at or above an ask"),
+        ];
+
+        for (place, value, found) in cases {
+            assert_eq!(forged(place, value), Some(impossible(found)), "{value} at {place}");
+        }
+    }
+
+    #[test]
+    fn a_body_that_ends_early_says_so() {
+        assert_eq!(forged(17, 2), Some(impossible("an order that no book would take")));
+        assert!(matches!(forged(45, 2), Some(SnapshotError::Length { .. })));
+    }
+}
