@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from quant_gym_rs._core import EpisodeTotals, RewardScale, RunningMoments
+from quant_gym_rs._core import EpisodeTotals, RewardScale, RunningMoments, StepResult
 
 rows = arrays(
     np.float64,
@@ -120,7 +120,7 @@ def test_a_batch_of_episodes_totals_as_each_would_alone(
     for now in range(12):
         finished = batch.step(rewards[now], ended[now])
         alone = [
-            single.step_one(rewards[now, index], bool(ended[now, index]))
+            single.step_one(StepResult(0, rewards[now, index], bool(ended[now, index]), False, {}))
             for index, single in enumerate(singles)
         ]
         expected = [[index, *row[:2]] for index, row in enumerate(alone) if row is not None]

@@ -8,6 +8,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::result::StepResult;
+
 struct SinceStart(Instant);
 
 impl EpisodeClock for SinceStart {
@@ -42,10 +44,15 @@ impl EpisodeTotals {
     }
 
     /// Add a step of a batch of one; if it ended the episode, return (return, length, seconds).
-    fn step_one(&mut self, reward: f64, ended: bool) -> Option<(f64, u64, f64)> {
-        self.episodes
-            .step(0, reward, ended, &self.clock)
-            .map(|finished| (finished.episode_return, finished.length, finished.elapsed))
+    fn step_one(
+        &mut self,
+        py: Python<'_>,
+        result: PyRef<'_, StepResult>,
+    ) -> PyResult<Option<(f64, u64, f64)>> {
+        Ok(self
+            .episodes
+            .step(0, result.reward(py)?, result.is_done(py), &self.clock)
+            .map(|finished| (finished.episode_return, finished.length, finished.elapsed)))
     }
 
     /// Add one step of the whole batch; return (indices, returns, lengths, seconds) of the

@@ -27,7 +27,7 @@ class RecordEpisodeStatistics(Wrapper[ObsType, ActType, ObsType, ActType]):
         self._on_step = None if is_idle else self.tracker.on_step
 
     def _map_step(self, result: StepResult[ObsType]) -> StepResult[ObsType]:
-        finished = self._totals.step_one(result.reward, result.done)
+        finished = self._totals.step_one(result)
         if self._on_step is not None:
             self._on_step(result.reward, result.terminated, result.truncated, result.info)
         if finished is None:

@@ -21,9 +21,10 @@ class TimeLimit(Wrapper[ObsType, ActType, ObsType, ActType]):
 
     def _map_step(self, result: StepResult[ObsType]) -> StepResult[ObsType]:
         self._elapsed_steps += 1
-        if result.terminated or result.truncated:
+        if result.done:
             # A layer below may begin the next episode by itself; its steps count from zero.
             self._elapsed_steps = 0
+            return result
         if self._elapsed_steps < self.max_episode_steps:
             return result
         return StepResult(result.observation, result.reward, result.terminated, True, result.info)
