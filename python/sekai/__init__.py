@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from sekai import compat, rendering
     from sekai.registry import EnvSpec
     from sekai.utils.checker import check_env
-    from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv, make_vec
+    from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv
+    from sekai.vector.make_vec import make_vec
 
 __all__ = [
     "ActionWrapper",
