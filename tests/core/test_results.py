@@ -159,3 +159,8 @@ def test_flags_of_agents_are_paired_by_name_not_by_position() -> None:
 def test_nobody_left_is_all_done() -> None:
     assert MAStepResult({}, {}, {}, {}, {}).all_done
     assert not MAStepResult({}, {}, {}, {}, {}).any_done
+
+
+def test_flags_that_are_neither_true_nor_false_are_refused() -> None:
+    with pytest.raises(TypeError, match="truncated must be a bool, was of <class 'numpy.ndarray'>"):
+        StepResult(0, 0.0, False, np.zeros(2, bool), {})  # type: ignore[arg-type]

@@ -375,7 +375,7 @@ BROKEN: list[tuple[Make, str]] = [
     (BoolReward, "ERROR: the reward at step 1 must be a float, was bool True"),
     (NaNReward, "ERROR: the reward at step 1 must be finite, was nan"),
     (IntegerFlag, "ERROR: terminated at step 1 must be a bool, was int 0"),
-    (ArrayFlag, "ERROR: truncated at step 1 must be a bool, was an array"),
+    (ArrayFlag, "ERROR: step() raised TypeError: truncated must be a bool"),
     (NoInfo, "ERROR: info at step 1 must be a dict, was NoneType None"),
     (RaisesLater, "ERROR: step() raised KeyError: 'book' (broken_worlds.py line"),
     (NeverSeeds, "ERROR: reset(seed=0) is not deterministic, the env ignores its seed"),

@@ -3,6 +3,7 @@
 //! `sekai.core.result` gives them the rest of the dataclass protocol (fields, equality by value,
 //! representation, pickling), because none of it is needed on the way through a step.
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use pyo3::{PyTraverseError, PyVisit};
@@ -37,7 +38,7 @@ impl StepResult {
         truncated: Py<PyAny>,
         info: Py<PyAny>,
     ) -> PyResult<Self> {
-        let done = terminated.is_truthy(py)? || truncated.is_truthy(py)?;
+        let done = flag(py, "terminated", &terminated)? || flag(py, "truncated", &truncated)?;
         let done = PyBool::new(py, done).to_owned().unbind();
         Ok(Self { observation, reward, terminated, truncated, info, done })
     }
@@ -81,4 +82,13 @@ impl ResetResult {
         visit.call(&self.observation)?;
         visit.call(&self.info)
     }
+}
+
+fn flag(py: Python<'_>, name: &str, value: &Py<PyAny>) -> PyResult<bool> {
+    value.is_truthy(py).map_err(|cause| {
+        let kind = value.bind(py).get_type();
+        let error = PyTypeError::new_err(format!("{name} must be a bool, was of {kind}"));
+        error.set_cause(py, Some(cause));
+        error
+    })
 }
