@@ -12,8 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sekai.error import SekaiError
-from sekai.vector.wire import FAULT, REQUEST, VALUE, RemoteTraceback
+from sekai.vector.bell import Bell
+from sekai.vector.shared_memory import SharedBlock, VectorMemory
+from sekai.vector.wire import FAULT, REQUEST, STEP, VALUE, RemoteTraceback, short_number
 from sekai.vector.worker import Assignment, serve
 
 if TYPE_CHECKING:
@@ -58,8 +63,14 @@ class WorkerProcess:
     """One worker process, seen from its parent."""
 
     def __init__(
-        self, context: BaseContext, assignment: Assignment, siblings: Sequence[WorkerProcess]
+        self,
+        context: BaseContext,
+        assignment: Assignment,
+        siblings: Sequence[WorkerProcess],
+        bell: Bell,
     ) -> None:
+        self._number = assignment.number
+        self._orders: NDArray[np.int64] = np.empty(0, np.int64)
         self._connection, theirs = context.Pipe()
         _bound_stalls(self._connection)
         is_fork = context.get_start_method() == "fork"
@@ -77,6 +88,7 @@ class WorkerProcess:
             raise
         finally:
             theirs.close()
+        self._bell = bell
         self._poller = select.poll()
         self._poller.register(self._connection.fileno(), select.POLLIN)
 
@@ -86,15 +98,29 @@ class WorkerProcess:
         assert self._process.pid is not None, "the process has been started"
         return self._process.pid
 
-    @property
-    def connection(self) -> Connection[Any, Any]:
-        """The line to the process."""
-        return self._connection
+    def share(self, block: SharedBlock, memory: VectorMemory, next_bell: Bell) -> None:
+        """Hand over the memory in which steps are asked for, and the bells that announce them."""
+        self._orders = memory.orders
+        # What the worker before this one was asked for is not asked of this one.
+        self._orders[self._number] = 0
+        block.send(self._connection, self.process_id)
+        self._bell.send_listener(self._connection, self.process_id)
+        next_bell.send_ringer(self._connection, self.process_id)
 
-    def send(self, message: bytes) -> None:
-        """Send a request; that a dead worker does not take it is found when its answer fails."""
-        with contextlib.suppress(OSError):
-            self._connection.send_bytes(message)
+    def put(self, count: int, message: bytes) -> None:
+        """Leave the `count`-th request where the worker looks when it is woken.
+
+        That a worker is dead is found when its answer does not come.
+        """
+        if message[:1] == STEP:
+            self._orders[self._number] = 2 * count + message[1]
+        else:
+            with contextlib.suppress(OSError):
+                self._connection.send_bytes(bytes((short_number(count),)) + message)
+
+    def wake(self) -> None:
+        """Let the worker look for a request."""
+        self._bell.ring()
 
     def receive(self, number: int, deadline: float | None) -> Answer | Lost:
         """Wait for the answer to request `number`, or find out that none will come."""
@@ -153,11 +179,12 @@ class Crew:
     def __init__(self, context: BaseContext, assignments: Sequence[Assignment]) -> None:
         self._context = context
         self._owner = os.getpid()
-        self._number = 0
+        self._count = 0
         self.workers: list[WorkerProcess] = []
+        self._bells = [Bell.create() for _ in assignments]
         try:
-            for assignment in assignments:
-                self.workers.append(WorkerProcess(context, assignment, self.workers))
+            for assignment, bell in zip(assignments, self._bells, strict=True):
+                self.workers.append(WorkerProcess(context, assignment, self.workers, bell))
         except BaseException:
             self.close(polite=False)
             raise
@@ -166,11 +193,12 @@ class Crew:
         self, messages: Mapping[int, bytes], timeout: float | None
     ) -> dict[int, Answer | Lost]:
         """Send a request to some workers and wait for what each of them says."""
-        self._number = self._number % 255 + 1
-        prefix = bytes((self._number,))
+        self._count += 1
         for worker, message in messages.items():
-            self.workers[worker].send(prefix + message)
-        return self.collect(messages, self._number, timeout)
+            self.workers[worker].put(self._count, message)
+        for worker in messages:
+            self.workers[worker].wake()
+        return self.collect(messages, short_number(self._count), timeout)
 
     def collect(
         self, workers: Mapping[int, Any] | range, number: int, timeout: float | None
@@ -183,7 +211,13 @@ class Crew:
         """Begin a new process in the place of one that was lost."""
         self.workers[number].release()
         others = [worker for worker in self.workers if worker is not self.workers[number]]
-        self.workers[number] = WorkerProcess(self._context, assignment, others)
+        bell = self._bells[number]
+        self.workers[number] = WorkerProcess(self._context, assignment, others, bell)
+
+    def share(self, number: int, block: SharedBlock, memory: VectorMemory) -> None:
+        """Let a worker, new or replaced, hear of steps."""
+        next_bell = self._bells[(number + 1) % len(self._bells)]
+        self.workers[number].share(block, memory, next_bell)
 
     def close(self, polite: bool = True) -> list[BaseException]:
         """End all processes and return the errors of envs that did not close well.
@@ -203,6 +237,8 @@ class Crew:
         for worker in workers:
             worker.await_end(deadline)
             worker.release()
+        while self._bells:
+            self._bells.pop().close()
         heard = [answer for answer in answers.values() if isinstance(answer, Answer)]
         return [answer.error for answer in heard if answer.error is not None]
 

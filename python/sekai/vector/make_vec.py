@@ -27,7 +27,7 @@ Mode: TypeAlias = Literal["auto", "native", "sync", "async", "proc"]
 """Where the envs run: in one native batch, one after another in this process, together in an
 event loop, or in worker processes; or wherever is quickest."""
 
-EXCHANGE_SECONDS = 150e-6
+EXCHANGE_SECONDS = 300e-6
 """What a step costs a `ProcVecEnv` beside the envs' own work; see benchmarks/vector.py."""
 
 PROC_MARGIN = 1.25

@@ -178,8 +178,8 @@ class ProcVecEnv(BaseVecEnv):
         self._block = SharedBlock.create(self._memory.size)
         self._memory.attach(self._block)
         self._steps = [self._memory.step_of(slot) for slot in range(SLOTS)]
-        for worker in self._crew.workers:
-            self._block.send(worker.connection, worker.process_id)
+        for worker in range(self.num_workers):
+            self._crew.share(worker, self._block, self._memory)
 
     def _greeting(self, worker: int, answer: Answer | Lost) -> dict[str, Any]:
         if isinstance(answer, Lost):
@@ -231,8 +231,7 @@ class ProcVecEnv(BaseVecEnv):
         answer = self._crew.collect(range(worker, worker + 1), 0, START_SECONDS)[worker]
         if isinstance(answer, Answer) and answer.error is None:
             assert self._block is not None, "there since the workers were met"
-            process = self._crew.workers[worker]
-            self._block.send(process.connection, process.process_id)
+            self._crew.share(worker, self._block, self._memory)
             answer = self._crew.exchange({worker: message}, self.step_timeout)[worker]
         if isinstance(answer, Lost):
             self._give_up(self._error_of(worker, answer, None))

@@ -10,6 +10,7 @@ import numpy as np
 
 from sekai.error import SekaiError
 from sekai.vector.batching import Batcher, map_arrays
+from sekai.vector.bell import recv_handle, send_handle
 from sekai.vector.buffers import StepBuffers
 
 if TYPE_CHECKING:
@@ -47,15 +48,11 @@ class SharedBlock:
 
     def send(self, connection: Connection[Any, Any], process_id: int) -> None:
         """Hand the block to the process at the other end."""
-        from multiprocessing.reduction import send_handle
-
         send_handle(connection, self.file, process_id)
 
     @classmethod
     def receive(cls, connection: Connection[Any, Any], size: int) -> SharedBlock:
         """The block that the process at the other end hands over."""
-        from multiprocessing.reduction import recv_handle
-
         block = cls(recv_handle(connection), size)
         block.release_file()
         return block
@@ -79,7 +76,7 @@ class VectorMemory:
     def size(self) -> int:
         """The bytes that the block must have."""
         batches = sum(batcher.nbytes(self._envs) for batcher in self._batchers)
-        return batches + 8 * (self._envs + self._workers) + SLOTS * self._envs * (8 + 1 + 1)
+        return batches + 8 * (self._envs + 3 * self._workers) + SLOTS * self._envs * (8 + 1 + 1)
 
     def attach(self, block: SharedBlock) -> VectorMemory:
         """Lay the arrays out in `block`."""
@@ -99,6 +96,10 @@ class VectorMemory:
         self.restarts = array(np.int64, self._envs)
         self.current = array(np.int64, self._workers)
         """For each worker, the env that acts now: the one to blame if the worker dies."""
+        self.orders = array(np.int64, self._workers)
+        """For each worker, the last step it was asked for: its number, times two, plus its slot."""
+        self.taken = array(np.int64, self._workers)
+        """For each worker, the last step it has begun."""
         self._rewards = array(np.float64, SLOTS, self._envs)
         self._flags = array(np.bool_, SLOTS, 2, self._envs)
         return self

@@ -1,6 +1,7 @@
 """The messages between a vector env and its worker processes.
 
-A message is one byte that numbers the request, one that says its kind, and what belongs to it.
+Requests are numbered. Steps, the most frequent ones, are asked for in shared memory; all others
+in a message of one byte that numbers the request, one that says its kind, and what belongs to it.
 An answer bears the number of its request, so that the late answer to a request which the caller
 gave up (by Ctrl-C, say) is not taken for the answer to the next one.
 """
@@ -13,10 +14,21 @@ from typing import Any
 
 from sekai.error import WorkerError
 
-__all__ = ["DONE", "FAULT", "REQUEST", "STEP", "VALUE", "Portable", "dumps", "portable_error"]
+__all__ = [
+    "DONE",
+    "FAULT",
+    "REQUEST",
+    "STEP",
+    "VALUE",
+    "Portable",
+    "RemoteTraceback",
+    "dumps",
+    "portable_error",
+    "short_number",
+]
 
 STEP = b"s"
-"""Step all envs; one byte names the slot for the result."""
+"""Step all envs; one byte names the slot for the result. It is not sent, but put into memory."""
 REQUEST = b"r"
 """Do what the pickled (method, arguments) say."""
 DONE = b"d"
@@ -25,6 +37,11 @@ VALUE = b"v"
 """It is done and this, pickled, is what came of it."""
 FAULT = b"f"
 """It failed with this, pickled, error."""
+
+
+def short_number(count: int) -> int:
+    """The number of the `count`-th request as messages bear it; 0 is a worker's greeting."""
+    return count % 255 + 1
 
 
 class Portable:

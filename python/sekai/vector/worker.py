@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+import select
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,10 +14,11 @@ import numpy as np
 from sekai.error import SpaceError
 from sekai.vector.autoreset import Autoreset
 from sekai.vector.batching import Batcher, map_arrays
+from sekai.vector.bell import Bell
 from sekai.vector.faults import OnError, unfit
 from sekai.vector.group import EnvFactory, EnvGroup, ResetOrder, spaces_of
 from sekai.vector.shared_memory import SLOTS, SharedBlock, VectorMemory
-from sekai.vector.wire import DONE, FAULT, STEP, VALUE, Portable, dumps, portable_error
+from sekai.vector.wire import DONE, FAULT, VALUE, Portable, dumps, portable_error, short_number
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -98,30 +100,53 @@ class _Worker:
         mine, envs = self._assignment, self._assignment.envs
         memory = VectorMemory(self._observations, self._actions, mine.num_envs, mine.workers)
         memory.attach(SharedBlock.receive(self._connection, memory.size))
+        self._bell = Bell.receive_listener(self._connection)
+        self._next_bell = Bell.receive_ringer(self._connection)
         self._memory = memory
+        self._order = 0
         self._steps = [memory.step_of(slot, envs.start, envs.stop) for slot in range(SLOTS)]
         self._group.restarts = memory.restarts[envs.start : envs.stop]
         self._current = memory.current[mine.number : mine.number + 1]
 
     def run(self) -> None:
-        """Answer requests, one after another."""
+        """Sleep until there is something to do, and do it."""
+        inbox = select.poll()
+        inbox.register(self._connection.fileno(), select.POLLIN)
+        orders, mine = self._memory.orders, self._assignment.number
         while True:
-            try:
-                request = self._connection.recv_bytes()
-            except (EOFError, OSError):
-                return
-            number, kind, rest = request[:1], request[1:2], request[2:]
-            try:
-                if kind == STEP:
-                    self._tell(number, self._step(rest[0]))
-                    continue
-                name, arguments = pickle.loads(rest)
-                self._tell(number, getattr(self, name)(*arguments))
-            except Exception as error:
-                told = portable_error(error)
-                self._connection.send_bytes(number + FAULT + dumps(told))
-            if kind != STEP and name == "close":
-                return
+            self._bell.wait()
+            order = int(orders[mine])
+            if order != self._order:
+                self._order = order
+                self._wake_next(order)
+                self._answer(bytes((short_number(order >> 1),)), self._step, order & 1)
+            while inbox.poll(0):
+                try:
+                    request = self._connection.recv_bytes()
+                except (EOFError, OSError):
+                    return
+                name, arguments = pickle.loads(request[2:])
+                self._answer(request[:1], getattr(self, name), *arguments)
+                if name == "close":
+                    return
+
+    def _wake_next(self, order: int) -> None:
+        """Ring for the next worker, if it too is to step and has not begun.
+
+        The vector rings for all of them; but waking this one may have cost it the core that it
+        runs on, and it would come to the next worker only when this one is done.
+        """
+        orders, taken, mine = self._memory.orders, self._memory.taken, self._assignment.number
+        taken[mine] = order
+        following = (mine + 1) % len(orders)
+        if orders[following] == order and taken[following] != order:
+            self._next_bell.ring()
+
+    def _answer(self, number: bytes, method: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            self._tell(number, method(*arguments))
+        except Exception as error:
+            self._connection.send_bytes(number + FAULT + dumps(portable_error(error)))
 
     def _tell(self, number: bytes, value: Any) -> None:
         if value is None:
