@@ -5,20 +5,17 @@ from __future__ import annotations
 import importlib
 import os
 import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sekai.core.closing import Closing
 from sekai.error import ClosedError, MissingExtraError
 from sekai.stats.counting import CountingTracker
 from sekai.stats.episode import EpisodeStats
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 __all__ = ["TensorBoardTracker"]
 
 
-class TensorBoardTracker(CountingTracker):
+class TensorBoardTracker(Closing, CountingTracker):
     """Writes return, length and duration of every episode over the steps taken until then.
 
     Uses TensorBoard's own writer, so torch is not needed. The event file appears with the first
@@ -70,17 +67,6 @@ class TensorBoardTracker(CountingTracker):
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def summary(self) -> dict[str, Any]:
         """How much has ended, and where the curves are."""

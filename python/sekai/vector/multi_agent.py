@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.core.closing import Closing
 from sekai.core.multi_agent import MultiAgentEnv
 from sekai.core.result import VecResetResult, VecStepResult, _ByValue
 from sekai.error import InvalidActionError
@@ -25,9 +25,6 @@ from sekai.vector.seeding import Seeds
 from sekai.vector.sync import SyncVecEnv
 from sekai.vector.vec_env import Ids, Options, VecEnv
 from sekai.vector.wire import Portable
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 __all__ = ["MultiAgentVecEnv", "MultiAgentVecResetResult", "MultiAgentVecStepResult"]
 
@@ -71,7 +68,7 @@ class MultiAgentVecStepResult(_ByValue):
         return {name: self.terminated[name] | self.truncated[name] for name in self.terminated}
 
 
-class MultiAgentVecEnv:
+class MultiAgentVecEnv(Closing):
     """N multi-agent envs of one kind, run by any of the vector envs.
 
     Agents may die in one env and live on in another, and return with the next episode or before:
@@ -175,17 +172,6 @@ class MultiAgentVecEnv:
 
     def __len__(self) -> int:
         return self.num_envs
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<MultiAgentVecEnv of {self.num_envs} envs, agents {self.possible_agents}>"

@@ -5,21 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sekai.backend import BackendOps
+from sekai.core.closing import Closing
 from sekai.core.result import VecResetResult, VecStepResult
 from sekai.spaces import Space, batch_space
 from sekai.vector.autoreset import Autoreset
 from sekai.vector.buffers import StepBuffers
 from sekai.vector.seeding import Seeds
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 __all__ = ["Ids", "Options", "VecEnv", "checked_ids"]
 
@@ -30,7 +27,7 @@ Ids: TypeAlias = "Sequence[int] | NDArray[np.integer[Any]] | NDArray[np.bool_]"
 """Some of the envs: their indices, or a mask with one flag per env."""
 
 
-class VecEnv(ABC):
+class VecEnv(Closing, ABC):
     """N envs that act together and give back batches: results hold arrays with a row per env.
 
     `observation_space` and `action_space` are those of one env; `batched_observation_space` and
@@ -147,17 +144,6 @@ class VecEnv(ABC):
 
     def __bool__(self) -> bool:
         return True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.num_envs} envs>"
