@@ -2,21 +2,35 @@
 
 use thiserror::Error;
 
-const MAGIC: [u8; 4] = *b"SKLB";
-const VERSION: u32 = 1;
+/// What sealed bytes hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// How the bytes begin.
+    pub magic: [u8; 4],
+    /// The version that is written and read.
+    pub version: u32,
+    /// What it is called in errors.
+    pub name: &'static str,
+}
+
 /// Magic, version, and the length of the body that follows.
 const HEADER: usize = 4 + 4 + 8;
 const CHECKSUM: usize = 8;
 
-/// Why bytes are not a book.
+/// Why bytes cannot be read back.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum SnapshotError {
     /// They are something else.
-    #[error("the snapshot of an order book was wanted, found bytes that begin otherwise")]
-    NotASnapshot,
+    #[error("the snapshot of {wanted} was wanted, found bytes that begin otherwise")]
+    OtherKind {
+        /// What they should hold.
+        wanted: &'static str,
+    },
     /// Another version of this code wrote them.
-    #[error("a snapshot of version {VERSION} was wanted, found version {found}; update sekai")]
+    #[error("a snapshot of version {wanted} was wanted, found version {found}; update sekai")]
     OtherVersion {
+        /// The version that this code reads.
+        wanted: u32,
         /// The version that was found.
         found: u32,
     },
@@ -37,7 +51,7 @@ pub enum SnapshotError {
         found: u64,
     },
     /// They contradict themselves.
-    #[error("a book that can exist was wanted, found {found}")]
+    #[error("a state that can exist was wanted, found {found}")]
     Impossible {
         /// What cannot be.
         found: &'static str,
@@ -45,10 +59,11 @@ pub enum SnapshotError {
 }
 
 /// Puts `body` between a header and a checksum.
-pub(crate) fn seal(body: &[u8]) -> Vec<u8> {
+#[must_use]
+pub fn seal(kind: Kind, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER + body.len() + CHECKSUM);
-    bytes.extend(MAGIC);
-    bytes.extend(VERSION.to_le_bytes());
+    bytes.extend(kind.magic);
+    bytes.extend(kind.version.to_le_bytes());
     bytes.extend((body.len() as u64).to_le_bytes());
     bytes.extend(body);
     bytes.extend(checksum(&bytes).to_le_bytes());
@@ -56,14 +71,17 @@ pub(crate) fn seal(body: &[u8]) -> Vec<u8> {
 }
 
 /// The body of sealed bytes, once all of them are known to be there and unchanged.
-pub(crate) fn open(bytes: &[u8]) -> Result<Reader<'_>, SnapshotError> {
+///
+/// # Errors
+/// When the bytes are truncated, corrupted, of another kind or of another version.
+pub fn open(kind: Kind, bytes: &[u8]) -> Result<&[u8], SnapshotError> {
     let mut header = Reader(bytes);
-    if header.take()? != MAGIC {
-        return Err(SnapshotError::NotASnapshot);
+    if header.take().is_ok_and(|magic: [u8; 4]| magic != kind.magic) {
+        return Err(SnapshotError::OtherKind { wanted: kind.name });
     }
     let version = header.u32()?;
-    if version != VERSION {
-        return Err(SnapshotError::OtherVersion { found: version });
+    if version != kind.version {
+        return Err(SnapshotError::OtherVersion { wanted: kind.version, found: version });
     }
     let length = usize::try_from(header.u64()?).unwrap_or(usize::MAX);
     let wanted = length.saturating_add(HEADER + CHECKSUM);
@@ -75,7 +93,7 @@ pub(crate) fn open(bytes: &[u8]) -> Result<Reader<'_>, SnapshotError> {
     if wanted != found {
         return Err(SnapshotError::Corrupted { wanted, found });
     }
-    Ok(Reader(&content[HEADER..]))
+    Ok(&content[HEADER..])
 }
 
 /// FNV-1a of 64 bits: every step is invertible, so a change of any one byte is always seen.
@@ -86,7 +104,7 @@ fn checksum(bytes: &[u8]) -> u64 {
 }
 
 /// Reads little-endian numbers one after the other; running out of bytes is an error.
-pub(crate) struct Reader<'a>(&'a [u8]);
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl Reader<'_> {
     pub(crate) fn is_empty(&self) -> bool {
@@ -122,6 +140,8 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
+    const KIND: Kind = Kind { magic: *b"TEST", version: 1, name: "a test" };
+
     #[test]
     fn the_checksum_is_the_published_one() {
         assert_eq!(checksum(b""), 0xcbf2_9ce4_8422_2325);
@@ -130,23 +150,29 @@ mod tests {
 
     #[test]
     fn bytes_of_a_newer_version_say_so() {
-        let mut bytes = seal(b"body");
+        let mut bytes = seal(KIND, b"body");
         bytes[4] = 2;
 
-        assert_eq!(open(&bytes).err(), Some(SnapshotError::OtherVersion { found: 2 }));
+        assert_eq!(
+            open(KIND, &bytes).err(),
+            Some(SnapshotError::OtherVersion { wanted: 1, found: 2 })
+        );
     }
 
     #[test]
     fn bytes_of_something_else_say_so() {
-        assert_eq!(open(b"PK\x03\x04 a zip file").err(), Some(SnapshotError::NotASnapshot));
+        assert_eq!(
+            open(KIND, b"PK\x03\x04 a zip file").err(),
+            Some(SnapshotError::OtherKind { wanted: "a test" })
+        );
     }
 
     #[test]
     fn a_header_that_promises_too_much_says_so() {
-        let mut bytes = seal(b"body");
+        let mut bytes = seal(KIND, b"body");
         bytes[8..16].copy_from_slice(&u64::MAX.to_le_bytes());
 
-        let error = open(&bytes).err();
+        let error = open(KIND, &bytes).err();
 
         assert_eq!(error, Some(SnapshotError::Length { wanted: usize::MAX, found: 28 }));
     }

@@ -5,11 +5,13 @@ use crate::id::{AccountId, OrderId};
 use crate::ladder::KEY_LIMIT;
 use crate::order::Resting;
 use crate::queues::Queues;
-use crate::sealed::{Reader, SnapshotError, open, seal};
+use crate::sealed::{Kind, Reader, SnapshotError, open, seal};
 use crate::self_trade::SelfTrade;
 use crate::side::Side;
 use crate::slab::{NO_SLOT, SLOT_LIMIT, Slab};
 use crate::units::{Lots, Ticks};
+
+const BOOK: Kind = Kind { magic: *b"SKLB", version: 1, name: "an order book" };
 
 impl OrderBook {
     /// The whole state as bytes. Books with equal bytes behave alike for ever, ids included.
@@ -25,7 +27,7 @@ impl OrderBook {
             body.extend(slot.to_le_bytes());
             body.extend(self.queues.slab.node(slot).generation.to_le_bytes());
         }
-        seal(&body)
+        seal(BOOK, &body)
     }
 
     /// The book that [`OrderBook::encode`] wrote.
@@ -33,7 +35,7 @@ impl OrderBook {
     /// # Errors
     /// When the bytes are truncated, corrupted, of another version, or no book at all.
     pub fn decode(bytes: &[u8]) -> Result<Self, SnapshotError> {
-        let mut reader = open(bytes)?;
+        let mut reader = Reader(open(BOOK, bytes)?);
         let rule = SelfTrade::ALL.get(usize::from(reader.u8()?));
         let self_trade = *rule.ok_or(impossible("an unknown self-trade rule"))?;
         let traded = reader.u64()?;
@@ -162,7 +164,7 @@ mod tests {
         let bytes = book.encode();
         let mut body = bytes[16..bytes.len() - 8].to_vec();
         body[place..place + 4].copy_from_slice(&value.to_le_bytes());
-        OrderBook::decode(&seal(&body)).err()
+        OrderBook::decode(&seal(BOOK, &body)).err()
     }
 
     #[test]
