@@ -21,13 +21,20 @@
 //! # Ok::<(), market::OrderError>(())
 //! ```
 
+mod account;
+mod agents;
 mod book;
+mod config;
 mod error;
 mod fees;
 mod fill;
+mod floor;
+mod fundamental;
 mod id;
 mod ladder;
+mod market;
 mod matching;
+mod news;
 mod occupancy;
 mod order;
 mod queues;
@@ -35,20 +42,30 @@ mod random;
 mod sealed;
 mod self_trade;
 mod side;
+mod signals;
 mod slab;
 mod snapshot;
+mod trading;
 mod units;
 mod view;
 
+pub use account::Holding;
+pub use agents::PopulationConfig;
 pub use book::OrderBook;
+pub use config::{AccountConfig, ConfigError, MarketConfig, Regime, SymbolConfig};
 pub use error::OrderError;
 pub use fees::{Fees, FeesError, Free, OfNotional, PerLot, Rate};
 pub use fill::{Fill, Settlement};
+pub use floor::Tape;
+pub use fundamental::FundamentalConfig;
 pub use id::{AccountId, OrderId};
+pub use market::{Market, Symbol};
+pub use news::{NewsConfig, NewsEvent, Topic};
 pub use order::{Order, Placement, Resting, TimeInForce};
 pub use random::{EpisodeKey, Stream};
 pub use sealed::{Kind, SnapshotError, open, seal};
 pub use self_trade::SelfTrade;
 pub use side::Side;
+pub use trading::{Agent, TradeError};
 pub use units::{Lots, Money, Ticks};
 pub use view::{DepthLevel, QueuePosition};

@@ -1,9 +1,11 @@
 //! The two sides of a market.
 
+use serde::{Deserialize, Serialize};
+
 use crate::units::Ticks;
 
 /// Whether an order buys or sells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Side {
     /// Bids: the highest price is the best.

@@ -1,0 +1,118 @@
+//! Market makers: quote both sides, lean against their inventory, step back when prices jump.
+
+use serde::{Deserialize, Serialize};
+
+use super::turns::Turns;
+use super::{Crowd, PopulationConfig, Seen, price_at};
+use crate::fees::Free;
+use crate::floor::Floor;
+use crate::id::{AccountId, OrderId};
+use crate::order::Order;
+use crate::random::Stream;
+use crate::side::Side;
+use crate::units::{Lots, Ticks};
+
+/// Probability that a maker looks at its quotes in a tick; the others are stale for a while.
+const ATTENTION: f64 = 0.875;
+/// Quotes of inventory at which a maker stops adding to it.
+const PATIENCE: i64 = 10;
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Maker {
+    /// Resting quotes by side, as numbers; an id that trades away is stale and harmless.
+    quotes: [u64; 2],
+    half_spread: f64,
+}
+
+/// All market makers of a symbol.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Makers {
+    turns: Turns,
+    first: AccountId,
+    size: u32,
+    caution: f64,
+    skew: f64,
+    insight: f64,
+    makers: Vec<Maker>,
+}
+
+impl Makers {
+    pub(super) fn new(config: &PopulationConfig, first: AccountId, stream: &mut Stream) -> Self {
+        let draw = |_| Maker {
+            quotes: [u64::MAX; 2],
+            half_spread: config.maker_half_spread * (1.0 + stream.uniform()),
+        };
+        Self {
+            turns: Turns::new(config.makers, ATTENTION),
+            first,
+            size: config.maker_size,
+            caution: config.maker_caution,
+            skew: config.maker_skew / 100.0,
+            insight: config.maker_insight,
+            makers: (0..config.makers).map(draw).collect(),
+        }
+    }
+
+    pub(super) fn restore(&mut self, other: &Self) {
+        self.makers.clone_from(&other.makers);
+    }
+
+    pub(super) fn fits(&self, other: &Self) -> bool {
+        self.turns == other.turns
+            && self.first == other.first
+            && self.makers.len() == other.makers.len()
+    }
+}
+
+impl Crowd for Makers {
+    fn act(&mut self, seen: &Seen, floor: &mut Floor, stream: &mut Stream) {
+        let middle = seen.mid + self.insight * (seen.fair - seen.mid);
+        let caution = self.caution * seen.signals.volatility();
+        let limit = PATIENCE * i64::from(self.size);
+        self.turns.each(stream, |index, _| {
+            let maker = &mut self.makers[index];
+            let account = account_of(self.first, index);
+            let inventory = floor.lots(account);
+            #[allow(clippy::cast_precision_loss)] // inventories are small
+            let centre = middle - self.skew * inventory as f64;
+            let half = maker.half_spread + caution;
+            for (side, price) in [
+                (Side::Buy, libm::floor(centre - half)),
+                (Side::Sell, libm::ceil(centre + half)),
+            ] {
+                let wanted = if side.sign() * inventory < limit { self.size } else { 0 };
+                let quote = &mut maker.quotes[side as usize];
+                *quote = requote(floor, account, side, *quote, price_at(price), wanted);
+            }
+        });
+    }
+}
+
+/// Brings a quote to where it is wanted; one that is already there keeps its place in the queue.
+fn requote(
+    floor: &mut Floor,
+    account: AccountId,
+    side: Side,
+    quote: u64,
+    price: Ticks,
+    wanted: u32,
+) -> u64 {
+    let id = OrderId::from_bits(quote);
+    let resting = floor.book.order(id);
+    let placement = match resting {
+        Some(_) if wanted == 0 => {
+            floor.book.cancel(id).expect("the order was just seen");
+            return u64::MAX;
+        }
+        Some(order) if order.price == price && 2 * order.size.0 >= wanted => return quote,
+        Some(_) => floor.replace(id, price, Lots(wanted), &Free),
+        None if wanted == 0 => return u64::MAX,
+        None => floor.place(Order::limit(account, side, price, Lots(wanted)), &Free),
+    };
+    let id = placement.expect("levels and books of a population are never full").id;
+    id.map_or(u64::MAX, OrderId::to_bits)
+}
+
+pub(super) fn account_of(first: AccountId, index: usize) -> AccountId {
+    AccountId(first.0 + u32::try_from(index).expect("populations are counted in 32 bits"))
+}

@@ -1,0 +1,77 @@
+//! Technical traders: hold what their rule says, in one of three sizes: long, nothing, short.
+
+use serde::{Deserialize, Serialize};
+
+use super::maker::account_of;
+use super::turns::Turns;
+use super::{Crowd, PopulationConfig, Seen, take_near};
+use crate::floor::Floor;
+use crate::id::AccountId;
+use crate::random::Stream;
+use crate::side::Side;
+use crate::signals::Signals;
+
+/// Lots of a position.
+const SIZE: i64 = 20;
+
+/// What a trader looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Rule {
+    /// Buys what has been rising, by the relative strength index.
+    Momentum,
+    /// Buys when the fast average is above the slow one.
+    Trend,
+    /// Buys when that difference grows.
+    Convergence,
+    /// Sells what is far above its average.
+    Reversion,
+}
+
+impl Rule {
+    /// Whether to hold shares (1), none (0), or less than none (-1); `patience` is from 0 to 1.
+    fn target(self, signals: &Signals, patience: f64) -> i64 {
+        match self {
+            Self::Momentum => sign_beyond(signals.strength() - 0.5, 0.15 + 0.15 * patience),
+            Self::Trend => sign_beyond(signals.trend(), 0.5 + 1.5 * patience),
+            Self::Convergence => sign_beyond(signals.convergence(), 0.3 + 0.9 * patience),
+            Self::Reversion => -sign_beyond(signals.band(), 1.5 + patience),
+        }
+    }
+}
+
+fn sign_beyond(value: f64, threshold: f64) -> i64 {
+    i64::from(value > threshold) - i64::from(value < -threshold)
+}
+
+/// All technical traders of a symbol who follow one rule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct TechnicalTraders {
+    rule: Rule,
+    turns: Turns,
+    first: AccountId,
+}
+
+impl TechnicalTraders {
+    pub(super) fn new(rule: Rule, config: &PopulationConfig, first: AccountId, count: u32) -> Self {
+        Self { rule, turns: Turns::new(count, config.technical_activity), first }
+    }
+
+    pub(super) fn fits(&self, other: &Self) -> bool {
+        self == other
+    }
+}
+
+impl Crowd for TechnicalTraders {
+    fn act(&mut self, seen: &Seen, floor: &mut Floor, stream: &mut Stream) {
+        let count = f64::from(self.turns.count());
+        self.turns.each(stream, |index, _| {
+            let account = account_of(self.first, index);
+            #[allow(clippy::cast_precision_loss)] // few traders
+            let target = SIZE * self.rule.target(&seen.signals, index as f64 / count);
+            let missing = target - floor.lots(account);
+            let side = if missing > 0 { Side::Buy } else { Side::Sell };
+            let size = u32::try_from(missing.unsigned_abs()).unwrap_or(u32::MAX);
+            take_near(floor, account, side, size, seen);
+        });
+    }
+}

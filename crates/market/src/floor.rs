@@ -1,0 +1,181 @@
+//! Where the orders of one symbol meet: its book, what its traders hold, and the tape of the tick.
+
+use serde::{Deserialize, Serialize};
+
+use crate::account::Holding;
+use crate::book::OrderBook;
+use crate::error::OrderError;
+use crate::fees::Fees;
+use crate::fill::Fill;
+use crate::id::{AccountId, OrderId};
+use crate::order::{Order, Placement, Resting};
+use crate::self_trade::SelfTrade;
+use crate::side::Side;
+use crate::units::{Lots, Money, Ticks};
+
+/// What traded during one tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tape {
+    /// The highest trade, or the last price if there was none.
+    pub high: Ticks,
+    /// The lowest trade, or the last price if there was none.
+    pub low: Ticks,
+    /// The last price traded, in this tick or before.
+    pub last: Ticks,
+    /// Lots taken by buyers.
+    pub bought: u64,
+    /// Lots taken by sellers.
+    pub sold: u64,
+    /// Incoming orders that traded.
+    pub trades: u32,
+}
+
+impl Tape {
+    /// Nothing has traded yet; the last price is this one.
+    #[must_use]
+    pub fn new(last: Ticks) -> Self {
+        Self { high: last, low: last, last, bought: 0, sold: 0, trades: 0 }
+    }
+
+    /// Lots that traded.
+    #[must_use]
+    pub fn volume(&self) -> u64 {
+        self.bought + self.sold
+    }
+
+    fn begin(&mut self) {
+        *self = Self::new(self.last);
+    }
+
+    fn note(&mut self, fill: &Fill) {
+        let is_first = self.volume() == 0;
+        self.high = if is_first { fill.price } else { self.high.max(fill.price) };
+        self.low = if is_first { fill.price } else { self.low.min(fill.price) };
+        self.last = fill.price;
+        match fill.taker_side {
+            Side::Buy => self.bought += u64::from(fill.size.0),
+            Side::Sell => self.sold += u64::from(fill.size.0),
+        }
+    }
+}
+
+/// The book of one symbol with the accounts that trade in it.
+///
+/// Accounts `0..external` belong to learning agents and pay fees; those behind them are the
+/// population's. Everything that a fill moves adds up to zero with what the market earns.
+#[derive(Clone)]
+pub struct Floor {
+    pub(crate) book: OrderBook,
+    pub(crate) holdings: Vec<Holding>,
+    /// Lots of each learning agent's orders that wait, by side.
+    pub(crate) waiting: Vec<[u64; 2]>,
+    pub(crate) external: usize,
+    /// Fees that the market has earned.
+    pub(crate) earned: Money,
+    pub(crate) tape: Tape,
+    pub(crate) fills: Vec<Fill>,
+}
+
+impl Floor {
+    pub(crate) fn new(external: usize, population: usize, price: Ticks) -> Self {
+        Self {
+            book: OrderBook::new(SelfTrade::CancelResting),
+            holdings: vec![Holding::default(); external + population],
+            waiting: vec![[0; 2]; external],
+            external,
+            earned: Money(0),
+            tape: Tape::new(price),
+            fills: Vec::new(),
+        }
+    }
+
+    /// Forgets the last tick's trades.
+    pub(crate) fn begin_tick(&mut self) {
+        self.tape.begin();
+        self.fills.clear();
+    }
+
+    /// Takes in an order and settles its trades.
+    pub(crate) fn place(&mut self, order: Order, fees: &impl Fees) -> Result<Placement, OrderError> {
+        let before = self.fills.len();
+        let placement = self.book.place(order, &mut self.fills)?;
+        self.settle_from(before, fees);
+        self.note_waiting(order.account, order.side, &placement);
+        Ok(placement)
+    }
+
+    /// Takes an order out of the book.
+    pub(crate) fn cancel(&mut self, id: OrderId) -> Result<Resting, OrderError> {
+        let order = self.book.cancel(id)?;
+        if let Some(waiting) = self.waiting.get_mut(order.account.0 as usize) {
+            waiting[order.side as usize] -= u64::from(order.size.0);
+        }
+        Ok(order)
+    }
+
+    /// Gives a resting order of the population a new price and size, and settles what it trades.
+    pub(crate) fn replace(
+        &mut self,
+        id: OrderId,
+        price: Ticks,
+        size: Lots,
+        fees: &impl Fees,
+    ) -> Result<Placement, OrderError> {
+        let before = self.fills.len();
+        let placement = self.book.replace(id, price, size, &mut self.fills)?;
+        self.settle_from(before, fees);
+        Ok(placement)
+    }
+
+    /// Lots that an account holds.
+    pub(crate) fn lots(&self, account: AccountId) -> i64 {
+        self.holdings[account.0 as usize].lots
+    }
+
+    /// Becomes `other` in the memory it has.
+    pub(crate) fn restore(&mut self, other: &Self) {
+        self.book.clone_from(&other.book);
+        self.holdings.clone_from(&other.holdings);
+        self.waiting.clone_from(&other.waiting);
+        self.fills.clone_from(&other.fills);
+        (self.external, self.earned, self.tape) = (other.external, other.earned, other.tape);
+    }
+
+    fn settle_from(&mut self, first: usize, fees: &impl Fees) {
+        self.tape.trades += u32::from(first < self.fills.len());
+        for index in first..self.fills.len() {
+            let fill = self.fills[index];
+            self.tape.note(&fill);
+            let lots = fill.taker_side.sign() * i64::from(fill.size.0);
+            let (taker, maker) = (fill.taker_account.0 as usize, fill.maker_account.0 as usize);
+            let taker_fee = self.fee_of(taker, || fees.taker(fill.price, fill.size));
+            let maker_fee = self.fee_of(maker, || fees.maker(fill.price, fill.size));
+            self.holdings[taker].trade(lots, fill.price, taker_fee);
+            self.holdings[maker].trade(-lots, fill.price, maker_fee);
+            self.earned = self.earned + taker_fee + maker_fee;
+            if let Some(waiting) = self.waiting.get_mut(maker) {
+                waiting[fill.taker_side.opposite() as usize] -= u64::from(fill.size.0);
+            }
+        }
+    }
+
+    /// A learning agent's order has come to rest, or has met and removed its own.
+    fn note_waiting(&mut self, account: AccountId, side: Side, placement: &Placement) {
+        if let Some(waiting) = self.waiting.get_mut(account.0 as usize) {
+            waiting[side as usize] += u64::from(placement.resting.0);
+            waiting[side.opposite() as usize] -= placement.prevented;
+        }
+    }
+
+    /// The population trades free of charge: what it pays is part of how it behaves.
+    fn fee_of(&self, account: usize, fee: impl FnOnce() -> Money) -> Money {
+        if account < self.external { fee() } else { Money(0) }
+    }
+}
+
+impl Floor {
+    /// Cash of all traders and the market's fees together.
+    pub(crate) fn total_cash(&self) -> Money {
+        self.holdings.iter().map(|holding| holding.cash).sum::<Money>() + self.earned
+    }
+}

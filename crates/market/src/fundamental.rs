@@ -1,0 +1,116 @@
+//! What the shares are worth: dividends that grow for ever, discounted (Gordon), with volatility
+//! that comes and goes and rare jumps.
+
+use serde::{Deserialize, Serialize};
+
+use crate::random::Stream;
+
+/// How the value of every share moves, in parts of the value and per tick.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FundamentalConfig {
+    /// Standard deviation of the log value over a tick, on average.
+    pub volatility: f64,
+    /// How much of the log volatility's departure from its mean is left after a tick.
+    pub volatility_persistence: f64,
+    /// Standard deviation of the log volatility's own steps.
+    pub volatility_of_volatility: f64,
+    /// Probability of a jump in a tick.
+    pub jump_rate: f64,
+    /// Standard deviation of a jump of the log value.
+    pub jump_size: f64,
+    /// Part of the variance that all symbols share.
+    pub market_share: f64,
+    /// Part of the variance that the symbols of a sector share.
+    pub sector_share: f64,
+    /// What investors ask for a year, as a rate.
+    pub discount_rate: f64,
+    /// How fast dividends grow in a year, as a rate below `discount_rate`.
+    pub growth_rate: f64,
+}
+
+/// The smallest difference between discount and growth rate that news can bring about.
+const NARROWEST_GAP: f64 = 0.005;
+
+/// The value of one share.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Fundamental {
+    dividend: f64,
+    /// Discount rate less growth rate.
+    gap: f64,
+    /// Log of today's volatility over its mean.
+    log_volatility: f64,
+}
+
+/// Shocks that symbols share in one tick, as standard normal draws.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shared {
+    pub(crate) market: f64,
+    pub(crate) sector: f64,
+    pub(crate) volatility: f64,
+}
+
+impl Fundamental {
+    /// A share that is worth `price`, with a volatility drawn from its long-run distribution.
+    pub(crate) fn new(config: &FundamentalConfig, price: f64, stream: &mut Stream) -> Self {
+        let gap = config.discount_rate - config.growth_rate;
+        Self { dividend: price * gap, gap, log_volatility: config.long_run() * stream.normal() }
+    }
+
+    /// Draws the volatility anew from its long-run distribution.
+    pub(crate) fn redraw_volatility(&mut self, config: &FundamentalConfig, stream: &mut Stream) {
+        self.log_volatility = config.long_run() * stream.normal();
+    }
+
+    /// The next dividend for ever, growing and discounted.
+    pub(crate) fn value(&self) -> f64 {
+        self.dividend / self.gap
+    }
+
+    /// Moves dividends by one tick.
+    pub(crate) fn step(&mut self, config: &FundamentalConfig, shared: Shared, stream: &mut Stream) {
+        let own = 1.0 - config.market_share - config.sector_share;
+        let shock = libm::sqrt(config.market_share) * shared.market
+            + libm::sqrt(config.sector_share) * shared.sector
+            + libm::sqrt(own) * stream.normal();
+        let volatility = config.volatility * libm::exp(self.log_volatility - config.bias());
+        let mut change = volatility * shock - 0.5 * volatility * volatility;
+        if stream.chance(config.jump_rate) {
+            change += config.jump_size * stream.normal() - 0.5 * config.jump_size * config.jump_size;
+        }
+        self.dividend *= libm::exp(change);
+        // Half of what moves volatility is common: crises do not stop at one symbol.
+        let volatility_shock =
+            std::f64::consts::FRAC_1_SQRT_2 * (shared.volatility + stream.normal());
+        self.log_volatility = config.volatility_persistence * self.log_volatility
+            + config.volatility_of_volatility * volatility_shock;
+    }
+
+    /// Dividends turn out higher by `change` of themselves.
+    pub(crate) fn surprise(&mut self, change: f64) {
+        self.dividend *= libm::exp(change);
+    }
+
+    /// Growth rises, or the discount rate falls, so that the value changes by `change` of itself.
+    pub(crate) fn rerate(&mut self, change: f64) {
+        self.gap = (self.gap * libm::exp(-change)).max(NARROWEST_GAP);
+    }
+
+    pub(crate) fn is_sound(&self) -> bool {
+        let parts = [self.dividend, self.gap];
+        parts.iter().all(|part| part.is_finite() && *part > 0.0) && self.log_volatility.is_finite()
+    }
+}
+
+impl FundamentalConfig {
+    /// Long-run standard deviation of the log volatility.
+    fn long_run(&self) -> f64 {
+        let kept = self.volatility_persistence;
+        self.volatility_of_volatility / libm::sqrt((1.0 - kept * kept).max(f64::EPSILON))
+    }
+
+    /// The long-run variance: keeps the mean of the squared volatility at its setting.
+    fn bias(&self) -> f64 {
+        self.long_run() * self.long_run()
+    }
+}

@@ -1,0 +1,270 @@
+//! What learning agents may do in the market, and what they see of it.
+
+use thiserror::Error;
+
+use crate::account::Holding;
+use crate::book::OrderBook;
+use crate::error::OrderError;
+use crate::fees::Fees;
+use crate::fill::Fill;
+use crate::floor::Tape;
+use crate::id::{AccountId, OrderId};
+use crate::market::{Market, Symbol, sentiment_of};
+use crate::agents::mid_of;
+use crate::news::NewsEvent;
+use crate::order::{Order, Placement, Resting, TimeInForce};
+use crate::side::Side;
+use crate::units::{Lots, Money, Ticks};
+
+/// A learning agent, by number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Agent(pub u32);
+
+/// Why the market refused an agent's order. Nothing has moved.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum TradeError {
+    /// The book refused it.
+    #[error(transparent)]
+    Order(#[from] OrderError),
+    /// The agent's position could grow beyond its limit.
+    #[error("at most {allowed} more lots were wanted for the position limit, found {found}")]
+    PositionLimit {
+        /// Lots that it may still trade on this side.
+        allowed: Lots,
+        /// The order's size.
+        found: Lots,
+    },
+    /// The agent could not pay.
+    #[error("the order needs {needed} of cash, the account has {held} to spare")]
+    NotEnoughCash {
+        /// What the order would cost at worst.
+        needed: Money,
+        /// What is not yet spoken for.
+        held: Money,
+    },
+    /// The order belongs to somebody else.
+    #[error("an own resting order was wanted, found none with id {id}")]
+    NotYours {
+        /// The id that was given.
+        id: OrderId,
+    },
+}
+
+impl Market {
+    /// Takes in an agent's order, if its account can bear it.
+    ///
+    /// # Errors
+    /// When the account or the book refuses it.
+    pub fn trade(
+        &mut self,
+        agent: Agent,
+        symbol: usize,
+        side: Side,
+        price: Ticks,
+        size: Lots,
+        time_in_force: TimeInForce,
+    ) -> Result<Placement, TradeError> {
+        let allowed = self.room(agent, symbol, side);
+        if size > allowed {
+            return Err(TradeError::PositionLimit { allowed, found: size });
+        }
+        if side == Side::Buy {
+            let (needed, held) = (self.cost(symbol, price, size, time_in_force), self.spare(agent));
+            if needed > held {
+                return Err(TradeError::NotEnoughCash { needed, held });
+            }
+        }
+        let order = Order { account: AccountId(agent.0), side, price, size, time_in_force };
+        Ok(self.symbols[symbol].floor.place(order, &self.fees)?)
+    }
+
+    /// Trades as much of `wanted` lots at any price as the account and the book allow.
+    pub fn take(&mut self, agent: Agent, symbol: usize, side: Side, wanted: Lots) -> Lots {
+        let mut size = wanted.min(self.room(agent, symbol, side));
+        let order = Order::market(AccountId(agent.0), side, size);
+        if side == Side::Buy {
+            size = size.min(self.affordable(agent, symbol, size));
+        }
+        if size.0 == 0 {
+            return Lots(0);
+        }
+        let order = Order { size, ..order };
+        let placed = self.symbols[symbol].floor.place(order, &self.fees);
+        placed.expect("an order with a size at any price is never refused").filled
+    }
+
+    /// Takes an agent's order out of the book.
+    ///
+    /// # Errors
+    /// When no such order of this agent rests.
+    pub fn cancel(
+        &mut self,
+        agent: Agent,
+        symbol: usize,
+        id: OrderId,
+    ) -> Result<Resting, TradeError> {
+        let floor = &mut self.symbols[symbol].floor;
+        match floor.book.order(id) {
+            Some(order) if order.account == AccountId(agent.0) => Ok(floor.cancel(id)?),
+            _ => Err(TradeError::NotYours { id }),
+        }
+    }
+
+    /// Lots that an agent may still trade on a side before its position limit, orders that wait
+    /// included.
+    #[must_use]
+    pub fn room(&self, agent: Agent, symbol: usize, side: Side) -> Lots {
+        let floor = &self.symbols[symbol].floor;
+        let held = side.sign() * floor.lots(AccountId(agent.0));
+        let waiting = floor.waiting[agent.0 as usize][side as usize];
+        let limit = match side {
+            Side::Buy => self.config.account.most_long,
+            Side::Sell => self.config.account.most_short,
+        };
+        let room = i64::from(limit) - held - i64::try_from(waiting).unwrap_or(i64::MAX);
+        Lots(u32::try_from(room.max(0)).unwrap_or(u32::MAX))
+    }
+
+    /// An agent's cash.
+    #[must_use]
+    pub fn cash(&self, agent: Agent) -> Money {
+        let traded: Money = self.symbols.iter().map(|symbol| symbol.holding(agent).cash).sum();
+        Money(self.config.account.cash) + traded
+    }
+
+    /// An agent's cash and lots at mid prices.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)] // halves of ticks below 2^53 are exact
+    pub fn equity(&self, agent: Agent) -> f64 {
+        let lots = self.symbols.iter().map(|symbol| symbol.holding(agent).lots as f64 * symbol.mid());
+        self.cash(agent).0 as f64 + lots.sum::<f64>()
+    }
+
+    /// Ticks since the market opened.
+    #[must_use]
+    pub fn now(&self) -> u32 {
+        self.tick
+    }
+
+    /// The symbols.
+    #[must_use]
+    pub fn symbols(&self) -> &[Symbol] {
+        &self.symbols
+    }
+
+    /// What people talk about, oldest first.
+    #[must_use]
+    pub fn news(&self) -> &[NewsEvent] {
+        &self.news
+    }
+
+    /// The oldest event that concerns a symbol, and the sentiment of all that do.
+    #[must_use]
+    pub fn news_of(&self, symbol: usize) -> (Option<&NewsEvent>, f64) {
+        let sector = self.symbols[symbol].sector;
+        let first = self.news.iter().find(|event| event.concerns(symbol, sector));
+        (first, sentiment_of(&self.news, symbol, sector, self.tick))
+    }
+
+    /// Cash of all traders and the market together; trading never changes it.
+    #[must_use]
+    pub fn total_cash(&self) -> Money {
+        self.symbols.iter().map(|symbol| symbol.floor.total_cash()).sum()
+    }
+
+    /// Lots of all traders of a symbol together; trading never changes them.
+    #[must_use]
+    pub fn total_lots(&self, symbol: usize) -> i64 {
+        self.symbols[symbol].floor.holdings.iter().map(|holding| holding.lots).sum()
+    }
+
+    /// Cash that no waiting order could need.
+    fn spare(&self, agent: Agent) -> Money {
+        let account = AccountId(agent.0);
+        let spoken_for = self.symbols.iter().map(|symbol| {
+            if symbol.floor.waiting[agent.0 as usize][Side::Buy as usize] == 0 {
+                return Money(0);
+            }
+            let own = symbol.floor.book.orders(Side::Buy).filter(|order| order.account == account);
+            own.map(|order| self.price_with_fee(order.price, order.size)).sum()
+        });
+        self.cash(agent) - spoken_for.sum()
+    }
+
+    /// What a buy order could cost at worst: all of it at its limit, or, if it is not to rest,
+    /// what it would take from the book now.
+    fn cost(&self, symbol: usize, limit: Ticks, size: Lots, time_in_force: TimeInForce) -> Money {
+        if time_in_force.rests() {
+            return self.price_with_fee(limit, size);
+        }
+        let mut left = size;
+        let offers = self.symbols[symbol].floor.book.orders(Side::Sell);
+        offers
+            .take_while(|offer| offer.price <= limit)
+            .map(|offer| {
+                let taken = left.min(offer.size);
+                left = Lots(left.0 - taken.0);
+                self.price_with_fee(offer.price, taken)
+            })
+            .sum()
+    }
+
+    /// How much of `wanted` lots an agent can buy now with its cash, best offers first.
+    fn affordable(&self, agent: Agent, symbol: usize, wanted: Lots) -> Lots {
+        let mut spare = self.spare(agent);
+        let mut bought = Lots(0);
+        for offer in self.symbols[symbol].floor.book.orders(Side::Sell) {
+            let size = offer.size.min(Lots(wanted.0 - bought.0));
+            let cost = self.price_with_fee(offer.price, size);
+            if size.0 == 0 {
+                break;
+            }
+            if cost > spare {
+                let each = self.price_with_fee(offer.price, Lots(1));
+                let most = u32::try_from((spare.0 / each.0).max(0)).unwrap_or(u32::MAX);
+                return Lots(bought.0 + most.min(size.0));
+            }
+            spare = spare - cost;
+            bought = Lots(bought.0 + size.0);
+        }
+        bought
+    }
+
+    fn price_with_fee(&self, price: Ticks, size: Lots) -> Money {
+        let notional = Money::notional(price, size);
+        let fee = self.fees.taker(price, size).max(self.fees.maker(price, size));
+        notional + fee.max(Money(0))
+    }
+}
+
+impl Symbol {
+    /// Its book.
+    #[must_use]
+    pub fn book(&self) -> &OrderBook {
+        &self.floor.book
+    }
+
+    /// What an agent has gained and given in it.
+    #[must_use]
+    pub fn holding(&self, agent: Agent) -> &Holding {
+        &self.floor.holdings[agent.0 as usize]
+    }
+
+    /// The middle of the best prices, or the last price, in ticks.
+    #[must_use]
+    pub fn mid(&self) -> f64 {
+        mid_of(&self.floor)
+    }
+
+    /// What traded in the last complete tick.
+    #[must_use]
+    pub fn bar(&self) -> &Tape {
+        &self.bar
+    }
+
+    /// The trades of the last complete tick.
+    #[must_use]
+    pub fn trades(&self) -> &[Fill] {
+        &self.trades
+    }
+}
