@@ -1,12 +1,14 @@
 //! A trade between a resting and an incoming order, and what it moves.
 
+use serde::{Deserialize, Serialize};
+
 use crate::fees::Fees;
 use crate::id::{AccountId, OrderId};
 use crate::side::Side;
 use crate::units::{Lots, Money, Ticks};
 
 /// One trade; its price is the resting order's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fill {
     /// The resting order.
     pub maker: OrderId,

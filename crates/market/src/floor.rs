@@ -63,8 +63,8 @@ impl Tape {
 ///
 /// Accounts `0..external` belong to learning agents and pay fees; those behind them are the
 /// population's. Everything that a fill moves adds up to zero with what the market earns.
-#[derive(Clone)]
-pub struct Floor {
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Floor {
     pub(crate) book: OrderBook,
     pub(crate) holdings: Vec<Holding>,
     /// Lots of each learning agent's orders that wait, by side.
@@ -96,7 +96,11 @@ impl Floor {
     }
 
     /// Takes in an order and settles its trades.
-    pub(crate) fn place(&mut self, order: Order, fees: &impl Fees) -> Result<Placement, OrderError> {
+    pub(crate) fn place(
+        &mut self,
+        order: Order,
+        fees: &impl Fees,
+    ) -> Result<Placement, OrderError> {
         let before = self.fills.len();
         let placement = self.book.place(order, &mut self.fills)?;
         self.settle_from(before, fees);

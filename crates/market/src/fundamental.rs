@@ -76,7 +76,8 @@ impl Fundamental {
         let volatility = config.volatility * libm::exp(self.log_volatility - config.bias());
         let mut change = volatility * shock - 0.5 * volatility * volatility;
         if stream.chance(config.jump_rate) {
-            change += config.jump_size * stream.normal() - 0.5 * config.jump_size * config.jump_size;
+            change +=
+                config.jump_size * stream.normal() - 0.5 * config.jump_size * config.jump_size;
         }
         self.dividend *= libm::exp(change);
         // Half of what moves volatility is common: crises do not stop at one symbol.

@@ -33,6 +33,7 @@ mod fundamental;
 mod id;
 mod ladder;
 mod market;
+mod market_state;
 mod matching;
 mod news;
 mod occupancy;

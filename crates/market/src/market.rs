@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::agents::{Population, Seen, mid_of};
 use crate::config::{MarketConfig, SymbolConfig};
 use crate::fees::OfNotional;
@@ -23,7 +25,7 @@ const SYMBOLS: u64 = 16;
 const LOWEST_VALUE: f64 = 20.0;
 
 /// One symbol of the market.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Symbol {
     pub(crate) floor: Floor,
     pub(crate) population: Population,

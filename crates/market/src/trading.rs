@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use crate::account::Holding;
+use crate::agents::mid_of;
 use crate::book::OrderBook;
 use crate::error::OrderError;
 use crate::fees::Fees;
@@ -10,7 +11,6 @@ use crate::fill::Fill;
 use crate::floor::Tape;
 use crate::id::{AccountId, OrderId};
 use crate::market::{Market, Symbol, sentiment_of};
-use crate::agents::mid_of;
 use crate::news::NewsEvent;
 use crate::order::{Order, Placement, Resting, TimeInForce};
 use crate::side::Side;
@@ -79,16 +79,18 @@ impl Market {
     }
 
     /// Trades as much of `wanted` lots at any price as the account and the book allow.
+    ///
+    /// # Panics
+    /// Never: an order with a size at any price is never refused.
     pub fn take(&mut self, agent: Agent, symbol: usize, side: Side, wanted: Lots) -> Lots {
         let mut size = wanted.min(self.room(agent, symbol, side));
-        let order = Order::market(AccountId(agent.0), side, size);
         if side == Side::Buy {
-            size = size.min(self.affordable(agent, symbol, size));
+            size = self.affordable(agent, symbol, size);
         }
         if size.0 == 0 {
             return Lots(0);
         }
-        let order = Order { size, ..order };
+        let order = Order::market(AccountId(agent.0), side, size);
         let placed = self.symbols[symbol].floor.place(order, &self.fees);
         placed.expect("an order with a size at any price is never refused").filled
     }
@@ -136,7 +138,8 @@ impl Market {
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // halves of ticks below 2^53 are exact
     pub fn equity(&self, agent: Agent) -> f64 {
-        let lots = self.symbols.iter().map(|symbol| symbol.holding(agent).lots as f64 * symbol.mid());
+        let lots =
+            self.symbols.iter().map(|symbol| symbol.holding(agent).lots as f64 * symbol.mid());
         self.cash(agent).0 as f64 + lots.sum::<f64>()
     }
 

@@ -7,7 +7,9 @@ use std::ops::{Add, AddAssign, Neg, Sub};
 use serde::{Deserialize, Serialize};
 
 /// A price in ticks. Integers keep books exact and runs identical on every machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Ticks(pub i32);
 
 impl Ticks {
@@ -18,11 +20,15 @@ impl Ticks {
 }
 
 /// The size of an order, or of a part of one, in lots.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Lots(pub u32);
 
 /// An amount of cash in units of one tick times one lot; negative when paid.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Money(pub i64);
 
 impl Money {

@@ -33,7 +33,7 @@ pub(super) struct Makers {
     caution: f64,
     skew: f64,
     insight: f64,
-    makers: Vec<Maker>,
+    all: Vec<Maker>,
 }
 
 impl Makers {
@@ -49,18 +49,19 @@ impl Makers {
             caution: config.maker_caution,
             skew: config.maker_skew / 100.0,
             insight: config.maker_insight,
-            makers: (0..config.makers).map(draw).collect(),
+            all: (0..config.makers).map(draw).collect(),
         }
     }
 
     pub(super) fn restore(&mut self, other: &Self) {
-        self.makers.clone_from(&other.makers);
+        self.all.clone_from(&other.all);
     }
 
     pub(super) fn fits(&self, other: &Self) -> bool {
-        self.turns == other.turns
-            && self.first == other.first
-            && self.makers.len() == other.makers.len()
+        let is_same = *self == Self { all: self.all.clone(), ..other.clone() };
+        is_same
+            && self.all.len() == other.all.len()
+            && other.all.iter().all(|maker| (0.0..=1e6).contains(&maker.half_spread))
     }
 }
 
@@ -70,16 +71,15 @@ impl Crowd for Makers {
         let caution = self.caution * seen.signals.volatility();
         let limit = PATIENCE * i64::from(self.size);
         self.turns.each(stream, |index, _| {
-            let maker = &mut self.makers[index];
+            let maker = &mut self.all[index];
             let account = account_of(self.first, index);
             let inventory = floor.lots(account);
             #[allow(clippy::cast_precision_loss)] // inventories are small
             let centre = middle - self.skew * inventory as f64;
             let half = maker.half_spread + caution;
-            for (side, price) in [
-                (Side::Buy, libm::floor(centre - half)),
-                (Side::Sell, libm::ceil(centre + half)),
-            ] {
+            for (side, price) in
+                [(Side::Buy, libm::floor(centre - half)), (Side::Sell, libm::ceil(centre + half))]
+            {
                 let wanted = if side.sign() * inventory < limit { self.size } else { 0 };
                 let quote = &mut maker.quotes[side as usize];
                 *quote = requote(floor, account, side, *quote, price_at(price), wanted);

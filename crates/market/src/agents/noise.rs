@@ -53,9 +53,8 @@ impl NoiseTraders {
     }
 
     pub(super) fn fits(&self, other: &Self) -> bool {
-        self.turns == other.turns
-            && self.first == other.first
-            && self.waiting.len() == other.waiting.len()
+        let settings = Self { waiting: self.waiting.clone(), herd: self.herd, ..other.clone() };
+        *self == settings && self.waiting.len() == other.waiting.len() && other.herd.is_finite()
     }
 }
 

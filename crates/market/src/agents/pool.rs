@@ -122,8 +122,7 @@ impl Crowd for Pool {
         }
         let volume = f64::from(u32::try_from(floor.tape.volume()).unwrap_or(u32::MAX));
         let usual = f64::from(20 * self.lots());
-        self.excitement = CALMING * self.excitement
-            + (1.0 - CALMING) * (volume / usual).min(4.0);
+        self.excitement = CALMING * self.excitement + (1.0 - CALMING) * (volume / usual).min(4.0);
         let pace = PACE * (0.5 + self.excitement);
         for index in 0..INVESTORS {
             if stream.chance(pace) {

@@ -19,7 +19,7 @@ impl Turns {
         Self { count, likely }
     }
 
-    pub(crate) fn count(&self) -> u32 {
+    pub(crate) fn count(self) -> u32 {
         self.count
     }
 

@@ -32,7 +32,7 @@ impl ValueTraders {
     }
 
     pub(super) fn fits(&self, other: &Self) -> bool {
-        self.turns == other.turns && self.first == other.first
+        self == other
     }
 }
 
