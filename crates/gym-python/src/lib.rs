@@ -2,7 +2,15 @@
 
 #![allow(clippy::needless_pass_by_value)] // arguments arrive from Python by value
 
+#[allow(dead_code)] // until the first task uses them
+mod actions;
+#[allow(dead_code)]
+mod arrays;
+#[allow(dead_code, unused)]
+mod batch;
 mod episodes;
+#[allow(dead_code)]
+mod errors;
 mod moments;
 mod result;
 mod reward_scale;
