@@ -21,12 +21,10 @@ const WORTH_DETACHING_NANOSECONDS: u64 = 5_000;
 const STATE_KEY: &str = "native";
 
 /// How a batch is made, beside the settings of its task.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
 pub(crate) struct BatchOptions {
-    num_envs: usize,
-    num_threads: Option<usize>,
-    max_episode_steps: Option<u64>,
+    pub(crate) num_envs: usize,
+    pub(crate) num_threads: Option<usize>,
+    pub(crate) max_episode_steps: Option<u64>,
 }
 
 /// A batch, and what a single env needs not to allocate anew in each step.

@@ -2,15 +2,12 @@
 
 #![allow(clippy::needless_pass_by_value)] // arguments arrive from Python by value
 
-#[allow(dead_code)] // until the first task uses them
 mod actions;
-#[allow(dead_code)]
 mod arrays;
-#[allow(dead_code, unused)]
 mod batch;
 mod episodes;
-#[allow(dead_code)]
 mod errors;
+mod market_making;
 mod moments;
 mod result;
 mod reward_scale;
@@ -21,6 +18,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use crate::episodes::EpisodeTotals;
+    #[pymodule_export]
+    use crate::market_making::MarketMakingBatch;
     #[pymodule_export]
     use crate::moments::RunningMoments;
     #[pymodule_export]

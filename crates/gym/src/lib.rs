@@ -5,6 +5,8 @@
 mod batch;
 mod batch_state;
 mod episodes;
+mod glft;
+mod market_making;
 mod moments;
 mod reward_scale;
 mod rows;
@@ -14,6 +16,7 @@ mod threads;
 pub use batch::{Batch, BatchError};
 pub use batch_state::BatchStateError;
 pub use episodes::{EpisodeClock, Episodes, Finished};
+pub use market_making::{MarketMaking, MarketMakingSettings, Quotes, SettingsError};
 pub use moments::{Moments, MomentsError, Sample};
 pub use reward_scale::RewardScale;
 pub use rows::StepOut;

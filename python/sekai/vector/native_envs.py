@@ -10,7 +10,7 @@ from sekai.registry.entry_point import load
 from sekai.vector.autoreset import Autoreset
 from sekai.vector.native import NativeVecEnv
 
-__all__ = ["native_vector"]
+__all__ = ["market_making", "native_vector"]
 
 
 def native_vector(path: str) -> Callable[..., NativeVecEnv]:
@@ -39,3 +39,6 @@ def native_vector(path: str) -> Callable[..., NativeVecEnv]:
         )
 
     return make
+
+
+market_making = native_vector("sekai.envs.market_making:MarketMaking")
