@@ -1,6 +1,6 @@
 """What the compiled core offers to `sekai`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, final
 
@@ -8,7 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
-__all__ = ["EpisodeTotals", "ResetResult", "RewardScale", "RunningMoments", "StepResult"]
+__all__ = [
+    "EpisodeTotals",
+    "MarketMakingBatch",
+    "ResetResult",
+    "RewardScale",
+    "RunningMoments",
+    "StepResult",
+]
 
 _Observation = TypeVar("_Observation")
 _Floats = TypeVar("_Floats", bound=NDArray[np.floating[Any]])
@@ -114,5 +121,49 @@ class EpisodeTotals:
         tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]] | None
     ): ...
     def restart(self, which: NDArray[np.bool_] | None = None) -> None: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+@final
+class MarketMakingBatch:
+    """Many episodes of quoting both sides of a market."""
+
+    def __new__(
+        cls,
+        config: Any,
+        num_envs: int = 1,
+        num_threads: int | None = None,
+        max_episode_steps: int | None = None,
+    ) -> MarketMakingBatch: ...
+    @staticmethod
+    def check(config: Any) -> None: ...
+    def optimal_action(self) -> NDArray[np.float64]: ...
+    def certainty_equivalent(self) -> NDArray[np.float64]: ...
+    @property
+    def num_envs(self) -> int: ...
+    @property
+    def num_threads(self) -> int: ...
+    def reset(
+        self,
+        ids: NDArray[np.int64],
+        seeds: NDArray[np.uint64] | None,
+        observations: NDArray[np.float64],
+        options: Sequence[dict[str, Any] | None] | None,
+    ) -> None: ...
+    def step(
+        self,
+        actions: NDArray[np.float64],
+        observations: NDArray[np.float64],
+        rewards: NDArray[np.float64],
+        terminated: NDArray[np.bool_],
+        truncated: NDArray[np.bool_],
+        final_observations: NDArray[np.float64] | None,
+        skip: NDArray[np.bool_] | None,
+    ) -> None: ...
+    def reset_one(self, seed: int | None = None) -> ResetResult[NDArray[np.float64]]: ...
+    def step_one(self, action: Any) -> StepResult[NDArray[np.float64]]: ...
+    def clone_env(self, source: int, target: int) -> None: ...
+    def infos(self) -> dict[str, NDArray[np.float64]]: ...
+    def final_infos(self) -> dict[str, NDArray[np.float64]]: ...
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...

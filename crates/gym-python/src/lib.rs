@@ -2,7 +2,12 @@
 
 #![allow(clippy::needless_pass_by_value)] // arguments arrive from Python by value
 
+mod actions;
+mod arrays;
+mod batch;
 mod episodes;
+mod errors;
+mod market_making;
 mod moments;
 mod result;
 mod reward_scale;
@@ -13,6 +18,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use crate::episodes::EpisodeTotals;
+    #[pymodule_export]
+    use crate::market_making::MarketMakingBatch;
     #[pymodule_export]
     use crate::moments::RunningMoments;
     #[pymodule_export]

@@ -5,7 +5,7 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyBool;
+use pyo3::types::{PyBool, PyDict, PyFloat};
 use pyo3::{PyTraverseError, PyVisit};
 
 /// What one step gave back.
@@ -53,6 +53,26 @@ impl StepResult {
 }
 
 impl StepResult {
+    /// What a native env gave back.
+    pub(crate) fn of(
+        observation: Bound<'_, PyAny>,
+        reward: f64,
+        terminated: bool,
+        truncated: bool,
+        info: Bound<'_, PyDict>,
+    ) -> Self {
+        let py = observation.py();
+        let flag = |value| PyBool::new(py, value).to_owned();
+        Self {
+            observation: observation.unbind(),
+            reward: PyFloat::new(py, reward).into_any().unbind(),
+            terminated: flag(terminated).into_any().unbind(),
+            truncated: flag(truncated).into_any().unbind(),
+            info: info.into_any().unbind(),
+            done: flag(terminated || truncated).unbind(),
+        }
+    }
+
     pub(crate) fn reward(&self, py: Python<'_>) -> PyResult<f64> {
         self.reward.extract(py)
     }
@@ -81,6 +101,13 @@ impl ResetResult {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.observation)?;
         visit.call(&self.info)
+    }
+}
+
+impl ResetResult {
+    /// What a native env gave back.
+    pub(crate) fn of(observation: Bound<'_, PyAny>, info: Bound<'_, PyDict>) -> Self {
+        Self { observation: observation.unbind(), info: info.into_any().unbind() }
     }
 }
 

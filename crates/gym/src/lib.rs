@@ -1,10 +1,24 @@
-//! Batch-first kernels of sekai, in plain Rust: running moments, discounted returns and
-//! episode statistics, written once and used by single and vector wrappers alike.
+//! Batch-first kernels and tasks of sekai, in plain Rust. Kernels (running moments, discounted
+//! returns, episode statistics) and the rules of tasks are written once, for single envs and
+//! batches alike.
 
+mod batch;
+mod batch_state;
 mod episodes;
+mod glft;
+mod market_making;
 mod moments;
 mod reward_scale;
+mod rows;
+mod task;
+mod threads;
 
+pub use batch::{Batch, BatchError};
+pub use batch_state::BatchStateError;
 pub use episodes::{EpisodeClock, Episodes, Finished};
+pub use market_making::{MarketMaking, MarketMakingSettings, Quotes, SettingsError};
 pub use moments::{Moments, MomentsError, Sample};
 pub use reward_scale::RewardScale;
+pub use rows::StepOut;
+pub use task::{ActionError, Outcome, Task};
+pub use threads::Threads;

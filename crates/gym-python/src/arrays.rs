@@ -1,0 +1,64 @@
+//! Arrays that Python hands over: checked once per call, with errors that name the argument.
+
+use numpy::{
+    Element, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn,
+    PyUntypedArrayMethods,
+};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// An array to read from, of this shape.
+pub(crate) fn readable<'py, E: Element>(
+    name: &str,
+    value: &Bound<'py, PyAny>,
+    shape: &[usize],
+) -> PyResult<PyReadonlyArrayDyn<'py, E>> {
+    let array = array_of::<E>(name, value, shape)?;
+    array.try_readonly().map_err(|_| {
+        PyValueError::new_err(format!("{name} cannot be read: another call writes into it"))
+    })
+}
+
+/// An array to write into, of this shape.
+pub(crate) fn writable<'py, E: Element>(
+    name: &str,
+    value: &Bound<'py, PyAny>,
+    shape: &[usize],
+) -> PyResult<PyReadwriteArrayDyn<'py, E>> {
+    let array = array_of::<E>(name, value, shape)?;
+    array.try_readwrite().map_err(|error| {
+        PyValueError::new_err(format!(
+            "{name} must be an array of its own that can be written into: {error}"
+        ))
+    })
+}
+
+fn array_of<'a, 'py, E: Element>(
+    name: &str,
+    value: &'a Bound<'py, PyAny>,
+    shape: &[usize],
+) -> PyResult<&'a Bound<'py, PyArrayDyn<E>>> {
+    match value.cast::<PyArrayDyn<E>>() {
+        Ok(array) if array.shape() == shape && array.is_c_contiguous() => Ok(array),
+        _ => Err(misfit::<E>(name, value, shape)),
+    }
+}
+
+fn misfit<E: Element>(name: &str, value: &Bound<'_, PyAny>, shape: &[usize]) -> PyErr {
+    let dtype = E::get_dtype(value.py());
+    PyValueError::new_err(format!(
+        "{name} needs a C-contiguous array of {dtype} and shape {shape:?}, found {}",
+        described(value)
+    ))
+}
+
+/// What a value is, for errors.
+pub(crate) fn described(value: &Bound<'_, PyAny>) -> String {
+    let told = value.getattr("dtype").and_then(|dtype| {
+        let shape = value.getattr("shape")?;
+        let contiguous: bool = value.getattr("flags")?.getattr("c_contiguous")?.extract()?;
+        let layout = if contiguous { "" } else { ", not C-contiguous" };
+        Ok(format!("one of {dtype} and shape {shape}{layout}"))
+    });
+    told.unwrap_or_else(|_| value.repr().map_or_else(|_| "?".into(), |shown| shown.to_string()))
+}

@@ -1,0 +1,401 @@
+//! Many episodes of any task, for Python: the protocol `sekai.vector.NativeBatch`, and the short
+//! way of a single env.
+
+use gym::{Batch, BatchError, StepOut, Task};
+use numpy::PyArray1;
+use pyo3::PyClass;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::pyclass::boolean_struct::False;
+use pyo3::types::{PyBool, PyBytes, PyDict, PyString};
+
+use crate::actions::{self, ActionNumber};
+use crate::arrays::{readable, writable};
+use crate::errors::{self, ResetRequired, StateError};
+use crate::result::{ResetResult, StepResult};
+
+/// Calls that take longer than this let other Python threads run meanwhile.
+const WORTH_DETACHING_NANOSECONDS: u64 = 5_000;
+
+/// Where the bytes of a state are found in its dict.
+const STATE_KEY: &str = "native";
+
+/// How a batch is made, beside the settings of its task.
+pub(crate) struct BatchOptions {
+    pub(crate) num_envs: usize,
+    pub(crate) num_threads: Option<usize>,
+    pub(crate) max_episode_steps: Option<u64>,
+}
+
+/// A batch, and what a single env needs not to allocate anew in each step.
+pub(crate) struct NativeBatch<T: Task> {
+    pub(crate) batch: Batch<T>,
+    names: Vec<Py<PyString>>,
+    observation: Vec<f64>,
+    action: Vec<T::Action>,
+    info: Vec<f64>,
+}
+
+/// The arrays of a step, as Python gives them.
+pub(crate) struct StepArrays<'a, 'py> {
+    pub(crate) actions: &'a Bound<'py, PyAny>,
+    pub(crate) observations: &'a Bound<'py, PyAny>,
+    pub(crate) rewards: &'a Bound<'py, PyAny>,
+    pub(crate) terminated: &'a Bound<'py, PyAny>,
+    pub(crate) truncated: &'a Bound<'py, PyAny>,
+    pub(crate) final_observations: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) skip: Option<&'a Bound<'py, PyAny>>,
+}
+
+/// The only user of an object for the length of a call, or an error that says who else is there.
+pub(crate) fn exclusive<'py, C: PyClass<Frozen = False>>(
+    object: &Bound<'py, C>,
+) -> PyResult<PyRefMut<'py, C>> {
+    object.try_borrow_mut().map_err(|_| {
+        PyRuntimeError::new_err(
+            "another thread is using this batch: give each thread a batch of its own, or take \
+             turns with a lock",
+        )
+    })
+}
+
+impl<T: Task<Action: ActionNumber>> NativeBatch<T> {
+    pub(crate) fn new(py: Python<'_>, prototype: &T, options: &BatchOptions) -> PyResult<Self> {
+        for (name, value) in [
+            ("num_envs", Some(options.num_envs as u64)),
+            ("num_threads", options.num_threads.map(|threads| threads as u64)),
+            ("max_episode_steps", options.max_episode_steps),
+        ] {
+            if value == Some(0) {
+                return Err(PyValueError::new_err(format!("{name} must be at least 1, was 0")));
+            }
+        }
+        let entropy: [u8; 8] = py.import("os")?.call_method1("urandom", (8,))?.extract()?;
+        let entropy = u64::from_le_bytes(entropy);
+        let batch = Batch::new(prototype, options.num_envs, options.num_threads, entropy);
+        let names = prototype.info_names();
+        Ok(Self {
+            batch: batch.with_step_limit(options.max_episode_steps),
+            names: names.iter().map(|name| PyString::intern(py, name).unbind()).collect(),
+            observation: vec![0.0; prototype.observation_len()],
+            action: vec![T::Action::default(); prototype.action_len()],
+            info: vec![0.0; names.len()],
+        })
+    }
+
+    pub(crate) fn reset<'py>(
+        &mut self,
+        ids: &Bound<'py, PyAny>,
+        seeds: Option<&Bound<'py, PyAny>>,
+        observations: &Bound<'py, PyAny>,
+        options: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
+        let py = ids.py();
+        let count = ids.len()?;
+        if let Some(options) = options {
+            for given in options.try_iter()? {
+                check_options(&given?)?;
+            }
+        }
+        let ids = readable::<i64>("ids", ids, &[count])?;
+        let seeds = seeds.map(|seeds| readable::<u64>("seeds", seeds, &[count])).transpose()?;
+        let mut observations = writable("observations", observations, &self.shape())?;
+        let ids = ids.as_slice()?;
+        let seeds = seeds.as_ref().map(|seeds| seeds.as_slice()).transpose()?;
+        let observations = observations.as_slice_mut()?;
+        let batch = &mut self.batch;
+        py.detach(|| batch.reset(ids, seeds, observations))
+            .map_err(|error| errors::of_batch(&error))
+    }
+
+    pub(crate) fn step<'py>(
+        &mut self,
+        py: Python<'py>,
+        given: &StepArrays<'_, 'py>,
+    ) -> PyResult<()> {
+        let (num_envs, shape) = (self.batch.num_envs(), self.shape());
+        let actions = actions::of_batch::<T::Action>(given.actions, num_envs, self.action.len())?;
+        let mut observations = writable("observations", given.observations, &shape)?;
+        let mut rewards = writable("rewards", given.rewards, &[num_envs])?;
+        let mut terminated = writable("terminated", given.terminated, &[num_envs])?;
+        let mut truncated = writable("truncated", given.truncated, &[num_envs])?;
+        let mut finals = given
+            .final_observations
+            .map(|finals| writable("final_observations", finals, &shape))
+            .transpose()?;
+        let skip =
+            given.skip.map(|skip| readable::<bool>("skip", skip, &[num_envs])).transpose()?;
+        let out = StepOut {
+            observations: observations.as_slice_mut()?,
+            rewards: rewards.as_slice_mut()?,
+            terminated: terminated.as_slice_mut()?,
+            truncated: truncated.as_slice_mut()?,
+            finals: finals.as_mut().map(|finals| finals.as_slice_mut()).transpose()?,
+        };
+        let skip = skip.as_ref().map(|skip| skip.as_slice()).transpose()?;
+        self.step_slices(py, actions.as_slice()?, out, skip)
+            .map_err(|error| errors::of_batch(&error))
+    }
+
+    /// Begins an episode of a batch of one.
+    pub(crate) fn reset_one(
+        &mut self,
+        py: Python<'_>,
+        seed: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<ResetResult> {
+        self.check_single()?;
+        let seed = seed.map(seed_of).transpose()?.map(|seed| [seed]);
+        let seeds = seed.as_ref().map(<[u64; 1]>::as_slice);
+        self.batch
+            .reset(&[0], seeds, &mut self.observation)
+            .map_err(|error| errors::of_batch(&error))?;
+        Ok(ResetResult::of(PyArray1::from_slice(py, &self.observation).into_any(), self.info(py)?))
+    }
+
+    /// Steps a batch of one.
+    pub(crate) fn step_one(
+        &mut self,
+        py: Python<'_>,
+        action: &Bound<'_, PyAny>,
+    ) -> PyResult<StepResult> {
+        self.check_single()?;
+        let mut given = std::mem::take(&mut self.action);
+        let mut observation = std::mem::take(&mut self.observation);
+        let stepped = self.step_single(py, action, &mut given, &mut observation);
+        (self.action, self.observation) = (given, observation);
+        let (reward, terminated, truncated) = stepped?;
+        let shown = PyArray1::from_slice(py, &self.observation).into_any();
+        Ok(StepResult::of(shown, reward, terminated, truncated, self.info(py)?))
+    }
+
+    pub(crate) fn clone_env(&mut self, source: i64, target: i64) -> PyResult<()> {
+        self.batch.clone_env(source, target).map_err(|error| errors::of_batch(&error))
+    }
+
+    pub(crate) fn infos<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let column = || Vec::with_capacity(self.batch.num_envs());
+        let mut columns: Vec<Vec<f64>> = self.names.iter().map(|_| column()).collect();
+        self.batch.write_infos(&mut columns);
+        self.dict_of(py, columns.into_iter().map(|column| PyArray1::from_vec(py, column)))
+    }
+
+    pub(crate) fn final_infos<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (rows, width) = (self.batch.final_infos(), self.names.len());
+        let column = |place| {
+            PyArray1::from_iter(py, rows.chunks_exact(width).map(move |row: &[f64]| row[place]))
+        };
+        self.dict_of(py, (0..width).map(column))
+    }
+
+    pub(crate) fn state_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let state = PyDict::new(py);
+        state.set_item(STATE_KEY, PyBytes::new(py, &self.batch.encode()))?;
+        Ok(state)
+    }
+
+    pub(crate) fn load_state_dict(&mut self, state: &Bound<'_, PyAny>) -> PyResult<()> {
+        let bytes = state.get_item(STATE_KEY).ok();
+        let bytes = bytes.as_ref().and_then(|bytes| bytes.cast::<PyBytes>().ok());
+        let Some(bytes) = bytes.filter(|_| state.len().is_ok_and(|count| count == 1)) else {
+            return Err(StateError::new_err(format!(
+                "a state of {} has the key {STATE_KEY:?} and bytes under it, found another one",
+                T::NAME
+            )));
+        };
+        self.batch.decode(bytes.as_bytes()).map_err(|error| errors::of_state(&error))
+    }
+
+    fn shape(&self) -> [usize; 2] {
+        [self.batch.num_envs(), self.observation.len()]
+    }
+
+    fn step_slices(
+        &mut self,
+        py: Python<'_>,
+        actions: &[T::Action],
+        out: StepOut<'_>,
+        skip: Option<&[bool]>,
+    ) -> Result<(), BatchError> {
+        let batch = &mut self.batch;
+        if batch.step_nanoseconds() < WORTH_DETACHING_NANOSECONDS {
+            return batch.step(actions, out, skip);
+        }
+        py.detach(|| batch.step(actions, out, skip))
+    }
+
+    fn step_single(
+        &mut self,
+        py: Python<'_>,
+        action: &Bound<'_, PyAny>,
+        given: &mut [T::Action],
+        observation: &mut [f64],
+    ) -> PyResult<(f64, bool, bool)> {
+        actions::of_single(action, given)?;
+        let (mut reward, mut terminated, mut truncated) = ([0.0], [false], [false]);
+        let out = StepOut {
+            observations: observation,
+            rewards: &mut reward,
+            terminated: &mut terminated,
+            truncated: &mut truncated,
+            finals: None,
+        };
+        self.step_slices(py, given, out, None).map_err(|error| of_single_env(&error))?;
+        Ok((reward[0], terminated[0], truncated[0]))
+    }
+
+    fn info<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.batch.task(0).write_info(&mut self.info);
+        self.dict_of(py, self.info.iter())
+    }
+
+    fn dict_of<'py>(
+        &self,
+        py: Python<'py>,
+        values: impl Iterator<Item = impl IntoPyObject<'py>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (name, value) in self.names.iter().zip(values) {
+            dict.set_item(name.bind(py), value)?;
+        }
+        Ok(dict)
+    }
+
+    fn check_single(&self) -> PyResult<()> {
+        match self.batch.num_envs() {
+            1 => Ok(()),
+            count => Err(PyValueError::new_err(format!(
+                "a batch of one env was wanted for a single step or reset, found {count}"
+            ))),
+        }
+    }
+}
+
+/// The same errors without the number of the env, of which there is one.
+fn of_single_env(error: &BatchError) -> PyErr {
+    match error {
+        BatchError::Action { source, .. } => actions::refused(source),
+        BatchError::NotRunning { begun: true, .. } => {
+            ResetRequired::new_err("the episode is over: call reset() to begin the next one")
+        }
+        BatchError::NotRunning { begun: false, .. } => {
+            ResetRequired::new_err("step() was called before reset(): call reset() first")
+        }
+        _ => errors::of_batch(error),
+    }
+}
+
+fn seed_of(seed: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let number = if seed.is_instance_of::<PyBool>() { None } else { seed.extract().ok() };
+    number.ok_or_else(|| {
+        PyValueError::new_err(format!(
+            "seed must be a whole number from 0 to 2**64 - 1, or None; was {seed}"
+        ))
+    })
+}
+
+fn check_options(options: &Bound<'_, PyAny>) -> PyResult<()> {
+    if !options.is_truthy()? {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!("this env takes no options for reset(), found {options}")))
+}
+
+/// A class for Python around batches of one task: its name, its task, and what it has beside the
+/// protocol (its constructor at least).
+macro_rules! native_batch {
+    ($(#[$meta:meta])* $name:ident, $task:ty, { $($own:tt)* }) => {
+        $(#[$meta])*
+        #[pyclass(module = "quant_gym_rs")]
+        pub(crate) struct $name($crate::batch::NativeBatch<$task>);
+
+        #[pymethods]
+        impl $name {
+            $($own)*
+
+            /// How many envs there are.
+            #[getter]
+            fn num_envs(slf: &Bound<'_, Self>) -> PyResult<usize> {
+                Ok($crate::batch::exclusive(slf)?.0.batch.num_envs())
+            }
+
+            /// How many threads step them at most.
+            #[getter]
+            fn num_threads(slf: &Bound<'_, Self>) -> PyResult<usize> {
+                Ok($crate::batch::exclusive(slf)?.0.batch.num_threads())
+            }
+
+            /// Begin an episode in the envs `ids`, with one seed each or in their own streams.
+            fn reset(
+                slf: &Bound<'_, Self>,
+                ids: &Bound<'_, PyAny>,
+                seeds: Option<&Bound<'_, PyAny>>,
+                observations: &Bound<'_, PyAny>,
+                options: Option<&Bound<'_, PyAny>>,
+            ) -> PyResult<()> {
+                $crate::batch::exclusive(slf)?.0.reset(ids, seeds, observations, options)
+            }
+
+            /// Let every env act once, except where `skip` is true.
+            #[allow(clippy::too_many_arguments)] // the protocol has so many
+            fn step(
+                slf: &Bound<'_, Self>,
+                actions: &Bound<'_, PyAny>,
+                observations: &Bound<'_, PyAny>,
+                rewards: &Bound<'_, PyAny>,
+                terminated: &Bound<'_, PyAny>,
+                truncated: &Bound<'_, PyAny>,
+                final_observations: Option<&Bound<'_, PyAny>>,
+                skip: Option<&Bound<'_, PyAny>>,
+            ) -> PyResult<()> {
+                let given = $crate::batch::StepArrays {
+                    actions, observations, rewards, terminated, truncated, final_observations, skip,
+                };
+                $crate::batch::exclusive(slf)?.0.step(slf.py(), &given)
+            }
+
+            /// Begin an episode of a batch of one.
+            #[pyo3(signature = (seed=None))]
+            fn reset_one(
+                slf: &Bound<'_, Self>,
+                seed: Option<&Bound<'_, PyAny>>,
+            ) -> PyResult<$crate::result::ResetResult> {
+                $crate::batch::exclusive(slf)?.0.reset_one(slf.py(), seed)
+            }
+
+            /// Step a batch of one.
+            fn step_one(
+                slf: &Bound<'_, Self>,
+                action: &Bound<'_, PyAny>,
+            ) -> PyResult<$crate::result::StepResult> {
+                $crate::batch::exclusive(slf)?.0.step_one(slf.py(), action)
+            }
+
+            /// Let env `target` become exactly what env `source` is, its random streams included.
+            fn clone_env(slf: &Bound<'_, Self>, source: i64, target: i64) -> PyResult<()> {
+                $crate::batch::exclusive(slf)?.0.clone_env(source, target)
+            }
+
+            /// What the envs have to say now, one array for each key.
+            fn infos<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+                $crate::batch::exclusive(slf)?.0.infos(slf.py())
+            }
+
+            /// The same for the ends of episodes that the last step has ended; other rows are void.
+            fn final_infos<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+                $crate::batch::exclusive(slf)?.0.final_infos(slf.py())
+            }
+
+            /// Everything needed to continue from here, bit for bit.
+            fn state_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+                $crate::batch::exclusive(slf)?.0.state_dict(slf.py())
+            }
+
+            /// Continue from a saved state; a refused one changes nothing.
+            fn load_state_dict(slf: &Bound<'_, Self>, state: &Bound<'_, PyAny>) -> PyResult<()> {
+                $crate::batch::exclusive(slf)?.0.load_state_dict(state)
+            }
+        }
+    };
+}
+
+pub(crate) use native_batch;

@@ -1,0 +1,26 @@
+//! Errors of the core as those that `sekai.error` names.
+
+use gym::{BatchError, BatchStateError};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+// One wheel installs both packages, so `sekai.error` is there when an error is raised.
+pyo3::import_exception!(sekai.error, InvalidActionError);
+pyo3::import_exception!(sekai.error, ResetRequired);
+pyo3::import_exception!(sekai.error, StateError);
+
+/// What a batch refused.
+pub(crate) fn of_batch(error: &BatchError) -> PyErr {
+    match error {
+        BatchError::Action { .. } => InvalidActionError::new_err(error.to_string()),
+        BatchError::NotRunning { .. } => ResetRequired::new_err(error.to_string()),
+        BatchError::NoSuchEnv { .. } | BatchError::Length { .. } => {
+            PyValueError::new_err(error.to_string())
+        }
+    }
+}
+
+/// A state that a batch refused.
+pub(crate) fn of_state(error: &BatchStateError) -> PyErr {
+    StateError::new_err(error.to_string())
+}

@@ -1,0 +1,100 @@
+//! Many episodes of market making, for Python.
+
+use gym::{MarketMaking, MarketMakingSettings};
+use numpy::{PyArray1, PyArray2};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::batch::{BatchOptions, NativeBatch, exclusive, native_batch};
+
+/// The settings as they stand in `sekai.envs.MarketMakingConfig`.
+#[derive(FromPyObject)]
+struct Config {
+    initial_mid: f64,
+    initial_cash: f64,
+    volatility: f64,
+    horizon: f64,
+    episode_steps: u32,
+    fill_rate: f64,
+    fill_decay: f64,
+    inventory_limit: u32,
+    min_distance: f64,
+    max_distance: f64,
+    risk_aversion: f64,
+    running_penalty: f64,
+    liquidation_penalty: f64,
+    ruin_wealth: Option<f64>,
+}
+
+impl From<Config> for MarketMakingSettings {
+    fn from(config: Config) -> Self {
+        Self {
+            initial_mid: config.initial_mid,
+            initial_cash: config.initial_cash,
+            volatility: config.volatility,
+            horizon: config.horizon,
+            episode_steps: config.episode_steps,
+            fill_rate: config.fill_rate,
+            fill_decay: config.fill_decay,
+            inventory_limit: config.inventory_limit,
+            min_distance: config.min_distance,
+            max_distance: config.max_distance,
+            risk_aversion: config.risk_aversion,
+            running_penalty: config.running_penalty,
+            liquidation_penalty: config.liquidation_penalty,
+            ruin_wealth: config.ruin_wealth,
+        }
+    }
+}
+
+native_batch!(
+    /// Many episodes of quoting both sides of a market.
+    MarketMakingBatch,
+    MarketMaking,
+    {
+        #[new]
+        #[pyo3(signature = (config, num_envs=1, num_threads=None, max_episode_steps=None))]
+        fn new(
+            py: Python<'_>,
+            config: Config,
+            num_envs: usize,
+            num_threads: Option<usize>,
+            max_episode_steps: Option<u64>,
+        ) -> PyResult<Self> {
+            let prototype = MarketMaking::new(config.into())
+                .map_err(|error| PyValueError::new_err(error.to_string()))?;
+            let options = BatchOptions { num_envs, num_threads, max_episode_steps };
+            Ok(Self(NativeBatch::new(py, &prototype, &options)?))
+        }
+
+        /// Raise `ValueError` unless the settings make sense.
+        #[staticmethod]
+        fn check(config: Config) -> PyResult<()> {
+            MarketMakingSettings::from(config)
+                .check()
+                .map_err(|error| PyValueError::new_err(error.to_string()))
+        }
+
+        /// The distances that are optimal now, a row for each env.
+        fn optimal_action<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+            let this = exclusive(slf)?;
+            let rows = PyArray2::zeros(slf.py(), [this.0.batch.num_envs(), 2], false);
+            {
+                let mut view = numpy::PyArrayMethods::try_readwrite(&rows)?;
+                for (row, task) in view.as_slice_mut()?.chunks_exact_mut(2).zip(this.0.batch.tasks()) {
+                    let quotes = task.optimal_quotes();
+                    row.copy_from_slice(&[quotes.bid, quotes.ask]);
+                }
+            }
+            Ok(rows)
+        }
+
+        /// The sure wealth that is worth as much as quoting optimally from now on, for each env.
+        fn certainty_equivalent<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+            let this = exclusive(slf)?;
+            let values = this.0.batch.tasks().map(MarketMaking::certainty_equivalent);
+            Ok(PyArray1::from_iter(slf.py(), values))
+        }
+    }
+);

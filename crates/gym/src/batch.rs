@@ -1,0 +1,254 @@
+//! Many episodes of one task, stepped in one call into the caller's buffers.
+
+use market::EpisodeKey;
+use thiserror::Error;
+
+use crate::rows::{Episode, Rows, StepOut};
+use crate::task::{ActionError, Task};
+use crate::threads::Threads;
+
+/// Many episodes of one task.
+///
+/// The path of an env depends on its seed, how many episodes began since that seed, and its own
+/// actions: not on the other envs, nor on the number of envs or threads.
+#[derive(Clone, Debug)]
+pub struct Batch<T> {
+    pub(crate) episodes: Vec<Episode<T>>,
+    step_limit: Option<u64>,
+    threads: Threads,
+    /// What envs had to say at the end of episodes that the last step ended, a row each.
+    final_infos: Vec<f64>,
+}
+
+/// Why a batch refused a call. Nothing has moved.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum BatchError {
+    /// An action is not one.
+    #[error("the action of env {env}: {source}")]
+    Action {
+        /// The first env with such an action.
+        env: usize,
+        /// What is wrong with it.
+        source: ActionError,
+    },
+    /// An env is asked to step and is in no episode.
+    #[error("env {env} is in no episode: {}", if *.begun { "its last one is over, call reset() to begin the next" } else { "call reset() before step()" })]
+    NotRunning {
+        /// The first such env.
+        env: usize,
+        /// Whether it was in one before.
+        begun: bool,
+    },
+    /// There is no such env.
+    #[error("an env from 0 to {last} was wanted, found {found}")]
+    NoSuchEnv {
+        /// The last env.
+        last: usize,
+        /// The env that was asked for.
+        found: i64,
+    },
+    /// An array is of another length.
+    #[error("{name} needs {wanted} values, found {found}")]
+    Length {
+        /// The array.
+        name: &'static str,
+        /// How many values it should have.
+        wanted: usize,
+        /// How many it has.
+        found: usize,
+    },
+}
+
+impl<T: Task> Batch<T> {
+    /// `num_envs` envs like `prototype`, none of them in an episode yet. Envs that are never given
+    /// a seed take theirs from `entropy`; `threads` is `None` for one per core.
+    ///
+    /// # Panics
+    /// When `num_envs` is 0.
+    #[must_use]
+    pub fn new(prototype: &T, num_envs: usize, threads: Option<usize>, entropy: u64) -> Self {
+        assert!(num_envs > 0, "a batch has at least one env");
+        let episode = |env| Episode::new(prototype.clone(), own_seed(entropy, env));
+        let columns = prototype.info_names().len();
+        Self {
+            episodes: (0..num_envs).map(episode).collect(),
+            step_limit: None,
+            threads: Threads::new(threads),
+            final_infos: vec![0.0; num_envs * columns],
+        }
+    }
+
+    /// The same batch with episodes truncated after `steps` steps, where they last so long.
+    #[must_use]
+    pub fn with_step_limit(self, steps: Option<u64>) -> Self {
+        Self { step_limit: steps, ..self }
+    }
+
+    /// How many envs there are.
+    #[must_use]
+    pub fn num_envs(&self) -> usize {
+        self.episodes.len()
+    }
+
+    /// How many threads step them at most.
+    #[must_use]
+    pub fn num_threads(&self) -> usize {
+        self.threads.count()
+    }
+
+    /// The episode that env `env` is in.
+    ///
+    /// # Panics
+    /// When there is no such env.
+    #[must_use]
+    pub fn task(&self, env: usize) -> &T {
+        &self.episodes[env].task
+    }
+
+    /// The episodes of all envs, in order.
+    pub fn tasks(&self) -> impl Iterator<Item = &T> {
+        self.episodes.iter().map(|episode| &episode.task)
+    }
+
+    /// Roughly what a step of all envs costs on one thread, in nanoseconds.
+    #[must_use]
+    pub fn step_nanoseconds(&self) -> u64 {
+        self.num_envs() as u64 * u64::from(self.task(0).step_nanoseconds())
+    }
+
+    /// Begins an episode in each of the envs `ids` and writes its first observation into the row
+    /// of the env. A seed begins its first episode; without one, the env's own seed goes on.
+    ///
+    /// # Errors
+    /// When an env does not exist or an array is of another length.
+    pub fn reset(
+        &mut self,
+        ids: &[i64],
+        seeds: Option<&[u64]>,
+        observations: &mut [f64],
+    ) -> Result<(), BatchError> {
+        let width = self.task(0).observation_len();
+        check_length("observations", self.num_envs() * width, observations.len())?;
+        check_length("seeds", ids.len(), seeds.map_or(ids.len(), <[u64]>::len))?;
+        for &id in ids {
+            self.checked_env(id)?;
+        }
+        for (place, &id) in ids.iter().enumerate() {
+            let env = self.checked_env(id)?;
+            let row = &mut observations[env * width..][..width];
+            match seeds {
+                Some(seeds) => self.episodes[env].begin_first(seeds[place], row),
+                None => self.episodes[env].begin_next(row),
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets every env take its action, except where `skip` is true: rows of those stay untouched.
+    ///
+    /// # Errors
+    /// When an action is refused, an env is in no episode, or an array is of another length.
+    pub fn step(
+        &mut self,
+        actions: &[T::Action],
+        out: StepOut<'_>,
+        skip: Option<&[bool]>,
+    ) -> Result<(), BatchError> {
+        self.check_lengths(actions, &out, skip)?;
+        self.check_actions(actions, skip)?;
+        let nanoseconds = self.task(0).step_nanoseconds();
+        let work = Rows {
+            step_limit: self.step_limit.unwrap_or(u64::MAX),
+            episodes: &mut self.episodes,
+            final_infos: &mut self.final_infos,
+            actions,
+            out,
+            skip,
+        };
+        self.threads.run(work, nanoseconds);
+        Ok(())
+    }
+
+    /// Lets env `to` become exactly what env `from` is: its episode, its streams, its seed.
+    ///
+    /// # Errors
+    /// When one of them does not exist.
+    pub fn clone_env(&mut self, from: i64, to: i64) -> Result<(), BatchError> {
+        let (from, to) = (self.checked_env(from)?, self.checked_env(to)?);
+        if let Ok([from, to]) = self.episodes.get_disjoint_mut([from, to]) {
+            to.clone_from(from);
+        }
+        Ok(())
+    }
+
+    /// What every env has to say now, one column after the other.
+    pub fn write_infos(&self, columns: &mut [Vec<f64>]) {
+        let mut row = vec![0.0; columns.len()];
+        for task in self.tasks() {
+            task.write_info(&mut row);
+            columns.iter_mut().zip(&row).for_each(|(column, value)| column.push(*value));
+        }
+    }
+
+    /// What every env had to say at the end of the episode that the last step ended, in rows;
+    /// those of envs whose episode goes on are void.
+    #[must_use]
+    pub fn final_infos(&self) -> &[f64] {
+        &self.final_infos
+    }
+
+    fn checked_env(&self, id: i64) -> Result<usize, BatchError> {
+        let no_such_env = BatchError::NoSuchEnv { last: self.num_envs() - 1, found: id };
+        match usize::try_from(id) {
+            Ok(env) if env < self.num_envs() => Ok(env),
+            _ => Err(no_such_env),
+        }
+    }
+
+    fn check_lengths(
+        &self,
+        actions: &[T::Action],
+        out: &StepOut<'_>,
+        skip: Option<&[bool]>,
+    ) -> Result<(), BatchError> {
+        let envs = self.num_envs();
+        let observations = envs * self.task(0).observation_len();
+        check_length("actions", envs * self.task(0).action_len(), actions.len())?;
+        check_length("observations", observations, out.observations.len())?;
+        check_length("rewards", envs, out.rewards.len())?;
+        check_length("terminated", envs, out.terminated.len())?;
+        check_length("truncated", envs, out.truncated.len())?;
+        if let Some(finals) = &out.finals {
+            check_length("final_observations", observations, finals.len())?;
+        }
+        skip.map_or(Ok(()), |skip| check_length("skip", envs, skip.len()))
+    }
+
+    fn check_actions(
+        &self,
+        actions: &[T::Action],
+        skip: Option<&[bool]>,
+    ) -> Result<(), BatchError> {
+        let width = self.task(0).action_len();
+        for (env, episode) in self.episodes.iter().enumerate() {
+            if skip.is_some_and(|skip| skip[env]) {
+                continue;
+            }
+            if !episode.is_running {
+                return Err(BatchError::NotRunning { env, begun: episode.begun > 0 });
+            }
+            let action = &actions[env * width..][..width];
+            episode.task.check(action).map_err(|source| BatchError::Action { env, source })?;
+        }
+        Ok(())
+    }
+}
+
+/// The seed of an env that was never given one.
+fn own_seed(entropy: u64, env: usize) -> u64 {
+    EpisodeKey { seed: entropy, episode: env as u64 }.stream(0).bits()
+}
+
+fn check_length(name: &'static str, wanted: usize, found: usize) -> Result<(), BatchError> {
+    if wanted == found { Ok(()) } else { Err(BatchError::Length { name, wanted, found }) }
+}

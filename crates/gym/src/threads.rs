@@ -1,0 +1,192 @@
+//! The threads that batches step on: a pool for each number of threads, made anew after a fork.
+
+use std::mem;
+use std::process;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+/// Work that takes less than this is done sooner alone than by waking others.
+const WORTH_SHARING_NANOSECONDS: u64 = 50_000;
+
+/// The fewest envs that are handed to a thread at once.
+const SMALLEST_SHARE: usize = 16;
+
+/// Shares for each thread: more than one, so that a late thread is helped by the others.
+const SHARES_PER_THREAD: usize = 4;
+
+/// The pools of this process, which batches share.
+static POOLS: Mutex<Vec<Pool>> = Mutex::new(Vec::new());
+
+/// Threads that live in the process `process`, and in no other.
+#[derive(Clone, Debug)]
+struct Pool {
+    process: u32,
+    threads: usize,
+    workers: Arc<ThreadPool>,
+}
+
+/// How many threads a batch may use, and the pool it found.
+#[derive(Debug)]
+pub struct Threads {
+    count: usize,
+    pool: Option<Pool>,
+}
+
+/// Work that can be cut in two.
+pub(crate) trait Divisible: Sized + Send {
+    /// How many parts it has.
+    fn len(&self) -> usize;
+
+    /// The first `count` parts, and the rest.
+    fn split(self, count: usize) -> (Self, Self);
+
+    /// Does it.
+    fn run(self);
+}
+
+impl Threads {
+    /// At most `count` threads; `None` for one per core.
+    #[must_use]
+    pub fn new(count: Option<usize>) -> Self {
+        let cores = || thread::available_parallelism().map_or(1, usize::from);
+        Self { count: count.unwrap_or_else(cores).max(1), pool: None }
+    }
+
+    /// How many threads there are at most.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Does `work`, whose every part costs about `nanoseconds`, on as many threads as pay.
+    pub(crate) fn run(&mut self, work: impl Divisible, nanoseconds: u32) {
+        let whole = work.len() as u64 * u64::from(nanoseconds);
+        let share = work.len().div_ceil(self.count * SHARES_PER_THREAD).max(SMALLEST_SHARE);
+        if self.count == 1 || whole < WORTH_SHARING_NANOSECONDS || work.len() <= share {
+            return work.run();
+        }
+        match self.workers() {
+            Some(workers) => workers.install(|| divide(work, share)),
+            // The system gives no more threads: the work is done all the same.
+            None => work.run(),
+        }
+    }
+
+    fn workers(&mut self) -> Option<&ThreadPool> {
+        let process = process::id();
+        if self.pool.as_ref().is_none_or(|pool| pool.process != process) {
+            forget(self.pool.take());
+            self.pool = shared_pool(process, self.count);
+        }
+        self.pool.as_ref().map(|pool| &*pool.workers)
+    }
+}
+
+impl Clone for Threads {
+    fn clone(&self) -> Self {
+        Self { count: self.count, pool: None }
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        if self.pool.as_ref().is_some_and(|pool| pool.process != process::id()) {
+            forget(self.pool.take());
+        }
+    }
+}
+
+/// Leaves a pool of the process that this one was forked from as it is. Its threads are not here,
+/// and ending it would wait for locks that one of them may have held.
+fn forget(pool: Option<Pool>) {
+    mem::forget(pool);
+}
+
+fn shared_pool(process: u32, threads: usize) -> Option<Pool> {
+    // Not `lock`: a fork may have come while another thread held it, and nobody would free it.
+    let Ok(mut pools) = POOLS.try_lock() else { return new_pool(process, threads) };
+    if pools.iter().any(|pool| pool.process != process) {
+        mem::forget(mem::take(&mut *pools));
+    }
+    if let Some(pool) = pools.iter().find(|pool| pool.threads == threads) {
+        return Some(pool.clone());
+    }
+    let pool = new_pool(process, threads)?;
+    pools.push(pool.clone());
+    Some(pool)
+}
+
+fn new_pool(process: u32, threads: usize) -> Option<Pool> {
+    let name = |index| format!("sekai-{index}");
+    let workers = ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build().ok()?;
+    Some(Pool { process, threads, workers: Arc::new(workers) })
+}
+
+fn divide(work: impl Divisible, share: usize) {
+    let count = work.len();
+    if count <= share {
+        return work.run();
+    }
+    // Whole shares to the left, so that all but the last one are full.
+    let (left, right) = work.split(count.div_ceil(share) / 2 * share);
+    rayon::join(|| divide(left, share), || divide(right, share));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Doubling<'a>(&'a mut [u64]);
+
+    impl Divisible for Doubling<'_> {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn split(self, count: usize) -> (Self, Self) {
+            let (left, right) = self.0.split_at_mut(count);
+            (Self(left), Self(right))
+        }
+
+        fn run(self) {
+            assert!(!self.0.is_empty(), "nobody is sent to do nothing");
+            self.0.iter_mut().for_each(|number| *number *= 2);
+        }
+    }
+
+    #[test]
+    fn every_part_is_done_once_whatever_the_number_of_threads() {
+        for threads in [1, 2, 3, 7] {
+            for count in [1, 15, 16, 17, 33, 1000] {
+                let mut numbers: Vec<u64> = (0..count).collect();
+
+                Threads::new(Some(threads)).run(Doubling(&mut numbers), 1_000_000);
+
+                assert!(numbers.iter().zip(0..).all(|(number, index)| *number == 2 * index));
+            }
+        }
+    }
+
+    #[test]
+    fn batches_with_as_many_threads_share_them() {
+        let (mut one, mut other) = (Threads::new(Some(5)), Threads::new(Some(5)));
+
+        assert!(std::ptr::eq(
+            one.workers().expect("threads can be had"),
+            other.workers().expect("threads can be had")
+        ));
+    }
+
+    #[test]
+    fn a_pool_of_another_process_is_not_used() {
+        let mut threads = Threads::new(Some(6));
+        let stale = new_pool(process::id() + 1, 6).expect("threads can be had");
+        threads.pool = Some(stale.clone());
+
+        let found = threads.workers().expect("threads can be had");
+
+        assert!(!std::ptr::eq(found, Arc::as_ptr(&stale.workers)));
+    }
+}

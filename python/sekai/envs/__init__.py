@@ -1,0 +1,1 @@
+"""The tasks that come with sekai, one a file."""

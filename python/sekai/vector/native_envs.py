@@ -1,0 +1,44 @@
+"""Vector envs of the tasks that come with sekai: what their registered entry points make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sekai.backend import Backend
+from sekai.registry.entry_point import load
+from sekai.vector.autoreset import Autoreset
+from sekai.vector.native import NativeVecEnv
+
+__all__ = ["market_making", "native_vector"]
+
+
+def native_vector(path: str) -> Callable[..., NativeVecEnv]:
+    """What makes many envs of the class at `path` as one native batch.
+
+    The class has a static method `make_batch(num_envs, num_threads, max_episode_steps, **kwargs)`
+    that takes the arguments of its constructor in `kwargs` and returns a batch, the space of
+    observations and the space of actions. It is imported when the first vector env is made.
+    """
+
+    def make(
+        num_envs: int,
+        *,
+        num_threads: int | None = None,
+        max_episode_steps: int | None = None,
+        autoreset: Autoreset = "same_step",
+        backend: Backend = "numpy",
+        copy: bool = True,
+        **kwargs: Any,
+    ) -> NativeVecEnv:
+        batch, observations, actions = load(path).make_batch(
+            num_envs, num_threads=num_threads, max_episode_steps=max_episode_steps, **kwargs
+        )
+        return NativeVecEnv(
+            batch, observations, actions, autoreset=autoreset, backend=backend, copy=copy
+        )
+
+    return make
+
+
+market_making = native_vector("sekai.envs.market_making:MarketMaking")
