@@ -1,7 +1,8 @@
-//! Batch-first kernels of sekai, in plain Rust: running moments, discounted returns and
-//! episode statistics, written once and used by single and vector wrappers alike.
+//! Batch-first kernels of sekai, in plain Rust: features of a symbol, running moments, discounted
+//! returns and episode statistics, written once and used by single envs and batches alike.
 
 mod episodes;
+pub mod features;
 mod moments;
 mod reward_scale;
 
