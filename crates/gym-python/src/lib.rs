@@ -3,6 +3,7 @@
 #![allow(clippy::needless_pass_by_value)] // arguments arrive from Python by value
 
 mod episodes;
+mod features;
 mod moments;
 mod result;
 mod reward_scale;
@@ -13,6 +14,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use crate::episodes::EpisodeTotals;
+    #[pymodule_export]
+    use crate::features::{FeatureState, feature_columns, feature_registry};
     #[pymodule_export]
     use crate::moments::RunningMoments;
     #[pymodule_export]

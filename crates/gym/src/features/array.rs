@@ -37,7 +37,8 @@ impl<'de, T: Deserialize<'de> + Copy + Default, const N: usize> Visitor<'de> for
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<[T; N], A::Error> {
         let mut values = [T::default(); N];
         for (place, value) in values.iter_mut().enumerate() {
-            *value = sequence.next_element()?.ok_or_else(|| A::Error::invalid_length(place, &self))?;
+            *value =
+                sequence.next_element()?.ok_or_else(|| A::Error::invalid_length(place, &self))?;
         }
         Ok(values)
     }

@@ -39,8 +39,7 @@ impl<const N: usize> Bands<N> {
         let reach = 2.0 * deviation;
         let width = 2.0 * reach;
         // From distances, not from the bands: their difference loses the digits of a high price.
-        let percent =
-            if width < NARROWEST { 0.5 } else { 0.5 + self.0.above_mean(price) / width };
+        let percent = if width < NARROWEST { 0.5 } else { 0.5 + self.0.above_mean(price) / width };
         Band { upper: middle + reach, middle, lower: middle - reach, percent }
     }
 }

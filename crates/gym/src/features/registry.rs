@@ -79,24 +79,15 @@ pub struct FeatureSpec {
 
 /// The features in the order in which they are written: 54, or 55 with the order flow.
 #[must_use]
-pub fn registry(full55: bool) -> &'static [FeatureSpec] {
-    if full55 { &ALL } else { &ALL[..CORE] }
+pub const fn registry(full55: bool) -> &'static [FeatureSpec] {
+    if full55 { &ALL } else { ALL.split_at(CORE).0 }
 }
 
 const INFINITE: f64 = f64::INFINITY;
 
 const fn feature(name: &'static str, group: Group, neutral: f64, range: [f64; 2]) -> FeatureSpec {
     let [low, high] = range;
-    FeatureSpec {
-        index: 0,
-        name,
-        group,
-        neutral,
-        low,
-        high,
-        privileged: false,
-        price_level: false,
-    }
+    FeatureSpec { index: 0, name, group, neutral, low, high, privileged: false, price_level: false }
 }
 
 const fn price(name: &'static str, group: Group, low: f64) -> FeatureSpec {

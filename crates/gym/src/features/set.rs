@@ -10,6 +10,7 @@ use super::macd::Macd;
 use super::registry::{CORE, FULL, registry};
 use super::rsi::Rsi;
 use super::seeded::Ema;
+use super::shown::{show, show_raw};
 use super::view::View;
 use super::volatility::Volatility;
 use super::window::Window;
@@ -91,6 +92,12 @@ impl Features {
         if self.options.full55 { FULL } else { CORE }
     }
 
+    /// The close of the last bar; NaN before the first.
+    #[must_use]
+    pub fn last_close(&self) -> f64 {
+        self.history.close()
+    }
+
     /// Forgets every bar.
     pub fn reset(&mut self) {
         *self = Self::new(self.options);
@@ -124,10 +131,7 @@ impl Features {
     #[inline]
     pub fn write(&self, view: &View, row: &mut [f64]) {
         self.fill(view, row);
-        for (value, spec) in row.iter_mut().zip(registry(true)) {
-            let clipped = clip(*value, spec.low, spec.high);
-            *value = if clipped.is_finite() { clipped } else { spec.neutral };
-        }
+        show(row);
     }
 
     /// Writes values within their range, and NaN where there is none: the value cannot be
@@ -137,10 +141,7 @@ impl Features {
     /// When the row has not [`Features::len`] values.
     pub fn write_raw(&self, view: &View, row: &mut [f64]) {
         self.fill(view, row);
-        for (value, spec) in row.iter_mut().zip(registry(true)) {
-            let clipped = clip(*value, spec.low, spec.high);
-            *value = if clipped.is_finite() { clipped } else { f64::NAN };
-        }
+        show_raw(row);
     }
 
     /// Whether pushing values can have led here.
@@ -239,10 +240,4 @@ fn ratio(over: f64, under: f64) -> f64 {
 /// By how much of their sum the first exceeds the second.
 fn share(first: f64, second: f64) -> f64 {
     ratio(first - second, first + second)
-}
-
-/// As `f64::clamp`, which also checks the limits on every call.
-fn clip(value: f64, low: f64, high: f64) -> f64 {
-    let raised = if value < low { low } else { value };
-    if raised > high { high } else { raised }
 }

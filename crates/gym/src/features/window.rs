@@ -40,10 +40,7 @@ struct Sums {
 impl Sums {
     #[inline]
     fn with(self, distance: f64) -> Self {
-        Self {
-            distances: self.distances + distance,
-            squares: self.squares + distance * distance,
-        }
+        Self { distances: self.distances + distance, squares: self.squares + distance * distance }
     }
 }
 
