@@ -106,3 +106,76 @@ impl Double {
         Self { high, low: left - (high - sum) }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::float_cmp)] // exact results are what the tests are about
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn history_of(closes: &[f64]) -> History {
+        let mut history = History::new();
+        closes.iter().for_each(|&close| {
+            history.push(close);
+        });
+        history
+    }
+
+    proptest! {
+        #[test]
+        fn moves_are_those_since_the_close_so_many_bars_ago(
+            closes in vec(1e-3..1e6f64, 1..200), bars in 1..=64usize
+        ) {
+            let history = history_of(&closes);
+
+            let (change, log) = (history.percent_change(bars), history.log_return(bars));
+            if bars < closes.len() {
+                let (now, then) = (closes[closes.len() - 1], closes[closes.len() - 1 - bars]);
+                prop_assert_eq!(change, 100.0 * ((now - then) / then));
+                prop_assert!((log - libm::log(now / then)).abs() < 1e-13);
+            } else {
+                prop_assert!(change.is_nan() && log.is_nan());
+            }
+        }
+
+        #[test]
+        fn small_returns_keep_their_digits(steps in vec(-1000..1000i32, 2..100)) {
+            let closes: Vec<f64> = steps.iter().map(|&step| 1e6 + f64::from(step) * 1e-3).collect();
+            let history = history_of(&closes);
+
+            let [.., then, now] = closes[..] else { unreachable!("two closes at least") };
+            let expected = libm::log1p((now - then) / then);
+            prop_assert!((history.log_return(1) - expected).abs() <= 1e-15 * expected.abs());
+        }
+
+        #[test]
+        fn a_power_of_two_changes_no_bit(closes in vec(1.0..1e3f64, 2..100), power in -40..40i32) {
+            let scaled: Vec<f64> = closes.iter().map(|close| close * 2_f64.powi(power)).collect();
+
+            prop_assert_eq!(history_of(&closes).log_return(1), history_of(&scaled).log_return(1));
+        }
+    }
+
+    #[test]
+    fn a_million_returns_later_a_return_is_as_good_as_new() {
+        let mut history = History::new();
+        let mut close = 100.0;
+        for bar in 0..1_000_000_u32 {
+            close *= if bar % 3 == 0 { 1.0021 } else { 0.99895 };
+            history.push(close);
+        }
+        history.push(100.0);
+        history.push(100.0 * 1.25);
+
+        assert!((history.log_return(1) - libm::log(1.25)).abs() < 1e-16);
+    }
+
+    #[test]
+    fn the_ratio_of_any_two_prices_has_a_logarithm() {
+        for (after, before) in [(1e300, 1e-300), (1e-300, 1e300), (5e-324, 1.0), (1.0, 1e-20)] {
+            let expected = libm::log(after) - libm::log(before);
+            assert!((log_ratio(after, before) - expected).abs() < 1e-12 * expected.abs());
+        }
+    }
+}

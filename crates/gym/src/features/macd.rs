@@ -45,3 +45,37 @@ impl Macd {
         self.signal.value()
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::float_cmp)] // exact results are what the tests are about
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fast_average_begins_with_the_slow_one() {
+        let mut macd = Macd::new();
+        macd.push(1.0, f64::NAN, 99.0);
+        assert!(macd.line().is_nan());
+
+        macd.push(2.0, 10.0, 12.0);
+        assert_eq!(macd.line(), 2.0);
+
+        macd.push(21.0, 11.0, f64::NAN);
+        assert_eq!(macd.line(), 14.0 - 11.0);
+    }
+
+    #[test]
+    fn the_signal_begins_with_the_mean_of_four_lines() {
+        let mut macd = Macd::new();
+        for slow in [9.0, 8.0, 7.0] {
+            macd.push(10.0, slow, 10.0);
+            assert!(macd.signal().is_nan());
+        }
+        macd.push(10.0, 4.0, 10.0);
+        assert_eq!(macd.signal(), 3.0);
+
+        macd.push(10.0, 2.0, 10.0);
+
+        assert_eq!(macd.signal(), 5.0);
+    }
+}

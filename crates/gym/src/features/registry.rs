@@ -177,3 +177,49 @@ const TABLE: [FeatureSpec; FULL] = [
     secret(feature("f_sentiment_price_gap", Group::VolumeAndCross, 0.0, [-1.0, 1.0])),
     feature("f_net_order_flow", Group::Microstructure, 0.0, [-1.0, 1.0]),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn there_are_54_features_and_a_55th() {
+        assert_eq!((registry(false).len(), registry(true).len()), (54, 55));
+        assert_eq!(registry(true)[54].name, "f_net_order_flow");
+    }
+
+    #[test]
+    fn names_differ_and_indices_count_up() {
+        let names: HashSet<_> = registry(true).iter().map(|spec| spec.name).collect();
+
+        assert_eq!(names.len(), 55);
+        assert!(registry(true).iter().enumerate().all(|(place, spec)| spec.index == place));
+    }
+
+    #[test]
+    fn groups_stand_together() {
+        let size = |group| registry(false).iter().filter(|spec| spec.group == group).count();
+        let groups = [
+            (Group::Price, 25),
+            (Group::Technical, 13),
+            (Group::News, 4),
+            (Group::Microstructure, 2),
+            (Group::Volatility, 3),
+            (Group::Fundamental, 2),
+            (Group::MomentumQuality, 2),
+            (Group::VolumeAndCross, 3),
+        ];
+        let mut start = 0;
+        for (group, count) in groups {
+            assert_eq!(size(group), count, "{}", group.name());
+            assert!(registry(false)[start..start + count].iter().all(|spec| spec.group == group));
+            start += count;
+        }
+    }
+
+    #[test]
+    fn a_neutral_value_lies_in_its_range() {
+        assert!(registry(true).iter().all(|spec| (spec.low..=spec.high).contains(&spec.neutral)));
+    }
+}

@@ -56,3 +56,50 @@ impl<const N: u32, const WILDER: bool> Seeded<N, WILDER> {
         if WILDER { 1.0 / f64::from(N) } else { 2.0 / f64::from(N + 1) }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::float_cmp)] // exact results are what the tests are about
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_average_begins_with_the_mean_and_moves_by_its_weight(values in vec(0.1..1e3f64, 5..40)) {
+            let (mut ema, mut wilder) = (Ema::<4>::new(), Wilder::<4>::new());
+            let mut expected = [f64::NAN; 2];
+            for (now, &value) in values.iter().enumerate() {
+                ema.push(value);
+                wilder.push(value);
+                expected = match now {
+                    0..=2 => expected,
+                    3 => [values[..4].iter().sum::<f64>() / 4.0; 2],
+                    _ => [0.6 * expected[0] + 0.4 * value, (3.0 * expected[1] + value) / 4.0],
+                };
+                for (found, wanted) in [ema.value(), wilder.value()].into_iter().zip(expected) {
+                    prop_assert_eq!(found.is_nan(), now < 3);
+                    prop_assert!(now < 3 || (found - wanted).abs() <= 1e-13 * wanted);
+                }
+            }
+        }
+
+        #[test]
+        fn the_average_of_equal_values_is_that_value(value in 1e-9..1e9f64, length in 16..60u32) {
+            let mut ema = Ema::<16>::new();
+            (0..length).for_each(|_| ema.push(value));
+
+            prop_assert_eq!(ema.value(), value);
+        }
+    }
+
+    #[test]
+    fn an_average_can_begin_at_once() {
+        let mut ema = Ema::<3>::begun(10.0);
+        assert_eq!(ema.value(), 10.0);
+
+        ema.push(20.0);
+
+        assert_eq!(ema.value(), 15.0);
+    }
+}

@@ -49,3 +49,45 @@ fn clip(value: f64, low: f64, high: f64) -> f64 {
     let raised = if value < low { low } else { value };
     if raised > high { high } else { raised }
 }
+
+#[cfg(test)]
+#[allow(clippy::float_cmp)] // exact results are what the tests are about
+mod tests {
+    use super::*;
+
+    /// What is shown of `value` in every column.
+    fn shown(value: f64) -> [f64; FULL] {
+        let mut row = [value; FULL];
+        show(&mut row);
+        row
+    }
+
+    #[test]
+    fn values_are_clipped_into_their_ranges() {
+        for (spec, (above, below)) in
+            registry(true).iter().zip(shown(1e12).into_iter().zip(shown(-1e12)))
+        {
+            assert_eq!(above, spec.high.min(1e12), "{}", spec.name);
+            assert_eq!(below, spec.low.max(-1e12), "{}", spec.name);
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_neutral() {
+        for (spec, value) in registry(true).iter().zip(shown(f64::NAN)) {
+            assert_eq!(value, spec.neutral, "{}", spec.name);
+        }
+        for (spec, value) in registry(true).iter().zip(shown(f64::INFINITY)) {
+            let expected = if spec.high.is_finite() { spec.high } else { spec.neutral };
+            assert_eq!(value, expected, "{}", spec.name);
+        }
+    }
+
+    #[test]
+    fn raw_values_stay_nan() {
+        let mut row = [f64::NAN; 54];
+        show_raw(&mut row);
+
+        assert!(row.iter().all(|value| value.is_nan()));
+    }
+}
