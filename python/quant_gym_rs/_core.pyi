@@ -10,11 +10,14 @@ from typing_extensions import disjoint_base
 
 __all__ = [
     "EpisodeTotals",
+    "FeatureState",
     "MarketMakingBatch",
     "ResetResult",
     "RewardScale",
     "RunningMoments",
     "StepResult",
+    "feature_columns",
+    "feature_registry",
 ]
 
 _Observation = TypeVar("_Observation")
@@ -167,3 +170,29 @@ class MarketMakingBatch:
     def final_infos(self) -> dict[str, NDArray[np.float64]]: ...
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+class FeatureState:
+    """The features of one symbol, kept up to date bar by bar."""
+
+    def __new__(
+        cls, normalize: bool = False, privileged: bool = True, full55: bool = False
+    ) -> FeatureState: ...
+    def __len__(self) -> int: ...
+    def push(self, bar: Sequence[float]) -> None: ...
+    def row(self, view: Sequence[float], raw: bool = False) -> NDArray[np.float64]: ...
+    def series(
+        self,
+        bars: NDArray[np.float64],
+        views: NDArray[np.float64] | None = None,
+        raw: bool = False,
+    ) -> NDArray[np.float64]: ...
+    def reset(self) -> None: ...
+    def encode(self) -> bytes: ...
+    def decode(self, state: bytes) -> None: ...
+
+def feature_registry(
+    full55: bool = False,
+) -> list[tuple[int, str, str, float, float, float, bool, bool]]:
+    """What is known of each feature beforehand, in the order of a row."""
+
+def feature_columns() -> tuple[list[str], list[str]]:
+    """The names of the columns of bars, and of views."""

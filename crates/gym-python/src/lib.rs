@@ -7,6 +7,7 @@ mod arrays;
 mod batch;
 mod episodes;
 mod errors;
+mod features;
 mod market_making;
 mod moments;
 mod result;
@@ -18,6 +19,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use crate::episodes::EpisodeTotals;
+    #[pymodule_export]
+    use crate::features::{FeatureState, feature_columns, feature_registry};
     #[pymodule_export]
     use crate::market_making::MarketMakingBatch;
     #[pymodule_export]

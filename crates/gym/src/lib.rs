@@ -5,6 +5,7 @@
 mod batch;
 mod batch_state;
 mod episodes;
+pub mod features;
 mod glft;
 mod market_making;
 mod moments;

@@ -1,0 +1,41 @@
+//! The 54 features of a symbol, from its completed bars and from what can be seen after them.
+//!
+//! Everything is kept up to date bar by bar; no window is gone through again. The same code
+//! serves environments, whole series and live streams, so that they cannot differ.
+//!
+//! ```
+//! use gym::features::{Bar, FeatureOptions, Features, View, registry};
+//!
+//! let mut features = Features::new(FeatureOptions::default());
+//! features.push(&Bar { high: 101.0, low: 99.0, close: 100.0, volume: 5.0, trades: 2 });
+//! let mut row = [0.0; 54];
+//! features.write(&View::of_last(100.0), &mut row);
+//!
+//! assert_eq!(registry(false)[0].name, "f_mid_price");
+//! assert_eq!(row[0], 100.0);
+//! ```
+
+mod array;
+mod atr;
+mod bands;
+mod bar;
+mod history;
+mod input;
+mod macd;
+mod registry;
+mod rsi;
+mod seeded;
+mod series;
+mod set;
+mod shown;
+mod snapshot;
+mod view;
+mod volatility;
+mod window;
+
+pub use bar::Bar;
+pub use input::{BAR_COLUMNS, InputError, VIEW_COLUMNS};
+pub use registry::{FeatureSpec, Group, registry};
+pub use series::{SeriesError, series};
+pub use set::{FeatureOptions, Features};
+pub use view::{NewsView, View};
