@@ -59,6 +59,12 @@ pub(crate) fn exclusive<'py, C: PyClass<Frozen = False>>(
     })
 }
 
+/// Random bits from the operating system, for envs that are never given a seed.
+pub(crate) fn entropy(py: Python<'_>) -> PyResult<u64> {
+    let bytes: [u8; 8] = py.import("os")?.call_method1("urandom", (8,))?.extract()?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
 impl<T: Task<Action: ActionNumber>> NativeBatch<T> {
     pub(crate) fn new(py: Python<'_>, prototype: &T, options: &BatchOptions) -> PyResult<Self> {
         for (name, value) in [
@@ -70,9 +76,7 @@ impl<T: Task<Action: ActionNumber>> NativeBatch<T> {
                 return Err(PyValueError::new_err(format!("{name} must be at least 1, was 0")));
             }
         }
-        let entropy: [u8; 8] = py.import("os")?.call_method1("urandom", (8,))?.extract()?;
-        let entropy = u64::from_le_bytes(entropy);
-        let batch = Batch::new(prototype, options.num_envs, options.num_threads, entropy);
+        let batch = Batch::new(prototype, options.num_envs, options.num_threads, entropy(py)?);
         let names = prototype.info_names();
         Ok(Self {
             batch: batch.with_step_limit(options.max_episode_steps),

@@ -8,10 +8,14 @@ mod batch;
 mod episodes;
 mod errors;
 mod features;
+mod market_config;
 mod market_making;
 mod moments;
 mod result;
 mod reward_scale;
+mod trading;
+mod trading_env;
+mod vec_trading_env;
 
 use pyo3::prelude::*;
 
@@ -22,6 +26,8 @@ mod _core {
     #[pymodule_export]
     use crate::features::{FeatureState, feature_columns, feature_registry};
     #[pymodule_export]
+    use crate::market_config::{market_defaults, market_settled};
+    #[pymodule_export]
     use crate::market_making::MarketMakingBatch;
     #[pymodule_export]
     use crate::moments::RunningMoments;
@@ -29,4 +35,10 @@ mod _core {
     use crate::result::{ResetResult, StepResult};
     #[pymodule_export]
     use crate::reward_scale::RewardScale;
+    #[pymodule_export]
+    use crate::trading::{TradingBatch, TradingWeightsBatch, trading_defaults};
+    #[pymodule_export]
+    use crate::trading_env::PyTradingEnv;
+    #[pymodule_export]
+    use crate::vec_trading_env::PyVecTradingEnv;
 }

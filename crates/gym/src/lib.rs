@@ -13,6 +13,7 @@ mod reward_scale;
 mod rows;
 mod task;
 mod threads;
+mod trading;
 
 pub use batch::{Batch, BatchError};
 pub use batch_state::BatchStateError;
@@ -23,3 +24,6 @@ pub use reward_scale::RewardScale;
 pub use rows::StepOut;
 pub use task::{ActionError, Outcome, Task};
 pub use threads::Threads;
+pub use trading::{
+    Decision, RewardTerm, SellHoldBuy, TargetWeight, Trading, TradingError, TradingSettings,
+};

@@ -145,7 +145,7 @@ impl Features {
     }
 
     /// Whether pushing values can have led here.
-    pub(super) fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self) -> bool {
         self.sma_8.is_sound()
             && self.sma_16.is_sound()
             && self.bands.0.is_sound()

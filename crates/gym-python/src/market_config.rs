@@ -1,0 +1,41 @@
+//! Configurations of markets, which Python hands over as JSON.
+
+use market::{
+    AccountConfig, FundamentalConfig, MarketConfig, NewsConfig, PopulationConfig, Regime,
+};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+
+/// The defaults of every part of a market, by name, as JSON.
+#[pyfunction]
+pub(crate) fn market_defaults() -> String {
+    json!({
+        "light": PopulationConfig::light(),
+        "standard": PopulationConfig::standard(),
+        "fundamental": FundamentalConfig::default(),
+        "news": NewsConfig::default(),
+        "account": AccountConfig::default(),
+    })
+    .to_string()
+}
+
+/// The configuration of a market in the weather of `regime`, as JSON; `ValueError` where a setting
+/// is missing, unknown or out of its range.
+#[pyfunction]
+pub(crate) fn market_settled(config: &str, regime: &str) -> PyResult<String> {
+    let regime: Regime = serde_json::from_value(Value::from(regime)).map_err(|_| {
+        PyValueError::new_err(format!(
+            "regime must be 'calm', 'normal', 'volatile' or 'crisis', was {regime:?}"
+        ))
+    })?;
+    let config: MarketConfig = serde_json::from_str(config).map_err(|error| refused(&error))?;
+    config.check().map_err(|error| refused(&error))?;
+    let config = config.in_regime(regime);
+    config.check().map_err(|error| refused(&error))?;
+    Ok(json!(config).to_string())
+}
+
+pub(crate) fn refused(error: &impl ToString) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}

@@ -1,0 +1,63 @@
+//! Many episodes of trading in a living market, for Python.
+
+use gym::{Decision, SellHoldBuy, TargetWeight, Trading, TradingSettings};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::batch::{BatchOptions, NativeBatch, exclusive, native_batch};
+use crate::market_config::refused;
+
+/// The default settings, as JSON.
+#[pyfunction]
+pub(crate) fn trading_defaults() -> String {
+    serde_json::json!(TradingSettings::default()).to_string()
+}
+
+pub(crate) fn prototype<D: Decision>(config: &str) -> PyResult<Trading<D>> {
+    let settings: TradingSettings =
+        serde_json::from_str(config).map_err(|error| refused(&error))?;
+    Trading::new(settings).map_err(|error| refused(&error))
+}
+
+/// A class for Python around batches of trading with one way to decide.
+macro_rules! trading_batch {
+    ($(#[$meta:meta])* $name:ident, $decision:ty) => {
+        native_batch!($(#[$meta])* $name, Trading<$decision>, {
+            #[new]
+            #[pyo3(signature = (config, num_envs=1, num_threads=None, max_episode_steps=None))]
+            fn new(
+                py: Python<'_>,
+                config: &str,
+                num_envs: usize,
+                num_threads: Option<usize>,
+                max_episode_steps: Option<u64>,
+            ) -> PyResult<Self> {
+                let options = BatchOptions { num_envs, num_threads, max_episode_steps };
+                Ok(Self(NativeBatch::new(py, &prototype(config)?, &options)?))
+            }
+
+            /// Raise `ValueError` unless the settings make sense.
+            #[staticmethod]
+            fn check(config: &str) -> PyResult<()> {
+                prototype::<$decision>(config).map(|_| ())
+            }
+
+            /// What the numbers of an observation are called.
+            fn feature_names(slf: &Bound<'_, Self>) -> PyResult<Vec<String>> {
+                Ok(exclusive(slf)?.0.batch.task(0).feature_names())
+            }
+        });
+    };
+}
+
+trading_batch!(
+    /// Many episodes of selling, holding or buying.
+    TradingBatch,
+    SellHoldBuy
+);
+
+trading_batch!(
+    /// Many episodes of setting the share of equity to hold.
+    TradingWeightsBatch,
+    TargetWeight
+);

@@ -1,0 +1,173 @@
+//! `PyVecTradingEnv`: many trading envs that step at once.
+
+use gym::{Batch, BatchError, SellHoldBuy, StepOut, Task, Trading};
+use numpy::{PyArray1, PyArray2, PyArrayMethods};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::batch::{entropy, exclusive};
+use crate::market_config::refused;
+use crate::trading_env::{action_space, dict_of, info_of, observation_space, prototype};
+
+/// What a step returns: observations, rewards, terminated, truncated, infos.
+type Five<'py> = (
+    Bound<'py, PyArray2<f64>>,
+    Bound<'py, PyArray1<f64>>,
+    Vec<bool>,
+    Vec<bool>,
+    Vec<Bound<'py, PyDict>>,
+);
+
+/// Many trading envs; env i of an unseeded reset has the seed `base_seed + i`.
+#[pyclass(module = "quant_gym_rs")]
+pub(crate) struct PyVecTradingEnv {
+    batch: Batch<Trading<SellHoldBuy>>,
+    base_seed: Option<u64>,
+    /// Last observations of episodes, if the next ones begin at once.
+    finals: Option<Vec<f64>>,
+}
+
+#[pymethods]
+impl PyVecTradingEnv {
+    #[new]
+    #[pyo3(signature = (num_envs, max_ticks=10_000, base_seed=None, autoreset=true, num_threads=None))]
+    fn new(
+        py: Python<'_>,
+        num_envs: usize,
+        max_ticks: u64,
+        base_seed: Option<u64>,
+        autoreset: bool,
+        num_threads: Option<usize>,
+    ) -> PyResult<Self> {
+        if num_envs == 0 {
+            return Err(PyValueError::new_err("num_envs must be at least 1, was 0"));
+        }
+        let prototype = prototype(max_ticks, 1)?;
+        let finals = autoreset.then(|| vec![0.0; num_envs * prototype.observation_len()]);
+        let batch = Batch::new(&prototype, num_envs, num_threads, entropy(py)?);
+        Ok(Self { batch, base_seed, finals })
+    }
+
+    /// Begin an episode in every env and return the observations, a row for each.
+    #[pyo3(signature = (seeds=None))]
+    fn reset_all<'py>(
+        slf: &Bound<'py, Self>,
+        seeds: Option<Vec<u64>>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let py = slf.py();
+        let mut this = exclusive(slf)?;
+        let this = &mut *this;
+        let count = this.batch.num_envs();
+        if let Some(found) = seeds.as_ref().map(Vec::len).filter(|found| *found != count) {
+            return Err(PyValueError::new_err(format!("expected {count} seeds, got {found}")));
+        }
+        let seeds = seeds.or_else(|| {
+            let base = this.base_seed?;
+            Some((0..count as u64).map(|env| base.wrapping_add(env)).collect())
+        });
+        let ids: Vec<i64> = (0i64..).take(count).collect();
+        let observations = PyArray2::zeros(py, [count, this.width()], false);
+        {
+            let mut rows = observations.try_readwrite()?;
+            let rows = rows.as_slice_mut()?;
+            let batch = &mut this.batch;
+            py.detach(|| batch.reset(&ids, seeds.as_deref(), rows))
+                .map_err(|error| refused(&error))?;
+        }
+        // From now on an unseeded reset begins the next episodes of these seeds.
+        this.base_seed = None;
+        Ok(observations)
+    }
+
+    /// Let every env act once. Where an episode ends, the next one begins at once unless
+    /// `autoreset` is off; its last observation is then in the info.
+    fn step_all<'py>(slf: &Bound<'py, Self>, actions: Vec<i64>) -> PyResult<Five<'py>> {
+        let py = slf.py();
+        let mut this = exclusive(slf)?;
+        let this = &mut *this;
+        let (count, width) = (this.batch.num_envs(), this.width());
+        if actions.len() != count {
+            let found = actions.len();
+            return Err(PyValueError::new_err(format!("expected {count} actions, got {found}")));
+        }
+        let observations = PyArray2::zeros(py, [count, width], false);
+        let (mut rewards, mut terminated, mut truncated) =
+            (vec![0.0; count], vec![false; count], vec![false; count]);
+        {
+            let mut rows = observations.try_readwrite()?;
+            let rows = rows.as_slice_mut()?;
+            let (batch, finals) = (&mut this.batch, &mut this.finals);
+            let stepped = py.detach(|| {
+                let out = StepOut {
+                    observations: rows,
+                    rewards: &mut rewards,
+                    terminated: &mut terminated,
+                    truncated: &mut truncated,
+                    finals: finals.as_deref_mut(),
+                };
+                batch.step(&actions, out, None)
+            });
+            stepped.map_err(|error| refusal(&error))?;
+        }
+        let ended = |env: usize| terminated[env] || truncated[env];
+        let infos = (0..count).map(|env| this.info(py, env, ended(env)));
+        let infos = infos.collect::<PyResult<_>>()?;
+        Ok((observations, PyArray1::from_vec(py, rewards), terminated, truncated, infos))
+    }
+
+    /// How many envs there are.
+    #[getter]
+    fn num_envs(slf: &Bound<'_, Self>) -> PyResult<usize> {
+        Ok(exclusive(slf)?.batch.num_envs())
+    }
+
+    /// A gymnasium `Box` of float64 without bounds: the space of one env's observations.
+    #[getter]
+    fn observation_space<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        observation_space(slf.py(), exclusive(slf)?.width())
+    }
+
+    /// A gymnasium `Discrete(3)`: the space of one env's actions.
+    #[getter]
+    fn action_space<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        action_space(slf.py(), 1)
+    }
+
+    /// What the numbers of an observation are called.
+    fn feature_names(slf: &Bound<'_, Self>) -> PyResult<Vec<String>> {
+        Ok(exclusive(slf)?.batch.task(0).feature_names())
+    }
+}
+
+impl PyVecTradingEnv {
+    fn width(&self) -> usize {
+        self.batch.task(0).observation_len()
+    }
+
+    /// What env `env` has to say: of an episode that has ended, what it had to say then.
+    fn info<'py>(&self, py: Python<'py>, env: usize, ended: bool) -> PyResult<Bound<'py, PyDict>> {
+        let (Some(finals), true) = (&self.finals, ended) else {
+            return info_of(py, self.batch.task(env));
+        };
+        let names = self.batch.task(env).info_names();
+        let row = &self.batch.final_infos()[env * names.len()..][..names.len()];
+        let info = dict_of(py, names, row)?;
+        let last = &finals[env * self.width()..][..self.width()];
+        info.set_item("final_observation", PyArray1::from_slice(py, last))?;
+        Ok(info)
+    }
+}
+
+fn refusal(error: &BatchError) -> PyErr {
+    match error {
+        BatchError::Action { env, source } => PyValueError::new_err(format!(
+            "action of env {env} must be 0 (sell), 1 (hold), or 2 (buy), was {}",
+            source.found
+        )),
+        BatchError::NotRunning { .. } => PyRuntimeError::new_err(
+            error.to_string().replace("reset()", "reset_all()").replace("step()", "step_all()"),
+        ),
+        _ => refused(error),
+    }
+}
