@@ -1,1 +1,5 @@
-"""The Rust core of sekai."""
+"""The Rust core of sekai: trading envs that can be used without the rest."""
+
+from quant_gym_rs._core import PyTradingEnv, PyVecTradingEnv
+
+__all__ = ["PyTradingEnv", "PyVecTradingEnv"]

@@ -12,12 +12,19 @@ __all__ = [
     "EpisodeTotals",
     "FeatureState",
     "MarketMakingBatch",
+    "PyTradingEnv",
+    "PyVecTradingEnv",
     "ResetResult",
     "RewardScale",
     "RunningMoments",
     "StepResult",
+    "TradingBatch",
+    "TradingWeightsBatch",
     "feature_columns",
     "feature_registry",
+    "market_defaults",
+    "market_settled",
+    "trading_defaults",
 ]
 
 _Observation = TypeVar("_Observation")
@@ -127,21 +134,9 @@ class EpisodeTotals:
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
-@final
-class MarketMakingBatch:
-    """Many episodes of quoting both sides of a market."""
+class _NativeBatch:
+    """What the batches of all tasks have in common: `sekai.vector.NativeBatch`, and more."""
 
-    def __new__(
-        cls,
-        config: Any,
-        num_envs: int = 1,
-        num_threads: int | None = None,
-        max_episode_steps: int | None = None,
-    ) -> MarketMakingBatch: ...
-    @staticmethod
-    def check(config: Any) -> None: ...
-    def optimal_action(self) -> NDArray[np.float64]: ...
-    def certainty_equivalent(self) -> NDArray[np.float64]: ...
     @property
     def num_envs(self) -> int: ...
     @property
@@ -155,7 +150,7 @@ class MarketMakingBatch:
     ) -> None: ...
     def step(
         self,
-        actions: NDArray[np.float64],
+        actions: NDArray[Any],
         observations: NDArray[np.float64],
         rewards: NDArray[np.float64],
         terminated: NDArray[np.bool_],
@@ -170,6 +165,101 @@ class MarketMakingBatch:
     def final_infos(self) -> dict[str, NDArray[np.float64]]: ...
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+@final
+class MarketMakingBatch(_NativeBatch):
+    """Many episodes of quoting both sides of a market."""
+
+    def __new__(
+        cls,
+        config: Any,
+        num_envs: int = 1,
+        num_threads: int | None = None,
+        max_episode_steps: int | None = None,
+    ) -> MarketMakingBatch: ...
+    @staticmethod
+    def check(config: Any) -> None: ...
+    def optimal_action(self) -> NDArray[np.float64]: ...
+    def certainty_equivalent(self) -> NDArray[np.float64]: ...
+
+@final
+class TradingBatch(_NativeBatch):
+    """Many episodes of selling, holding or buying."""
+
+    def __new__(
+        cls,
+        config: str,
+        num_envs: int = 1,
+        num_threads: int | None = None,
+        max_episode_steps: int | None = None,
+    ) -> TradingBatch: ...
+    @staticmethod
+    def check(config: str) -> None: ...
+    def feature_names(self) -> list[str]: ...
+
+@final
+class TradingWeightsBatch(_NativeBatch):
+    """Many episodes of setting the share of equity to hold."""
+
+    def __new__(
+        cls,
+        config: str,
+        num_envs: int = 1,
+        num_threads: int | None = None,
+        max_episode_steps: int | None = None,
+    ) -> TradingWeightsBatch: ...
+    @staticmethod
+    def check(config: str) -> None: ...
+    def feature_names(self) -> list[str]: ...
+
+@final
+class PyTradingEnv:
+    """A trading env: sell (0), hold (1) or buy (2) in an agent-based order-book market."""
+
+    def __new__(
+        cls, max_ticks: int = 10_000, seed: int | None = None, num_symbols: int = 1
+    ) -> PyTradingEnv: ...
+    def reset(self, seed: int | None = None) -> NDArray[np.float64]: ...
+    def step(
+        self, action: Any
+    ) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]: ...
+    @property
+    def observation_space(self) -> Any: ...
+    @property
+    def action_space(self) -> Any: ...
+    def feature_names(self) -> list[str]: ...
+
+@final
+class PyVecTradingEnv:
+    """Many trading envs; env i of an unseeded reset has the seed `base_seed + i`."""
+
+    def __new__(
+        cls,
+        num_envs: int,
+        max_ticks: int = 10_000,
+        base_seed: int | None = None,
+        autoreset: bool = True,
+        num_threads: int | None = None,
+    ) -> PyVecTradingEnv: ...
+    def reset_all(self, seeds: Sequence[int] | None = None) -> NDArray[np.float64]: ...
+    def step_all(
+        self, actions: Sequence[int]
+    ) -> tuple[
+        NDArray[np.float64], NDArray[np.float64], list[bool], list[bool], list[dict[str, Any]]
+    ]: ...
+    @property
+    def num_envs(self) -> int: ...
+    @property
+    def observation_space(self) -> Any: ...
+    @property
+    def action_space(self) -> Any: ...
+    def feature_names(self) -> list[str]: ...
+
+def market_defaults() -> str: ...
+def market_settled(config: str, regime: str) -> str: ...
+def trading_defaults() -> str: ...
+
+@final
 class FeatureState:
     """The features of one symbol, kept up to date bar by bar."""
 

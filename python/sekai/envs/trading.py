@@ -49,8 +49,8 @@ class TradingConfig:
     agent: bool = _DEFAULTS["agent"]
     """Whether the agent's own position, profit, cash and time left are shown too."""
 
-    reward: Mapping[str, float] | Terms = tuple(map(tuple, _DEFAULTS["reward"]))
-    """Terms of the reward with their weights, kept as pairs: `equity_change`, `log_growth`,
+    reward: str | Mapping[str, float] | Terms = tuple(map(tuple, _DEFAULTS["reward"]))
+    """Terms of the reward with their weights, or a single one: `equity_change`, `log_growth`,
     `volatility_penalty`, `transaction_cost`, `drawdown_penalty`, `differential_sharpe`,
     `terminal_sharpe`."""
 
@@ -63,12 +63,9 @@ class TradingConfig:
     def __post_init__(self) -> None:
         if self.action not in ("discrete", "weights"):
             raise ValueError(f"action must be 'discrete' or 'weights', was {self.action!r}")
-        if isinstance(self.reward, str):
-            raise ValueError(
-                f"reward must map terms to weights, such as {{{self.reward!r}: 1.0}}, "
-                f"was {self.reward!r}"
-            )
-        object.__setattr__(self, "reward", tuple(dict(self.reward).items()))
+        # Pairs can be hashed and pickled, and nobody can change them later.
+        weights = {self.reward: 1.0} if isinstance(self.reward, str) else dict(self.reward)
+        object.__setattr__(self, "reward", tuple(weights.items()))
         TradingBatch.check(self.settings())
 
     def settings(self) -> str:

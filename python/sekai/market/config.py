@@ -231,12 +231,6 @@ class MarketConfig:
     """Learning agents that trade beside the population, each with its own account."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.symbols, int):
-            count = self.symbols
-            like = tuple(SymbolConfig(sector=index // 4) for index in range(count))
-            object.__setattr__(self, "symbols", like)
-        if isinstance(self.population, str):
-            object.__setattr__(self, "population", PopulationConfig.preset(self.population))
         if not self.tick_size > 0.0:
             raise ValueError(f"tick_size must be above 0, was {self.tick_size}")
         self.settings  # noqa: B018 - checks everything
@@ -247,7 +241,10 @@ class MarketConfig:
         assert isinstance(self.symbols, tuple) and isinstance(self.population, PopulationConfig)
         config = {
             "symbols": [
-                {"price": _whole("price", one.price / self.tick_size, "ticks"), "sector": one.sector}
+                {
+                    "price": _whole("price", one.price / self.tick_size, "ticks"),
+                    "sector": one.sector,
+                }
                 for one in self.symbols
             ],
             "population": asdict(self.population),
@@ -262,6 +259,12 @@ class MarketConfig:
     def replace(self, **changes: Any) -> MarketConfig:
         """The same market with some settings changed."""
         return replace(self, **changes)
+
+
+def _symbols(symbols: tuple[SymbolConfig, ...] | int) -> tuple[SymbolConfig, ...]:
+    if isinstance(symbols, int):
+        return tuple(SymbolConfig(sector=index // 4) for index in range(symbols))
+    return symbols
 
 
 def _check(**part: Any) -> None:
