@@ -238,16 +238,18 @@ class MarketConfig:
     @cached_property
     def settings(self) -> dict[str, Any]:
         """What the Rust core is given: prices and cash in ticks, the regime applied."""
-        assert isinstance(self.symbols, tuple) and isinstance(self.population, PopulationConfig)
+        population = self.population
+        if isinstance(population, str):
+            population = PopulationConfig.preset(population)
         config = {
             "symbols": [
                 {
                     "price": _whole("price", one.price / self.tick_size, "ticks"),
                     "sector": one.sector,
                 }
-                for one in self.symbols
+                for one in _symbols(self.symbols)
             ],
-            "population": asdict(self.population),
+            "population": asdict(population),
             "fundamental": asdict(self.fundamental),
             "news": asdict(self.news),
             "external": self.agents,
