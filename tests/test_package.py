@@ -108,7 +108,7 @@ def fresh(script: str, **environment: str) -> str:
 
 def test_the_top_level_holds_the_everyday_names_and_the_errors() -> None:
     public = {name for name in sekai.__all__ if not name.startswith("_")}
-    modules = {"compat", "rendering"}
+    modules = {"compat", "envs", "rendering"}
 
     assert public == {*EVERYDAY, *error.__all__} | modules
     assert all(hasattr(sekai, name) for name in sekai.__all__)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sekai import envs
 from sekai.core.env import Env
 from sekai.core.result import ResetResult, StepResult
 from sekai.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper
@@ -79,6 +80,7 @@ __all__ = [
     "all_specs",
     "check_env",
     "compat",
+    "envs",
     "make",
     "make_vec",
     "register",

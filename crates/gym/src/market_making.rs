@@ -7,7 +7,7 @@
 mod clock;
 mod settings;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use market::{EpisodeKey, SnapshotError, Stream};
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,8 @@ pub struct MarketMaking {
 #[derive(Debug)]
 struct Rules {
     settings: MarketMakingSettings,
-    optimum: Glft,
+    /// Worked out when first asked for: most agents never do.
+    optimum: OnceLock<Glft>,
     limit: i32,
     step_time: f64,
     step_spread: f64,
@@ -79,8 +80,8 @@ impl MarketMaking {
     /// The side of the limit, where nothing is quoted, gets the largest distance.
     #[must_use]
     pub fn optimal_quotes(&self) -> Quotes {
-        let Rules { settings, optimum, .. } = &*self.rules;
-        let quotes = optimum.quotes(self.steps_left(), self.state.inventory);
+        let Rules { settings, .. } = &*self.rules;
+        let quotes = self.rules.optimum().quotes(self.steps_left(), self.state.inventory);
         let allowed = |distance: f64| distance.clamp(settings.min_distance, settings.max_distance);
         Quotes { bid: allowed(quotes.bid), ask: allowed(quotes.ask) }
     }
@@ -89,7 +90,7 @@ impl MarketMaking {
     /// to the end.
     #[must_use]
     pub fn certainty_equivalent(&self) -> f64 {
-        self.state.wealth() + self.rules.optimum.value(self.steps_left(), self.state.inventory)
+        self.state.wealth() + self.rules.optimum().value(self.steps_left(), self.state.inventory)
     }
 
     fn steps_left(&self) -> u32 {
@@ -191,13 +192,17 @@ impl Rules {
         let step_time = settings.step_time();
         let spread = |time: f64| settings.volatility * time.sqrt();
         Self {
-            optimum: Glft::new(&settings),
+            optimum: OnceLock::new(),
             limit: i32::try_from(settings.inventory_limit).expect("limits stay below a million"),
             step_time,
             step_spread: spread(step_time),
             horizon_spread: spread(settings.horizon),
             settings,
         }
+    }
+
+    fn optimum(&self) -> &Glft {
+        self.optimum.get_or_init(|| Glft::new(&self.settings))
     }
 }
 

@@ -1,1 +1,43 @@
-"""The tasks that come with sekai, one a file."""
+"""The tasks that come with sekai, one a file. Importing this registers them and loads none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sekai.registry import register
+
+if TYPE_CHECKING:
+    from sekai.envs.market_making import MarketMaking, MarketMakingConfig
+    from sekai.envs.native_env import NativeEnv
+
+__all__ = ["MarketMaking", "MarketMakingConfig", "NativeEnv"]
+
+# Native envs refuse bad actions and steps outside an episode themselves.
+register(
+    "MarketMaking-v0",
+    "sekai.envs.market_making:MarketMaking",
+    vector_entry_point="sekai.vector.native_envs:market_making",
+    validate_actions=False,
+    order_enforce=False,
+)
+
+LAZY = {
+    "MarketMaking": "sekai.envs.market_making",
+    "MarketMakingConfig": "sekai.envs.market_making",
+    "NativeEnv": "sekai.envs.native_env",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a task when it is first asked for."""
+    if name not in LAZY:
+        raise AttributeError(f"module 'sekai.envs' has no attribute {name!r}")
+    import importlib
+
+    found = globals()[name] = getattr(importlib.import_module(LAZY[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    """All public names, imported yet or not."""
+    return sorted(__all__)

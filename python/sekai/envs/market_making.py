@@ -37,7 +37,7 @@ class MarketMakingConfig:
     horizon: float = 1.0
     """How long an episode lasts."""
 
-    episode_steps: int = 1000
+    episode_steps: int = 200
     """Into how many decisions an episode is cut; quotes are held between two of them."""
 
     fill_rate: float = 140.0

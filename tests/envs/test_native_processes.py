@@ -1,0 +1,154 @@
+"""Native batches beside threads and forks: no hang, no panic, no half-done step."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import sekai
+from sekai.core.env import Env
+from sekai.core.result import ResetResult, StepResult
+from sekai.spaces import Box
+from sekai.vector import ProcVecEnv, SyncVecEnv
+from tests.envs.native_tasks import native, plan
+
+MANY = 3000
+"""So many envs that their batch uses its threads."""
+
+
+def spread(task: str, num_envs: int) -> Any:
+    """Actions for many envs, quickly."""
+    few = plan(native(task, 4), 1)[0]
+    return np.resize(few, (num_envs, *few.shape[1:]))
+
+
+class Desk(Env[Any, Any]):
+    """An env that holds a native batch, as a worker of a vector env might.
+
+    Observation: the sum of the batch's rewards.
+    Action: ignored.
+    Reward: the same sum.
+    Terminates: never.
+    Truncates: never.
+    """
+
+    def __init__(self, task: str) -> None:
+        self.observation_space = Box(-np.inf, np.inf, (1,), np.float64)
+        self.action_space = Box(0.0, 1.0, (1,), np.float64)
+        self.vec = native(task, MANY, num_threads=2)
+        self.actions = plan(self.vec, 1)[0]
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> ResetResult[Any]:
+        self.vec.reset(seed=seed)
+        return ResetResult(np.zeros(1), {})
+
+    def step(self, action: Any) -> StepResult[Any]:
+        total = float(self.vec.step(self.actions).rewards.sum())
+        return StepResult(np.array([total]), total, False, False, {})
+
+
+def test_forked_workers_use_threads_of_their_own(task: str) -> None:
+    factories = [partial(Desk, task)] * 2
+    sync = SyncVecEnv(factories)
+    sync.reset(seed=0)
+    expected = [sync.step(np.zeros((2, 1))).rewards for _ in range(5)]
+
+    # The pool of this process has been used, and is no use to the workers.
+    with ProcVecEnv(factories, num_workers=2, start_method="fork", step_timeout=30) as proc:
+        proc.reset(seed=0)
+        found = [proc.step(np.zeros((2, 1))).rewards for _ in range(5)]
+
+    assert np.array_equal(found, expected)
+
+
+def _go_on(vec: Any, actions: Any, answers: Any) -> None:
+    answers.put([vec.step(actions).rewards.sum() for _ in range(5)])
+
+
+def test_a_forked_child_goes_on_with_a_batch_of_its_parent(task: str) -> None:
+    vec = native(task, MANY, num_threads=2)
+    vec.reset(seed=0)
+    actions = plan(vec, 1)[0]
+    vec.step(actions)
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    child = context.Process(target=_go_on, args=(vec, actions, answers))
+    child.start()
+
+    found = answers.get(timeout=30)
+    child.join(timeout=30)
+    assert child.exitcode == 0
+    assert found == [vec.step(actions).rewards.sum() for _ in range(5)]
+
+
+def test_two_threads_in_one_batch_get_an_error_or_their_turn(task: str) -> None:
+    vec = native(task, 20_000, num_threads=2)
+    batch: Any = vec.batch
+    shown = vec.reset(seed=0).observations
+    actions = spread(task, 20_000)
+    errors: list[str] = []
+    together = threading.Barrier(2)
+
+    def step(*arrays: Any) -> None:
+        try:
+            batch.step(actions, *arrays, None)
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    def use() -> None:
+        rows = np.zeros((2, *shown.shape))
+        flags = np.zeros((2, 20_000), np.bool_)
+        together.wait()
+        for _ in range(200):
+            step(rows[0], np.zeros(20_000), flags[0], flags[1], rows[1])
+
+    users = [threading.Thread(target=use) for _ in range(2)]
+    for user in users:
+        user.start()
+    for user in users:
+        user.join()
+
+    assert errors, "400 long steps of two threads never met"
+    assert set(errors) == {
+        "another thread is using this batch: give each thread a batch of its own, or take turns "
+        "with a lock"
+    }
+    vec.step(actions)
+
+
+def test_other_threads_run_while_a_batch_steps(task: str) -> None:
+    vec = native(task, 200_000, num_threads=1)
+    vec.reset(seed=0)
+    actions = spread(task, 200_000)
+    counted, stop = 0, threading.Event()
+
+    def count() -> None:
+        nonlocal counted
+        while not stop.is_set():
+            counted += 1
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    before = counted
+    vec.batch.infos()
+    for _ in range(5):
+        vec.step(actions)
+    stop.set()
+    counter.join()
+
+    assert counted - before > 1000
+
+
+def test_importing_sekai_loads_no_task() -> None:
+    script = "import sys, sekai; sys.exit('sekai.envs.market_making' in sys.modules)"
+    context = multiprocessing.get_context("spawn")
+    child = context.Process(target=exec, args=(script,))
+    child.start()
+    child.join()
+
+    assert child.exitcode == 0
+    assert "MarketMaking-v0" in [spec.id for spec in sekai.all_specs()]
