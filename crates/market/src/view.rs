@@ -59,6 +59,18 @@ impl OrderBook {
         self.queues.best(side)
     }
 
+    /// How far the best ask is above the best bid, if both sides have orders.
+    #[must_use]
+    pub fn spread(&self) -> Option<i32> {
+        Some(self.best(Side::Sell)?.0 - self.best(Side::Buy)?.0)
+    }
+
+    /// The middle between the best bid and the best ask, if both sides have orders.
+    #[must_use]
+    pub fn mid(&self) -> Option<f64> {
+        Some(f64::midpoint(self.best(Side::Buy)?.0.into(), self.best(Side::Sell)?.0.into()))
+    }
+
     /// Resting lots of a side, summed over its levels.
     #[must_use]
     pub fn volume(&self, side: Side) -> u64 {
