@@ -21,6 +21,7 @@
 //! # Ok::<(), market::OrderError>(())
 //! ```
 
+mod batch;
 mod book;
 mod error;
 mod fees;
@@ -29,26 +30,31 @@ mod id;
 mod ladder;
 mod matching;
 mod occupancy;
+mod operation;
 mod order;
 mod queues;
 mod random;
 mod sealed;
 mod self_trade;
+mod settle;
 mod side;
 mod slab;
 mod snapshot;
 mod units;
 mod view;
 
+pub use batch::{Answers, BatchError};
 pub use book::OrderBook;
 pub use error::OrderError;
 pub use fees::{Fees, FeesError, Free, OfNotional, PerLot, Rate};
 pub use fill::{Fill, Settlement};
 pub use id::{AccountId, OrderId};
+pub use operation::{OperationKind, Operations};
 pub use order::{Order, Placement, Resting, TimeInForce};
 pub use random::{EpisodeKey, Stream};
 pub use sealed::{Kind, SnapshotError, open, seal};
 pub use self_trade::SelfTrade;
+pub use settle::{Settled, settle_columns};
 pub use side::Side;
 pub use units::{Lots, Money, Ticks};
 pub use view::{DepthLevel, QueuePosition};
