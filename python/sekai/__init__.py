@@ -21,6 +21,7 @@ from sekai.error import (
     InvalidActionError,
     MissingExtraError,
     NamespaceError,
+    OrderError,
     ResetRequired,
     SekaiError,
     SpaceError,
@@ -38,7 +39,7 @@ from sekai.wrappers import (
 )
 
 if TYPE_CHECKING:
-    from sekai import compat, rendering
+    from sekai import compat, market, rendering
     from sekai.registry import EnvSpec
     from sekai.utils.checker import check_env
     from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv
@@ -61,6 +62,7 @@ __all__ = [
     "NormalizeObservation",
     "NormalizeReward",
     "ObservationWrapper",
+    "OrderError",
     "ProcVecEnv",
     "RecordEpisodeStatistics",
     "ResetRequired",
@@ -81,6 +83,7 @@ __all__ = [
     "compat",
     "make",
     "make_vec",
+    "market",
     "register",
     "register_namespace",
     "rendering",
@@ -99,6 +102,7 @@ register_namespace("gymnasium", None, resolver=_gymnasium_spec)
 
 LAZY = {
     "compat": "sekai.compat",
+    "market": "sekai.market",
     "rendering": "sekai.rendering",
     "check_env": "sekai.utils.checker",
     "SyncVecEnv": "sekai.vector",

@@ -95,6 +95,15 @@ impl OrderBook {
         written
     }
 
+    /// The best levels of a side, best first, at most `count` of them.
+    #[must_use]
+    pub fn levels(&self, side: Side, count: usize) -> Vec<DepthLevel> {
+        let mut levels = vec![DepthLevel::default(); count.min(self.len())];
+        let found = self.depth(side, &mut levels);
+        levels.truncate(found);
+        levels
+    }
+
     /// The resting order with this id.
     #[must_use]
     pub fn order(&self, id: OrderId) -> Option<Resting> {
