@@ -73,6 +73,7 @@ PATHS = [
     "sekai.rendering:save_gif",
     "sekai.rendering:save_video",
     "sekai.rendering:MatplotlibRenderer",
+    "sekai.market:OrderBook",
     "sekai.utils.checker:check_env",
     "sekai.utils.checker:check_causal",
     "sekai.backend:BackendOps",
@@ -108,7 +109,7 @@ def fresh(script: str, **environment: str) -> str:
 
 def test_the_top_level_holds_the_everyday_names_and_the_errors() -> None:
     public = {name for name in sekai.__all__ if not name.startswith("_")}
-    modules = {"compat", "envs", "rendering"}
+    modules = {"compat", "envs", "market", "rendering"}
 
     assert public == {*EVERYDAY, *error.__all__} | modules
     assert all(hasattr(sekai, name) for name in sekai.__all__)

@@ -22,6 +22,7 @@ from sekai.error import (
     InvalidActionError,
     MissingExtraError,
     NamespaceError,
+    OrderError,
     ResetRequired,
     SekaiError,
     SpaceError,
@@ -39,7 +40,7 @@ from sekai.wrappers import (
 )
 
 if TYPE_CHECKING:
-    from sekai import compat, rendering
+    from sekai import compat, market, rendering
     from sekai.registry import EnvSpec
     from sekai.utils.checker import check_env
     from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv
@@ -62,6 +63,7 @@ __all__ = [
     "NormalizeObservation",
     "NormalizeReward",
     "ObservationWrapper",
+    "OrderError",
     "ProcVecEnv",
     "RecordEpisodeStatistics",
     "ResetRequired",
@@ -83,6 +85,7 @@ __all__ = [
     "envs",
     "make",
     "make_vec",
+    "market",
     "register",
     "register_namespace",
     "rendering",
@@ -101,6 +104,7 @@ register_namespace("gymnasium", None, resolver=_gymnasium_spec)
 
 LAZY = {
     "compat": "sekai.compat",
+    "market": "sekai.market",
     "rendering": "sekai.rendering",
     "check_env": "sekai.utils.checker",
     "SyncVecEnv": "sekai.vector",

@@ -10,6 +10,7 @@ __all__ = [
     "InvalidActionError",
     "MissingExtraError",
     "NamespaceError",
+    "OrderError",
     "ResetRequired",
     "SekaiError",
     "SpaceError",
@@ -41,6 +42,25 @@ class SpaceError(SekaiError, ValueError):
 
 class StateError(SekaiError, ValueError):
     """A state cannot be taken or loaded; the object is as it was before."""
+
+
+class OrderError(SekaiError, ValueError):
+    """A book refused an operation, or cannot read it; nothing has moved."""
+
+    def __init__(self, message: str, status: int | None = None, row: int | None = None) -> None:
+        """Say what was wanted and found.
+
+        Args:
+            message: what was wanted and what was found.
+            status: the reason by its number in `sekai.market.Status`, if it is the book's.
+            row: the row at fault, if the operation was one of a batch.
+        """
+        super().__init__(message)
+        self.status = status
+        self.row = row
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.args, vars(self)
 
 
 class UnknownEnvError(SekaiError, LookupError):

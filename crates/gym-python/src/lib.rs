@@ -8,9 +8,16 @@ mod batch;
 mod episodes;
 mod errors;
 mod features;
+mod fees;
 mod market_config;
 mod market_making;
 mod moments;
+mod order_arguments;
+mod order_book;
+mod order_columns;
+mod order_error;
+mod order_records;
+mod record;
 mod result;
 mod reward_scale;
 mod trading;
@@ -26,11 +33,17 @@ mod _core {
     #[pymodule_export]
     use crate::features::{FeatureState, feature_columns, feature_registry};
     #[pymodule_export]
+    use crate::fees::{Free, OfNotional, PerLot, settle_trades};
+    #[pymodule_export]
     use crate::market_config::{market_defaults, market_settled};
     #[pymodule_export]
     use crate::market_making::MarketMakingBatch;
     #[pymodule_export]
     use crate::moments::RunningMoments;
+    #[pymodule_export]
+    use crate::order_book::OrderBook;
+    #[pymodule_export]
+    use crate::order_records::{DepthLevel, Fill, Placement, QueuePosition, Resting};
     #[pymodule_export]
     use crate::result::{ResetResult, StepResult};
     #[pymodule_export]

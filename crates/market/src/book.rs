@@ -1,12 +1,15 @@
 //! The limit order book: price, then time, in integer ticks and lots.
 
+use std::fmt;
+
 use crate::error::OrderError;
 use crate::fill::Fill;
 use crate::id::{AccountId, OrderId};
 use crate::matching::{crossed, fillable, sweep};
-use crate::order::{Order, Placement, Resting, TimeInForce};
+use crate::order::{Order, Placement, Resting, TimeInForce, check, check_size};
 use crate::queues::Queues;
 use crate::self_trade::SelfTrade;
+use crate::side::Side;
 use crate::units::{Lots, Ticks};
 
 /// Resting orders of both sides, and the rules by which incoming ones trade with them.
@@ -51,11 +54,9 @@ impl OrderBook {
     /// # Errors
     /// When no such order rests, or nothing would be taken or left.
     pub fn reduce(&mut self, id: OrderId, by: Lots) -> Result<Lots, OrderError> {
+        check_size(by)?;
         let slot = self.queues.slab.find(id)?;
         let resting = self.queues.slab.node(slot).size;
-        if by.0 == 0 {
-            return Err(OrderError::NoSize);
-        }
         if by >= resting {
             return Err(OrderError::NothingLeft { resting, found: by });
         }
@@ -75,10 +76,10 @@ impl OrderBook {
         size: Lots,
         fills: &mut Vec<Fill>,
     ) -> Result<Placement, OrderError> {
+        check(price, size)?;
         let slot = self.queues.slab.find(id)?;
         let old = self.queues.slab.resting(slot);
         let order = Order::limit(old.account, old.side, price, size);
-        order.check()?;
         if price == old.price && size <= old.size {
             self.queues.shrink(slot, Lots(old.size.0 - size.0));
             return Ok(Placement {
@@ -95,20 +96,20 @@ impl OrderBook {
         Ok(self.accept(&order, fills))
     }
 
-    /// Takes every order of an account out of the book, appending them to `cancelled` in the
-    /// order of their slots. Looks at every slot, however few are the account's.
+    /// Takes every order of an account out of the book, appending them to `cancelled`: bids, then
+    /// asks, best price and oldest first. Looks at every resting order.
     pub fn cancel_all(&mut self, account: AccountId, cancelled: &mut Vec<Resting>) {
-        for slot in self.queues.slab.slots() {
-            let node = self.queues.slab.node(slot);
-            if node.account == account && node.size.0 > 0 {
-                cancelled.push(self.queues.slab.resting(slot));
-                self.queues.remove(slot);
-            }
+        let first = cancelled.len();
+        for side in Side::BOTH {
+            cancelled.extend(self.queues.orders(side).filter(|order| order.account == account));
+        }
+        for order in &cancelled[first..] {
+            self.queues.remove(order.id.slot);
         }
     }
 
     fn check(&self, order: &Order) -> Result<(), OrderError> {
-        order.check()?;
+        check(order.price, order.size)?;
         if order.time_in_force.rests() {
             if order.time_in_force == TimeInForce::PostOnly {
                 self.check_waits(order)?;
@@ -145,6 +146,20 @@ impl OrderBook {
         });
         let cancelled = Lots(order.size.0 - swept.filled.0 - resting.0);
         Placement { id, filled: swept.filled, resting, cancelled, prevented: swept.prevented }
+    }
+}
+
+impl fmt::Debug for OrderBook {
+    /// The top of the book: its orders would fill pages.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("OrderBook")
+            .field("bid", &self.best(Side::Buy))
+            .field("ask", &self.best(Side::Sell))
+            .field("orders", &self.len())
+            .field("traded", &self.traded)
+            .field("self_trade", &self.self_trade)
+            .finish_non_exhaustive()
     }
 }
 

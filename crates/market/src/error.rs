@@ -8,14 +8,29 @@ use crate::units::{Lots, Ticks};
 /// Why the book refused an operation. Nothing has moved.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum OrderError {
-    /// The size is zero.
-    #[error("a size of at least 1 lot was wanted, found 0")]
-    NoSize,
+    /// The size is zero, or not one that an order can have.
+    #[error("a size from {} to {} lots was wanted, found {found}", Lots::MIN, Lots::MAX)]
+    SizeOutOfRange {
+        /// The size that was given.
+        found: i64,
+    },
     /// The price is not one that a book can hold.
     #[error("a price from {} to {} ticks was wanted, found {found}", Ticks::MIN, Ticks::MAX)]
     PriceOutOfRange {
         /// The price that was given.
-        found: Ticks,
+        found: i64,
+    },
+    /// The number is no side.
+    #[error("a side of 0 (buy) or 1 (sell) was wanted, found {found}")]
+    UnknownSide {
+        /// The number that was given.
+        found: i64,
+    },
+    /// The number is no account.
+    #[error("an account from 0 to {} was wanted, found {found}", u32::MAX)]
+    UnknownAccount {
+        /// The number that was given.
+        found: i64,
     },
     /// The order has traded, was cancelled, or never was.
     #[error("a resting order was wanted, found none with id {id}")]
@@ -67,4 +82,23 @@ pub enum OrderError {
         /// Orders that a book can hold.
         limit: usize,
     },
+}
+
+impl OrderError {
+    /// The number of the reason, for columns of answers; 0 is left for what was not refused.
+    #[must_use]
+    pub fn status(&self) -> i8 {
+        match self {
+            Self::SizeOutOfRange { .. } => 1,
+            Self::PriceOutOfRange { .. } => 2,
+            Self::UnknownSide { .. } => 3,
+            Self::UnknownAccount { .. } => 4,
+            Self::NotResting { .. } => 5,
+            Self::WouldTrade { .. } => 6,
+            Self::NotFillable { .. } => 7,
+            Self::NothingLeft { .. } => 8,
+            Self::LevelFull { .. } => 9,
+            Self::BookFull { .. } => 10,
+        }
+    }
 }

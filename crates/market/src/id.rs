@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::error::OrderError;
 use serde::{Deserialize, Serialize};
 
 /// Whose order it is.
@@ -21,7 +22,11 @@ pub struct OrderId {
 }
 
 impl OrderId {
-    /// The id as one number, for columns of ids.
+    /// Generations that a slot can have: few enough for an id to be a positive number of 64 bits
+    /// with a sign, the only kind that most arrays hold.
+    pub(crate) const GENERATIONS: u32 = 1 << 31;
+
+    /// The id as one number below 2^63, for columns of ids.
     #[must_use]
     pub fn to_bits(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.slot)
@@ -36,6 +41,15 @@ impl OrderId {
     }
 }
 
+/// The account with this number.
+impl TryFrom<i64> for AccountId {
+    type Error = OrderError;
+
+    fn try_from(found: i64) -> Result<Self, OrderError> {
+        u32::try_from(found).map(Self).map_err(|_| OrderError::UnknownAccount { found })
+    }
+}
+
 impl fmt::Display for AccountId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(formatter)
@@ -44,13 +58,28 @@ impl fmt::Display for AccountId {
 
 impl fmt::Display for OrderId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}.{}", self.slot, self.generation)
+        self.to_bits().cast_signed().fmt(formatter)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_id_is_shown_as_its_number() {
+        assert_eq!(OrderId { generation: 1, slot: 2 }.to_string(), "4294967298");
+    }
+
+    #[test]
+    fn an_account_is_any_number_of_32_bits() {
+        let beyond = i64::from(u32::MAX) + 1;
+
+        assert_eq!(AccountId::try_from(beyond - 1), Ok(AccountId(u32::MAX)));
+        for found in [-1, beyond] {
+            assert_eq!(AccountId::try_from(found), Err(OrderError::UnknownAccount { found }));
+        }
+    }
 
     #[test]
     fn an_id_survives_as_a_number() {

@@ -75,17 +75,22 @@ impl Order {
         };
         Self::immediate_or_cancel(account, side, price, size)
     }
+}
 
-    /// Refuses an order without size or with a price that no book takes.
-    pub(crate) fn check(&self) -> Result<(), OrderError> {
-        if self.size.0 == 0 {
-            return Err(OrderError::NoSize);
-        }
-        if !(Ticks::MIN..=Ticks::MAX).contains(&self.price) {
-            return Err(OrderError::PriceOutOfRange { found: self.price });
-        }
-        Ok(())
+/// Refuses a price that no book holds, and an order without size.
+pub(crate) fn check(price: Ticks, size: Lots) -> Result<(), OrderError> {
+    if !(Ticks::MIN..=Ticks::MAX).contains(&price) {
+        return Err(OrderError::PriceOutOfRange { found: price.0.into() });
     }
+    check_size(size)
+}
+
+/// Refuses no size.
+pub(crate) fn check_size(size: Lots) -> Result<(), OrderError> {
+    if size < Lots::MIN {
+        return Err(OrderError::SizeOutOfRange { found: size.0.into() });
+    }
+    Ok(())
 }
 
 /// What became of an order; filled, resting and cancelled lots add up to its size.

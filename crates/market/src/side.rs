@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::OrderError;
 use crate::units::Ticks;
 
 /// Whether an order buys or sells.
@@ -51,6 +52,19 @@ impl Side {
     }
 }
 
+/// The side with this number.
+impl TryFrom<i64> for Side {
+    type Error = OrderError;
+
+    fn try_from(found: i64) -> Result<Self, OrderError> {
+        match found {
+            0 => Ok(Self::Buy),
+            1 => Ok(Self::Sell),
+            _ => Err(OrderError::UnknownSide { found }),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,6 +73,14 @@ mod tests {
     fn a_better_price_has_a_lower_key_on_either_side() {
         assert!(Side::Buy.key(Ticks(101)) < Side::Buy.key(Ticks(100)));
         assert!(Side::Sell.key(Ticks(100)) < Side::Sell.key(Ticks(101)));
+    }
+
+    #[test]
+    fn a_side_is_found_by_its_number() {
+        for side in Side::BOTH {
+            assert_eq!(Side::try_from(side as i64), Ok(side));
+        }
+        assert_eq!(Side::try_from(-1), Err(OrderError::UnknownSide { found: -1 }));
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! Where resting orders are stored: slots that are used again, last freed first.
 
-use std::ops::Range;
-
 use crate::error::OrderError;
 use crate::id::{AccountId, OrderId};
 use crate::order::Resting;
@@ -50,7 +48,7 @@ impl Slab {
             price: Ticks(0),
             size: Lots(0),
             account: AccountId(0),
-            generation: u32::MAX,
+            generation: OrderId::GENERATIONS,
             previous: NO_SLOT,
             next: NO_SLOT,
             side: Side::Buy,
@@ -87,8 +85,8 @@ impl Slab {
         let node = self.node_mut(slot);
         node.size = Lots(0);
         // A slot that has used up its generations is never used again: an id is for ever.
-        if node.generation < u32::MAX {
-            node.generation += 1;
+        node.generation += 1;
+        if node.generation < OrderId::GENERATIONS {
             node.next = free;
             self.free = slot;
         }
@@ -114,11 +112,6 @@ impl Slab {
     pub(crate) fn resting(&self, slot: u32) -> Resting {
         let Node { price, size, account, generation, side, .. } = *self.node(slot);
         Resting { id: OrderId { generation, slot }, account, side, price, size }
-    }
-
-    /// Every slot, free or not.
-    pub(crate) fn slots(&self) -> Range<u32> {
-        0..u32::try_from(self.nodes.len()).expect("room was checked")
     }
 
     /// The free slots, in the order in which they will be used.
@@ -170,7 +163,7 @@ mod tests {
     fn a_slot_without_generations_left_is_never_used_again() {
         let mut slab = Slab::new();
         let slot = slab.insert(NODE);
-        slab.node_mut(slot).generation = u32::MAX;
+        slab.node_mut(slot).generation = OrderId::GENERATIONS - 1;
         let last = slab.resting(slot).id;
 
         slab.release(slot);

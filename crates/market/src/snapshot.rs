@@ -118,7 +118,7 @@ fn decode_order(
     if size.0 == 0 || !(Ticks::MIN..=Ticks::MAX).contains(&price) {
         return Err(impossible("an order that no book would take"));
     }
-    first_use(slot, unread)?;
+    first_use(slot, generation, unread)?;
     Ok(Resting { id: OrderId { generation, slot }, account, side, price, size })
 }
 
@@ -130,7 +130,7 @@ fn decode_free(
     let mut last = NO_SLOT;
     while !reader.is_empty() {
         let (slot, generation) = (reader.u32()?, reader.u32()?);
-        first_use(slot, unread)?;
+        first_use(slot, generation, unread)?;
         slab.node_mut(slot).generation = generation;
         match last {
             NO_SLOT => slab.free = slot,
@@ -141,7 +141,10 @@ fn decode_free(
     Ok(())
 }
 
-fn first_use(slot: u32, unread: &mut [bool]) -> Result<(), SnapshotError> {
+fn first_use(slot: u32, generation: u32, unread: &mut [bool]) -> Result<(), SnapshotError> {
+    if generation >= OrderId::GENERATIONS {
+        return Err(impossible("more orders of one slot than it can have had"));
+    }
     match unread.get_mut(slot as usize).map(std::mem::take) {
         Some(true) => Ok(()),
         Some(false) => Err(impossible("two uses of one slot")),
@@ -177,6 +180,7 @@ mod tests {
             (21, 0, "an order that no book would take"),
             (25, 0, "an order that no book would take"),
             (33, 7, "a slot beyond the last"),
+            (37, -1, "more orders of one slot than it can have had"),
             (61, 0, "two uses of one slot"),
             (21, 101, "a bid at or above an ask"),
         ];

@@ -4,6 +4,7 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Neg, Sub};
 
+use crate::error::OrderError;
 use serde::{Deserialize, Serialize};
 
 /// A price in ticks. Integers keep books exact and runs identical on every machine.
@@ -25,11 +26,40 @@ impl Ticks {
 )]
 pub struct Lots(pub u32);
 
+impl Lots {
+    /// The smallest size an order may have.
+    pub const MIN: Self = Self(1);
+    /// The largest size an order may have.
+    pub const MAX: Self = Self(u32::MAX);
+}
+
 /// An amount of cash in units of one tick times one lot; negative when paid.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct Money(pub i64);
+
+/// A price that a book can hold.
+impl TryFrom<i64> for Ticks {
+    type Error = OrderError;
+
+    fn try_from(found: i64) -> Result<Self, OrderError> {
+        let price = i32::try_from(found).ok().map(Self);
+        price
+            .filter(|price| (Self::MIN..=Self::MAX).contains(price))
+            .ok_or(OrderError::PriceOutOfRange { found })
+    }
+}
+
+/// A size that an order can have.
+impl TryFrom<i64> for Lots {
+    type Error = OrderError;
+
+    fn try_from(found: i64) -> Result<Self, OrderError> {
+        let size = u32::try_from(found).ok().map(Self);
+        size.filter(|size| *size >= Self::MIN).ok_or(OrderError::SizeOutOfRange { found })
+    }
+}
 
 impl Money {
     /// What `size` lots cost at `price`, exactly.
@@ -97,6 +127,21 @@ impl fmt::Display for Money {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_is_a_price_or_a_size_only_within_its_range() {
+        let beyond = i64::from(Ticks::MAX.0) + 1;
+        let too_many = i64::from(u32::MAX) + 1;
+
+        assert_eq!(Ticks::try_from(beyond - 1), Ok(Ticks::MAX));
+        assert_eq!(Lots::try_from(too_many - 1), Ok(Lots::MAX));
+        for found in [0, -1, beyond, i64::MAX] {
+            assert_eq!(Ticks::try_from(found), Err(OrderError::PriceOutOfRange { found }));
+        }
+        for found in [0, -1, too_many, i64::MIN] {
+            assert_eq!(Lots::try_from(found), Err(OrderError::SizeOutOfRange { found }));
+        }
+    }
 
     #[test]
     fn the_largest_notional_fits_twice_into_money() {

@@ -59,6 +59,18 @@ impl OrderBook {
         self.queues.best(side)
     }
 
+    /// How far the best ask is above the best bid, if both sides have orders.
+    #[must_use]
+    pub fn spread(&self) -> Option<i32> {
+        Some(self.best(Side::Sell)?.0 - self.best(Side::Buy)?.0)
+    }
+
+    /// The middle between the best bid and the best ask, if both sides have orders.
+    #[must_use]
+    pub fn mid(&self) -> Option<f64> {
+        Some(f64::midpoint(self.best(Side::Buy)?.0.into(), self.best(Side::Sell)?.0.into()))
+    }
+
     /// Resting lots of a side, summed over its levels.
     #[must_use]
     pub fn volume(&self, side: Side) -> u64 {
@@ -81,6 +93,15 @@ impl OrderBook {
             written += 1;
         }
         written
+    }
+
+    /// The best levels of a side, best first, at most `count` of them.
+    #[must_use]
+    pub fn levels(&self, side: Side, count: usize) -> Vec<DepthLevel> {
+        let mut levels = vec![DepthLevel::default(); count.min(self.len())];
+        let found = self.depth(side, &mut levels);
+        levels.truncate(found);
+        levels
     }
 
     /// The resting order with this id.

@@ -235,6 +235,42 @@ fn cancel_all_takes_one_account_out() {
 }
 
 #[test]
+fn cancel_all_goes_from_the_front_of_the_bids_to_the_back_of_the_asks() {
+    let mut venue = Venue::new(SelfTrade::default());
+    let last = venue.rest(ANNA, Side::Sell, 103, 1);
+    let second = venue.rest(ANNA, Side::Buy, 98, 2);
+    let third = venue.rest(ANNA, Side::Sell, 102, 3);
+    let first = venue.rest(ANNA, Side::Buy, 99, 4);
+    let mut cancelled = Vec::new();
+
+    venue.book.cancel_all(ANNA, &mut cancelled);
+
+    let ids: Vec<_> = cancelled.iter().map(|order| order.id).collect();
+    assert_eq!(ids, [first, second, third, last]);
+}
+
+#[test]
+fn the_middle_and_the_spread_need_both_sides() {
+    let mut venue = Venue::new(SelfTrade::default());
+    venue.rest(ANNA, Side::Buy, 99, 4);
+    assert_eq!((venue.book.mid(), venue.book.spread()), (None, None));
+
+    venue.rest(ANNA, Side::Sell, 102, 4);
+
+    assert_eq!((venue.book.mid(), venue.book.spread()), (Some(100.5), Some(3)));
+}
+
+#[test]
+fn a_book_is_shown_by_its_top() {
+    let mut venue = Venue::new(SelfTrade::Allow);
+    venue.rest(ANNA, Side::Buy, 99, 4);
+
+    let shown = format!("{:?}", venue.book);
+
+    assert!(shown.starts_with("OrderBook { bid: Some(Ticks(99)), ask: None, orders: 1"));
+}
+
+#[test]
 fn each_rule_treats_an_account_that_meets_itself_in_its_way() {
     // Anna buys 8 where she and then Boris sell 5 each: filled, resting, cancelled, prevented.
     let cases = [
@@ -262,7 +298,7 @@ fn bad_sizes_and_prices_say_what_was_found() {
     let no_size = venue.place(Order::limit(ANNA, Side::Buy, Ticks(99), Lots(0)));
     let no_price = venue.place(Order::limit(ANNA, Side::Buy, Ticks(0), Lots(1)));
 
-    assert_eq!(no_size, Err(OrderError::NoSize));
+    assert_eq!(no_size, Err(OrderError::SizeOutOfRange { found: 0 }));
     let text = no_price.expect_err("prices begin at 1").to_string();
     assert_eq!(text, "a price from 1 to 1073741824 ticks was wanted, found 0");
 }

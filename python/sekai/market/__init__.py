@@ -1,5 +1,8 @@
-"""What a market is, charges and allows."""
+"""What a market is, charges and allows: the order book, its orders, and the living market."""
 
+from __future__ import annotations
+
+from sekai.market.codes import Operation, SelfTrade, Side, Status, TimeInForce
 from sekai.market.config import (
     AccountConfig,
     FundamentalConfig,
@@ -8,12 +11,45 @@ from sekai.market.config import (
     PopulationConfig,
     SymbolConfig,
 )
+from sekai.market.fees import Free, OfNotional, PerLot, Settled, settle
+from sekai.market.order_book import OrderBook
+from sekai.market.records import (
+    BatchResult,
+    Depth,
+    DepthLevel,
+    Fill,
+    Fills,
+    Orders,
+    Placement,
+    QueuePosition,
+    Resting,
+)
 
 __all__ = [
     "AccountConfig",
+    "BatchResult",
+    "Depth",
+    "DepthLevel",
+    "Fill",
+    "Fills",
+    "Free",
     "FundamentalConfig",
     "MarketConfig",
     "NewsConfig",
+    "OfNotional",
+    "Operation",
+    "OrderBook",
+    "Orders",
+    "PerLot",
+    "Placement",
     "PopulationConfig",
+    "QueuePosition",
+    "Resting",
+    "SelfTrade",
+    "Settled",
+    "Side",
+    "Status",
     "SymbolConfig",
+    "TimeInForce",
+    "settle",
 ]

@@ -35,7 +35,7 @@ impl ReferenceBook {
         order: Order,
         fills: &mut Vec<Fill>,
     ) -> Result<Placement, OrderError> {
-        check(&order)?;
+        check(order.price, order.size)?;
         let rests =
             matches!(order.time_in_force, TimeInForce::GoodTillCancelled | TimeInForce::PostOnly);
         let best = self.orders(order.side.opposite()).first().map(|maker| maker.price);
@@ -63,11 +63,11 @@ impl ReferenceBook {
     }
 
     pub(crate) fn reduce(&mut self, id: OrderId, by: Lots) -> Result<Lots, OrderError> {
+        if by == Lots(0) {
+            return Err(OrderError::SizeOutOfRange { found: 0 });
+        }
         let index = self.find(id)?;
         let resting = self.orders[index].size;
-        if by == Lots(0) {
-            return Err(OrderError::NoSize);
-        }
         if by >= resting {
             return Err(OrderError::NothingLeft { resting, found: by });
         }
@@ -82,10 +82,10 @@ impl ReferenceBook {
         size: Lots,
         fills: &mut Vec<Fill>,
     ) -> Result<Placement, OrderError> {
+        check(price, size)?;
         let index = self.find(id)?;
         let old = self.orders[index];
         let order = Order::limit(old.account, old.side, price, size);
-        check(&order)?;
         if price == old.price && size <= old.size {
             self.orders[index].size = size;
             let (filled, cancelled) = (Lots(0), Lots(0));
@@ -97,9 +97,8 @@ impl ReferenceBook {
     }
 
     pub(crate) fn cancel_all(&mut self, account: AccountId) -> Vec<Resting> {
-        let mut own: Vec<_> =
-            self.orders.iter().copied().filter(|order| order.account == account).collect();
-        own.sort_by_key(|order| slot(order.id));
+        let mut own = [self.orders(Side::Buy), self.orders(Side::Sell)].concat();
+        own.retain(|order| order.account == account);
         for order in &own {
             self.cancel(order.id).expect("it rests");
         }
@@ -185,12 +184,12 @@ impl ReferenceBook {
     }
 }
 
-fn check(order: &Order) -> Result<(), OrderError> {
-    if order.size == Lots(0) {
-        return Err(OrderError::NoSize);
+fn check(price: Ticks, size: Lots) -> Result<(), OrderError> {
+    if price.0 < 1 || price.0 > 1 << 30 {
+        return Err(OrderError::PriceOutOfRange { found: price.0.into() });
     }
-    if order.price.0 < 1 || order.price.0 > 1 << 30 {
-        return Err(OrderError::PriceOutOfRange { found: order.price });
+    if size == Lots(0) {
+        return Err(OrderError::SizeOutOfRange { found: 0 });
     }
     Ok(())
 }

@@ -1,0 +1,188 @@
+//! What a row of a batch asks of the book, as numbers.
+
+use std::fmt;
+
+use crate::batch::BatchError;
+use crate::error::OrderError;
+use crate::id::AccountId;
+use crate::side::Side;
+use crate::units::{Lots, Ticks};
+
+/// What a row does; the number of a kind is its place in [`OperationKind::ALL`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationKind {
+    /// Trades up to its price; the rest waits there.
+    Limit,
+    /// Waits at its price, or is refused if it could trade at once.
+    PostOnly,
+    /// Trades up to its price; the rest is cancelled.
+    ImmediateOrCancel,
+    /// Trades whole up to its price, or is refused.
+    FillOrKill,
+    /// Trades at any price; the rest is cancelled.
+    Market,
+    /// Takes an order out of the book.
+    Cancel,
+    /// Takes lots from an order, which keeps its place.
+    Reduce,
+    /// Gives an order a new price and size.
+    Replace,
+    /// Takes every order of an account out of the book.
+    CancelAll,
+}
+
+impl OperationKind {
+    /// Every kind, at the index of its number.
+    pub const ALL: [Self; 9] = [
+        Self::Limit,
+        Self::PostOnly,
+        Self::ImmediateOrCancel,
+        Self::FillOrKill,
+        Self::Market,
+        Self::Cancel,
+        Self::Reduce,
+        Self::Replace,
+        Self::CancelAll,
+    ];
+
+    /// Whether it is about an order that rests.
+    fn names_an_order(self) -> bool {
+        matches!(self, Self::Cancel | Self::Reduce | Self::Replace)
+    }
+
+    /// Whether it brings a new order.
+    fn places(self) -> bool {
+        !self.names_an_order() && self != Self::CancelAll
+    }
+
+    fn has_a_price(self) -> bool {
+        (self.places() && self != Self::Market) || self == Self::Replace
+    }
+
+    fn has_a_size(self) -> bool {
+        self.places() || matches!(self, Self::Reduce | Self::Replace)
+    }
+}
+
+impl fmt::Display for OperationKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Limit => "limit order",
+            Self::PostOnly => "post-only order",
+            Self::ImmediateOrCancel => "immediate-or-cancel order",
+            Self::FillOrKill => "fill-or-kill order",
+            Self::Market => "market order",
+            Self::Cancel => "cancellation",
+            Self::Reduce => "reduction",
+            Self::Replace => "replacement",
+            Self::CancelAll => "cancellation of all orders",
+        })
+    }
+}
+
+/// Operations as columns: row by row what is done. A column that no row reads may be missing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Operations<'a> {
+    /// The number of the row's [`OperationKind`].
+    pub kind: &'a [i8],
+    /// 0 to buy, 1 to sell.
+    pub side: Option<&'a [i8]>,
+    /// In ticks.
+    pub price: Option<&'a [i64]>,
+    /// In lots; of a reduction, the lots to take away.
+    pub size: Option<&'a [i64]>,
+    /// Whose order it is, or whose orders are cancelled.
+    pub account: Option<&'a [i64]>,
+    /// The order that is cancelled, reduced or replaced: its id, or `!row` for the order that an
+    /// earlier row of the same batch left in the book.
+    pub id: Option<&'a [i64]>,
+}
+
+impl Operations<'_> {
+    /// The kind of each row, once every column is known to be readable. What is left to refuse
+    /// row by row are prices, sizes, and what the book does not allow.
+    pub(crate) fn check(&self) -> Result<Vec<OperationKind>, BatchError> {
+        self.check_lengths()?;
+        let rows = self.kind.iter().enumerate();
+        rows.map(|(row, &found)| {
+            let kind = usize::try_from(found).ok().and_then(|found| OperationKind::ALL.get(found));
+            let kind = *kind.ok_or(BatchError::UnknownKind { row, found })?;
+            self.check_row(row, kind)?;
+            Ok(kind)
+        })
+        .collect()
+    }
+
+    fn check_lengths(&self) -> Result<(), BatchError> {
+        let wanted = self.kind.len();
+        let lengths = [
+            ("side", self.side.map(<[i8]>::len)),
+            ("price", self.price.map(<[i64]>::len)),
+            ("size", self.size.map(<[i64]>::len)),
+            ("account", self.account.map(<[i64]>::len)),
+            ("id", self.id.map(<[i64]>::len)),
+        ];
+        for (column, length) in lengths {
+            if let Some(found) = length.filter(|found| *found != wanted) {
+                return Err(BatchError::Length { column, wanted, found });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_row(&self, row: usize, kind: OperationKind) -> Result<(), BatchError> {
+        let missing = |column| BatchError::Missing { column, row, kind };
+        let refused = |column| move |reason| BatchError::Value { column, row, reason };
+        if kind.places() {
+            let side = self.side.ok_or(missing("side"))?[row];
+            Side::try_from(i64::from(side)).map_err(refused("side"))?;
+        }
+        if !kind.names_an_order() {
+            let account = self.account.ok_or(missing("account"))?[row];
+            AccountId::try_from(account).map_err(refused("account"))?;
+        }
+        if kind.has_a_price() && self.price.is_none() {
+            return Err(missing("price"));
+        }
+        if kind.has_a_size() && self.size.is_none() {
+            return Err(missing("size"));
+        }
+        if kind.names_an_order() {
+            let id = self.id.ok_or(missing("id"))?[row];
+            if earlier(id).is_some_and(|earlier| earlier >= row) {
+                return Err(BatchError::NotEarlier { row, found: !id });
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn side(&self, row: usize) -> Result<Side, OrderError> {
+        Side::try_from(self.side.map_or(-1, |column| column[row].into()))
+    }
+
+    pub(crate) fn account(&self, row: usize) -> Result<AccountId, OrderError> {
+        AccountId::try_from(number(self.account, row))
+    }
+
+    pub(crate) fn price(&self, row: usize) -> Result<Ticks, OrderError> {
+        Ticks::try_from(number(self.price, row))
+    }
+
+    pub(crate) fn size(&self, row: usize) -> Result<Lots, OrderError> {
+        Lots::try_from(number(self.size, row))
+    }
+
+    pub(crate) fn id(&self, row: usize) -> i64 {
+        number(self.id, row)
+    }
+}
+
+/// What a column says; a missing one says what nothing accepts.
+fn number(column: Option<&[i64]>, row: usize) -> i64 {
+    column.map_or(-1, |column| column[row])
+}
+
+/// The earlier row that a number of the column of ids names, if it does.
+pub(crate) fn earlier(id: i64) -> Option<usize> {
+    usize::try_from(!id).ok()
+}
