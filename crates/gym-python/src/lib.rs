@@ -9,6 +9,7 @@ mod episodes;
 mod errors;
 mod features;
 mod fees;
+mod market;
 mod market_config;
 mod market_making;
 mod moments;
@@ -34,6 +35,8 @@ mod _core {
     use crate::features::{FeatureState, feature_columns, feature_registry};
     #[pymodule_export]
     use crate::fees::{Free, OfNotional, PerLot, settle_trades};
+    #[pymodule_export]
+    use crate::market::Market;
     #[pymodule_export]
     use crate::market_config::{market_defaults, market_settled};
     #[pymodule_export]

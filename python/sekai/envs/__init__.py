@@ -9,8 +9,9 @@ from sekai.registry import register
 if TYPE_CHECKING:
     from sekai.envs.market_making import MarketMaking, MarketMakingConfig
     from sekai.envs.native_env import NativeEnv
+    from sekai.envs.trading import Trading, TradingConfig
 
-__all__ = ["MarketMaking", "MarketMakingConfig", "NativeEnv"]
+__all__ = ["MarketMaking", "MarketMakingConfig", "NativeEnv", "Trading", "TradingConfig"]
 
 # Native envs refuse bad actions and steps outside an episode themselves.
 register(
@@ -21,10 +22,20 @@ register(
     order_enforce=False,
 )
 
+register(
+    "Trading-v0",
+    "sekai.envs.trading:Trading",
+    vector_entry_point="sekai.vector.native_envs:trading",
+    validate_actions=False,
+    order_enforce=False,
+)
+
 LAZY = {
     "MarketMaking": "sekai.envs.market_making",
     "MarketMakingConfig": "sekai.envs.market_making",
     "NativeEnv": "sekai.envs.native_env",
+    "Trading": "sekai.envs.trading",
+    "TradingConfig": "sekai.envs.trading",
 }
 
 

@@ -12,6 +12,7 @@ from sekai.market.config import (
     SymbolConfig,
 )
 from sekai.market.fees import Free, OfNotional, PerLot, Settled, settle
+from sekai.market.market import Account, Market, NewsEvent, Recording
 from sekai.market.order_book import OrderBook
 from sekai.market.records import (
     BatchResult,
@@ -26,6 +27,7 @@ from sekai.market.records import (
 )
 
 __all__ = [
+    "Account",
     "AccountConfig",
     "BatchResult",
     "Depth",
@@ -34,8 +36,10 @@ __all__ = [
     "Fills",
     "Free",
     "FundamentalConfig",
+    "Market",
     "MarketConfig",
     "NewsConfig",
+    "NewsEvent",
     "OfNotional",
     "Operation",
     "OrderBook",
@@ -44,6 +48,7 @@ __all__ = [
     "Placement",
     "PopulationConfig",
     "QueuePosition",
+    "Recording",
     "Resting",
     "SelfTrade",
     "Settled",

@@ -1,0 +1,283 @@
+//! A living market, for Python.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use market::{Agent, EpisodeKey, Kind, MarketConfig, Recording, Side, TradeError, open, seal};
+use numpy::{PyArray1, PyArrayMethods};
+use pyo3::exceptions::{PyIndexError, PyRuntimeError};
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::market_config::refused;
+use crate::order_arguments::{Direction, Force, Id, Levels, Price, Size};
+use crate::order_columns::{DepthColumns, depth_columns};
+use crate::order_error::{OrderError, refusal, unreadable};
+use crate::order_records::{Placement, Resting};
+
+const MARKET: Kind = Kind { magic: *b"SKMK", version: 1, name: "a market" };
+
+/// A market in mid-flight, with learning agents that trade in it.
+///
+/// Threads may share a market: each call waits for the one before it.
+#[pyclass(frozen, subclass, module = "quant_gym_rs._core")]
+pub(crate) struct Market(Mutex<market::Market>);
+
+/// Cash and equity in ticks times lots; lots, realised profit and fees of each symbol.
+type AccountColumns = (i64, f64, Vec<i64>, Vec<i64>, Vec<i64>);
+
+/// Topic, symbol, sentiment, magnitude, ticks since it came out, ticks it lasts.
+type News = (String, u32, f64, f64, u32, u32);
+
+#[pymethods]
+impl Market {
+    #[new]
+    #[pyo3(signature = (config, seed=0, episode=0))]
+    fn new(config: &str, seed: u64, episode: u64) -> PyResult<Self> {
+        let config: MarketConfig = serde_json::from_str(config).map_err(|error| refused(&error))?;
+        config.check().map_err(|error| refused(&error))?;
+        let market = market::Market::new(Arc::new(config), EpisodeKey { seed, episode });
+        Ok(Self(Mutex::new(market)))
+    }
+
+    /// Let the world turn `ticks` times, other Python threads running meanwhile.
+    #[pyo3(signature = (ticks=1))]
+    fn tick(&self, py: Python<'_>, ticks: usize) -> PyResult<()> {
+        py.detach(|| {
+            let mut market = self.0.lock().map_err(|_| broken())?;
+            (0..ticks).for_each(|_| market.tick());
+            Ok(())
+        })
+    }
+
+    /// The same, and tell what happened: arrays of (ticks, symbols), and a row for each trade.
+    fn record_columns<'py>(&self, py: Python<'py>, ticks: usize) -> PyResult<Bound<'py, PyDict>> {
+        let (recording, symbols) = py.detach(|| {
+            let mut market = self.0.lock().map_err(|_| broken())?;
+            Ok::<_, PyErr>((market.record(ticks), market.symbols().len()))
+        })?;
+        columns_of(py, recording, [ticks, symbols])
+    }
+
+    /// Take in an agent's order; raise `OrderError` if its account or the book refuses it.
+    #[pyo3(signature = (agent, symbol, side, price, size, time_in_force))]
+    #[allow(clippy::too_many_arguments)] // an order has so many parts
+    fn place_order(
+        &self,
+        py: Python<'_>,
+        agent: u32,
+        symbol: usize,
+        side: Direction,
+        price: Price,
+        size: Size,
+        time_in_force: Force,
+    ) -> PyResult<Placement> {
+        let mut market = self.lock_for(py, Some(agent), symbol)?;
+        let placed = market.trade(Agent(agent), symbol, side.0, price.0, size.0, time_in_force.0);
+        placed.map(|placement| Placement::of(placement, &[])).map_err(refused_trade)
+    }
+
+    /// Trade up to `size` lots at any price, as far as the account and the book allow; return how
+    /// many traded.
+    fn take(
+        &self,
+        py: Python<'_>,
+        agent: u32,
+        symbol: usize,
+        side: Direction,
+        size: Size,
+    ) -> PyResult<u32> {
+        Ok(self.lock_for(py, Some(agent), symbol)?.take(Agent(agent), symbol, side.0, size.0).0)
+    }
+
+    /// Take an agent's own order out of the book.
+    fn cancel(&self, py: Python<'_>, agent: u32, symbol: usize, id: Id) -> PyResult<Resting> {
+        let cancelled = self.lock_for(py, Some(agent), symbol)?.cancel(Agent(agent), symbol, id.0);
+        cancelled.map(Resting::from).map_err(refused_trade)
+    }
+
+    /// Lots that an agent may still trade on a side before its position limit.
+    fn room(&self, py: Python<'_>, agent: u32, symbol: usize, side: Direction) -> PyResult<u32> {
+        Ok(self.lock_for(py, Some(agent), symbol)?.room(Agent(agent), symbol, side.0).0)
+    }
+
+    /// The order of a symbol's book with this id, if it rests.
+    #[pyo3(signature = (id, symbol=0))]
+    fn order(&self, py: Python<'_>, id: Id, symbol: usize) -> PyResult<Option<Resting>> {
+        let market = self.lock_for(py, None, symbol)?;
+        Ok(market.symbols()[symbol].book().order(id.0).map(Resting::from))
+    }
+
+    /// The best bid and ask of a symbol, in ticks.
+    #[pyo3(signature = (symbol=0))]
+    fn quote(&self, py: Python<'_>, symbol: usize) -> PyResult<(Option<i32>, Option<i32>)> {
+        let market = self.lock_for(py, None, symbol)?;
+        let book = market.symbols()[symbol].book();
+        let best = |side| book.best(side).map(|price| price.0);
+        Ok((best(Side::Buy), best(Side::Sell)))
+    }
+
+    /// The middle of the best prices of a symbol, or its last price, in ticks.
+    #[pyo3(signature = (symbol=0))]
+    fn mid(&self, py: Python<'_>, symbol: usize) -> PyResult<f64> {
+        Ok(self.lock_for(py, None, symbol)?.symbols()[symbol].mid())
+    }
+
+    /// What a share is worth, in ticks.
+    #[pyo3(signature = (symbol=0))]
+    fn fair(&self, py: Python<'_>, symbol: usize) -> PyResult<f64> {
+        Ok(self.lock_for(py, None, symbol)?.symbols()[symbol].fair())
+    }
+
+    /// Price, size and orders of the best `levels` levels of a side, zeros where there are none.
+    fn depth_columns<'py>(
+        &self,
+        py: Python<'py>,
+        symbol: usize,
+        side: Direction,
+        levels: Levels,
+    ) -> PyResult<DepthColumns<'py>> {
+        let market = self.lock_for(py, None, symbol)?;
+        let mut found = market.symbols()[symbol].book().levels(side.0, levels.0);
+        found.resize(levels.0, market::DepthLevel::default());
+        Ok(depth_columns(py, &found))
+    }
+
+    /// An agent's account: cash, equity, and lots, realised profit and fees of each symbol.
+    fn account_columns(&self, py: Python<'_>, agent: u32) -> PyResult<AccountColumns> {
+        let market = self.lock_for(py, Some(agent), 0)?;
+        let agent = Agent(agent);
+        let holdings = || market.symbols().iter().map(|symbol| symbol.holding(agent));
+        Ok((
+            market.cash(agent).0,
+            market.equity(agent),
+            holdings().map(|holding| holding.lots).collect(),
+            holdings().map(|holding| holding.realised.0).collect(),
+            holdings().map(|holding| holding.fees.0).collect(),
+        ))
+    }
+
+    /// What people talk about: topic, symbol, sentiment, magnitude, age and duration.
+    fn news_rows(&self, py: Python<'_>) -> PyResult<Vec<News>> {
+        let market = self.lock(py)?;
+        let row = |event: &market::NewsEvent| {
+            let age = market.now() - event.start;
+            let topic = format!("{:?}", event.topic).to_lowercase();
+            (topic, event.symbol, event.sentiment, event.magnitude, age, event.duration)
+        };
+        Ok(market.news().iter().map(row).collect())
+    }
+
+    /// Cash of all traders and the market together: 0, always.
+    #[getter]
+    fn total_cash(&self, py: Python<'_>) -> PyResult<i64> {
+        Ok(self.lock(py)?.total_cash().0)
+    }
+
+    /// Lots of all traders of a symbol together: 0, always.
+    #[pyo3(signature = (symbol=0))]
+    fn total_lots(&self, py: Python<'_>, symbol: usize) -> PyResult<i64> {
+        Ok(self.lock_for(py, None, symbol)?.total_lots(symbol))
+    }
+
+    /// Ticks since the market opened.
+    #[getter]
+    fn now(&self, py: Python<'_>) -> PyResult<u32> {
+        Ok(self.lock(py)?.now())
+    }
+
+    /// The whole state as bytes that carry their version and checksum.
+    fn encode<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let mut body = Vec::new();
+        self.lock(py)?.encode(&mut body);
+        Ok(PyBytes::new(py, &seal(MARKET, &body)))
+    }
+
+    /// Become the market that `encode` wrote; bytes that cannot be read change nothing.
+    fn decode(&self, py: Python<'_>, state: &[u8]) -> PyResult<()> {
+        let mut body = open(MARKET, state).map_err(unreadable)?;
+        let mut market = self.lock(py)?;
+        let mut loaded = market.clone();
+        loaded.decode(&mut body).map_err(unreadable)?;
+        if !body.is_empty() {
+            let found = "bytes behind the end of a market";
+            return Err(unreadable(market::SnapshotError::Impossible { found }));
+        }
+        *market = loaded;
+        Ok(())
+    }
+}
+
+impl Market {
+    fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, market::Market>> {
+        self.0.lock_py_attached(py).map_err(|_| broken())
+    }
+
+    /// The market, if it has this agent and symbol.
+    fn lock_for(
+        &self,
+        py: Python<'_>,
+        agent: Option<u32>,
+        symbol: usize,
+    ) -> PyResult<MutexGuard<'_, market::Market>> {
+        let market = self.lock(py)?;
+        let (agents, symbols) = (market.config().external, market.symbols().len());
+        if symbol >= symbols {
+            return Err(PyIndexError::new_err(format!(
+                "a symbol from 0 to {} was wanted, found {symbol}",
+                symbols - 1
+            )));
+        }
+        if let Some(agent) = agent.filter(|agent| *agent >= agents) {
+            return Err(PyIndexError::new_err(format!(
+                "one of {agents} agents was wanted, found number {agent}"
+            )));
+        }
+        Ok(market)
+    }
+}
+
+fn columns_of(
+    py: Python<'_>,
+    recording: Recording,
+    shape: [usize; 2],
+) -> PyResult<Bound<'_, PyDict>> {
+    let columns = PyDict::new(py);
+    for (name, values) in
+        [("mid", recording.mid), ("fair", recording.fair), ("sentiment", recording.sentiment)]
+    {
+        columns.set_item(name, PyArray1::from_vec(py, values).reshape(shape)?)?;
+    }
+    for (name, values) in [
+        ("high", recording.high),
+        ("low", recording.low),
+        ("close", recording.close),
+        ("bought", recording.bought),
+        ("sold", recording.sold),
+        ("trades", recording.trades),
+        ("spread", recording.spread),
+    ] {
+        columns.set_item(name, PyArray1::from_vec(py, values).reshape(shape)?)?;
+    }
+    for (name, values) in [
+        ("trade_tick", recording.trade_tick),
+        ("trade_symbol", recording.trade_symbol),
+        ("trade_sign", recording.trade_sign),
+        ("trade_price", recording.trade_price),
+        ("trade_size", recording.trade_size),
+    ] {
+        columns.set_item(name, PyArray1::from_vec(py, values))?;
+    }
+    Ok(columns)
+}
+
+fn refused_trade(error: TradeError) -> PyErr {
+    match error {
+        TradeError::Order(reason) => refusal(reason),
+        _ => OrderError::new_err((error.to_string(), None::<i8>)),
+    }
+}
+
+fn broken() -> PyErr {
+    PyRuntimeError::new_err("a whole market was wanted, found one whose last call failed half-way")
+}
