@@ -38,7 +38,9 @@ fn row_of(features: &Features, view: &View) -> Vec<f64> {
 
 fn after(options: FeatureOptions, closes: &[f64]) -> Features {
     let mut features = Features::new(options);
-    closes.iter().for_each(|&close| features.push(&bar_at(close)));
+    for &close in closes {
+        features.push(&bar_at(close));
+    }
     features
 }
 
