@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import subprocess
 import sys
 import threading
@@ -170,6 +171,19 @@ def test_a_state_is_not_reached_by_later_bars() -> None:
     indicators.push(101.0, 99.0, 100.0)
 
     assert state == kept
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])
+def test_a_copy_goes_its_own_way_from_the_same_past(duplicate: Any) -> None:
+    indicators = pushed(20, normalize=True, privileged=False, full55=True)
+    before = indicators.state_dict()
+
+    copied = duplicate(indicators)
+
+    assert copied.state_dict() == before
+    assert np.array_equal(copied.row(), indicators.row())
+    copied.push(101.0, 99.0, 100.0)
+    assert indicators.state_dict() == before
 
 
 def test_other_threads_run_while_a_series_is_computed() -> None:
