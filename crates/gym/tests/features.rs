@@ -38,7 +38,9 @@ fn row_of(features: &Features, view: &View) -> Vec<f64> {
 
 fn after(options: FeatureOptions, closes: &[f64]) -> Features {
     let mut features = Features::new(options);
-    closes.iter().for_each(|&close| features.push(&bar_at(close)));
+    for &close in closes {
+        features.push(&bar_at(close));
+    }
     features
 }
 
@@ -79,6 +81,49 @@ fn what_is_seen_is_told() {
     for (name, value) in expected {
         let found = row[column(name)];
         assert!((found - value).abs() < 1e-12, "{name} is {found}, not {value}");
+    }
+}
+
+#[test]
+fn features_that_join_others_agree_with_them() {
+    let row = row_of(&after(FeatureOptions::default(), &closes()), &view_at(100.0));
+    let of = |name| row[column(name)];
+
+    assert_eq!(of("f_rsi_divergence"), of("f_rsi_8") - 50.0);
+    assert_eq!(of("f_vol_ratio"), of("f_realized_vol_8") / of("f_realized_vol_32"));
+    assert_eq!(of("f_macd_histogram"), of("f_macd_line") - of("f_macd_signal"));
+    let distance = (of("f_ema_8") - of("f_ema_16")).abs();
+    assert_eq!(of("f_trend_strength"), distance / of("f_atr_8"));
+}
+
+#[test]
+fn a_surge_is_measured_by_the_eight_volumes_before() {
+    let mut features = Features::new(FeatureOptions::default());
+    let surge =
+        |features: &Features| row_of(features, &View::of_last(1.0))[column("f_volume_surge")];
+    for volume in [90.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0] {
+        features.push(&Bar { volume, ..bar_at(1.0) });
+    }
+    assert_eq!(surge(&features), 8.0 / (118.0 / 8.0));
+
+    features.push(&Bar { volume: 9.0, ..bar_at(1.0) });
+
+    assert_eq!(surge(&features), 2.0);
+}
+
+#[test]
+fn what_would_be_divided_by_zero_is_neutral() {
+    let mut features = Features::new(FeatureOptions::default());
+    for bar in 0..9 {
+        let volume = if bar < 8 { 0.0 } else { 5.0 };
+        features.push(&Bar { volume, ..bar_at(1.0) });
+    }
+
+    let row =
+        row_of(&features, &View { fair: 0.0, bid_volume: 0.0, ask_volume: 0.0, ..view_at(1.0) });
+
+    for name in ["f_volume_surge", "f_fair_value_dev", "f_price_to_fair", "f_book_imbalance"] {
+        assert_eq!(row[column(name)], registry(true)[column(name)].neutral, "{name}");
     }
 }
 

@@ -144,7 +144,8 @@ class Indicators:
         self, *, normalize: bool = False, privileged: bool = True, full55: bool = False
     ) -> None:
         """Begin without a bar; the options are those of `compute`."""
-        self._state = FeatureState(normalize, privileged, full55)
+        self._options = {"normalize": normalize, "privileged": privileged, "full55": full55}
+        self._state = FeatureState(**self._options)
 
     def __len__(self) -> int:
         """Values in a row."""
@@ -182,6 +183,16 @@ class Indicators:
             self._state.decode(saved)
         except ValueError as error:
             raise StateError(f"these indicators cannot be continued: {error}") from error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The native state is neither copied nor pickled by itself; its bytes are.
+        return _continued, (self._options, self.state_dict())
+
+
+def _continued(options: dict[str, bool], state: Mapping[str, Any]) -> Indicators:
+    indicators = Indicators(**options)
+    indicators.load_state_dict(state)
+    return indicators
 
 
 def _matrix(

@@ -83,6 +83,16 @@ mod tests {
     }
 
     #[test]
+    fn the_bands_are_two_deviations_away() {
+        let closes = (0..12).map(|bar| if bar % 2 == 0 { 97.0 } else { 103.0 });
+
+        let band = bands_of(closes).around(112.0);
+
+        assert_eq!((band.lower, band.middle, band.upper), (94.0, 100.0, 106.0));
+        assert_eq!(band.percent, 1.5);
+    }
+
+    #[test]
     fn between_bands_that_touch_there_is_only_the_middle() {
         let band = bands_of([100.0; 12]).around(250.0);
 

@@ -116,9 +116,9 @@ mod tests {
 
     fn history_of(closes: &[f64]) -> History {
         let mut history = History::new();
-        closes.iter().for_each(|&close| {
+        for &close in closes {
             history.push(close);
-        });
+        }
         history
     }
 

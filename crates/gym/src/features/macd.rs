@@ -67,15 +67,16 @@ mod tests {
     #[test]
     fn the_signal_begins_with_the_mean_of_four_lines() {
         let mut macd = Macd::new();
-        for slow in [9.0, 8.0, 7.0] {
-            macd.push(10.0, slow, 10.0);
+        for (close, slow) in [(1.0, 9.0), (19.0, 11.0), (3.0, 7.0)] {
+            macd.push(close, slow, 10.0);
             assert!(macd.signal().is_nan());
         }
+        // The fast average is 10, 12, 10 and 10.
         macd.push(10.0, 4.0, 10.0);
-        assert_eq!(macd.signal(), 3.0);
+        assert_eq!(macd.signal(), (1.0 + 1.0 + 3.0 + 6.0) / 4.0);
 
-        macd.push(10.0, 2.0, 10.0);
+        macd.push(19.0, 2.0, 10.0);
 
-        assert_eq!(macd.signal(), 5.0);
+        assert_eq!(macd.signal(), 2.75 + 0.4 * (10.0 - 2.75));
     }
 }

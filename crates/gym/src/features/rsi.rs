@@ -41,7 +41,9 @@ mod tests {
 
     fn rsi_of(changes: &[f64]) -> f64 {
         let mut rsi = Rsi::<8>::new();
-        changes.iter().for_each(|&change| rsi.push(change));
+        for &change in changes {
+            rsi.push(change);
+        }
         rsi.value()
     }
 

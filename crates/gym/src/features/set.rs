@@ -144,8 +144,10 @@ impl Features {
         show_raw(row);
     }
 
-    /// Whether pushing values can have led here.
-    pub(crate) fn is_sound(&self) -> bool {
+    /// Whether pushing bars can have led here; what is deserialised from elsewhere than
+    /// [`Features::decode`] may not be.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
         self.sma_8.is_sound()
             && self.sma_16.is_sound()
             && self.bands.0.is_sound()

@@ -221,7 +221,9 @@ mod tests {
             })
             .collect();
         let mut window = Window::<32>::new();
-        values.iter().for_each(|&value| window.push(value));
+        for &value in &values {
+            window.push(value);
+        }
 
         let (mean, spread) = afresh(&values[values.len() - 32..]);
 
