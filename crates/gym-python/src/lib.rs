@@ -9,6 +9,7 @@ mod episodes;
 mod errors;
 mod market_making;
 mod moments;
+mod native_class;
 mod result;
 mod reward_scale;
 
