@@ -252,6 +252,8 @@ def test_actions_may_come_in_any_form_that_holds_two_numbers(action: Any) -> Non
         ("volatility", np.nan, "at least 0"),
         ("horizon", 0.0, "above 0"),
         ("episode_steps", 0, "from 1"),
+        ("episode_steps", -1, "from 1 to 1000000, was -1"),
+        ("inventory_limit", 2**40, "from 1"),
         ("fill_rate", -1.0, "at least 0"),
         ("fill_rate", 1e9, "1000 fills"),
         ("fill_decay", 0.0, "above 0"),

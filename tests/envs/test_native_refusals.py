@@ -180,8 +180,9 @@ def test_states_of_something_else_are_refused_and_change_nothing(task: str) -> N
 def test_nothing_is_made_of_nothing(task: str, name: str) -> None:
     make_batch = type(sekai.make(task).unwrapped).make_batch  # type: ignore[attr-defined]
 
-    with pytest.raises(ValueError, match=f"{name} must be at least 1"):
-        make_batch(**{"num_envs": 2, **TASKS[task], name: 0})
+    for value in (0, -1):
+        with pytest.raises(ValueError, match=f"{name} must be at least 1, was {value}"):
+            make_batch(**{"num_envs": 2, **TASKS[task], name: value})
 
 
 def test_only_a_batch_of_one_takes_single_steps(task: str) -> None:

@@ -3,10 +3,8 @@
 
 use gym::{Batch, BatchError, StepOut, Task};
 use numpy::PyArray1;
-use pyo3::PyClass;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::pyclass::boolean_struct::False;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyString};
 
 use crate::actions::{self, ActionNumber};
@@ -22,9 +20,32 @@ const STATE_KEY: &str = "native";
 
 /// How a batch is made, beside the settings of its task.
 pub(crate) struct BatchOptions {
-    pub(crate) num_envs: usize,
-    pub(crate) num_threads: Option<usize>,
-    pub(crate) max_episode_steps: Option<u64>,
+    num_envs: usize,
+    num_threads: Option<usize>,
+    max_episode_steps: Option<u64>,
+}
+
+impl BatchOptions {
+    pub(crate) fn new(
+        num_envs: i64,
+        num_threads: Option<i64>,
+        max_episode_steps: Option<i64>,
+    ) -> PyResult<Self> {
+        Ok(Self {
+            num_envs: at_least_one("num_envs", num_envs)?,
+            num_threads: num_threads.map(|count| at_least_one("num_threads", count)).transpose()?,
+            max_episode_steps: max_episode_steps
+                .map(|steps| at_least_one("max_episode_steps", steps).map(|steps| steps as u64))
+                .transpose()?,
+        })
+    }
+}
+
+fn at_least_one(name: &str, value: i64) -> PyResult<usize> {
+    usize::try_from(value)
+        .ok()
+        .filter(|count| *count > 0)
+        .ok_or_else(|| PyValueError::new_err(format!("{name} must be at least 1, was {value}")))
 }
 
 /// A batch, and what a single env needs not to allocate anew in each step.
@@ -47,18 +68,6 @@ pub(crate) struct StepArrays<'a, 'py> {
     pub(crate) skip: Option<&'a Bound<'py, PyAny>>,
 }
 
-/// The only user of an object for the length of a call, or an error that says who else is there.
-pub(crate) fn exclusive<'py, C: PyClass<Frozen = False>>(
-    object: &Bound<'py, C>,
-) -> PyResult<PyRefMut<'py, C>> {
-    object.try_borrow_mut().map_err(|_| {
-        PyRuntimeError::new_err(
-            "another thread is using this batch: give each thread a batch of its own, or take \
-             turns with a lock",
-        )
-    })
-}
-
 /// Random bits from the operating system, for envs that are never given a seed.
 pub(crate) fn entropy(py: Python<'_>) -> PyResult<u64> {
     let bytes: [u8; 8] = py.import("os")?.call_method1("urandom", (8,))?.extract()?;
@@ -67,15 +76,6 @@ pub(crate) fn entropy(py: Python<'_>) -> PyResult<u64> {
 
 impl<T: Task<Action: ActionNumber>> NativeBatch<T> {
     pub(crate) fn new(py: Python<'_>, prototype: &T, options: &BatchOptions) -> PyResult<Self> {
-        for (name, value) in [
-            ("num_envs", Some(options.num_envs as u64)),
-            ("num_threads", options.num_threads.map(|threads| threads as u64)),
-            ("max_episode_steps", options.max_episode_steps),
-        ] {
-            if value == Some(0) {
-                return Err(PyValueError::new_err(format!("{name} must be at least 1, was 0")));
-            }
-        }
         let batch = Batch::new(prototype, options.num_envs, options.num_threads, entropy(py)?);
         let names = prototype.info_names();
         Ok(Self {
@@ -303,103 +303,3 @@ fn check_options(options: &Bound<'_, PyAny>) -> PyResult<()> {
     }
     Err(PyValueError::new_err(format!("this env takes no options for reset(), found {options}")))
 }
-
-/// A class for Python around batches of one task: its name, its task, and what it has beside the
-/// protocol (its constructor at least).
-macro_rules! native_batch {
-    ($(#[$meta:meta])* $name:ident, $task:ty, { $($own:tt)* }) => {
-        $(#[$meta])*
-        #[pyclass(module = "quant_gym_rs")]
-        pub(crate) struct $name($crate::batch::NativeBatch<$task>);
-
-        #[pymethods]
-        impl $name {
-            $($own)*
-
-            /// How many envs there are.
-            #[getter]
-            fn num_envs(slf: &Bound<'_, Self>) -> PyResult<usize> {
-                Ok($crate::batch::exclusive(slf)?.0.batch.num_envs())
-            }
-
-            /// How many threads step them at most.
-            #[getter]
-            fn num_threads(slf: &Bound<'_, Self>) -> PyResult<usize> {
-                Ok($crate::batch::exclusive(slf)?.0.batch.num_threads())
-            }
-
-            /// Begin an episode in the envs `ids`, with one seed each or in their own streams.
-            fn reset(
-                slf: &Bound<'_, Self>,
-                ids: &Bound<'_, PyAny>,
-                seeds: Option<&Bound<'_, PyAny>>,
-                observations: &Bound<'_, PyAny>,
-                options: Option<&Bound<'_, PyAny>>,
-            ) -> PyResult<()> {
-                $crate::batch::exclusive(slf)?.0.reset(ids, seeds, observations, options)
-            }
-
-            /// Let every env act once, except where `skip` is true.
-            #[allow(clippy::too_many_arguments)] // the protocol has so many
-            fn step(
-                slf: &Bound<'_, Self>,
-                actions: &Bound<'_, PyAny>,
-                observations: &Bound<'_, PyAny>,
-                rewards: &Bound<'_, PyAny>,
-                terminated: &Bound<'_, PyAny>,
-                truncated: &Bound<'_, PyAny>,
-                final_observations: Option<&Bound<'_, PyAny>>,
-                skip: Option<&Bound<'_, PyAny>>,
-            ) -> PyResult<()> {
-                let given = $crate::batch::StepArrays {
-                    actions, observations, rewards, terminated, truncated, final_observations, skip,
-                };
-                $crate::batch::exclusive(slf)?.0.step(slf.py(), &given)
-            }
-
-            /// Begin an episode of a batch of one.
-            #[pyo3(signature = (seed=None))]
-            fn reset_one(
-                slf: &Bound<'_, Self>,
-                seed: Option<&Bound<'_, PyAny>>,
-            ) -> PyResult<$crate::result::ResetResult> {
-                $crate::batch::exclusive(slf)?.0.reset_one(slf.py(), seed)
-            }
-
-            /// Step a batch of one.
-            fn step_one(
-                slf: &Bound<'_, Self>,
-                action: &Bound<'_, PyAny>,
-            ) -> PyResult<$crate::result::StepResult> {
-                $crate::batch::exclusive(slf)?.0.step_one(slf.py(), action)
-            }
-
-            /// Let env `target` become exactly what env `source` is, its random streams included.
-            fn clone_env(slf: &Bound<'_, Self>, source: i64, target: i64) -> PyResult<()> {
-                $crate::batch::exclusive(slf)?.0.clone_env(source, target)
-            }
-
-            /// What the envs have to say now, one array for each key.
-            fn infos<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
-                $crate::batch::exclusive(slf)?.0.infos(slf.py())
-            }
-
-            /// The same for the ends of episodes that the last step has ended; other rows are void.
-            fn final_infos<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
-                $crate::batch::exclusive(slf)?.0.final_infos(slf.py())
-            }
-
-            /// Everything needed to continue from here, bit for bit.
-            fn state_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
-                $crate::batch::exclusive(slf)?.0.state_dict(slf.py())
-            }
-
-            /// Continue from a saved state; a refused one changes nothing.
-            fn load_state_dict(slf: &Bound<'_, Self>, state: &Bound<'_, PyAny>) -> PyResult<()> {
-                $crate::batch::exclusive(slf)?.0.load_state_dict(state)
-            }
-        }
-    };
-}
-
-pub(crate) use native_batch;

@@ -13,6 +13,7 @@ mod market;
 mod market_config;
 mod market_making;
 mod moments;
+mod native_class;
 mod order_arguments;
 mod order_book;
 mod order_columns;

@@ -6,7 +6,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::batch::{BatchOptions, NativeBatch, exclusive, native_batch};
+use crate::batch::{BatchOptions, NativeBatch};
+use crate::native_class::{exclusive, native_batch};
 
 /// The settings as they stand in `sekai.envs.MarketMakingConfig`.
 #[derive(FromPyObject)]
@@ -15,10 +16,10 @@ struct Config {
     initial_cash: f64,
     volatility: f64,
     horizon: f64,
-    episode_steps: u32,
+    episode_steps: i64,
     fill_rate: f64,
     fill_decay: f64,
-    inventory_limit: u32,
+    inventory_limit: i64,
     min_distance: f64,
     max_distance: f64,
     risk_aversion: f64,
@@ -27,25 +28,35 @@ struct Config {
     ruin_wealth: Option<f64>,
 }
 
-impl From<Config> for MarketMakingSettings {
-    fn from(config: Config) -> Self {
-        Self {
+impl TryFrom<Config> for MarketMakingSettings {
+    type Error = PyErr;
+
+    fn try_from(config: Config) -> PyResult<Self> {
+        let settings = Self {
             initial_mid: config.initial_mid,
             initial_cash: config.initial_cash,
             volatility: config.volatility,
             horizon: config.horizon,
-            episode_steps: config.episode_steps,
+            episode_steps: count("episode_steps", config.episode_steps)?,
             fill_rate: config.fill_rate,
             fill_decay: config.fill_decay,
-            inventory_limit: config.inventory_limit,
+            inventory_limit: count("inventory_limit", config.inventory_limit)?,
             min_distance: config.min_distance,
             max_distance: config.max_distance,
             risk_aversion: config.risk_aversion,
             running_penalty: config.running_penalty,
             liquidation_penalty: config.liquidation_penalty,
             ruin_wealth: config.ruin_wealth,
-        }
+        };
+        settings.check().map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(settings)
     }
+}
+
+fn count(name: &str, value: i64) -> PyResult<u32> {
+    u32::try_from(value).map_err(|_| {
+        PyValueError::new_err(format!("{name} must be from 1 to 1000000, was {value}"))
+    })
 }
 
 native_batch!(
@@ -58,22 +69,20 @@ native_batch!(
         fn new(
             py: Python<'_>,
             config: Config,
-            num_envs: usize,
-            num_threads: Option<usize>,
-            max_episode_steps: Option<u64>,
+            num_envs: i64,
+            num_threads: Option<i64>,
+            max_episode_steps: Option<i64>,
         ) -> PyResult<Self> {
-            let prototype = MarketMaking::new(config.into())
+            let options = BatchOptions::new(num_envs, num_threads, max_episode_steps)?;
+            let prototype = MarketMaking::new(config.try_into()?)
                 .map_err(|error| PyValueError::new_err(error.to_string()))?;
-            let options = BatchOptions { num_envs, num_threads, max_episode_steps };
             Ok(Self(NativeBatch::new(py, &prototype, &options)?))
         }
 
         /// Raise `ValueError` unless the settings make sense.
         #[staticmethod]
         fn check(config: Config) -> PyResult<()> {
-            MarketMakingSettings::from(config)
-                .check()
-                .map_err(|error| PyValueError::new_err(error.to_string()))
+            MarketMakingSettings::try_from(config).map(|_| ())
         }
 
         /// The distances that are optimal now, a row for each env.

@@ -4,8 +4,9 @@ use gym::{Decision, SellHoldBuy, TargetWeight, Trading, TradingSettings};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::batch::{BatchOptions, NativeBatch, exclusive, native_batch};
+use crate::batch::{BatchOptions, NativeBatch};
 use crate::market_config::refused;
+use crate::native_class::{exclusive, native_batch};
 
 /// The default settings, as JSON.
 #[pyfunction]
@@ -28,11 +29,11 @@ macro_rules! trading_batch {
             fn new(
                 py: Python<'_>,
                 config: &str,
-                num_envs: usize,
-                num_threads: Option<usize>,
-                max_episode_steps: Option<u64>,
+                num_envs: i64,
+                num_threads: Option<i64>,
+                max_episode_steps: Option<i64>,
             ) -> PyResult<Self> {
-                let options = BatchOptions { num_envs, num_threads, max_episode_steps };
+                let options = BatchOptions::new(num_envs, num_threads, max_episode_steps)?;
                 Ok(Self(NativeBatch::new(py, &prototype(config)?, &options)?))
             }
 

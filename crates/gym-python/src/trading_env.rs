@@ -7,8 +7,9 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::batch::{entropy, exclusive};
+use crate::batch::entropy;
 use crate::market_config::refused;
+use crate::native_class::exclusive;
 
 /// What a step returns: observation, reward, terminated, truncated, info.
 type Five<'py> = (Bound<'py, PyArray1<f64>>, f64, bool, bool, Bound<'py, PyDict>);

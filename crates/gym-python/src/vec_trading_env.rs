@@ -6,8 +6,9 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::batch::{entropy, exclusive};
+use crate::batch::entropy;
 use crate::market_config::refused;
+use crate::native_class::exclusive;
 use crate::trading_env::{action_space, dict_of, info_of, observation_space, prototype};
 
 /// What a step returns: observations, rewards, terminated, truncated, infos.

@@ -1,0 +1,118 @@
+//! The class of a native batch: what every one has, so that a task's own file is a page.
+
+use pyo3::PyClass;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::pyclass::boolean_struct::False;
+
+/// The only user of an object for the length of a call, or an error that says who else is there.
+pub(crate) fn exclusive<'py, C: PyClass<Frozen = False>>(
+    object: &Bound<'py, C>,
+) -> PyResult<PyRefMut<'py, C>> {
+    object.try_borrow_mut().map_err(|_| {
+        PyRuntimeError::new_err(
+            "another thread is using this batch: give each thread a batch of its own, or take \
+             turns with a lock",
+        )
+    })
+}
+
+/// A class for Python around batches of one task: its name, its task, and what it has beside the
+/// protocol (its constructor at least).
+macro_rules! native_batch {
+    ($(#[$meta:meta])* $name:ident, $task:ty, { $($own:tt)* }) => {
+        $(#[$meta])*
+        #[pyclass(module = "quant_gym_rs")]
+        pub(crate) struct $name($crate::batch::NativeBatch<$task>);
+
+        #[pymethods]
+        impl $name {
+            $($own)*
+
+            /// How many envs there are.
+            #[getter]
+            fn num_envs(slf: &Bound<'_, Self>) -> PyResult<usize> {
+                Ok($crate::native_class::exclusive(slf)?.0.batch.num_envs())
+            }
+
+            /// How many threads step them at most.
+            #[getter]
+            fn num_threads(slf: &Bound<'_, Self>) -> PyResult<usize> {
+                Ok($crate::native_class::exclusive(slf)?.0.batch.num_threads())
+            }
+
+            /// Begin an episode in the envs `ids`, with one seed each or in their own streams.
+            fn reset(
+                slf: &Bound<'_, Self>,
+                ids: &Bound<'_, PyAny>,
+                seeds: Option<&Bound<'_, PyAny>>,
+                observations: &Bound<'_, PyAny>,
+                options: Option<&Bound<'_, PyAny>>,
+            ) -> PyResult<()> {
+                $crate::native_class::exclusive(slf)?.0.reset(ids, seeds, observations, options)
+            }
+
+            /// Let every env act once, except where `skip` is true.
+            #[allow(clippy::too_many_arguments)] // the protocol has so many
+            fn step(
+                slf: &Bound<'_, Self>,
+                actions: &Bound<'_, PyAny>,
+                observations: &Bound<'_, PyAny>,
+                rewards: &Bound<'_, PyAny>,
+                terminated: &Bound<'_, PyAny>,
+                truncated: &Bound<'_, PyAny>,
+                final_observations: Option<&Bound<'_, PyAny>>,
+                skip: Option<&Bound<'_, PyAny>>,
+            ) -> PyResult<()> {
+                let given = $crate::batch::StepArrays {
+                    actions, observations, rewards, terminated, truncated, final_observations, skip,
+                };
+                $crate::native_class::exclusive(slf)?.0.step(slf.py(), &given)
+            }
+
+            /// Begin an episode of a batch of one.
+            #[pyo3(signature = (seed=None))]
+            fn reset_one(
+                slf: &Bound<'_, Self>,
+                seed: Option<&Bound<'_, PyAny>>,
+            ) -> PyResult<$crate::result::ResetResult> {
+                $crate::native_class::exclusive(slf)?.0.reset_one(slf.py(), seed)
+            }
+
+            /// Step a batch of one.
+            fn step_one(
+                slf: &Bound<'_, Self>,
+                action: &Bound<'_, PyAny>,
+            ) -> PyResult<$crate::result::StepResult> {
+                $crate::native_class::exclusive(slf)?.0.step_one(slf.py(), action)
+            }
+
+            /// Let env `target` become exactly what env `source` is, its random streams included.
+            fn clone_env(slf: &Bound<'_, Self>, source: i64, target: i64) -> PyResult<()> {
+                $crate::native_class::exclusive(slf)?.0.clone_env(source, target)
+            }
+
+            /// What the envs have to say now, one array for each key.
+            fn infos<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+                $crate::native_class::exclusive(slf)?.0.infos(slf.py())
+            }
+
+            /// The same for the ends of episodes that the last step has ended; other rows are void.
+            fn final_infos<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+                $crate::native_class::exclusive(slf)?.0.final_infos(slf.py())
+            }
+
+            /// Everything needed to continue from here, bit for bit.
+            fn state_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+                $crate::native_class::exclusive(slf)?.0.state_dict(slf.py())
+            }
+
+            /// Continue from a saved state; a refused one changes nothing.
+            fn load_state_dict(slf: &Bound<'_, Self>, state: &Bound<'_, PyAny>) -> PyResult<()> {
+                $crate::native_class::exclusive(slf)?.0.load_state_dict(state)
+            }
+        }
+    };
+}
+
+pub(crate) use native_batch;
