@@ -99,6 +99,7 @@ def test_fills_name_their_row_and_become_records() -> None:
         ("size", [1, 2, 3], 'column "size": 2 rows were wanted, as many as "kind" has, found 3'),
         ("size", [[1], [2]], r'column "size": one dimension was wanted, found shape \(2, 1\)'),
         ("size", np.array([2**63, 0], np.uint64), "were wanted, found 9223372036854775808"),
+        ("size", np.zeros((2, 1), np.int64), "one dimension was wanted"),
         ("account", [-1, 0], 'column "account", row 0: an account from 0'),
         ("account", None, 'column "account" was wanted for the limit order of row 0, found none'),
         ("id", [0, ~1], 'column "id", row 1: an id or the ~ of an earlier row was wanted'),
@@ -116,14 +117,24 @@ def test_a_column_that_cannot_be_read_is_named_and_nothing_moves(
     assert (len(book), book.encode()) == (0, OrderBook().encode())
 
 
-def test_any_kind_of_integers_and_views_of_them_are_read() -> None:
-    plain, odd = OrderBook(), OrderBook()
-    strided = np.array([[99, 7], [0, 7]], np.int16)[:, 0]
+@pytest.mark.parametrize(
+    "price",
+    [
+        np.array([99, 98], np.uint64),
+        np.array([99, 98], ">i8"),
+        np.array([[99, 7], [98, 7]])[:, 0],
+        np.array([[99, 7], [98, 7]], np.int16)[:, 0],
+        np.frombuffer(b"-" + np.array([99, 98]).tobytes(), np.int64, offset=1),
+        (99, 98),
+    ],
+    ids=["unsigned", "swapped", "strided", "short", "unaligned", "tuple"],
+)
+def test_integers_are_read_however_they_are_stored(price: Any) -> None:
+    book = OrderBook()
 
-    plain.batch(**GOOD)
-    odd.batch(**GOOD | {"price": strided, "size": np.array([5, 0], np.uint64), "side": 0})
+    book.batch(Operation.LIMIT, side=0, price=price, size=5, account=1)
 
-    assert odd.encode() == plain.encode()
+    assert book.orders(Side.BUY).price.tolist() == [99, 98]
 
 
 def test_columns_that_no_row_reads_need_not_exist() -> None:
