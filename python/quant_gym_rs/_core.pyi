@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self, disjoint_base
 
-from sekai.market.codes import Side
+from quant_gym_rs.codes import Side
 
 __all__ = [
     "DepthLevel",

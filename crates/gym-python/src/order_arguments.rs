@@ -152,7 +152,7 @@ impl<'py> IntoPyObject<'py> for Direction {
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
         static SIDES: PyOnceLock<[Py<PyAny>; 2]> = PyOnceLock::new();
         let sides = SIDES.get_or_try_init(py, || -> PyResult<_> {
-            let side = py.import("sekai.market.codes")?.getattr("Side")?;
+            let side = py.import("quant_gym_rs.codes")?.getattr("Side")?;
             Ok([side.getattr("BUY")?.unbind(), side.getattr("SELL")?.unbind()])
         })?;
         Ok(sides[self.0 as usize].bind(py).clone())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sekai.market.codes import Operation, SelfTrade, Side, Status, TimeInForce
+from quant_gym_rs.codes import Operation, SelfTrade, Side, Status, TimeInForce
 from sekai.market.config import (
     AccountConfig,
     FundamentalConfig,

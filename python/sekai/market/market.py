@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quant_gym_rs import _core
+from quant_gym_rs.codes import Side, TimeInForce
 from sekai.error import StateError
-from sekai.market.codes import Side, TimeInForce
 from sekai.market.config import MarketConfig
 from sekai.market.records import Depth, Placement
 

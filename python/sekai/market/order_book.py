@@ -8,8 +8,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from quant_gym_rs import _core
+from quant_gym_rs.codes import SelfTrade, Side
 from sekai.error import StateError
-from sekai.market.codes import SelfTrade, Side
 from sekai.market.columns import columns
 from sekai.market.records import BatchResult, Depth, Fills, Orders
 

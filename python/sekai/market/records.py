@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quant_gym_rs._core import DepthLevel, Fill, Placement, QueuePosition, Resting
-from sekai.market.codes import Side
+from quant_gym_rs.codes import Side
 
 __all__ = [
     "BatchResult",
