@@ -4,6 +4,7 @@
 mod episodes;
 mod moments;
 mod reward_scale;
+mod welford;
 
 pub use episodes::{EpisodeClock, Episodes, Finished};
 pub use moments::{Moments, MomentsError, Sample};
