@@ -28,7 +28,16 @@ class EpisodeStats:
 
     def __post_init__(self) -> None:
         # NumPy scalars get here from rewards and flags; neither JSON nor loggers know them.
-        kinds = {"episode_length": int, "terminated": bool, "truncated": bool}
-        for name in self.__dataclass_fields__:
-            value = kinds.get(name, float)(getattr(self, name))
-            object.__setattr__(self, name, value)
+        for name, kind in _KINDS:
+            value = getattr(self, name)
+            if type(value) is not kind:
+                object.__setattr__(self, name, kind(value))
+
+
+_KINDS: tuple[tuple[str, type[float] | type[int] | type[bool]], ...] = (
+    ("episode_return", float),
+    ("episode_length", int),
+    ("elapsed_time", float),
+    ("terminated", bool),
+    ("truncated", bool),
+)
