@@ -67,21 +67,28 @@ impl RewardScale {
     ) -> Result<(), MomentsError> {
         let lengths = [finished.len(), running.map_or(rewards.len(), <[bool]>::len), out.len()];
         self.check(rewards, lengths)?;
-        let runs = |index: usize| running.is_none_or(|running| running[index]);
-        for (index, &reward) in rewards.iter().enumerate().filter(|(index, _)| runs(*index)) {
-            self.returns[index] = self.returns[index] * self.gamma + reward;
-        }
+        self.discount(rewards, running);
         if learn {
             self.learn(running)?;
         }
         let divisor = self.divisor();
-        for (index, &reward) in rewards.iter().enumerate() {
-            out[index] = reward / divisor;
-            if finished[index] && runs(index) {
-                self.returns[index] = 0.0;
+        for (out, reward) in out.iter_mut().zip(rewards) {
+            *out = reward / divisor;
+        }
+        for (index, total) in self.returns.iter_mut().enumerate() {
+            if finished[index] && running.is_none_or(|running| running[index]) {
+                *total = 0.0;
             }
         }
         Ok(())
+    }
+
+    fn discount(&mut self, rewards: &[f64], running: Option<&[bool]>) {
+        for (index, (total, reward)) in self.returns.iter_mut().zip(rewards).enumerate() {
+            if running.is_none_or(|running| running[index]) {
+                *total = *total * self.gamma + reward;
+            }
+        }
     }
 
     fn learn(&mut self, running: Option<&[bool]>) -> Result<(), MomentsError> {

@@ -1,5 +1,7 @@
 //! Welford's recurrence over the columns of many rows, a block of columns at a time.
 
+use std::array;
+
 use crate::moments::Sample;
 
 /// Rows of all columns that are taken in before the next ones; they stay in the nearest cache.
@@ -22,24 +24,27 @@ pub(crate) fn push_columns<T: Sample>(
         let first = block * COLUMNS_AT_ONCE;
         let last = first + means.len();
         let parts = rows.chunks_exact(width).map(|row| &row[first..last]);
-        match (means.first_chunk_mut(), squares.first_chunk_mut()) {
-            (Some(means), Some(squares)) => push_block(means, squares, parts, weights),
-            _ => push_few(means, squares, parts, weights),
+        if let (Some(means), Some(squares)) = (means.first_chunk_mut(), squares.first_chunk_mut()) {
+            push_block::<T, COLUMNS_AT_ONCE>(means, squares, parts, weights);
+        } else if let ([mean], [sum]) = (&mut *means, &mut *squares) {
+            push_block::<T, 1>(array::from_mut(mean), array::from_mut(sum), parts, weights);
+        } else {
+            push_few(means, squares, parts, weights);
         }
     }
 }
 
 /// Takes a whole block of columns in. Its moments stay out of memory from row to row, which is what
 /// makes batches quick.
-fn push_block<'a, T: Sample + 'a>(
-    means: &mut [f64; COLUMNS_AT_ONCE],
-    squares: &mut [f64; COLUMNS_AT_ONCE],
+fn push_block<'a, T: Sample + 'a, const N: usize>(
+    means: &mut [f64; N],
+    squares: &mut [f64; N],
     rows: impl Iterator<Item = &'a [T]>,
     weights: &[f64],
 ) {
     let (mut block_means, mut block_squares) = (*means, *squares);
     // As arrays, the rows are known to be as long as the block.
-    let rows = rows.filter_map(<[T]>::first_chunk::<COLUMNS_AT_ONCE>);
+    let rows = rows.filter_map(<[T]>::first_chunk::<N>);
     for (row, &weight) in rows.zip(weights) {
         push_row(&mut block_means, &mut block_squares, row, weight);
     }

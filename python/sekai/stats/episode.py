@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["EpisodeStats"]
 
@@ -33,6 +40,15 @@ class EpisodeStats:
             if type(value) is not kind:
                 object.__setattr__(self, name, kind(value))
 
+    @classmethod
+    def of_columns(cls, *columns: Sequence[float]) -> list[Self]:
+        """Many episodes at once, from one list of Python's own numbers for each field, in order."""
+        episodes = list(map(object.__new__, repeat(cls, len(columns[0]))))
+        for set_field, column in zip(_SETTERS, columns, strict=True):
+            # Straight into the slots, a column at a time: `__init__` takes several times as long.
+            deque(map(set_field, episodes, column), maxlen=0)
+        return episodes
+
 
 _KINDS: tuple[tuple[str, type[float] | type[int] | type[bool]], ...] = (
     ("episode_return", float),
@@ -41,3 +57,4 @@ _KINDS: tuple[tuple[str, type[float] | type[int] | type[bool]], ...] = (
     ("terminated", bool),
     ("truncated", bool),
 )
+_SETTERS = [getattr(EpisodeStats, name).__set__ for name, _ in _KINDS]

@@ -19,6 +19,7 @@ from sekai.vector.buffers import StepBuffers
 from sekai.vector.columns import Column, RowDicts
 from sekai.vector.infos import ColumnInfos, Infos
 from sekai.vector.seeding import Seeds
+from sekai.vector.turn import in_turn
 from sekai.vector.vec_env import Ids, Options
 
 __all__ = ["NativeBatch", "NativeVecEnv"]
@@ -111,6 +112,7 @@ class NativeVecEnv(BaseVecEnv):
         self._finals = self._observations.allocate(self.num_envs)
         self._rows = self._observations.allocate(self.num_envs)
 
+    @in_turn
     def reset(
         self, *, seed: Seeds = None, options: Options = None, ids: Ids | None = None
     ) -> VecResetResult[Any]:
@@ -134,6 +136,7 @@ class NativeVecEnv(BaseVecEnv):
         }
         return self._reset_batch(orders, observations, ColumnInfos(len(places), columns))
 
+    @in_turn
     def step(self, actions: Any, *, out: StepBuffers | None = None) -> VecStepResult[Any]:
         """Let every env act once, in one native call."""
         acts = self._checked_actions(actions, out)

@@ -76,7 +76,7 @@ class RecordVecEpisodeStatistics(VecWrapper):
 def _stats_of(result: VecStepResult[Any], finished: tuple[NDArray[Any], ...]) -> list[EpisodeStats]:
     ended, *totals = finished
     flags = (to_numpy(result.terminated)[ended], to_numpy(result.truncated)[ended])
-    return list(map(EpisodeStats, *(column.tolist() for column in (*totals, *flags))))
+    return EpisodeStats.of_columns(*(column.tolist() for column in (*totals, *flags)))
 
 
 def _final_infos(
