@@ -33,6 +33,7 @@ def test_updated_infos_equal_updated_dicts(
 ) -> None:
     dicts = [dict(first.get(index, {})) for index in range(ENVS)]
     infos: Infos = as_columns(dicts) if make == "c" else DictInfos(dicts)
+    original, before = infos, [dict(info) for info in dicts]
     for change in changes:
         dicts = [{**info, **change.get(index, {})} for index, info in enumerate(dicts)]
         infos = infos.updated(change)
@@ -48,6 +49,7 @@ def test_updated_infos_equal_updated_dicts(
             assert list(infos.values(np.array(indices, np.int64), key)) == wanted
     assert set(infos.keys()) == {key for info in dicts for key in info}
     assert infos == dicts
+    assert original == before
 
 
 SPACES: dict[str, Space[Any]] = {

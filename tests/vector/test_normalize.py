@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sekai.vector import (
     SyncVecEnv,
     VecEnv,
     VecObservationWrapper,
+    VecWrapper,
 )
 from tests.vector.native_batch import Lottery, lottery_vector
 from tests.vector.worlds import Scripted, actions_for
@@ -102,6 +104,22 @@ def test_a_saved_scale_knows_which_rows_only_begin() -> None:
     other.step([0])
 
     assert other.scale.count == 2
+
+
+def test_statistics_leave_final_infos_out_where_there_are_none() -> None:
+    class Forgetful(VecWrapper):
+        def _map_step(self, result: Any) -> Any:
+            infos = [dict(info) for info in result.infos]
+            del infos[0]["final_info"]
+            return dataclasses.replace(result, infos=infos)
+
+    vec = RecordVecEpisodeStatistics(Forgetful(SyncVecEnv([lambda: Scripted(1)] * 3)))
+    vec.reset(seed=0)
+    infos = vec.step([0] * 3).infos
+
+    assert "final_info" not in infos[0]
+    for info in infos[1:]:
+        assert info["final_info"] == {"step": 1.0, "episode": info["episode"]}
 
 
 class Halving(VecObservationWrapper):
