@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "BusyError",
     "ClosedError",
     "DuplicateEnvError",
     "InvalidActionError",
@@ -30,6 +31,10 @@ class ResetRequired(SekaiError, RuntimeError):  # noqa: N818 - the name is part 
 
 class ClosedError(SekaiError, RuntimeError):
     """An env, vector env or renderer was used after `close()`."""
+
+
+class BusyError(SekaiError, RuntimeError):
+    """A vector env was asked for something while a call to it was under way; nothing has moved."""
 
 
 class InvalidActionError(SekaiError, ValueError):

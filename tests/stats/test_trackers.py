@@ -35,6 +35,22 @@ def episode(episode_return: float = 1.0, length: int = 3) -> EpisodeStats:
     return EpisodeStats(episode_return, length, 0.5, terminated=True, truncated=False)
 
 
+@given(st.lists(EPISODES, min_size=1, max_size=5))
+def test_episodes_made_from_columns_equal_those_made_one_by_one(episodes: list[Any]) -> None:
+    made = EpisodeStats.of_columns(*zip(*map(dataclasses.astuple, episodes), strict=True))
+
+    assert made == episodes
+    assert list(map(hash, made)) == list(map(hash, episodes))
+    assert [dataclasses.asdict(one) for one in made] == [dataclasses.asdict(e) for e in episodes]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made[0].episode_return = 0.0  # type: ignore[misc]
+
+
+def test_columns_of_episodes_must_be_those_of_the_fields() -> None:
+    with pytest.raises(ValueError, match="argument 2 is shorter"):
+        EpisodeStats.of_columns([1.0], [3])
+
+
 def run_episodes(tracker: StatsTracker, count: int, length: int = 4) -> list[EpisodeStats]:
     """Play `count` short episodes and return what their last steps said."""
     env = RecordEpisodeStatistics(TimeLimit(RandomWalk(noise=0.0), length), tracker=tracker)

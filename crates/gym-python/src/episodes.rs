@@ -70,18 +70,13 @@ impl EpisodeTotals {
         self.check(rewards.len())?;
         self.check(ended.len())?;
         running.map_or(Ok(()), |running| self.check(running.len()))?;
-        let mut finished = Vec::new();
-        for index in 0..rewards.len() {
-            if running.is_none_or(|running| running[index]) {
-                let outcome = self.episodes.step(index, rewards[index], ended[index], &self.clock);
-                finished.extend(outcome.map(|outcome| (as_signed(index as u64), outcome)));
-            }
-        }
+        let finished =
+            self.episodes.step_batch(rewards, ended, running, &self.clock).unwrap_or_default();
         if finished.is_empty() {
             return Ok(None);
         }
         Ok(Some((
-            PyArray1::from_iter(py, finished.iter().map(|(index, _)| *index)),
+            PyArray1::from_iter(py, finished.iter().map(|(index, _)| as_signed(*index as u64))),
             PyArray1::from_iter(py, finished.iter().map(|(_, outcome)| outcome.episode_return)),
             PyArray1::from_iter(py, finished.iter().map(|(_, outcome)| as_signed(outcome.length))),
             PyArray1::from_iter(py, finished.iter().map(|(_, outcome)| outcome.elapsed)),

@@ -35,24 +35,24 @@ impl RewardScale {
     #[pyo3(signature = (reward, finished, learn=true))]
     fn scale_one(&mut self, reward: f64, finished: bool, learn: bool) -> PyResult<f64> {
         let mut out = [0.0];
-        self.0.scale(&[reward], |_| finished, learn, &mut out).map_err(to_python)?;
+        self.0.scale(&[reward], &[finished], None, learn, &mut out).map_err(to_python)?;
         Ok(out[0])
     }
 
-    /// Scale one step's rewards of the whole batch.
-    #[pyo3(signature = (rewards, finished, learn=true))]
+    /// Scale one step's rewards of the whole batch. Where `running` is false, nothing is learnt.
+    #[pyo3(signature = (rewards, finished, learn=true, running=None))]
     fn scale<'py>(
         &mut self,
         py: Python<'py>,
         rewards: PyReadonlyArray1<'py, f64>,
         finished: PyReadonlyArray1<'py, bool>,
         learn: bool,
+        running: Option<PyReadonlyArray1<'py, bool>>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let (rewards, finished) = (rewards.as_slice()?, finished.as_slice()?);
+        let running = running.as_ref().map(|array| array.as_slice()).transpose()?;
         let mut out = vec![0.0; rewards.len()];
-        self.0
-            .scale(rewards, |index| finished.get(index).copied().unwrap_or(false), learn, &mut out)
-            .map_err(to_python)?;
+        self.0.scale(rewards, finished, running, learn, &mut out).map_err(to_python)?;
         Ok(PyArray1::from_vec(py, out))
     }
 

@@ -87,8 +87,7 @@ impl Episodes {
 
     /// Begins episode `index` anew.
     pub fn restart(&mut self, index: usize, clock: &impl EpisodeClock) {
-        (self.returns[index], self.lengths[index]) = (0.0, 0);
-        self.starts[index] = clock.seconds();
+        self.restart_at(index, clock.seconds());
     }
 
     /// Adds one step of episode `index`; if that ended it, tells of it and begins the next one.
@@ -101,16 +100,62 @@ impl Episodes {
     ) -> Option<Finished> {
         self.returns[index] += reward;
         self.lengths[index] += 1;
-        if !ended {
+        ended.then(|| self.finish(index, clock.seconds()))
+    }
+
+    /// Adds one step of every episode where `running` is true (of all by default); tells of those
+    /// that ended, in order, and begins the next ones. The clock is read once for all of them.
+    /// Returns None if a length disagrees; nothing has changed then.
+    pub fn step_batch(
+        &mut self,
+        rewards: &[f64],
+        ended: &[bool],
+        running: Option<&[bool]>,
+        clock: &impl EpisodeClock,
+    ) -> Option<Vec<(usize, Finished)>> {
+        let batch = self.len();
+        let lengths = [rewards.len(), ended.len(), running.map_or(batch, <[bool]>::len)];
+        if lengths != [batch; 3] {
             return None;
         }
+        self.add(rewards, running);
+        let is_over = |&index: &usize| ended[index] && running.is_none_or(|running| running[index]);
+        let over: Vec<usize> = (0..batch).filter(is_over).collect();
+        if over.is_empty() {
+            return Some(Vec::new());
+        }
+        let now = clock.seconds();
+        Some(over.into_iter().map(|index| (index, self.finish(index, now))).collect())
+    }
+
+    fn add(&mut self, rewards: &[f64], running: Option<&[bool]>) {
+        let totals = self.returns.iter_mut().zip(&mut self.lengths).zip(rewards);
+        match running {
+            None => totals.for_each(|((total, length), reward)| {
+                *total += reward;
+                *length += 1;
+            }),
+            Some(running) => totals.zip(running).filter(|(_, running)| **running).for_each(
+                |(((total, length), reward), _)| {
+                    *total += reward;
+                    *length += 1;
+                },
+            ),
+        }
+    }
+
+    fn finish(&mut self, index: usize, now: f64) -> Finished {
         let finished = Finished {
             episode_return: self.returns[index],
             length: self.lengths[index],
-            elapsed: clock.seconds() - self.starts[index],
+            elapsed: now - self.starts[index],
         };
-        self.restart(index, clock);
-        Some(finished)
+        self.restart_at(index, now);
+        finished
+    }
+
+    fn restart_at(&mut self, index: usize, now: f64) {
+        (self.returns[index], self.lengths[index], self.starts[index]) = (0.0, 0, now);
     }
 }
 
@@ -118,6 +163,8 @@ impl Episodes {
 #[allow(clippy::float_cmp)] // exact results are what the tests are about
 mod tests {
     use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
     use std::cell::Cell;
 
     struct Ticking(Cell<f64>);
@@ -139,6 +186,63 @@ mod tests {
 
         assert_eq!(finished, Some(Finished { episode_return: 3.5, length: 2, elapsed: 1.0 }));
         assert_eq!((episodes.returns(), episodes.lengths()), (&[0.0][..], &[0][..]));
+    }
+
+    fn totals(episodes: &Episodes) -> (Vec<f64>, Vec<u64>) {
+        (episodes.returns().to_vec(), episodes.lengths().to_vec())
+    }
+
+    proptest! {
+        #[test]
+        fn a_batch_equals_its_episodes_one_by_one(
+            steps in vec(vec((-1e6..1e6f64, any::<bool>(), any::<bool>()), 3), 0..20),
+            all_run in any::<bool>(),
+        ) {
+            let clock = Ticking(Cell::new(0.0));
+            let (mut batch, mut single) = (Episodes::new(3, &clock), Episodes::new(3, &clock));
+            for rows in steps {
+                let rewards: Vec<f64> = rows.iter().map(|row| row.0).collect();
+                let ended: Vec<bool> = rows.iter().map(|row| row.1).collect();
+                let running: Vec<bool> = rows.iter().map(|row| all_run || row.2).collect();
+
+                let given = (!all_run).then_some(&running[..]);
+                let told = batch.step_batch(&rewards, &ended, given, &clock).expect("lengths agree");
+
+                let expected: Vec<(usize, Finished)> = (0..3)
+                    .filter(|&index| running[index])
+                    .filter_map(|index| {
+                        let one = single.step(index, rewards[index], ended[index], &clock);
+                        one.map(|finished| (index, finished))
+                    })
+                    .collect();
+                let known = |(index, one): &(usize, Finished)| (*index, one.episode_return, one.length);
+                prop_assert!(told.iter().map(known).eq(expected.iter().map(known)));
+                prop_assert_eq!(totals(&batch), totals(&single));
+            }
+        }
+    }
+
+    #[test]
+    fn episodes_that_end_together_end_at_one_time() {
+        let clock = Ticking(Cell::new(0.0));
+        let mut episodes = Episodes::new(2, &clock);
+
+        let told = episodes.step_batch(&[1.0; 2], &[true; 2], None, &clock).expect("lengths agree");
+
+        let seconds: Vec<f64> = told.iter().map(|(_, finished)| finished.elapsed).collect();
+        assert_eq!((seconds, clock.0.get()), (vec![1.0, 1.0], 2.0));
+    }
+
+    #[test]
+    fn a_step_of_another_batch_is_refused() {
+        let clock = Ticking(Cell::new(0.0));
+        let mut episodes = Episodes::new(2, &clock);
+        let before = episodes.clone();
+
+        assert_eq!(episodes.step_batch(&[1.0], &[true; 2], None, &clock), None);
+        assert_eq!(episodes.step_batch(&[1.0; 2], &[true], None, &clock), None);
+        assert_eq!(episodes.step_batch(&[1.0; 2], &[true; 2], Some(&[true]), &clock), None);
+        assert_eq!(episodes, before);
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod rows;
 mod task;
 mod threads;
 mod trading;
+mod welford;
 
 pub use batch::{Batch, BatchError};
 pub use batch_state::BatchStateError;

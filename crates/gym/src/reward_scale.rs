@@ -52,38 +52,57 @@ impl RewardScale {
     }
 
     /// Scales one step's rewards into `out`; a finished episode's return begins again at zero.
-    /// With `learn` off the statistics stay as they are.
+    /// Where `running` is false (nowhere by default) the row is no step of an episode: its reward
+    /// is scaled, and nothing is learnt from it. With `learn` off the statistics stay as they are.
     ///
     /// # Errors
     /// When lengths disagree or a reward is not finite; nothing has moved then.
     pub fn scale(
         &mut self,
         rewards: &[f64],
-        finished: impl Fn(usize) -> bool,
+        finished: &[bool],
+        running: Option<&[bool]>,
         learn: bool,
         out: &mut [f64],
     ) -> Result<(), MomentsError> {
-        self.check(rewards, out.len())?;
-        for (index, &reward) in rewards.iter().enumerate() {
-            self.returns[index] = self.returns[index] * self.gamma + reward;
-        }
+        let lengths = [finished.len(), running.map_or(rewards.len(), <[bool]>::len), out.len()];
+        self.check(rewards, lengths)?;
+        self.discount(rewards, running);
         if learn {
-            self.moments.push_rows(&self.returns)?;
+            self.learn(running)?;
         }
         let divisor = self.divisor();
-        for (index, &reward) in rewards.iter().enumerate() {
-            out[index] = reward / divisor;
-            if finished(index) {
-                self.returns[index] = 0.0;
+        for (out, reward) in out.iter_mut().zip(rewards) {
+            *out = reward / divisor;
+        }
+        for (index, total) in self.returns.iter_mut().enumerate() {
+            if finished[index] && running.is_none_or(|running| running[index]) {
+                *total = 0.0;
             }
         }
         Ok(())
     }
 
-    fn check(&self, rewards: &[f64], out: usize) -> Result<(), MomentsError> {
+    fn discount(&mut self, rewards: &[f64], running: Option<&[bool]>) {
+        for (index, (total, reward)) in self.returns.iter_mut().zip(rewards).enumerate() {
+            if running.is_none_or(|running| running[index]) {
+                *total = *total * self.gamma + reward;
+            }
+        }
+    }
+
+    fn learn(&mut self, running: Option<&[bool]>) -> Result<(), MomentsError> {
+        let Some(running) = running else { return self.moments.push_rows(&self.returns) };
+        let rows = self.returns.iter().zip(running).filter(|(_, running)| **running);
+        let returns: Vec<f64> = rows.map(|(total, _)| *total).collect();
+        self.moments.push_rows(&returns)
+    }
+
+    fn check(&self, rewards: &[f64], lengths: [usize; 3]) -> Result<(), MomentsError> {
         let width = self.returns.len();
-        if rewards.len() != width || out != width {
-            return Err(MomentsError::Width { width, found: rewards.len() });
+        let wrong = [rewards.len()].into_iter().chain(lengths).find(|&found| found != width);
+        if let Some(found) = wrong {
+            return Err(MomentsError::Width { width, found });
         }
         match rewards.iter().position(|reward| !reward.is_finite()) {
             Some(row) => Err(MomentsError::NotFinite { row, column: 0, value: rewards[row] }),
@@ -108,7 +127,7 @@ mod tests {
         let mut scale = RewardScale::new(1, 0.9, 1e-8);
         let mut out = [0.0];
 
-        scale.scale(&[3.0], |_| false, true, &mut out).expect("finite");
+        scale.scale(&[3.0], &[false], None, true, &mut out).expect("finite");
 
         assert_eq!(out, [3.0]);
     }
@@ -118,8 +137,8 @@ mod tests {
         let mut scale = RewardScale::new(1, 0.5, 0.0);
         let mut out = [0.0];
 
-        scale.scale(&[1.0], |_| false, true, &mut out).expect("finite");
-        scale.scale(&[2.0], |_| false, true, &mut out).expect("finite");
+        scale.scale(&[1.0], &[false], None, true, &mut out).expect("finite");
+        scale.scale(&[2.0], &[false], None, true, &mut out).expect("finite");
 
         // Returns 1 and 0.5 + 2: their population deviation is 0.75.
         assert!((out[0] - 2.0 / 0.75).abs() < 1e-12);
@@ -130,7 +149,7 @@ mod tests {
         let mut scale = RewardScale::new(2, 0.9, 1e-8);
         let mut out = [0.0; 2];
 
-        scale.scale(&[1.0, 1.0], |index| index == 0, true, &mut out).expect("finite");
+        scale.scale(&[1.0, 1.0], &[true, false], None, true, &mut out).expect("finite");
 
         assert_eq!(scale.returns(), [0.0, 1.0]);
     }
@@ -140,9 +159,48 @@ mod tests {
         let mut scale = RewardScale::new(2, 0.9, 1e-8);
         let before = scale.clone();
 
-        let error = scale.scale(&[1.0, f64::INFINITY], |_| false, true, &mut [0.0; 2]);
+        let error = scale.scale(&[1.0, f64::INFINITY], &[false; 2], None, true, &mut [0.0; 2]);
 
         assert!(error.is_err());
+        assert_eq!(scale, before);
+    }
+
+    #[test]
+    fn a_row_that_does_not_run_is_scaled_and_teaches_nothing() {
+        let (mut some, mut all) = (RewardScale::new(2, 0.5, 0.0), RewardScale::new(1, 0.5, 0.0));
+        let (mut shown, mut alone) = ([0.0; 2], [0.0]);
+
+        for reward in [1.0, 2.0, 5.0] {
+            let running = Some(&[false, true][..]);
+            some.scale(&[10.0, reward], &[true, false], running, true, &mut shown).expect("finite");
+            all.scale(&[reward], &[false], None, true, &mut alone).expect("finite");
+        }
+
+        assert_eq!((shown[1], some.moments()), (alone[0], all.moments()));
+        assert_eq!(shown[0], 2.0 * alone[0]);
+        assert_eq!(some.returns(), [0.0, all.returns()[0]]);
+    }
+
+    #[test]
+    fn a_row_that_does_not_run_keeps_its_return() {
+        let mut scale = RewardScale::new(1, 0.5, 0.0);
+        scale.scale(&[3.0], &[false], None, true, &mut [0.0]).expect("finite");
+
+        scale.scale(&[1.0], &[true], Some(&[false]), true, &mut [0.0]).expect("finite");
+
+        assert_eq!(scale.returns(), [3.0]);
+    }
+
+    #[test]
+    fn flags_of_another_batch_are_refused() {
+        let mut scale = RewardScale::new(2, 0.9, 1e-8);
+        let before = scale.clone();
+
+        let short = scale.scale(&[1.0; 2], &[false], None, true, &mut [0.0; 2]);
+        let long = scale.scale(&[1.0; 2], &[false; 2], Some(&[true; 3]), true, &mut [0.0; 2]);
+
+        assert_eq!(short, Err(MomentsError::Width { width: 2, found: 1 }));
+        assert_eq!(long, Err(MomentsError::Width { width: 2, found: 3 }));
         assert_eq!(scale, before);
     }
 
@@ -150,7 +208,7 @@ mod tests {
     fn a_frozen_scale_learns_nothing() {
         let mut scale = RewardScale::new(1, 0.9, 1e-8);
 
-        scale.scale(&[1.0], |_| false, false, &mut [0.0]).expect("finite");
+        scale.scale(&[1.0], &[false], None, false, &mut [0.0]).expect("finite");
 
         assert_eq!(scale.moments().count(), 0);
     }

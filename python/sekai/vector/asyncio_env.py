@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sekai.backend import Backend
 from sekai.core import aio
 from sekai.core.result import ResetResult, StepResult, VecResetResult, VecStepResult
-from sekai.error import SekaiError
 from sekai.vector.autoreset import Autoreset, fresh, joined
 from sekai.vector.buffers import StepBuffers
 from sekai.vector.faults import OnError, Restart, failure
 from sekai.vector.group import EnvFactory
 from sekai.vector.local import LocalVecEnv
 from sekai.vector.seeding import Seeds
+from sekai.vector.turn import busy
 from sekai.vector.vec_env import Ids, Options
 
 if TYPE_CHECKING:
@@ -59,7 +59,6 @@ class AsyncVecEnv(LocalVecEnv):
         """
         super().__init__(env_fns, autoreset, on_error, backend, copy)
         self.step_timeout = step_timeout
-        self._is_busy = False
 
     def reset(
         self, *, seed: Seeds = None, options: Options = None, ids: Ids | None = None
@@ -161,7 +160,7 @@ class AsyncVecEnv(LocalVecEnv):
     @contextmanager
     def _turn(self) -> Iterator[None]:
         if self._is_busy:
-            raise SekaiError("a step or reset of this AsyncVecEnv is under way: await it first")
+            raise busy(self)
         self._is_busy = True
         try:
             yield

@@ -20,6 +20,7 @@ from sekai.vector.faults import OnError, checked_on_error, unfit
 from sekai.vector.group import EnvFactory, ResetOrder
 from sekai.vector.infos import DictInfos, Infos
 from sekai.vector.seeding import Seeds, per_env_options, per_env_seeds
+from sekai.vector.turn import in_turn
 from sekai.vector.vec_env import Ids, Options, VecEnv, checked_ids
 
 __all__ = ["BaseVecEnv", "checked_factories"]
@@ -40,6 +41,7 @@ class BaseVecEnv(VecEnv):
         self.copy = copy
         self._is_numpy = isinstance(self.backend, NumpyOps)
         self._closed = False
+        self._is_busy = False
         self._must_reset = np.ones(num_envs, np.bool_)
         self._is_blocked = True
         self._last: Any = None
@@ -220,6 +222,7 @@ class BaseVecEnv(VecEnv):
         """Whether the vector has been closed."""
         return self._closed
 
+    @in_turn
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to continue all envs from here; any backend of sekai can load it."""
         self._check_open()
@@ -232,6 +235,7 @@ class BaseVecEnv(VecEnv):
             "envs": self._env_states(),
         }
 
+    @in_turn
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue from where `state_dict` was taken; a refused state changes nothing."""
         self._check_open()

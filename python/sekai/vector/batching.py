@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sekai.backend import BackendOps, NumpyOps
 from sekai.error import InvalidActionError, SpaceError
 from sekai.spaces import Discrete, Space, Tuple, empty_batch, stack_samples, unstack
+from sekai.vector.columns import Rows
 
 __all__ = ["Batcher", "map_arrays", "to_backend", "to_numpy"]
 
@@ -28,19 +29,24 @@ class Batcher:
     def __init__(self, space: Space[Any]) -> None:
         self.space = space
         row = empty_batch(space, 1)
+        self._row = row
         self._is_plain = isinstance(row, np.ndarray) and isinstance(space.backend, NumpyOps)
         self._shape: tuple[int, ...] = row.shape[1:] if self._is_plain else ()
         self._dtype: np.dtype[Any] | None = row.dtype if self._is_plain else None
         # Iterating an array of shape (n,) gives numbers: right for Discrete, not for Box.
         self._can_iterate = self._is_plain and bool(self._shape or isinstance(space, Discrete))
 
-    def stack(self, samples: Sequence[Any]) -> Any:
+    def stack(self, samples: Sequence[Any] | NDArray[Any]) -> Any:
         """A batch of the samples, or `SpaceError` if one has not the form that the space says."""
-        if self._is_plain and samples:
+        if isinstance(samples, Rows) and self._fits(samples.batch, len(samples)):
+            return map_arrays(lambda _, array: array.copy(), self._row, samples.batch)
+        if self._is_plain and len(samples):
             batch = _array_of(samples)
             if batch.dtype == self._dtype and batch.shape[1:] == self._shape:
                 return batch
-        return stack_samples(self.space, samples, backend="numpy") if samples else self.allocate(0)
+        if not len(samples):
+            return self.allocate(0)
+        return stack_samples(self.space, list(samples), backend="numpy")
 
     def write(self, samples: Sequence[Any], batch: Any) -> None:
         """Put the samples into an existing batch of as many rows."""
@@ -51,6 +57,11 @@ class Batcher:
         if self._can_iterate:
             return list(batch)
         return unstack(self.space, batch, copy=False)
+
+    def lazy_rows(self, batch: Any, count: int) -> Sequence[Any]:
+        """The samples of a batch of `count`, taken out of it when they are read."""
+        # A batch of another form is taken apart at once: here is who made it.
+        return Rows(batch, count, self.rows) if self._fits(batch, count) else self.rows(batch)
 
     def copied(self, sample: Any) -> Any:
         """A sample of its own memory, in the space's dtype."""
@@ -125,6 +136,22 @@ class Batcher:
             raise InvalidActionError(f"actions of {self._dtype} were wanted, found {batch.dtype}")
         return batch.astype(self._dtype)
 
+    def _fits(self, batch: Any, count: int) -> bool:
+        """Whether a batch consists of arrays alone, of the form that the space says."""
+        if self._is_plain:
+            return _is_like(self._row, batch, count)
+        fits = True
+
+        def compare(row: Any, array: Any) -> None:
+            nonlocal fits
+            fits = fits and _is_like(row, array, count)
+
+        try:
+            map_arrays(compare, self._row, batch, everything=True)
+        except (KeyError, TypeError, ValueError, IndexError):
+            return False
+        return fits
+
     def _is_batch(self, values: Any) -> bool:
         kind = tuple if isinstance(self.space, Tuple) else (Mapping, np.ndarray)
         return isinstance(values, kind) or hasattr(values, "__array__")
@@ -175,6 +202,12 @@ def _array_of(values: Any) -> NDArray[Any]:
     except ValueError:
         # Rows of different shapes have no array: the caller finds that the shape is not its own.
         return np.empty(0, dtype=object)
+
+
+def _is_like(row: Any, array: Any, count: int) -> bool:
+    if not (isinstance(row, np.ndarray) and isinstance(array, np.ndarray)):
+        return False
+    return bool(array.dtype == row.dtype) and array.shape == (count, *row.shape[1:])
 
 
 def _padded(size: int) -> int:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sekai.vector.autoreset import FINAL_OBSERVATION
 from sekai.vector.batching import Batcher, map_arrays
+from sekai.vector.columns import Rows
 from sekai.vector.infos import Infos
 
 __all__ = ["StepBuffers"]
@@ -63,12 +64,16 @@ class StepBuffers:
         """Copy the last observations of episodes that have just ended, if they are wanted."""
         if self.final_observations is None:
             return
-        ended = np.flatnonzero(self.terminated | self.truncated).tolist()
-        for index, final in zip(ended, infos.values(ended, FINAL_OBSERVATION), strict=True):
+        ended = np.flatnonzero(self.terminated | self.truncated)
+        finals = infos.values(ended, FINAL_OBSERVATION)
+        if isinstance(finals, Rows):
+            self._fill_final(ended, finals.batch)
+            return
+        for index, final in zip(ended.tolist(), finals, strict=True):
             if final is not None:
                 self._fill_final(index, final)
 
-    def _fill_final(self, index: int, final: Any) -> None:
+    def _fill_final(self, index: int | NDArray[np.int64], final: Any) -> None:
         def put(rows: NDArray[Any], row: Any) -> None:
             rows[index] = row
 

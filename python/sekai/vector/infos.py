@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core.equality import equal_values
+from sekai.vector.columns import Column, same_envs
 
 __all__ = ["Column", "ColumnInfos", "DictInfos", "Infos", "stack_infos"]
 
+Envs: TypeAlias = "Sequence[int] | NDArray[np.int64]"
+"""Indices of envs."""
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Column:
-    """The values under one key, of the envs that have it."""
-
-    indices: NDArray[np.int64]
-    """The envs that have the key, in order."""
-
-    values: Sequence[Any] | NDArray[Any]
-    """What they have under it."""
+Values: TypeAlias = "Sequence[Any] | NDArray[Any]"
+"""A value for each of some envs; an array where the values lie in one."""
 
 
 class Infos(Sequence[dict[str, Any]]):
@@ -52,14 +47,22 @@ class Infos(Sequence[dict[str, Any]]):
         """What env `index` has under `key`, or None."""
         return self.values((index,), key)[0]
 
-    def values(self, indices: Sequence[int], key: str) -> list[Any]:
+    def values(self, indices: Envs, key: str) -> Values:
         """What each of the envs `indices` has under `key`, or None."""
         dicts = self._dicts()
-        return [dicts[index].get(key) for index in indices]
+        return [dicts[index].get(key) for index in _listed(indices)]
 
     def updated(self, changes: Mapping[int, Mapping[str, Any]]) -> Infos:
         """These infos with more, or other, entries for some envs."""
-        return _UpdatedInfos(self, changes) if changes else self
+        found: dict[str, dict[int, Any]] = {}
+        for index in sorted(changes):
+            for key, value in changes[index].items():
+                found.setdefault(key, {})[index] = value
+        return self.with_columns({key: _column_of(values) for key, values in found.items()})
+
+    def with_columns(self, columns: Mapping[str, Column]) -> Infos:
+        """These infos with more, or other, entries for the envs of each column."""
+        return _UpdatedInfos(self, columns) if columns else self
 
     def _dicts(self) -> list[dict[str, Any]]:
         if self._built is None:
@@ -131,54 +134,75 @@ class ColumnInfos(Infos):
         """The values of all envs under `key`."""
         return self._columns.get(key) or Column(np.empty(0, np.int64), [])
 
-    def values(self, indices: Sequence[int], key: str) -> list[Any]:
+    def values(self, indices: Envs, key: str) -> Values:
         """What each of the envs `indices` has under `key`, or None."""
         column = self._columns.get(key)
         if column is None:
             return [None] * len(indices)
+        if isinstance(indices, np.ndarray) and same_envs(indices, column.indices):
+            return column.values
         places = {index: place for place, index in enumerate(column.indices.tolist())}
-        return [column.values[places[i]] if i in places else None for i in indices]
+        return [column.values[places[i]] if i in places else None for i in _listed(indices)]
 
 
 class _UpdatedInfos(Infos):
     """Infos of which a few entries differ from those of `inner`."""
 
-    __slots__ = ("_changes", "_inner")
+    __slots__ = ("_columns", "_inner")
 
-    def __init__(self, inner: Infos, changes: Mapping[int, Mapping[str, Any]]) -> None:
+    def __init__(self, inner: Infos, columns: Mapping[str, Column]) -> None:
         super().__init__()
         self._inner = inner
-        self._changes = changes
+        self._columns = columns
 
     def __len__(self) -> int:
         return len(self._inner)
 
     def _build(self) -> list[dict[str, Any]]:
         dicts = list(self._inner)
-        for index, change in self._changes.items():
-            dicts[index] = {**dicts[index], **change}
+        for index in {i for column in self._columns.values() for i in column.indices.tolist()}:
+            dicts[index] = dict(dicts[index])
+        for key, column in self._columns.items():
+            for index, value in zip(column.indices.tolist(), column.values, strict=True):
+                dicts[index][key] = value
         return dicts
 
     def keys(self) -> Iterable[str]:
         """Every key that some env has."""
-        more = (key for change in self._changes.values() for key in change)
-        return dict.fromkeys([*self._inner.keys(), *more])
+        return dict.fromkeys([*self._inner.keys(), *self._columns])
 
     def column(self, key: str) -> Column:
         """The values of all envs under `key`."""
-        inner = self._inner.column(key)
-        changed = {i: change[key] for i, change in self._changes.items() if key in change}
-        if not changed:
+        inner, own = self._inner.column(key), self._columns.get(key)
+        if own is None:
             return inner
-        merged = {**dict(zip(inner.indices.tolist(), inner.values, strict=True)), **changed}
-        indices = sorted(merged)
-        return Column(np.array(indices, np.int64), [merged[index] for index in indices])
+        if not inner.indices.size or same_envs(inner.indices, own.indices):
+            return own
+        return _column_of({**_by_env(inner), **_by_env(own)})
 
-    def values(self, indices: Sequence[int], key: str) -> list[Any]:
+    def values(self, indices: Envs, key: str) -> Values:
         """What each of the envs `indices` has under `key`, or None."""
-        found = self._inner.values(indices, key)
-        changes = (self._changes.get(index, {}) for index in indices)
-        return [change.get(key, value) for change, value in zip(changes, found, strict=True)]
+        own = self._columns.get(key)
+        if own is None:
+            return self._inner.values(indices, key)
+        if isinstance(indices, np.ndarray) and same_envs(indices, own.indices):
+            return own.values
+        found, changed = self._inner.values(indices, key), _by_env(own)
+        pairs = zip(_listed(indices), found, strict=True)
+        return [changed.get(index, value) for index, value in pairs]
+
+
+def _listed(indices: Envs) -> Sequence[int]:
+    return indices.tolist() if isinstance(indices, np.ndarray) else indices
+
+
+def _by_env(column: Column) -> dict[int, Any]:
+    return dict(zip(column.indices.tolist(), column.values, strict=True))
+
+
+def _column_of(values: Mapping[int, Any]) -> Column:
+    indices = sorted(values)
+    return Column(np.array(indices, np.int64), [values[index] for index in indices])
 
 
 def stack_infos(infos: Sequence[Mapping[str, Any]], missing: Any = None) -> dict[str, NDArray[Any]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, overload, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,10 @@ from sekai.vector.autoreset import FINAL_INFO, FINAL_OBSERVATION, Autoreset
 from sekai.vector.base import BaseVecEnv
 from sekai.vector.batching import map_arrays
 from sekai.vector.buffers import StepBuffers
-from sekai.vector.infos import Column, ColumnInfos, Infos
+from sekai.vector.columns import Column, RowDicts
+from sekai.vector.infos import ColumnInfos, Infos
 from sekai.vector.seeding import Seeds
+from sekai.vector.turn import in_turn
 from sekai.vector.vec_env import Ids, Options
 
 __all__ = ["NativeBatch", "NativeVecEnv"]
@@ -106,9 +108,11 @@ class NativeVecEnv(BaseVecEnv):
         self.batch = batch
         self._set_spaces({"observation_space": observation_space, "action_space": action_space})
         self._finished = np.zeros(self.num_envs, np.bool_)
+        self._everyone = np.arange(self.num_envs)
         self._finals = self._observations.allocate(self.num_envs)
         self._rows = self._observations.allocate(self.num_envs)
 
+    @in_turn
     def reset(
         self, *, seed: Seeds = None, options: Options = None, ids: Ids | None = None
     ) -> VecResetResult[Any]:
@@ -132,6 +136,7 @@ class NativeVecEnv(BaseVecEnv):
         }
         return self._reset_batch(orders, observations, ColumnInfos(len(places), columns))
 
+    @in_turn
     def step(self, actions: Any, *, out: StepBuffers | None = None) -> VecStepResult[Any]:
         """Let every env act once, in one native call."""
         acts = self._checked_actions(actions, out)
@@ -156,7 +161,7 @@ class NativeVecEnv(BaseVecEnv):
         ended = target.terminated | target.truncated
         if self.autoreset == "next_step":
             self._finished = ended
-        infos = self._infos_of(np.flatnonzero(ended) if finals is not None else None, finals)
+        infos = self._infos_of(ended.nonzero()[0] if finals is not None else None, finals)
         return self._step_batch(
             target.observations, target.rewards, target.terminated, target.truncated, infos
         )
@@ -205,16 +210,16 @@ class NativeVecEnv(BaseVecEnv):
         target.truncated[finished] = False
 
     def _infos_of(self, ended: NDArray[np.int64] | None, finals: Any) -> Infos:
-        everyone = np.arange(self.num_envs)
         columns = {
-            key: Column(everyone, values.copy()) for key, values in self.batch.infos().items()
+            key: Column(self._everyone, values.copy()) for key, values in self.batch.infos().items()
         }
         if ended is not None and ended.size:
             # Only the rows that ended are copied: the buffer is written again by the next step.
-            last = self._observations.rows(map_arrays(lambda array: array[ended], finals))
+            last = map_arrays(lambda array: array[ended], finals)
+            rows = self._observations.lazy_rows(last, ended.size)
             told = {key: values[ended] for key, values in self.batch.final_infos().items()}
-            columns[FINAL_OBSERVATION] = Column(ended, last)
-            columns[FINAL_INFO] = Column(ended, _RowDicts(len(ended), told))
+            columns[FINAL_OBSERVATION] = Column(ended, rows)
+            columns[FINAL_INFO] = Column(ended, RowDicts(ended.size, told))
         return ColumnInfos(self.num_envs, columns)
 
     def _per_env(self, value: Any) -> list[Any]:
@@ -229,28 +234,3 @@ class NativeVecEnv(BaseVecEnv):
             raise StateError("the state of a native batch was wanted, found that of single envs")
         self.batch.load_state_dict(states["batch"])
         self._finished = states["finished"].copy()
-
-
-class _RowDicts(Sequence[dict[str, Any]]):
-    """Rows of columns as dicts, each built when it is read."""
-
-    def __init__(self, count: int, columns: Columns) -> None:
-        self._count = count
-        self._columns = columns
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, index: int) -> dict[str, Any]: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
-    def __getitem__(self, index: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
-        if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(self._count))]
-        if not -self._count <= index < self._count:
-            raise IndexError(index)
-        return {key: values[index] for key, values in self._columns.items()}
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return (self[index] for index in range(self._count))

@@ -51,13 +51,21 @@ class NormalizeVecReward(VecWrapper):
         self.gamma = checked_gamma(gamma)
         self.learning = True
         self.scale = RewardScale(env.num_envs, gamma, epsilon)
+        self._running = np.ones(env.num_envs, np.bool_)
 
     def _map_step(self, result: VecStepResult[Any]) -> VecStepResult[Any]:
-        rewards = self.scale.scale(to_numpy(result.rewards), to_numpy(result.dones), self.learning)
+        dones = to_numpy(result.dones)
+        skips = self.autoreset == "next_step"
+        running = self._running if skips else None
+        rewards = self.scale.scale(to_numpy(result.rewards), dones, self.learning, running)
+        if skips:
+            # The step after the end only begins the next episode: its zero is no reward.
+            self._running = ~dones
         return with_rewards(result, to_backend(self.backend, rewards))
 
     def _map_reset(self, result: VecResetResult[Any], ids: Sequence[int]) -> VecResetResult[Any]:
         begun = np.zeros(self.num_envs, np.bool_)
         begun[list(ids)] = True
         self.scale.restart(begun)
+        self._running |= begun
         return result

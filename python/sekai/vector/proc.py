@@ -26,6 +26,7 @@ from sekai.vector.group import EnvFactory, check_spaces
 from sekai.vector.infos import Infos
 from sekai.vector.seeding import Seeds
 from sekai.vector.shared_memory import SLOTS, SharedBlock, VectorMemory
+from sekai.vector.turn import in_turn
 from sekai.vector.vec_env import Ids, Options
 from sekai.vector.wire import REQUEST, STEP, Portable, dumps
 from sekai.vector.worker import Assignment
@@ -86,6 +87,7 @@ class ProcVecEnv(BaseVecEnv):
             self._shut_down(polite=False)
             raise
 
+    @in_turn
     def reset(
         self, *, seed: Seeds = None, options: Options = None, ids: Ids | None = None
     ) -> VecResetResult[Any]:
@@ -106,6 +108,7 @@ class ProcVecEnv(BaseVecEnv):
         infos = _PickledInfos(places.tolist(), self._payloads(answers))
         return self._reset_batch(orders, observations, infos)
 
+    @in_turn
     def step(self, actions: Any, *, out: StepBuffers | None = None) -> VecStepResult[Any]:
         """Let every env act once, as many at a time as there are workers."""
         batch = self._checked_actions(actions, out)
@@ -125,15 +128,18 @@ class ProcVecEnv(BaseVecEnv):
             target.observations, target.rewards, target.terminated, target.truncated, infos
         )
 
+    @in_turn
     def get_attr(self, name: str) -> list[Any]:
         """The attribute of each env."""
         return self._ask_all("get_attr", lambda mine: (name,))
 
+    @in_turn
     def set_attr(self, name: str, value: Any, *, per_env: bool = False) -> None:
         """Set an attribute of every env, in the outermost layer that has it."""
         values = self._per_env_values(value, per_env)
         self._ask_all("set_attr", lambda mine: (name, [values[i] for i in mine.envs]))
 
+    @in_turn
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> list[Any]:
         """Call a method of each env and give back what they return."""
         return self._ask_all("call", lambda mine: (name, args, kwargs))

@@ -13,6 +13,7 @@ from sekai.core.result import VecResetResult, VecStepResult
 from sekai.stats.tracker import EpisodeStats, InMemoryTracker, StatsTracker
 from sekai.vector.autoreset import FINAL_INFO
 from sekai.vector.batching import to_numpy
+from sekai.vector.columns import Column, RowDicts
 from sekai.vector.vec_env import VecEnv
 from sekai.vector.wrapper import VecWrapper, infos_of
 
@@ -35,46 +36,29 @@ class RecordVecEpisodeStatistics(VecWrapper):
 
     def _map_step(self, result: VecStepResult[Any]) -> VecStepResult[Any]:
         dones = to_numpy(result.dones)
-        finished = self._totals.step(to_numpy(result.rewards), dones, self._running)
-        if self.autoreset == "next_step":
+        skips = self.autoreset == "next_step"
+        finished = self._totals.step(
+            to_numpy(result.rewards), dones, self._running if skips else None
+        )
+        if skips:
             # The step after the end only begins the next episode, and is no step of either.
             self._running = ~dones
         if finished is None:
             return result
-        ended = finished[0].tolist()
-        stats = self._stats_of(result, finished)
-        infos = infos_of(result)
-        changes: dict[int, dict[str, Any]] = {}
-        for index, one, final in zip(ended, stats, infos.values(ended, FINAL_INFO), strict=True):
+        ended = finished[0]
+        stats = _stats_of(result, finished)
+        for one in stats:
             self.tracker.on_episode_end(one)
-            changes[index] = {"episode": one}
-            if final is not None:
-                changes[index][FINAL_INFO] = {**final, "episode": one}
+        infos = infos_of(result)
+        columns = {"episode": Column(ended, stats)}
+        columns.update(_final_infos(ended, infos.values(ended, FINAL_INFO), stats))
         return VecStepResult(
             result.observations,
             result.rewards,
             result.terminated,
             result.truncated,
-            infos.updated(changes),
+            infos.with_columns(columns),
         )
-
-    @staticmethod
-    def _stats_of(
-        result: VecStepResult[Any], finished: tuple[NDArray[Any], ...]
-    ) -> list[EpisodeStats]:
-        ended = finished[0]
-        flags = (to_numpy(result.terminated)[ended], to_numpy(result.truncated)[ended])
-        columns = [column.tolist() for column in (*finished[1:], *flags)]
-        return [
-            EpisodeStats(
-                episode_return=total,
-                episode_length=length,
-                elapsed_time=seconds,
-                terminated=terminated,
-                truncated=truncated,
-            )
-            for total, length, seconds, terminated, truncated in zip(*columns, strict=True)
-        ]
 
     def _map_reset(self, result: VecResetResult[Any], ids: Sequence[int]) -> VecResetResult[Any]:
         begun = np.zeros(self.num_envs, np.bool_)
@@ -87,3 +71,20 @@ class RecordVecEpisodeStatistics(VecWrapper):
         # A tracker may hold a connection or a file: it is state only if it can tell its state.
         stateful = hasattr(self.tracker, "state_dict")
         return super()._excluded() | (frozenset() if stateful else {"tracker"})
+
+
+def _stats_of(result: VecStepResult[Any], finished: tuple[NDArray[Any], ...]) -> list[EpisodeStats]:
+    ended, *totals = finished
+    flags = (to_numpy(result.terminated)[ended], to_numpy(result.truncated)[ended])
+    return EpisodeStats.of_columns(*(column.tolist() for column in (*totals, *flags)))
+
+
+def _final_infos(
+    ended: NDArray[np.int64], finals: Sequence[Any] | NDArray[Any], stats: list[EpisodeStats]
+) -> dict[str, Column]:
+    """The infos of the episodes that ended, for those envs which show them, with statistics."""
+    if isinstance(finals, RowDicts):
+        return {FINAL_INFO: Column(ended, finals.with_column("episode", stats))}
+    shown = [place for place, final in enumerate(finals) if final is not None]
+    told = [{**finals[place], "episode": stats[place]} for place in shown]
+    return {FINAL_INFO: Column(ended[shown], told)} if shown else {}

@@ -13,6 +13,7 @@ from sekai.vector.faults import OnError
 from sekai.vector.group import EnvFactory
 from sekai.vector.local import LocalVecEnv
 from sekai.vector.seeding import Seeds
+from sekai.vector.turn import in_turn
 from sekai.vector.vec_env import Ids, Options
 
 __all__ = ["SyncVecEnv"]
@@ -41,6 +42,7 @@ class SyncVecEnv(LocalVecEnv):
         """
         super().__init__(env_fns, autoreset, on_error, backend, copy)
 
+    @in_turn
     def reset(
         self, *, seed: Seeds = None, options: Options = None, ids: Ids | None = None
     ) -> VecResetResult[Any]:
@@ -52,6 +54,7 @@ class SyncVecEnv(LocalVecEnv):
             self._failed(error)
             raise
 
+    @in_turn
     def step(self, actions: Any, *, out: StepBuffers | None = None) -> VecStepResult[Any]:
         """Let every env act once, one after another."""
         rows = self._actions.rows(self._checked_actions(actions, out))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sekai.backend import BackendOps
 from sekai.core.layer import Layer
@@ -14,6 +15,7 @@ from sekai.spaces import Space
 from sekai.vector.autoreset import FINAL_OBSERVATION, Autoreset
 from sekai.vector.batching import Batcher, to_backend, to_numpy
 from sekai.vector.buffers import StepBuffers
+from sekai.vector.columns import Column
 from sekai.vector.infos import DictInfos, Infos
 from sekai.vector.seeding import Seeds
 from sekai.vector.vec_env import Ids, Options, VecEnv, checked_ids
@@ -177,16 +179,21 @@ class VecObservationWrapper(VecWrapper):
 
     def _map_finals(self, result: VecStepResult[Any]) -> Sequence[dict[str, Any]]:
         infos = infos_of(result)
-        ended = ended_in(result) if self.autoreset == "same_step" else []
-        if not ended:
+        if self.autoreset != "same_step":
+            return infos
+        ended = ended_in(result)
+        if not ended.size:
             return infos
         finals = infos.values(ended, FINAL_OBSERVATION)
         batch = self._batcher_of(self.env.observation_space).stack(finals)
-        shown = self.final_observation(to_backend(self.backend, batch))
-        rows = self._batcher_of(self.observation_space).rows(to_numpy(shown))
-        return infos.updated(
-            {index: {FINAL_OBSERVATION: row} for index, row in zip(ended, rows, strict=True)}
-        )
+        shown = to_numpy(self.final_observation(to_backend(self.backend, batch)))
+        rows = self._batcher_of(self.observation_space).lazy_rows(shown, ended.size)
+        if len(rows) != ended.size:
+            raise ValueError(
+                f"final_observation() of {type(self).__name__} was given {ended.size} "
+                f"observations and must return as many, found {len(rows)}"
+            )
+        return infos.with_columns({FINAL_OBSERVATION: Column(ended, rows)})
 
 
 class VecRewardWrapper(VecWrapper):
@@ -218,9 +225,9 @@ def with_rewards(result: VecStepResult[Any], rewards: Any) -> VecStepResult[Any]
     )
 
 
-def ended_in(result: VecStepResult[Any]) -> list[int]:
+def ended_in(result: VecStepResult[Any]) -> NDArray[np.int64]:
     """The envs whose episode ended in a step."""
-    indices: list[int] = np.flatnonzero(to_numpy(result.dones)).tolist()
+    indices: NDArray[np.int64] = to_numpy(result.dones).nonzero()[0]
     return indices
 
 

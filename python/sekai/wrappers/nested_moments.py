@@ -14,6 +14,9 @@ from sekai.spaces import Box, Dict, Space, Tuple
 
 __all__ = ["NestedMoments"]
 
+LARGE = 4096
+"""Values from which on it pays to allocate without zeros."""
+
 
 class NestedMoments:
     """Normalises samples of `space`, single ones or batches along a leading axis."""
@@ -75,7 +78,9 @@ class _Leaf:
     def normalise(self, value: Any, learn: bool) -> Any:
         if getattr(value, "dtype", None) != self.dtype:
             value = np.asarray(value, dtype=self.dtype)
-        return self.moments.normalise(value, self._epsilon, self._clip, learn)
+        # Large arrays as they come: zeros that are written over at once would cost a copy's time.
+        out = np.empty(value.shape, self.dtype) if value.size > LARGE else None
+        return self.moments.normalise(value, self._epsilon, self._clip, learn, out)
 
     def leaves(self, path: str) -> Iterator[tuple[str, _Leaf]]:
         yield path, self

@@ -1,0 +1,76 @@
+//! Welford's recurrence over the columns of many rows, a block of columns at a time.
+
+use std::array;
+
+use crate::moments::Sample;
+
+/// Rows of all columns that are taken in before the next ones; they stay in the nearest cache.
+pub(crate) const ROWS_AT_ONCE: usize = 32;
+
+/// Columns that are taken in together: few enough to stay close at hand, enough to work side by side.
+const COLUMNS_AT_ONCE: usize = 16;
+
+/// Takes in rows with one weight each: many columns at a time, then those that are left over.
+/// Every column sees its rows one after the other, so the order of columns changes no bit.
+pub(crate) fn push_columns<T: Sample>(
+    means: &mut [f64],
+    squares: &mut [f64],
+    rows: &[T],
+    weights: &[f64],
+) {
+    let width = means.len();
+    let blocks = means.chunks_mut(COLUMNS_AT_ONCE).zip(squares.chunks_mut(COLUMNS_AT_ONCE));
+    for (block, (means, squares)) in blocks.enumerate() {
+        let first = block * COLUMNS_AT_ONCE;
+        let last = first + means.len();
+        let parts = rows.chunks_exact(width).map(|row| &row[first..last]);
+        if let (Some(means), Some(squares)) = (means.first_chunk_mut(), squares.first_chunk_mut()) {
+            push_block::<T, COLUMNS_AT_ONCE>(means, squares, parts, weights);
+        } else if let ([mean], [sum]) = (&mut *means, &mut *squares) {
+            push_block::<T, 1>(array::from_mut(mean), array::from_mut(sum), parts, weights);
+        } else {
+            push_few(means, squares, parts, weights);
+        }
+    }
+}
+
+/// Takes a whole block of columns in. Its moments stay out of memory from row to row, which is what
+/// makes batches quick.
+fn push_block<'a, T: Sample + 'a, const N: usize>(
+    means: &mut [f64; N],
+    squares: &mut [f64; N],
+    rows: impl Iterator<Item = &'a [T]>,
+    weights: &[f64],
+) {
+    let (mut block_means, mut block_squares) = (*means, *squares);
+    // As arrays, the rows are known to be as long as the block.
+    let rows = rows.filter_map(<[T]>::first_chunk::<N>);
+    for (row, &weight) in rows.zip(weights) {
+        push_row(&mut block_means, &mut block_squares, row, weight);
+    }
+    (*means, *squares) = (block_means, block_squares);
+}
+
+/// Takes in fewer columns than a block has.
+fn push_few<'a, T: Sample + 'a>(
+    means: &mut [f64],
+    squares: &mut [f64],
+    rows: impl Iterator<Item = &'a [T]>,
+    weights: &[f64],
+) {
+    for (row, &weight) in rows.zip(weights) {
+        push_row(means, squares, row, weight);
+    }
+}
+
+/// Welford's recurrence, written once.
+#[inline(always)]
+#[allow(clippy::inline_always)] // a call per row would send the block's moments through memory
+fn push_row<T: Sample>(means: &mut [f64], squares: &mut [f64], row: &[T], weight: f64) {
+    for (&sample, (mean, squares)) in row.iter().zip(means.iter_mut().zip(squares)) {
+        let value = sample.widen();
+        let deviation = value - *mean;
+        *mean += deviation * weight;
+        *squares += deviation * (value - *mean);
+    }
+}
