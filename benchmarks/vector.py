@@ -154,6 +154,9 @@ class StillBatch:
             truncated[ended] = True
             finals[ended] = self._shown[ended]
 
+    def clone_env(self, source: int, target: int) -> None:
+        """All envs are alike."""
+
     def infos(self) -> dict[str, Any]:
         """Nothing to say."""
         return {}

@@ -83,6 +83,10 @@ class LotteryBatch:
             self._show(over, final_observations)
             self.reset(over, None, observations, None)
 
+    def clone_env(self, source: int, target: int) -> None:
+        for values in (self.words, self.drawn, self.number, self.ended):
+            values[target] = values[source]
+
     def infos(self) -> dict[str, NDArray[Any]]:
         return {"drawn": self.drawn}
 

@@ -10,6 +10,7 @@ import pytest
 from sekai.core.equality import equal_values
 from sekai.error import ClosedError, InvalidActionError, ResetRequired, StateError
 from sekai.vector import NativeBatch, NativeVecEnv, StepBuffers, SyncVecEnv, stack_infos
+from sekai.vector.autoreset import Autoreset
 from tests.spaces.equality import identical
 from tests.vector.native_batch import Lottery, LotteryBatch, lottery_vector
 from tests.vector.worlds import actions_for
@@ -156,3 +157,18 @@ def test_closing_a_vector_closes_its_batch() -> None:
     NativeVecEnv(Closing(1), source.observation_space, source.action_space).close()
 
     assert closed == [True]
+
+
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step"])
+def test_a_clone_goes_the_way_of_what_it_was_cloned_from(autoreset: Autoreset) -> None:
+    vector = lottery_vector(4, autoreset=autoreset)
+    vector.reset(seed=0)
+    for _ in range(3):
+        vector.step(np.zeros(4, np.int64))
+
+    vector.clone(1, 3)
+
+    for _ in range(20):
+        result = vector.step(np.zeros(4, np.int64))
+        assert np.array_equal(result.observations[1], result.observations[3])
+        assert result.rewards[1] == result.rewards[3]

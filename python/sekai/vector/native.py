@@ -68,6 +68,9 @@ class NativeBatch(Protocol):
         `final_observations` the last observation goes into `observations` and nothing begins.
         """
 
+    def clone_env(self, source: int, target: int) -> None:
+        """Let env `target` become exactly what env `source` is, its random streams included."""
+
     def infos(self) -> Columns:
         """What the envs have to say after the last call, as one array with N rows for each key."""
 
@@ -165,6 +168,13 @@ class NativeVecEnv(BaseVecEnv):
         return self._step_batch(
             target.observations, target.rewards, target.terminated, target.truncated, infos
         )
+
+    @in_turn
+    def clone(self, source: int, target: int) -> None:
+        """Let env `target` become exactly what env `source` is: a branch of a search tree."""
+        self._check_open()
+        self.batch.clone_env(source, target)
+        self._finished[target] = self._finished[source]
 
     def get_attr(self, name: str) -> list[Any]:
         """The attribute of the batch: an item for each env, or the same for all."""
