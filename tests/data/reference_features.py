@@ -114,7 +114,7 @@ def news(view: View) -> dict[str, float]:
 
 
 def volatility(closes: list[float]) -> dict[str, float]:
-    returns = [log_ratio(now, before) for before, now in pairwise(closes)]
+    returns = [log_ratio(now, before) for before, now in pairwise(closes[-33:])]
     short = statistics.stdev(returns[-8:]) if len(returns) >= 8 else NONE
     long = statistics.stdev(returns[-32:]) if len(returns) >= 32 else NONE
     ratio = divide(short, long)
@@ -141,21 +141,27 @@ def mean(history: list[float], length: int) -> float:
 
 
 def ema(history: list[float], length: int, *, alpha: float = NONE) -> float:
-    """An exponential average that begins with the mean of the first `length` values."""
+    """The last of `emas`, or NaN if there is none."""
+    found = emas(history, length, alpha=alpha)
+    return found[-1] if found else NONE
+
+
+def emas(history: list[float], length: int, *, alpha: float = NONE) -> list[float]:
+    """Exponential averages, of which the first is the mean of the first `length` values."""
     if len(history) < length:
-        return NONE
+        return []
     weight = 2 / (length + 1) if math.isnan(alpha) else alpha
-    average = math.fsum(history[:length]) / length
+    averages = [math.fsum(history[:length]) / length]
     for value in history[length:]:
-        average = weight * value + (1 - weight) * average
-    return average
+        averages.append(weight * value + (1 - weight) * averages[-1])
+    return averages
 
 
 def macd_lines(closes: list[float]) -> list[float]:
     """The line at every bar that has one: the fast average begins at the 16th close as well."""
     # Leaving out the first eight closes makes the mean of the next eight its beginning.
-    ends = range(16, len(closes) + 1)
-    return [ema(closes[8:end], 8) - ema(closes[:end], 16) for end in ends]
+    both = zip(emas(closes[8:], 8), emas(closes, 16), strict=True)
+    return [fast - slow for fast, slow in both]
 
 
 def rsi(closes: list[float]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, fields
+from dataclasses import astuple, fields, replace
 from typing import Any
 
 import numpy as np
@@ -36,26 +36,43 @@ def bar_series(draw: st.DrawFn, min_size: int = 1, max_size: int = 90) -> list[B
 
 @st.composite
 def view_series(draw: st.DrawFn, bars: list[Bar]) -> list[View]:
-    """What is seen after each bar: quotes of two sides, one or none, news or no news."""
-    return [draw(views(bar.close)) for bar in bars]
+    """What is seen after each bar: a few views that take turns."""
+    turns = draw(st.lists(views, min_size=1, max_size=5))
+    return [at_price(turns[now % len(turns)], bar.close) for now, bar in enumerate(bars)]
 
 
 @st.composite
-def views(draw: st.DrawFn, price: float) -> View:
-    quote = draw(st.sampled_from(["both", "bid", "ask", "none"]))
-    bid = price * (1 - draw(st.floats(0, 0.01))) if quote in ("both", "bid") else NONE
-    ask = price * (1 + draw(st.floats(0, 0.01))) if quote in ("both", "ask") else NONE
-    seen = {"bid": bid, "ask": ask}
-    for name in ("bid_volume", "ask_volume", "buy_volume", "sell_volume"):
-        seen[name] = draw(st.one_of(st.just(NONE), volumes))
+def views_of_one(draw: st.DrawFn) -> View:
+    """A view at a price of one: quotes of two sides, one or none, news or no news."""
+    seen = {name: draw(strategy) for name, strategy in PARTS.items()}
     if draw(st.booleans()):
-        seen["news_duration"] = draw(st.integers(1, 3000))
-        seen["news_elapsed"] = draw(st.integers(0, int(seen["news_duration"])))
+        seen["news_duration"] = draw(ticks)
+        seen["news_elapsed"] = min(draw(ticks), seen["news_duration"])
         seen["news_sentiment"] = draw(st.floats(-1, 1))
         seen["news_magnitude"] = draw(st.floats(0, 12))
-    seen["sentiment"] = draw(st.one_of(st.just(NONE), st.floats(-3, 3)))
-    seen["fair"] = draw(st.one_of(st.just(NONE), st.floats(0.1, 10.0).map(lambda f: f * price)))
     return View(**seen)
+
+
+unknown = st.just(NONE)
+ticks = st.integers(1, 3000)
+PARTS: dict[str, st.SearchStrategy[float]] = {
+    "bid": unknown | st.floats(0.99, 1),
+    "ask": unknown | st.floats(1, 1.01),
+    "bid_volume": unknown | volumes,
+    "ask_volume": unknown | volumes,
+    "last": unknown | st.floats(0.98, 1.02),
+    "buy_volume": unknown | volumes,
+    "sell_volume": unknown | volumes,
+    "sentiment": unknown | st.floats(-3, 3),
+    "fair": unknown | st.floats(0.1, 10),
+}
+views = views_of_one()
+
+
+def at_price(view: View, price: float) -> View:
+    """The same view with every price so many times as high."""
+    prices = {name: getattr(view, name) * price for name in ("bid", "ask", "last", "fair")}
+    return replace(view, **prices)
 
 
 def bar_columns(bars: list[Bar]) -> dict[str, Any]:
