@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from sekai.error import OrderError
 from sekai.market import Fills, Free, OfNotional, OrderBook, PerLot, Side, settle
 
-
 LOOSE: list[Any] = [0, 0.5]
 """Arguments that no type checker would let through."""
 
