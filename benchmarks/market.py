@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from measure import in_peer, peer_python, show
 from sekai.market import Operation, OrderBook, SelfTrade, Side
@@ -152,7 +151,7 @@ class Script:
         self.rows.append((int(kind), *(int(value) for value in shown), earlier))
         self.ids.append(id)
 
-    def columns(self) -> dict[str, NDArray[Any]]:
+    def columns(self) -> dict[str, Any]:
         """The rows for `batch`, orders by the ids that they will have."""
         kind, side, price, size, account, _ = np.array(self.rows, np.int64).T
         codes = {"kind": kind.astype(np.int8), "side": side.astype(np.int8)}

@@ -46,16 +46,23 @@ def draws(seed: int, count: int) -> Iterator[Draw]:
         yield Draw(kind, Side(rng.randrange(2)), price, size, rng.randrange(5), rng.randrange(40))
 
 
+def mostly(common: st.SearchStrategy[int], rare: st.SearchStrategy[int]) -> st.SearchStrategy[int]:
+    """Nine of ten from `common`."""
+    return st.one_of(*[common] * 9, rare)
+
+
 flows = st.lists(
     st.builds(
         Draw,
-        st.sampled_from(KINDS),
+        st.sampled_from([Operation.LIMIT] * 8 + KINDS),
         st.sampled_from(Side),
-        st.integers(MIDDLE - 3, MIDDLE + 3) | st.sampled_from((0, 1, 2**30, 2**30 + 1)),
-        st.integers(1, 6) | st.sampled_from((0, -1, 2**32 - 1, 2**32)),
+        mostly(st.integers(MIDDLE - 3, MIDDLE + 3), st.sampled_from((0, 1, 2**30, 2**30 + 1))),
+        mostly(st.integers(1, 6), st.sampled_from((0, -1, 2**32 - 1, 2**32))),
         st.integers(0, 2),
         st.integers(0, 9),
     ),
+    # Shorter ones hardly fill a book: without a floor they have five operations on average.
+    min_size=15,
     max_size=60,
 )
 rules = st.sampled_from(SelfTrade)

@@ -139,7 +139,7 @@ def test_integers_are_read_however_they_are_stored(price: Any) -> None:
 
 def test_columns_that_no_row_reads_need_not_exist() -> None:
     book = OrderBook()
-    ids = [book.limit(1, Side.BUY, price, 1).id for price in (97, 98, 99)]
+    ids = [book.limit(1, Side.BUY, price, 1).id or 0 for price in (97, 98, 99)]
 
     found = book.batch(Operation.CANCEL, id=ids)
 

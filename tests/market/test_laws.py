@@ -45,7 +45,7 @@ def lots_in(book: OrderBook) -> int:
 
 
 @given(rule=rules, flow=flows)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_a_book_never_crosses(rule: SelfTrade, flow: list[Draw]) -> None:
     book = OrderBook(rule)
     for draw in flow:
@@ -58,7 +58,7 @@ def test_a_book_never_crosses(rule: SelfTrade, flow: list[Draw]) -> None:
 
 
 @given(rule=rules, flow=flows)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_no_lot_appears_or_vanishes(rule: SelfTrade, flow: list[Draw]) -> None:
     book = OrderBook(rule)
     for draw in flow:
@@ -93,7 +93,7 @@ def test_trades_move_lots_and_cash_and_create_neither(
 
 
 @given(rule=rules, flow=flows)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_a_book_restored_after_any_operation_goes_on_identically(
     rule: SelfTrade, flow: list[Draw]
 ) -> None:
@@ -110,7 +110,7 @@ def test_a_book_restored_after_any_operation_goes_on_identically(
 
 
 @given(rule=rules, flow=flows, refused=flows)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_a_refused_call_leaves_every_byte_as_it_was(
     rule: SelfTrade, flow: list[Draw], refused: list[Draw]
 ) -> None:
@@ -124,7 +124,8 @@ def test_a_refused_call_leaves_every_byte_as_it_was(
 
 
 def test_no_id_is_given_twice() -> None:
-    book, seen = OrderBook(), set()
+    book = OrderBook()
+    seen: set[int] = set()
     for draw in draws(0, 5_000):
         known = set(live(book))
         try_one(book, draw)

@@ -177,12 +177,13 @@ def test_a_book_is_shown_by_its_top(book: OrderBook) -> None:
 
 
 def test_integers_of_numpy_are_integers(book: OrderBook) -> None:
-    placement = book.limit(np.uint8(9), np.int8(1), np.int64(105), np.int32(2))  # type: ignore[arg-type]
+    placement = book.limit(np.uint8(9), np.int8(1), np.int64(105), np.int32(2))
 
     assert placement.resting == 2
 
 
-REFUSALS: list[tuple[Callable[[OrderBook], Any], Status | None, str]] = [
+# What is called takes anything here: wrong types are among what is refused.
+REFUSALS: list[tuple[Callable[[Any], Any], Status | None, str]] = [
     (lambda b: b.limit(9, 0, 0, 1), Status.PRICE_OUT_OF_RANGE, "1 to 1073741824 ticks .* found 0"),
     (lambda b: b.limit(9, 0, 2**30 + 1, 1), Status.PRICE_OUT_OF_RANGE, "found 1073741825"),
     (lambda b: b.limit(9, 0, -7, 1), Status.PRICE_OUT_OF_RANGE, "found -7"),
