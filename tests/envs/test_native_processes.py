@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing
+import sys
 import threading
+import time
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pytest
 
 import sekai
 from sekai.core.env import Env
@@ -49,6 +53,15 @@ class Desk(Env[Any, Any]):
     def step(self, action: Any) -> StepResult[Any]:
         total = float(self.vec.step(self.actions).rewards.sum())
         return StepResult(np.array([total]), total, False, False, {})
+
+
+@pytest.fixture
+def quick_switches() -> Iterator[None]:
+    """Lets Python give each thread a short turn."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    yield
+    sys.setswitchinterval(usual)
 
 
 def test_forked_workers_use_threads_of_their_own(task: str) -> None:
@@ -120,27 +133,31 @@ def test_two_threads_in_one_batch_get_an_error_or_their_turn(task: str) -> None:
     vec.step(actions)
 
 
-def test_other_threads_run_while_a_batch_steps(task: str) -> None:
+def test_other_threads_run_while_a_batch_steps(task: str, quick_switches: None) -> None:
     vec = native(task, 200_000, num_threads=1)
     vec.reset(seed=0)
     actions = spread(task, 200_000)
-    counted, stop = 0, threading.Event()
+    stamps: list[float] = []
+    calls: list[tuple[float, float]] = []
+    stop = threading.Event()
 
-    def count() -> None:
-        nonlocal counted
+    def stamp() -> None:
         while not stop.is_set():
-            counted += 1
+            stamps.append(time.perf_counter())
 
-    counter = threading.Thread(target=count)
-    counter.start()
-    before = counted
-    vec.batch.infos()
-    for _ in range(5):
+    other = threading.Thread(target=stamp)
+    other.start()
+    for _ in range(10):
+        begin = time.perf_counter()
         vec.step(actions)
+        calls.append((begin, time.perf_counter()))
     stop.set()
-    counter.join()
+    other.join()
 
-    assert counted - before > 1000
+    # The middle of a call, since Python may switch threads just before and after it.
+    seen = np.array(stamps)
+    middles = [(0.7 * begin + 0.3 * end, 0.3 * begin + 0.7 * end) for begin, end in calls]
+    assert sum(bool(((low < seen) & (seen < high)).any()) for low, high in middles) >= 2
 
 
 def test_importing_sekai_loads_no_task() -> None:

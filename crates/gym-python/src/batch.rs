@@ -179,7 +179,7 @@ impl<T: Task<Action: ActionNumber>> NativeBatch<T> {
     pub(crate) fn infos<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let column = || Vec::with_capacity(self.batch.num_envs());
         let mut columns: Vec<Vec<f64>> = self.names.iter().map(|_| column()).collect();
-        self.batch.write_infos(&mut columns);
+        py.detach(|| self.batch.write_infos(&mut columns));
         self.dict_of(py, columns.into_iter().map(|column| PyArray1::from_vec(py, column)))
     }
 
@@ -193,7 +193,7 @@ impl<T: Task<Action: ActionNumber>> NativeBatch<T> {
 
     pub(crate) fn state_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let state = PyDict::new(py);
-        state.set_item(STATE_KEY, PyBytes::new(py, &self.batch.encode()))?;
+        state.set_item(STATE_KEY, PyBytes::new(py, &py.detach(|| self.batch.encode())))?;
         Ok(state)
     }
 
@@ -206,7 +206,8 @@ impl<T: Task<Action: ActionNumber>> NativeBatch<T> {
                 T::NAME
             )));
         };
-        self.batch.decode(bytes.as_bytes()).map_err(|error| errors::of_state(&error))
+        let (batch, bytes) = (&mut self.batch, bytes.as_bytes());
+        state.py().detach(|| batch.decode(bytes)).map_err(|error| errors::of_state(&error))
     }
 
     fn shape(&self) -> [usize; 2] {

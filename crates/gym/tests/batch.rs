@@ -194,11 +194,14 @@ fn the_end_of_an_episode_is_kept_and_the_next_one_begins() {
 fn a_cloned_env_goes_on_as_the_one_it_was_cloned_from() {
     let mut run = Run::begun(3, 1);
     run.step(&[0, 1, 0], true).unwrap();
+    let mut untouched = run.clone();
     run.batch.clone_env(0, 2).unwrap();
     for step in 0..30 {
         let action = i64::from(step % 2 == 0);
         run.step(&[action, 1, action], true).unwrap();
-        assert_eq!(run.row(0), run.row(2));
+        untouched.step(&[action, 1, action], true).unwrap();
+        assert_eq!(run.row(2), untouched.row(0));
+        assert_eq!((run.row(0), run.row(1)), (untouched.row(0), untouched.row(1)));
     }
     assert_eq!(run.batch.clone_env(0, 3), Err(BatchError::NoSuchEnv { last: 2, found: 3 }));
     run.batch.clone_env(1, 1).unwrap();
