@@ -15,23 +15,17 @@
 //! assert_eq!(row[0], 100.0);
 //! ```
 
-mod array;
 mod atr;
-mod bands;
 mod bar;
 mod history;
 mod input;
-mod macd;
 mod registry;
-mod rsi;
-mod seeded;
 mod series;
 mod set;
 mod shown;
 mod snapshot;
 mod view;
 mod volatility;
-mod window;
 
 pub use bar::Bar;
 pub use input::{BAR_COLUMNS, InputError, VIEW_COLUMNS};

@@ -20,6 +20,13 @@ pub struct Holding {
 }
 
 impl Holding {
+    /// Takes in `lots` (negative when sold) at a price: all that matters of one who is not asked
+    /// for profits.
+    pub(crate) fn exchange(&mut self, lots: i64, price: Ticks) {
+        self.cash = self.cash - Money(lots * i64::from(price.0));
+        self.lots += lots;
+    }
+
     /// Takes in `lots` (negative when sold) at a price, and a fee.
     pub(crate) fn trade(&mut self, lots: i64, price: Ticks, fee: Money) {
         let paid = Money(lots * i64::from(price.0));

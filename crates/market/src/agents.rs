@@ -83,14 +83,14 @@ impl PopulationConfig {
 
 /// What a trader sees when a tick begins.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct Seen<'a> {
     /// The middle of the best prices, or the last price, in ticks.
     pub(crate) mid: f64,
     /// What a share is worth, in ticks; only some may look.
     pub(crate) fair: f64,
     /// What the news sounds like, from -1 to 1.
     pub(crate) sentiment: f64,
-    pub(crate) signals: Signals,
+    pub(crate) signals: &'a Signals,
 }
 
 /// A kind of trader: lets those act whose turn it is.
@@ -98,7 +98,7 @@ pub(crate) struct Seen {
 /// A new kind is a file with a struct that fulfils this, a field of `Population` and a number in
 /// `PopulationConfig`.
 pub(crate) trait Crowd {
-    fn act(&mut self, seen: &Seen, floor: &mut Floor, stream: &mut Stream);
+    fn act(&mut self, seen: &Seen<'_>, floor: &mut Floor, stream: &mut Stream);
 }
 
 /// Everybody who trades one symbol.
@@ -136,7 +136,7 @@ impl Population {
     }
 
     /// Lets everybody act once. Quotes come first, so that a taker never sees last tick's alone.
-    pub(crate) fn act(&mut self, seen: &Seen, floor: &mut Floor) {
+    pub(crate) fn act(&mut self, seen: &Seen<'_>, floor: &mut Floor) {
         self.makers.act(seen, floor, &mut self.stream);
         let seen = &Seen { mid: mid_of(floor), ..*seen };
         self.noise.act(seen, floor, &mut self.stream);
@@ -201,7 +201,7 @@ fn take(floor: &mut Floor, account: AccountId, side: Side, price: Ticks, size: u
 }
 
 /// Takes up to `size` lots within a few moves of the middle: nobody empties a book on purpose.
-fn take_near(floor: &mut Floor, account: AccountId, side: Side, size: u32, seen: &Seen) {
+fn take_near(floor: &mut Floor, account: AccountId, side: Side, size: u32, seen: &Seen<'_>) {
     let collar = NEAREST_COLLAR + COLLAR * seen.signals.volatility();
     #[allow(clippy::cast_precision_loss)] // 1 or -1
     let price = price_at(seen.mid + side.sign() as f64 * collar);

@@ -152,11 +152,8 @@ impl Floor {
             self.tape.note(&fill);
             let lots = fill.taker_side.sign() * i64::from(fill.size.0);
             let (taker, maker) = (fill.taker_account.0 as usize, fill.maker_account.0 as usize);
-            let taker_fee = self.fee_of(taker, || fees.taker(fill.price, fill.size));
-            let maker_fee = self.fee_of(maker, || fees.maker(fill.price, fill.size));
-            self.holdings[taker].trade(lots, fill.price, taker_fee);
-            self.holdings[maker].trade(-lots, fill.price, maker_fee);
-            self.earned = self.earned + taker_fee + maker_fee;
+            self.settle(taker, lots, &fill, || fees.taker(fill.price, fill.size));
+            self.settle(maker, -lots, &fill, || fees.maker(fill.price, fill.size));
             if let Some(waiting) = self.waiting.get_mut(maker) {
                 waiting[fill.taker_side.opposite() as usize] -= u64::from(fill.size.0);
             }
@@ -171,13 +168,17 @@ impl Floor {
         }
     }
 
-    /// The population trades free of charge: what it pays is part of how it behaves.
-    fn fee_of(&self, account: usize, fee: impl FnOnce() -> Money) -> Money {
-        if account < self.external { fee() } else { Money(0) }
+    /// The population trades free of charge, and keeps no book of its profits: what it pays is
+    /// part of how it behaves.
+    fn settle(&mut self, account: usize, lots: i64, fill: &Fill, fee: impl FnOnce() -> Money) {
+        if account >= self.external {
+            return self.holdings[account].exchange(lots, fill.price);
+        }
+        let fee = fee();
+        self.holdings[account].trade(lots, fill.price, fee);
+        self.earned += fee;
     }
-}
 
-impl Floor {
     /// Cash of all traders and the market's fees together.
     pub(crate) fn total_cash(&self) -> Money {
         self.holdings.iter().map(|holding| holding.cash).sum::<Money>() + self.earned

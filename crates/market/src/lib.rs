@@ -32,6 +32,7 @@ mod fill;
 mod floor;
 mod fundamental;
 mod id;
+pub mod indicators;
 mod ladder;
 mod market;
 mod market_state;

@@ -120,7 +120,8 @@ impl Market {
             mine.floor.restore(&its.floor);
             mine.trades.clone_from(&its.trades);
             mine.population.restore(&its.population);
-            (mine.fundamental, mine.signals) = (its.fundamental, its.signals);
+            mine.fundamental = its.fundamental;
+            mine.signals.clone_from(&its.signals);
             mine.stream.clone_from(&its.stream);
             (mine.bar, mine.sector) = (its.bar, its.sector);
         }
@@ -142,7 +143,7 @@ impl Market {
                 mid: mid_of(&symbol.floor),
                 fair: symbol.fair(),
                 sentiment: sentiment.clamp(-1.0, 1.0),
-                signals: symbol.signals,
+                signals: &symbol.signals,
             };
             symbol.population.act(&seen, &mut symbol.floor);
             symbol.signals.update(mid_of(&symbol.floor));

@@ -2,39 +2,35 @@
 
 use serde::{Deserialize, Serialize};
 
-const FAST: f64 = 2.0 / 9.0;
-const SLOW: f64 = 2.0 / 17.0;
-const SIGNAL: f64 = 2.0 / 5.0;
-const WILDER: f64 = 1.0 / 8.0;
-const BAND: f64 = 2.0 / 13.0;
+use crate::indicators::{Bands, Ema, Macd, Rsi, Window};
+
+/// Weight of the last tick in the volatility.
 const VOLATILITY: f64 = 0.05;
 
-/// Moving averages of the mid price, in ticks, and what is made of them.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// Indicators of the mid price, in ticks. One that has no value yet moves nobody.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Signals {
     price: f64,
-    fast: f64,
-    slow: f64,
-    signal: f64,
-    gain: f64,
-    loss: f64,
-    band_mean: f64,
-    band_variance: f64,
+    fast: Window<8>,
+    slow: Window<16>,
+    slow_average: Ema<16>,
+    macd: Macd,
+    strength: Rsi<8>,
+    bands: Bands<12>,
     squared_move: f64,
 }
 
 impl Signals {
-    /// A price that has always been the same; moves of a tick are expected.
+    /// A price of which nothing is known yet; moves of a tick are expected.
     pub(crate) fn new(price: f64) -> Self {
         Self {
             price,
-            fast: price,
-            slow: price,
-            signal: 0.0,
-            gain: 0.0,
-            loss: 0.0,
-            band_mean: price,
-            band_variance: 0.0,
+            fast: Window::default(),
+            slow: Window::default(),
+            slow_average: Ema::default(),
+            macd: Macd::default(),
+            strength: Rsi::default(),
+            bands: Bands::default(),
             squared_move: 1.0,
         }
     }
@@ -42,14 +38,12 @@ impl Signals {
     pub(crate) fn update(&mut self, price: f64) {
         let change = price - self.price;
         self.price = price;
-        self.fast += FAST * (price - self.fast);
-        self.slow += SLOW * (price - self.slow);
-        self.signal += SIGNAL * (self.fast - self.slow - self.signal);
-        self.gain += WILDER * (change.max(0.0) - self.gain);
-        self.loss += WILDER * ((-change).max(0.0) - self.loss);
-        let apart = price - self.band_mean;
-        self.band_mean += BAND * apart;
-        self.band_variance = (1.0 - BAND) * (self.band_variance + BAND * apart * apart);
+        self.fast.push(price);
+        self.slow.push(price);
+        self.slow_average.push(price);
+        self.macd.push(price, self.slow_average.value(), self.fast.mean());
+        self.strength.push(change);
+        self.bands.push(price);
         self.squared_move += VOLATILITY * (change * change - self.squared_move);
     }
 
@@ -58,32 +52,32 @@ impl Signals {
         libm::sqrt(self.squared_move)
     }
 
-    /// Relative strength from 0 (only falls) to 1 (only rises).
+    /// Relative strength above its middle: from -50 (only falls) to 50 (only rises).
     pub(crate) fn strength(&self) -> f64 {
-        let moves = self.gain + self.loss;
-        if moves > 1e-9 { self.gain / moves } else { 0.5 }
+        self.strength.value() - 50.0
     }
 
     /// How far the fast average is above the slow one, in ticks.
     pub(crate) fn trend(&self) -> f64 {
-        self.fast - self.slow
+        self.fast.mean() - self.slow.mean()
     }
 
-    /// How far that difference is above its own average, in ticks.
+    /// How far the difference of exponential averages is above its own average, in ticks.
     pub(crate) fn convergence(&self) -> f64 {
-        self.trend() - self.signal
+        self.macd.line() - self.macd.signal()
     }
 
-    /// How many standard deviations the price is above its average.
+    /// Where the price stands between its bands: from -1 at the lower to 1 at the upper one.
     pub(crate) fn band(&self) -> f64 {
-        let deviation = libm::sqrt(self.band_variance);
-        if deviation > 1e-9 { (self.price - self.band_mean) / deviation } else { 0.0 }
+        2.0 * self.bands.around(self.price).percent - 1.0
     }
 
+    /// Whether updates can have led here.
     pub(crate) fn is_sound(&self) -> bool {
-        [self.price, self.fast, self.slow, self.signal, self.gain, self.loss]
-            .iter()
-            .chain(&[self.band_mean, self.band_variance, self.squared_move])
-            .all(|number| number.is_finite())
+        self.price.is_finite()
+            && self.squared_move.is_finite()
+            && self.fast.is_sound()
+            && self.slow.is_sound()
+            && self.bands.0.is_sound()
     }
 }

@@ -1,9 +1,9 @@
 //! The average true range.
 
+use market::indicators::Wilder;
 use serde::{Deserialize, Serialize};
 
 use super::bar::Bar;
-use super::seeded::Wilder;
 
 /// How far prices reach in a bar, the gap from the close before included, as Wilder smooths it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -11,7 +11,7 @@ pub(super) struct Atr<const N: u32>(Wilder<N>);
 
 impl<const N: u32> Atr<N> {
     pub(super) fn new() -> Self {
-        Self(Wilder::new())
+        Self(Wilder::default())
     }
 
     /// Takes in a bar and the close before it.

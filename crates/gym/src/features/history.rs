@@ -1,8 +1,7 @@
 //! Closes and log prices of the last 64 bars.
 
+use market::indicators::array;
 use serde::{Deserialize, Serialize};
-
-use super::array;
 
 /// How many bars back can be seen; a power of two, so that places wrap by a mask.
 const DEPTH: usize = 64;

@@ -1,19 +1,15 @@
 //! All features of one symbol.
 
+use market::indicators::{Bands, Ema, Macd, Rsi, Window};
 use serde::{Deserialize, Serialize};
 
 use super::atr::Atr;
-use super::bands::Bands;
 use super::bar::Bar;
 use super::history::History;
-use super::macd::Macd;
 use super::registry::{CORE, FULL, registry};
-use super::rsi::Rsi;
-use super::seeded::Ema;
 use super::shown::{show, show_raw};
 use super::view::View;
 use super::volatility::Volatility;
-use super::window::Window;
 
 /// Bars over which moves are measured.
 const LAGS: [usize; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
@@ -64,16 +60,16 @@ impl Features {
         Self {
             options,
             history: History::new(),
-            sma_8: Window::new(),
-            sma_16: Window::new(),
-            ema_8: Ema::new(),
-            ema_16: Ema::new(),
-            rsi: Rsi::new(),
-            macd: Macd::new(),
-            bands: Bands::new(),
+            sma_8: Window::default(),
+            sma_16: Window::default(),
+            ema_8: Ema::default(),
+            ema_16: Ema::default(),
+            rsi: Rsi::default(),
+            macd: Macd::default(),
+            bands: Bands::default(),
             atr: Atr::new(),
             volatility: Volatility::new(),
-            volumes: Window::new(),
+            volumes: Window::default(),
             volume_surge: f64::NAN,
             trades: f64::NAN,
         }

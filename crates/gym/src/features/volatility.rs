@@ -1,8 +1,7 @@
 //! Realised volatility of one-bar log returns.
 
+use market::indicators::Window;
 use serde::{Deserialize, Serialize};
-
-use super::window::Window;
 
 /// Sample deviations of the last 8 and of the last 32 returns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -13,7 +12,7 @@ pub(super) struct Volatility {
 
 impl Volatility {
     pub(super) fn new() -> Self {
-        Self { short: Window::new(), long: Window::new() }
+        Self { short: Window::default(), long: Window::default() }
     }
 
     /// Takes in the next log return.

@@ -66,7 +66,7 @@ impl Makers {
 }
 
 impl Crowd for Makers {
-    fn act(&mut self, seen: &Seen, floor: &mut Floor, stream: &mut Stream) {
+    fn act(&mut self, seen: &Seen<'_>, floor: &mut Floor, stream: &mut Stream) {
         let middle = seen.mid + self.insight * (seen.fair - seen.mid);
         let caution = self.caution * seen.signals.volatility();
         let limit = PATIENCE * i64::from(self.size);

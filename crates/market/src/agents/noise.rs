@@ -59,7 +59,7 @@ impl NoiseTraders {
 }
 
 impl Crowd for NoiseTraders {
-    fn act(&mut self, seen: &Seen, floor: &mut Floor, stream: &mut Stream) {
+    fn act(&mut self, seen: &Seen<'_>, floor: &mut Floor, stream: &mut Stream) {
         self.herd = LOYALTY * self.herd + HERDING * stream.normal();
         let herd = self.herd.clamp(-0.5, 0.5);
         let mood = 0.5 + MOOD * seen.sentiment;

@@ -84,7 +84,7 @@ impl Pool {
     }
 
     /// One of the large orders goes on, or the next one begins.
-    fn invest(&mut self, index: usize, seen: &Seen, floor: &mut Floor, stream: &mut Stream) {
+    fn invest(&mut self, index: usize, seen: &Seen<'_>, floor: &mut Floor, stream: &mut Stream) {
         let size = 1 + stream.below(2 * self.lots());
         let full = fullness(floor.lots(self.account), LIMIT * i64::from(self.lots()));
         let investor = &mut self.investors[index];
@@ -100,7 +100,7 @@ impl Pool {
     }
 
     /// The oldest patient order of a side makes room for one somewhere else.
-    fn wait(&mut self, side: Side, seen: &Seen, floor: &mut Floor, stream: &mut Stream) {
+    fn wait(&mut self, side: Side, seen: &Seen<'_>, floor: &mut Floor, stream: &mut Stream) {
         let lots = self.lots();
         let place = &mut self.waiting[side as usize][self.oldest as usize];
         // An order that has traded in the meantime is no longer there to cancel.
@@ -116,7 +116,7 @@ impl Pool {
 }
 
 impl Crowd for Pool {
-    fn act(&mut self, seen: &Seen, floor: &mut Floor, stream: &mut Stream) {
+    fn act(&mut self, seen: &Seen<'_>, floor: &mut Floor, stream: &mut Stream) {
         if self.traders == 0 {
             return;
         }

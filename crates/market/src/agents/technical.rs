@@ -31,10 +31,10 @@ impl Rule {
     /// Whether to hold shares (1), none (0), or less than none (-1); `patience` is from 0 to 1.
     fn target(self, signals: &Signals, patience: f64) -> i64 {
         match self {
-            Self::Momentum => sign_beyond(signals.strength() - 0.5, 0.15 + 0.15 * patience),
+            Self::Momentum => sign_beyond(signals.strength(), 15.0 + 15.0 * patience),
             Self::Trend => sign_beyond(signals.trend(), 0.5 + 1.5 * patience),
             Self::Convergence => sign_beyond(signals.convergence(), 0.3 + 0.9 * patience),
-            Self::Reversion => -sign_beyond(signals.band(), 1.5 + patience),
+            Self::Reversion => -sign_beyond(signals.band(), 0.75 + 0.5 * patience),
         }
     }
 }
@@ -62,12 +62,12 @@ impl TechnicalTraders {
 }
 
 impl Crowd for TechnicalTraders {
-    fn act(&mut self, seen: &Seen, floor: &mut Floor, stream: &mut Stream) {
+    fn act(&mut self, seen: &Seen<'_>, floor: &mut Floor, stream: &mut Stream) {
         let count = f64::from(self.turns.count());
         self.turns.each(stream, |index, _| {
             let account = account_of(self.first, index);
             #[allow(clippy::cast_precision_loss)] // few traders
-            let target = SIZE * self.rule.target(&seen.signals, index as f64 / count);
+            let target = SIZE * self.rule.target(seen.signals, index as f64 / count);
             let missing = target - floor.lots(account);
             let side = if missing > 0 { Side::Buy } else { Side::Sell };
             let size = u32::try_from(missing.unsigned_abs()).unwrap_or(u32::MAX);

@@ -37,7 +37,7 @@ impl ValueTraders {
 }
 
 impl Crowd for ValueTraders {
-    fn act(&mut self, seen: &Seen, floor: &mut Floor, stream: &mut Stream) {
+    fn act(&mut self, seen: &Seen<'_>, floor: &mut Floor, stream: &mut Stream) {
         self.turns.each(stream, |index, stream| {
             let account = account_of(self.first, index);
             let opinion = seen.fair + self.error * stream.normal();

@@ -6,26 +6,29 @@ use super::seeded::Wilder;
 
 /// The share of gains in all moves of the close, 0 to 100, smoothed as Wilder does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Rsi<const N: u32> {
+pub struct Rsi<const N: u32> {
     gain: Wilder<N>,
     loss: Wilder<N>,
 }
 
-impl<const N: u32> Rsi<N> {
-    pub(super) fn new() -> Self {
-        Self { gain: Wilder::new(), loss: Wilder::new() }
+impl<const N: u32> Default for Rsi<N> {
+    fn default() -> Self {
+        Self { gain: Wilder::default(), loss: Wilder::default() }
     }
+}
 
+impl<const N: u32> Rsi<N> {
     /// Takes in the move from the close before to this one.
     #[inline]
-    pub(super) fn push(&mut self, change: f64) {
+    pub fn push(&mut self, change: f64) {
         self.gain.push(if change > 0.0 { change } else { 0.0 });
         self.loss.push(if change < 0.0 { -change } else { 0.0 });
     }
 
     /// The index; NaN until `N` moves have been seen, and while the close has never moved.
+    #[must_use]
     #[inline]
-    pub(super) fn value(&self) -> f64 {
+    pub fn value(&self) -> f64 {
         // The same as 100 - 100 / (1 + gain / loss), and defined without losses too.
         let (gain, loss) = (self.gain.value(), self.loss.value());
         100.0 * (gain / (gain + loss))
@@ -40,7 +43,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn rsi_of(changes: &[f64]) -> f64 {
-        let mut rsi = Rsi::<8>::new();
+        let mut rsi = Rsi::<8>::default();
         for &change in changes {
             rsi.push(change);
         }

@@ -15,7 +15,7 @@ use super::array;
 /// the window. Hence no distance is larger than the range of the window, whose spread is at
 /// least half the square of that range, and nothing is lost however far from zero the values are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Window<const N: usize> {
+pub struct Window<const N: usize> {
     /// Values in the head, 0 to N.
     length: usize,
     /// Whether a block before this one is complete.
@@ -44,8 +44,8 @@ impl Sums {
     }
 }
 
-impl<const N: usize> Window<N> {
-    pub(super) fn new() -> Self {
+impl<const N: usize> Default for Window<N> {
+    fn default() -> Self {
         Self {
             length: 0,
             has_tail: false,
@@ -55,10 +55,12 @@ impl<const N: usize> Window<N> {
             tails: [Sums::default(); N],
         }
     }
+}
 
+impl<const N: usize> Window<N> {
     /// Takes in the next value.
     #[inline]
-    pub(super) fn push(&mut self, value: f64) {
+    pub fn push(&mut self, value: f64) {
         if self.length == N {
             self.begin_block(value);
         } else if self.length == 0 {
@@ -82,31 +84,36 @@ impl<const N: usize> Window<N> {
     }
 
     /// Mean of the values, or NaN until there are `N`.
+    #[must_use]
     #[inline]
-    pub(super) fn mean(&self) -> f64 {
+    pub fn mean(&self) -> f64 {
         self.origin + self.sums().distances / count(N)
     }
 
     /// How far `value` lies above the mean.
+    #[must_use]
     #[inline]
-    pub(super) fn above_mean(&self, value: f64) -> f64 {
+    pub fn above_mean(&self, value: f64) -> f64 {
         (value - self.origin) - self.sums().distances / count(N)
     }
 
     /// Standard deviation over all `N`.
+    #[must_use]
     #[inline]
-    pub(super) fn population_deviation(&self) -> f64 {
+    pub fn population_deviation(&self) -> f64 {
         (self.spread() / count(N)).sqrt()
     }
 
     /// Standard deviation over `N - 1`, as of a sample.
+    #[must_use]
     #[inline]
-    pub(super) fn sample_deviation(&self) -> f64 {
+    pub fn sample_deviation(&self) -> f64 {
         (self.spread() / count(N - 1)).sqrt()
     }
 
     /// Whether the window can have come from pushing values.
-    pub(super) fn is_sound(&self) -> bool {
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
         self.length <= N && (self.length > 0 || !self.has_tail)
     }
 
@@ -159,7 +166,7 @@ mod tests {
 
     /// Compares every window of a stream with one made afresh.
     fn check_all<const N: usize>(values: &[f64]) {
-        let mut window = Window::<N>::new();
+        let mut window = Window::<N>::default();
         for (now, &value) in values.iter().enumerate() {
             window.push(value);
             if now + 1 < N {
@@ -200,7 +207,7 @@ mod tests {
 
         #[test]
         fn equal_values_have_their_mean_and_no_spread(value in 1e-6..1e9f64, length in 12..40usize) {
-            let mut window = Window::<12>::new();
+            let mut window = Window::<12>::default();
             (0..length).for_each(|_| window.push(value));
 
             prop_assert_eq!(window.mean(), value);
@@ -220,7 +227,7 @@ mod tests {
                 price
             })
             .collect();
-        let mut window = Window::<32>::new();
+        let mut window = Window::<32>::default();
         for &value in &values {
             window.push(value);
         }
@@ -233,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_length_beyond_the_window_is_not_sound() {
-        let mut window = Window::<8>::new();
+        let mut window = Window::<8>::default();
         assert!(window.is_sound());
         window.length = 9;
         assert!(!window.is_sound());

@@ -10,20 +10,22 @@ use super::seeded::Ema;
 /// the 8 closes up to there. The feature `f_ema_8` began eight bars earlier, so that early on
 /// the line is not `f_ema_8 - f_ema_16`; the difference fades by 7/9 with every bar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Macd {
+pub struct Macd {
     fast: Option<Ema<8>>,
     line: f64,
     signal: Ema<4>,
 }
 
-impl Macd {
-    pub(super) fn new() -> Self {
-        Self { fast: None, line: f64::NAN, signal: Ema::new() }
+impl Default for Macd {
+    fn default() -> Self {
+        Self { fast: None, line: f64::NAN, signal: Ema::default() }
     }
+}
 
+impl Macd {
     /// Takes in a close after which the slow average is `slow` and the mean of 8 closes `mean`.
     #[inline]
-    pub(super) fn push(&mut self, close: f64, slow: f64, mean: f64) {
+    pub fn push(&mut self, close: f64, slow: f64, mean: f64) {
         match &mut self.fast {
             Some(fast) => fast.push(close),
             None if slow.is_nan() => return,
@@ -34,14 +36,16 @@ impl Macd {
     }
 
     /// The line; NaN until the slow average has begun.
+    #[must_use]
     #[inline]
-    pub(super) fn line(&self) -> f64 {
+    pub fn line(&self) -> f64 {
         self.line
     }
 
     /// The signal; NaN until four values of the line have been seen.
+    #[must_use]
     #[inline]
-    pub(super) fn signal(&self) -> f64 {
+    pub fn signal(&self) -> f64 {
         self.signal.value()
     }
 }
@@ -53,7 +57,7 @@ mod tests {
 
     #[test]
     fn the_fast_average_begins_with_the_slow_one() {
-        let mut macd = Macd::new();
+        let mut macd = Macd::default();
         macd.push(1.0, f64::NAN, 99.0);
         assert!(macd.line().is_nan());
 
@@ -66,7 +70,7 @@ mod tests {
 
     #[test]
     fn the_signal_begins_with_the_mean_of_four_lines() {
-        let mut macd = Macd::new();
+        let mut macd = Macd::default();
         for (close, slow) in [(1.0, 9.0), (19.0, 11.0), (3.0, 7.0)] {
             macd.push(close, slow, 10.0);
             assert!(macd.signal().is_nan());

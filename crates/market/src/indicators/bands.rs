@@ -9,32 +9,38 @@ const NARROWEST: f64 = 1e-10;
 
 /// Two standard deviations around the mean of the last `N` closes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Bands<const N: usize>(pub(super) Window<N>);
+pub struct Bands<const N: usize>(pub Window<N>);
 
 /// The bands after a bar.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Band {
-    pub(super) upper: f64,
-    pub(super) middle: f64,
-    pub(super) lower: f64,
+pub struct Band {
+    /// Two deviations above the mean.
+    pub upper: f64,
+    /// The mean.
+    pub middle: f64,
+    /// Two deviations below the mean.
+    pub lower: f64,
     /// Where the price stands: 0 on the lower band, 1 on the upper.
-    pub(super) percent: f64,
+    pub percent: f64,
+}
+
+impl<const N: usize> Default for Bands<N> {
+    fn default() -> Self {
+        Self(Window::default())
+    }
 }
 
 impl<const N: usize> Bands<N> {
-    pub(super) fn new() -> Self {
-        Self(Window::new())
-    }
-
     /// Takes in the next close.
     #[inline]
-    pub(super) fn push(&mut self, close: f64) {
+    pub fn push(&mut self, close: f64) {
         self.0.push(close);
     }
 
     /// The bands, and where `price` stands between them; NaN until there are `N` closes.
+    #[must_use]
     #[inline]
-    pub(super) fn around(&self, price: f64) -> Band {
+    pub fn around(&self, price: f64) -> Band {
         let (middle, deviation) = (self.0.mean(), self.0.population_deviation());
         let reach = 2.0 * deviation;
         let width = 2.0 * reach;
@@ -52,7 +58,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn bands_of(closes: impl IntoIterator<Item = f64>) -> Bands<12> {
-        let mut bands = Bands::new();
+        let mut bands = Bands::default();
         closes.into_iter().for_each(|close| bands.push(close));
         bands
     }

@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 /// An average of weight 2 / (N + 1).
-pub(super) type Ema<const N: u32> = Seeded<N, false>;
+pub type Ema<const N: u32> = Seeded<N, false>;
 
 /// An average of weight 1 / N, as Wilder smooths gains, losses and ranges.
-pub(super) type Wilder<const N: u32> = Seeded<N, true>;
+pub type Wilder<const N: u32> = Seeded<N, true>;
 
 /// An exponential average whose first value is the mean of the first `N`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Seeded<const N: u32, const WILDER: bool> {
+pub struct Seeded<const N: u32, const WILDER: bool> {
     /// Values seen, up to N.
     seen: u32,
     first: f64,
@@ -18,19 +18,22 @@ pub(super) struct Seeded<const N: u32, const WILDER: bool> {
     average: f64,
 }
 
-impl<const N: u32, const WILDER: bool> Seeded<N, WILDER> {
-    pub(super) fn new() -> Self {
+impl<const N: u32, const WILDER: bool> Default for Seeded<N, WILDER> {
+    fn default() -> Self {
         Self { seen: 0, first: 0.0, average: 0.0 }
     }
+}
 
+impl<const N: u32, const WILDER: bool> Seeded<N, WILDER> {
     /// An average that begins with `average` at once.
-    pub(super) fn begun(average: f64) -> Self {
+    #[must_use]
+    pub fn begun(average: f64) -> Self {
         Self { seen: N, first: average, average }
     }
 
     /// Takes in the next value.
     #[inline]
-    pub(super) fn push(&mut self, value: f64) {
+    pub fn push(&mut self, value: f64) {
         if self.seen >= N {
             self.average += (value - self.average) * Self::weight();
             return;
@@ -47,8 +50,9 @@ impl<const N: u32, const WILDER: bool> Seeded<N, WILDER> {
     }
 
     /// The average, or NaN until `N` values have been seen.
+    #[must_use]
     #[inline]
-    pub(super) fn value(&self) -> f64 {
+    pub fn value(&self) -> f64 {
         if self.seen < N { f64::NAN } else { self.average }
     }
 
@@ -67,7 +71,7 @@ mod tests {
     proptest! {
         #[test]
         fn an_average_begins_with_the_mean_and_moves_by_its_weight(values in vec(0.1..1e3f64, 5..40)) {
-            let (mut ema, mut wilder) = (Ema::<4>::new(), Wilder::<4>::new());
+            let (mut ema, mut wilder) = (Ema::<4>::default(), Wilder::<4>::default());
             let mut expected = [f64::NAN; 2];
             for (now, &value) in values.iter().enumerate() {
                 ema.push(value);
@@ -86,7 +90,7 @@ mod tests {
 
         #[test]
         fn the_average_of_equal_values_is_that_value(value in 1e-9..1e9f64, length in 16..60u32) {
-            let mut ema = Ema::<16>::new();
+            let mut ema = Ema::<16>::default();
             (0..length).for_each(|_| ema.push(value));
 
             prop_assert_eq!(ema.value(), value);

@@ -6,7 +6,11 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeTuple, Serializer};
 
-pub(super) fn serialize<S: Serializer, T: Serialize, const N: usize>(
+/// Writes an array, one value after the other.
+///
+/// # Errors
+/// When the serializer fails.
+pub fn serialize<S: Serializer, T: Serialize, const N: usize>(
     values: &[T; N],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
@@ -17,7 +21,11 @@ pub(super) fn serialize<S: Serializer, T: Serialize, const N: usize>(
     tuple.end()
 }
 
-pub(super) fn deserialize<'de, D, T, const N: usize>(deserializer: D) -> Result<[T; N], D::Error>
+/// Reads an array of as many values.
+///
+/// # Errors
+/// When there are fewer, or they cannot be read.
+pub fn deserialize<'de, D, T, const N: usize>(deserializer: D) -> Result<[T; N], D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Copy + Default,
