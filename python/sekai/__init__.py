@@ -17,6 +17,7 @@ from sekai.core.env import Env
 from sekai.core.result import ResetResult, StepResult
 from sekai.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper
 from sekai.error import (
+    BusyError,
     ClosedError,
     DuplicateEnvError,
     InvalidActionError,
@@ -40,7 +41,7 @@ from sekai.wrappers import (
 )
 
 if TYPE_CHECKING:
-    from sekai import compat, market, rendering
+    from sekai import compat, data, market, rendering
     from sekai.registry import EnvSpec
     from sekai.utils.checker import check_env
     from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv
@@ -50,6 +51,7 @@ __all__ = [
     "ActionWrapper",
     "AsyncVecEnv",
     "Box",
+    "BusyError",
     "ClosedError",
     "Dict",
     "Discrete",
@@ -82,6 +84,7 @@ __all__ = [
     "all_specs",
     "check_env",
     "compat",
+    "data",
     "envs",
     "make",
     "make_vec",
@@ -104,6 +107,7 @@ register_namespace("gymnasium", None, resolver=_gymnasium_spec)
 
 LAZY = {
     "compat": "sekai.compat",
+    "data": "sekai.data",
     "market": "sekai.market",
     "rendering": "sekai.rendering",
     "check_env": "sekai.utils.checker",
@@ -126,7 +130,9 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     module = importlib.import_module(LAZY[name])
-    found = globals()[name] = getattr(module, name, module)
+    # A module may hold a part of its own name.
+    found = module if module.__name__ == f"sekai.{name}" else getattr(module, name)
+    globals()[name] = found
     return found
 
 
