@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::batch::{BatchOptions, NativeBatch, exclusive, native_batch};
-use crate::market_config::refused;
+use crate::market_config::{read, refused};
 
 /// The default settings, as JSON.
 #[pyfunction]
@@ -14,8 +14,7 @@ pub(crate) fn trading_defaults() -> String {
 }
 
 pub(crate) fn prototype<D: Decision>(config: &str) -> PyResult<Trading<D>> {
-    let settings: TradingSettings =
-        serde_json::from_str(config).map_err(|error| refused(&error))?;
+    let settings: TradingSettings = read(config)?;
     Trading::new(settings).map_err(|error| refused(&error))
 }
 
