@@ -95,7 +95,7 @@ def test_configs_are_values_without_unknown_fields(kind: Any) -> None:
     with pytest.raises(TypeError, match="weather"):
         kind(weather="fine")
     with pytest.raises(dataclasses.FrozenInstanceError):
-        config.weather = "fine"
+        setattr(config, dataclasses.fields(kind)[0].name, 1)
 
 
 def test_a_changed_config_is_another_one() -> None:
