@@ -205,7 +205,7 @@ def test_ruin_terminates_when_equity_falls_to_its_level_and_not_before() -> None
 
 
 def test_the_last_observation_of_a_ruined_episode_is_kept() -> None:
-    options = {"account": RUIN, "regime": "crisis", "order_size": 300, "max_ticks": 400}
+    options: Any = {"account": RUIN, "regime": "crisis", "order_size": 300, "max_ticks": 400}
     vec, alone = sekai.make_vec(TASK, 1, "native", **options), Trading(**options)
     vec.reset(seed=[3])
     alone.reset(seed=3)
@@ -226,14 +226,15 @@ def test_a_state_is_loaded_only_under_the_settings_it_was_saved_under() -> None:
     env = Trading(max_ticks=9)
     env.reset(seed=0)
     state = env.batch.state_dict()
-    for others in (
+    rules: list[dict[str, Any]] = [
         {"max_ticks": 10},
         {"max_ticks": 9, "regime": "calm"},
         {"max_ticks": 9, "symbols": 2},
         {"max_ticks": 9, "reward": "log_growth"},
         {"max_ticks": 9, "agent": True},
         {"max_ticks": 9, "tick_size": 0.001},
-    ):
+    ]
+    for others in rules:
         other = Trading(**others)
         other.reset(seed=1)
         before = other.batch.state_dict()
@@ -248,7 +249,8 @@ def test_a_state_is_loaded_only_under_the_settings_it_was_saved_under() -> None:
 
 def test_a_saved_episode_ends_as_the_one_that_went_on() -> None:
     actions = weights(1, 60, symbols=2)
-    options = {"action": "weights", "symbols": 2, "max_ticks": 60, "reward": "terminal_sharpe"}
+    options: Any = {"action": "weights", "symbols": 2, "max_ticks": 60}
+    options["reward"] = "terminal_sharpe"
     env = Trading(**options)
     env.reset(seed=2)
     states, results = [], []

@@ -140,7 +140,9 @@ accounts = st.builds(
 
 @settings(max_examples=40, deadline=None)
 @given(account=accounts, seed=seeds, size=st.integers(1, 500), symbols=st.integers(1, 2))
-def test_no_limit_is_ever_passed(account: AccountConfig, seed: int, size: int, symbols: int) -> None:
+def test_no_limit_is_ever_passed(
+    account: AccountConfig, seed: int, size: int, symbols: int
+) -> None:
     env = Trading(account=account, order_size=size, symbols=symbols, agent=True, regime="volatile")
     env.reset(seed=seed)
     for action in choices(seed, 60, symbols):
@@ -165,7 +167,7 @@ def test_an_account_without_cash_buys_what_it_can_pay_and_no_more() -> None:
 @pytest.mark.parametrize("share", [0.04, -0.04, 0.0, 0.001])
 def test_a_weight_is_reached_within_a_lot(share: float) -> None:
     path = follow(
-        weights(0, 20, most=0.05) + [[share]], action="weights", agent=True, regime="calm"
+        [*weights(0, 20, most=0.05), [share]], action="weights", agent=True, regime="calm"
     )
     wanted = share * path.infos["equity"][-2] / path.mids[-2, 0]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -147,7 +147,7 @@ def test_rougher_weather_is_rougher() -> None:
         return float(np.mean([path.feature("f_log_return_8").std() for path in paths]))
 
     moves = [roughness(regime) for regime in ("calm", "normal", "volatile", "crisis")]
-    assert all(rougher > 1.3 * calmer for calmer, rougher in zip(moves, moves[1:], strict=False))
+    assert all(rougher > 1.3 * calmer for calmer, rougher in pairwise(moves))
 
 
 def test_a_warm_market_has_values_for_all_features_from_the_first_step() -> None:

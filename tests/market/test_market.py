@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ def test_an_agents_resting_order_is_filled_by_anothers_and_nothing_is_lost() -> 
 
     placed = market.place(SELL, middle, 25, agent=0, time_in_force=TimeInForce.POST_ONLY)
     assert placed.resting == 25
+    assert placed.id is not None
     assert market.take(1, 0, BUY, 10) == 10
     after = [market.account_columns(agent) for agent in range(3)]
     seller, buyer, watcher = (np.subtract(a[0], b[0]) for a, b in zip(after, before, strict=True))
@@ -61,6 +63,7 @@ def test_a_quote_waits_its_turn_and_is_filled_by_the_population_in_the_end() -> 
     bid, _ = market.quote()
     assert bid is not None
     placed = market.place(BUY, bid, 40)
+    assert placed.id is not None
     market.tick(400)
 
     assert market.order(placed.id) is None
@@ -147,10 +150,11 @@ def test_own_offers_are_not_counted_as_cheap_ones() -> None:
     assert bid is not None
     assert ask is not None
     cash = 10 * (bid + 1) + 20
-    for buy in (
+    ways: list[Callable[[Market], Any]] = [
         lambda market: market.take(0, 0, BUY, 10),
         lambda market: market.place(BUY, ask + 5, 10, time_in_force=TimeInForce.FILL_OR_KILL),
-    ):
+    ]
+    for buy in ways:
         market = opened(21, seed, account=AccountConfig(cash=0.01 * cash))
         market.place(SELL, bid + 1, 10, time_in_force=TimeInForce.POST_ONLY)
         with contextlib.suppress(OrderError):
@@ -218,6 +222,7 @@ def test_what_is_no_order_is_refused_and_nothing_moves(call: Any) -> None:
 def test_nobody_cancels_what_is_not_theirs() -> None:
     market = opened()
     placed = market.place(BUY, 9_000, 100, agent=1)
+    assert placed.id is not None
 
     with pytest.raises(OrderError, match="an own resting order was wanted"):
         market.cancel(0, 0, placed.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sekai.market import (
     Market,
     MarketConfig,
     NewsConfig,
+    NewsEvent,
     PopulationConfig,
     Recording,
     Side,
@@ -123,7 +125,8 @@ def test_the_same_seed_is_the_same_market_and_others_are_others() -> None:
 
 def test_news_comes_as_often_as_asked_fades_and_ends() -> None:
     market = Market(MarketConfig(news=NewsConfig(rate=0.05, shortest=10, longest=30)), seed=3)
-    born, before = 0, ()
+    born = 0
+    before: tuple[NewsEvent, ...] = ()
     for _ in range(2_000):
         market.tick()
         news = market.news()
@@ -134,7 +137,7 @@ def test_news_comes_as_often_as_asked_fades_and_ends() -> None:
             assert 0 <= event.age < event.duration
             assert -1 <= event.sentiment <= 1
             assert 0 <= event.magnitude <= 10
-        assert all(older.age >= newer.age for older, newer in zip(news, news[1:], strict=False))
+        assert all(older.age >= newer.age for older, newer in pairwise(news))
         kept = [event for event in before if event.age + 1 < event.duration]
         assert [(e.sentiment, e.age + 1) for e in kept] == [
             (e.sentiment, e.age) for e in news if e.age > 0
@@ -149,16 +152,14 @@ def test_sentiment_is_what_is_left_of_all_that_concerns_a_symbol() -> None:
     news = NewsConfig(rate=0.02, shortest=20, longest=60)
     market = Market(MarketConfig(symbols=sectors, news=news), seed=5)
     told = set()
+    alike = {0: [0, 1], 1: [0, 1], 2: [2]}
     for _ in range(600):
         recording = market.record(1)
         expected = [0.0, 0.0, 0.0]
         for event in market.news():
             told.add(event.topic)
-            about = {
-                "rates": [0, 1, 2],
-                "sector": [i for i in range(3) if sectors[i].sector == sectors[event.symbol].sector],
-            }.get(event.topic, [event.symbol])
-            for symbol in about:
+            wide = {"rates": [0, 1, 2], "sector": alike[event.symbol]}
+            for symbol in wide.get(event.topic, [event.symbol]):
                 expected[symbol] += event.sentiment * (1 - event.age / event.duration)
         assert recording.sentiment[0] == pytest.approx(expected, abs=1e-12)
 

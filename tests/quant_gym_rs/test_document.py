@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env as check_gymnasium
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_checker import check_env as check_stable_baselines3
 

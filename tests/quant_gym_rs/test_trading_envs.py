@@ -20,10 +20,12 @@ def test_what_comes_back_has_the_documented_types() -> None:
     env = PyTradingEnv(max_ticks=5, seed=1)
     obs = env.reset()
     assert type(obs) is np.ndarray
-    assert (obs.shape, obs.dtype) == ((54,), np.float64)
+    assert obs.shape == (54,)
+    assert obs.dtype == np.float64
 
     obs, reward, terminated, truncated, info = env.step(2)
-    assert (obs.shape, obs.dtype) == ((54,), np.float64)
+    assert obs.shape == (54,)
+    assert obs.dtype == np.float64
     assert [type(part) for part in (reward, terminated, truncated, info)] == [
         *(float, bool),
         *(bool, dict),
@@ -38,8 +40,10 @@ def test_the_vector_class_gives_rows_and_lists() -> None:
     assert env.reset_all().shape == (3, 54)
     obs, rewards, terminated, truncated, infos = env.step_all([0, 1, 2])
 
-    assert (obs.shape, obs.dtype) == ((3, 54), np.float64)
-    assert (rewards.shape, rewards.dtype) == ((3,), np.float64)
+    assert obs.shape == (3, 54)
+    assert obs.dtype == np.float64
+    assert rewards.shape == (3,)
+    assert rewards.dtype == np.float64
     assert terminated == truncated == [False] * 3
     assert [info["tick"] for info in infos] == [1, 1, 1]
     assert {"tick", "equity"} <= infos[0].keys()
@@ -49,7 +53,8 @@ def test_spaces_are_gymnasiums_own() -> None:
     for env in (PyTradingEnv(), PyVecTradingEnv(2)):
         observations, actions = env.observation_space, env.action_space
         assert type(observations) is gymnasium.spaces.Box
-        assert (observations.shape, observations.dtype) == ((54,), np.float64)
+        assert observations.shape == (54,)
+        assert observations.dtype == np.float64
         assert np.isinf(observations.low).all()
         assert np.isinf(observations.high).all()
         assert actions == gymnasium.spaces.Discrete(3)

@@ -136,7 +136,7 @@ fn what_is_seen_of_the_book_follows_simple_formulas_from_the_first_step() {
     for symbol in 0..2 {
         let closes: Vec<f64> = replay.bars[symbol].chunks(5).map(|bar| bar[2]).collect();
         for step in 1..STEPS {
-            let [bid, ask, bids, asks, _, bought, sold, .., sentiment, fair] =
+            let [bid, ask, bids, asks, _, bought, sold, .., sentiment, fair]: [f64; 13] =
                 replay.views[symbol][13 * step..][..13].try_into().unwrap();
             let shown = &replay.shown[symbol][55 * step..][..55];
             let mid = f64::midpoint(bid, ask);

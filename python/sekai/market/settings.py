@@ -12,7 +12,7 @@ __all__ = ["to_json"]
 
 
 def to_json(settings: dict[str, Any]) -> str:
-    """Strict JSON. What it cannot tell becomes text, which the core refuses by name of its field."""
+    """Strict JSON. What it cannot tell becomes text, which the core refuses by its name."""
     return json.dumps(_finite(settings), allow_nan=False, default=_plain)
 
 
