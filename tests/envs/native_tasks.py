@@ -7,12 +7,23 @@ from typing import Any
 import numpy as np
 
 import sekai
+from sekai.market import AccountConfig
 from sekai.vector import NativeVecEnv, VecEnv
 
 TASKS: dict[str, dict[str, Any]] = {
     "MarketMaking-v0": {"episode_steps": 9, "horizon": 0.2, "ruin_wealth": -4.0},
+    "Trading-v0": {
+        "max_ticks": 9,
+        "order_size": 300,
+        "warm_up": 20,
+        "regime": "crisis",
+        "account": AccountConfig(cash=20_000.0, ruin=0.985, taker_fee=20.0),
+    },
 }
 """Each with arguments that make its episodes short and of different lengths."""
+
+CROWDS = {"MarketMaking-v0": 3000, "Trading-v0": 300}
+"""So many envs that a batch of them uses its threads."""
 
 
 def native(task: str, num_envs: int, **options: Any) -> NativeVecEnv:

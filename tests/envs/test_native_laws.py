@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import sekai
 from sekai.utils.checker import check_env
 from sekai.vector import NativeBatch
-from tests.envs.native_tasks import TASKS, composed, native, parts, plain, plan, record
+from tests.envs.native_tasks import CROWDS, TASKS, composed, native, parts, plain, plan, record
 
 MODES = ["same_step", "next_step", "disabled"]
 
@@ -49,7 +49,7 @@ def test_a_step_limit_is_the_same_for_a_batch_and_for_single_envs(task: str) -> 
 
 @pytest.mark.parametrize("threads", [2, 7])
 def test_the_number_of_threads_changes_nothing(task: str, threads: int) -> None:
-    one, many = (native(task, 3000, num_threads=count) for count in (1, threads))
+    one, many = (native(task, CROWDS[task], num_threads=count) for count in (1, threads))
     assert many.get_attr("num_threads")[0] == threads
 
     first = one.reset(seed=0), many.reset(seed=0)

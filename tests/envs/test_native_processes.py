@@ -18,10 +18,10 @@ from sekai.core.env import Env
 from sekai.core.result import ResetResult, StepResult
 from sekai.spaces import Box
 from sekai.vector import ProcVecEnv, SyncVecEnv
-from tests.envs.native_tasks import native, plan
+from tests.envs.native_tasks import CROWDS, native, plan
 
-MANY = 3000
-"""So many envs that their batch uses its threads."""
+LONG = {"MarketMaking-v0": 200_000, "Trading-v0": 2000}
+"""So many envs that a step takes long enough for another thread to come in."""
 
 
 def spread(task: str, num_envs: int) -> Any:
@@ -43,7 +43,7 @@ class Desk(Env[Any, Any]):
     def __init__(self, task: str) -> None:
         self.observation_space = Box(-np.inf, np.inf, (1,), np.float64)
         self.action_space = Box(0.0, 1.0, (1,), np.float64)
-        self.vec = native(task, MANY, num_threads=2)
+        self.vec = native(task, CROWDS[task], num_threads=2)
         self.actions = plan(self.vec, 1)[0]
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> ResetResult[Any]:
@@ -83,7 +83,7 @@ def _go_on(vec: Any, actions: Any, answers: Any) -> None:
 
 
 def test_a_forked_child_goes_on_with_a_batch_of_its_parent(task: str) -> None:
-    vec = native(task, MANY, num_threads=2)
+    vec = native(task, CROWDS[task], num_threads=2)
     vec.reset(seed=0)
     actions = plan(vec, 1)[0]
     vec.step(actions)
@@ -99,10 +99,11 @@ def test_a_forked_child_goes_on_with_a_batch_of_its_parent(task: str) -> None:
 
 
 def test_two_threads_in_one_batch_get_an_error_or_their_turn(task: str) -> None:
-    vec = native(task, 20_000, num_threads=2)
+    count = LONG[task] // 10
+    vec = native(task, count, num_threads=2)
     batch: Any = vec.batch
     shown = vec.reset(seed=0).observations
-    actions = spread(task, 20_000)
+    actions = spread(task, count)
     errors: list[str] = []
     together = threading.Barrier(2)
 
@@ -114,10 +115,10 @@ def test_two_threads_in_one_batch_get_an_error_or_their_turn(task: str) -> None:
 
     def use() -> None:
         rows = np.zeros((2, *shown.shape))
-        flags = np.zeros((2, 20_000), np.bool_)
+        flags = np.zeros((2, count), np.bool_)
         together.wait()
         for _ in range(200):
-            step(rows[0], np.zeros(20_000), flags[0], flags[1], rows[1])
+            step(rows[0], np.zeros(count), flags[0], flags[1], rows[1])
 
     users = [threading.Thread(target=use) for _ in range(2)]
     for user in users:
@@ -134,9 +135,9 @@ def test_two_threads_in_one_batch_get_an_error_or_their_turn(task: str) -> None:
 
 
 def test_other_threads_run_while_a_batch_steps(task: str, quick_switches: None) -> None:
-    vec = native(task, 200_000, num_threads=1)
+    vec = native(task, LONG[task], num_threads=1)
     vec.reset(seed=0)
-    actions = spread(task, 200_000)
+    actions = spread(task, LONG[task])
     stamps: list[float] = []
     calls: list[tuple[float, float]] = []
     stop = threading.Event()
@@ -161,11 +162,12 @@ def test_other_threads_run_while_a_batch_steps(task: str, quick_switches: None) 
 
 
 def test_importing_sekai_loads_no_task() -> None:
-    script = "import sys, sekai; sys.exit('sekai.envs.market_making' in sys.modules)"
+    tasks = {"sekai.envs.market_making", "sekai.envs.trading", "sekai.market"}
+    script = f"import sys, sekai; sys.exit(len({tasks} & set(sys.modules)))"
     context = multiprocessing.get_context("spawn")
     child = context.Process(target=exec, args=(script,))
     child.start()
     child.join()
 
     assert child.exitcode == 0
-    assert "MarketMaking-v0" in [spec.id for spec in sekai.all_specs()]
+    assert {"MarketMaking-v0", "Trading-v0"} <= {spec.id for spec in sekai.all_specs()}

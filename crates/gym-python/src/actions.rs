@@ -21,7 +21,8 @@ impl ActionNumber for f64 {
     const NAME: &'static str = "numbers";
 
     fn read(value: &Bound<'_, PyAny>) -> Option<Self> {
-        value.extract().ok()
+        // A bool is a number to Python, but no amount.
+        if value.is_instance_of::<PyBool>() { None } else { value.extract().ok() }
     }
 }
 

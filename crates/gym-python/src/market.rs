@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::market_config::refused;
+use crate::market_config::{read, refused};
 use crate::order_arguments::{Direction, Force, Id, Levels, Price, Size};
 use crate::order_columns::{DepthColumns, depth_columns};
 use crate::order_error::{OrderError, refusal, unreadable};
@@ -34,7 +34,7 @@ impl Market {
     #[new]
     #[pyo3(signature = (config, seed=0, episode=0))]
     fn new(config: &str, seed: u64, episode: u64) -> PyResult<Self> {
-        let config: MarketConfig = serde_json::from_str(config).map_err(|error| refused(&error))?;
+        let config: MarketConfig = read(config)?;
         config.check().map_err(|error| refused(&error))?;
         let market = market::Market::new(Arc::new(config), EpisodeKey { seed, episode });
         Ok(Self(Mutex::new(market)))

@@ -5,6 +5,7 @@ use market::{
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// The defaults of every part of a market, by name, as JSON.
@@ -29,11 +30,17 @@ pub(crate) fn market_settled(config: &str, regime: &str) -> PyResult<String> {
             "regime must be 'calm', 'normal', 'volatile' or 'crisis', was {regime:?}"
         ))
     })?;
-    let config: MarketConfig = serde_json::from_str(config).map_err(|error| refused(&error))?;
+    let config: MarketConfig = read(config)?;
     config.check().map_err(|error| refused(&error))?;
     let config = config.in_regime(regime);
     config.check().map_err(|error| refused(&error))?;
     Ok(json!(config).to_string())
+}
+
+/// Settings from JSON; `ValueError` names the one that is of another type, unknown or missing.
+pub(crate) fn read<T: DeserializeOwned>(config: &str) -> PyResult<T> {
+    let config: Value = serde_json::from_str(config).map_err(|error| refused(&error))?;
+    serde_path_to_error::deserialize(config).map_err(|error| refused(&error))
 }
 
 pub(crate) fn refused(error: &impl ToString) -> PyErr {

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::batch::{BatchOptions, NativeBatch};
-use crate::market_config::refused;
+use crate::market_config::{read, refused};
 use crate::native_class::{exclusive, native_batch};
 
 /// The default settings, as JSON.
@@ -15,8 +15,7 @@ pub(crate) fn trading_defaults() -> String {
 }
 
 pub(crate) fn prototype<D: Decision>(config: &str) -> PyResult<Trading<D>> {
-    let settings: TradingSettings =
-        serde_json::from_str(config).map_err(|error| refused(&error))?;
+    let settings: TradingSettings = read(config)?;
     Trading::new(settings).map_err(|error| refused(&error))
 }
 

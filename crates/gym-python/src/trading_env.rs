@@ -7,6 +7,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::actions::ActionNumber;
 use crate::batch::entropy;
 use crate::market_config::refused;
 use crate::native_class::exclusive;
@@ -121,12 +122,12 @@ impl PyTradingEnv {
 
 /// One choice, or one for each symbol.
 fn actions_of(action: &Bound<'_, PyAny>, symbols: usize) -> PyResult<Vec<i64>> {
-    let choices = match action.extract::<i64>() {
-        Ok(choice) if symbols == 1 => Ok(vec![choice]),
-        _ => action.extract::<Vec<i64>>(),
+    let choices = match choice_of(action) {
+        Some(choice) if symbols == 1 => Some(vec![choice]),
+        _ => choices_of(action, symbols),
     };
     match choices {
-        Ok(choices) if choices.len() == symbols => Ok(choices),
+        Some(choices) if choices.len() == symbols => Ok(choices),
         _ if symbols == 1 => Err(PyValueError::new_err(format!(
             "action must be 0 (sell), 1 (hold), or 2 (buy), was {action}"
         ))),
@@ -134,6 +135,17 @@ fn actions_of(action: &Bound<'_, PyAny>, symbols: usize) -> PyResult<Vec<i64>> {
             "action must be 0 (sell), 1 (hold), or 2 (buy) for each of {symbols} symbols, was {action}"
         ))),
     }
+}
+
+/// A whole number; Python counts bools among them, but they are no choice among several.
+pub(crate) fn choice_of(action: &Bound<'_, PyAny>) -> Option<i64> {
+    <i64 as ActionNumber>::read(action)
+}
+
+/// Choices one after the other; one more than `wanted` is enough to see that there are too many.
+fn choices_of(actions: &Bound<'_, PyAny>, wanted: usize) -> Option<Vec<i64>> {
+    let actions = actions.try_iter().ok()?.take(wanted + 1);
+    actions.map(|action| choice_of(&action.ok()?)).collect()
 }
 
 fn refusal(error: &BatchError) -> PyErr {

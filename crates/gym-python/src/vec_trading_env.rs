@@ -1,5 +1,7 @@
 //! `PyVecTradingEnv`: many trading envs that step at once.
 
+use std::fmt::Display;
+
 use gym::{Batch, BatchError, SellHoldBuy, StepOut, Task, Trading};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -9,7 +11,7 @@ use pyo3::types::PyDict;
 use crate::batch::entropy;
 use crate::market_config::refused;
 use crate::native_class::exclusive;
-use crate::trading_env::{action_space, dict_of, info_of, observation_space, prototype};
+use crate::trading_env::{action_space, choice_of, dict_of, info_of, observation_space, prototype};
 
 /// What a step returns: observations, rewards, terminated, truncated, infos.
 type Five<'py> = (
@@ -43,6 +45,9 @@ impl PyVecTradingEnv {
     ) -> PyResult<Self> {
         if num_envs == 0 {
             return Err(PyValueError::new_err("num_envs must be at least 1, was 0"));
+        }
+        if num_threads == Some(0) {
+            return Err(PyValueError::new_err("num_threads must be at least 1, was 0"));
         }
         let prototype = prototype(max_ticks, 1)?;
         let finals = autoreset.then(|| vec![0.0; num_envs * prototype.observation_len()]);
@@ -83,7 +88,10 @@ impl PyVecTradingEnv {
 
     /// Let every env act once. Where an episode ends, the next one begins at once unless
     /// `autoreset` is off; its last observation is then in the info.
-    fn step_all<'py>(slf: &Bound<'py, Self>, actions: Vec<i64>) -> PyResult<Five<'py>> {
+    fn step_all<'py>(
+        slf: &Bound<'py, Self>,
+        actions: Vec<Bound<'py, PyAny>>,
+    ) -> PyResult<Five<'py>> {
         let py = slf.py();
         let mut this = exclusive(slf)?;
         let this = &mut *this;
@@ -92,6 +100,8 @@ impl PyVecTradingEnv {
             let found = actions.len();
             return Err(PyValueError::new_err(format!("expected {count} actions, got {found}")));
         }
+        let choice = |(env, action)| choice_of(action).ok_or_else(|| no_choice(env, action));
+        let actions = actions.iter().enumerate().map(choice).collect::<PyResult<Vec<i64>>>()?;
         let observations = PyArray2::zeros(py, [count, width], false);
         let (mut rewards, mut terminated, mut truncated) =
             (vec![0.0; count], vec![false; count], vec![false; count]);
@@ -160,12 +170,15 @@ impl PyVecTradingEnv {
     }
 }
 
+fn no_choice(env: usize, found: impl Display) -> PyErr {
+    PyValueError::new_err(format!(
+        "action of env {env} must be 0 (sell), 1 (hold), or 2 (buy), was {found}"
+    ))
+}
+
 fn refusal(error: &BatchError) -> PyErr {
     match error {
-        BatchError::Action { env, source } => PyValueError::new_err(format!(
-            "action of env {env} must be 0 (sell), 1 (hold), or 2 (buy), was {}",
-            source.found
-        )),
+        BatchError::Action { env, source } => no_choice(*env, &source.found),
         BatchError::NotRunning { .. } => PyRuntimeError::new_err(
             error.to_string().replace("reset()", "reset_all()").replace("step()", "step_all()"),
         ),

@@ -50,6 +50,7 @@ pub struct MarketConfig {
     /// What is in the news.
     pub news: NewsConfig,
     /// Learning agents that trade beside the population.
+    #[serde(rename = "agents")]
     pub external: u32,
     /// Their accounts.
     pub account: AccountConfig,
@@ -231,7 +232,7 @@ impl MarketConfig {
     fn check_symbols(&self) -> Result<(), ConfigError> {
         let count = u32::try_from(self.symbols.len()).unwrap_or(u32::MAX);
         within("symbols", "from 1 to 1,000", f64::from(count), 1.0, 1e3)?;
-        within("external", "from 0 to 1,000,000", f64::from(self.external), 0.0, MOST.into())?;
+        within("agents", "from 0 to 1,000,000", f64::from(self.external), 0.0, MOST.into())?;
         for symbol in &self.symbols {
             let (low, high) = (f64::from(LOWEST_PRICE), f64::from(Ticks::MAX.0 >> 4));
             within("sector", "from 0 to 999", symbol.sector.into(), 0.0, 999.0)?;

@@ -69,7 +69,12 @@ impl Market {
             return Err(TradeError::PositionLimit { allowed, found: size });
         }
         if side == Side::Buy {
-            let (needed, held) = (self.cost(symbol, price, size, time_in_force), self.spare(agent));
+            let needed = if time_in_force.rests() {
+                self.price_with_fee(price, size)
+            } else {
+                self.cost_now(agent, symbol, price, size)
+            };
+            let held = self.spare(agent);
             if needed > held {
                 return Err(TradeError::NotEnoughCash { needed, held });
             }
@@ -194,15 +199,10 @@ impl Market {
         self.cash(agent) - spoken_for.sum()
     }
 
-    /// What a buy order could cost at worst: all of it at its limit, or, if it is not to rest,
-    /// what it would take from the book now.
-    fn cost(&self, symbol: usize, limit: Ticks, size: Lots, time_in_force: TimeInForce) -> Money {
-        if time_in_force.rests() {
-            return self.price_with_fee(limit, size);
-        }
+    /// What a buy order that is not to rest would take from the book now.
+    fn cost_now(&self, agent: Agent, symbol: usize, limit: Ticks, size: Lots) -> Money {
         let mut left = size;
-        let offers = self.symbols[symbol].floor.book.orders(Side::Sell);
-        offers
+        self.offers_to(agent, symbol)
             .take_while(|offer| offer.price <= limit)
             .map(|offer| {
                 let taken = left.min(offer.size);
@@ -216,7 +216,7 @@ impl Market {
     fn affordable(&self, agent: Agent, symbol: usize, wanted: Lots) -> Lots {
         let mut spare = self.spare(agent);
         let mut bought = Lots(0);
-        for offer in self.symbols[symbol].floor.book.orders(Side::Sell) {
+        for offer in self.offers_to(agent, symbol) {
             let size = offer.size.min(Lots(wanted.0 - bought.0));
             let cost = self.price_with_fee(offer.price, size);
             if size.0 == 0 {
@@ -231,6 +231,13 @@ impl Market {
             bought = Lots(bought.0 + size.0);
         }
         bought
+    }
+
+    /// What an agent can buy, best first. Its own offers leave the book when it meets them, and
+    /// it then pays the price behind them.
+    fn offers_to(&self, agent: Agent, symbol: usize) -> impl Iterator<Item = Resting> + '_ {
+        let offers = self.symbols[symbol].floor.book.orders(Side::Sell);
+        offers.filter(move |offer| offer.account != AccountId(agent.0))
     }
 
     fn price_with_fee(&self, price: Ticks, size: Lots) -> Money {

@@ -12,6 +12,7 @@ import numpy as np
 from quant_gym_rs._core import TradingBatch, TradingWeightsBatch, trading_defaults
 from sekai.envs.native_env import NativeEnv
 from sekai.market.config import MarketConfig
+from sekai.market.settings import to_json
 from sekai.spaces import Box, Discrete, MultiDiscrete, Space
 
 __all__ = ["Trading", "TradingConfig"]
@@ -64,13 +65,12 @@ class TradingConfig:
         if self.action not in ("discrete", "weights"):
             raise ValueError(f"action must be 'discrete' or 'weights', was {self.action!r}")
         # Pairs can be hashed and pickled, and nobody can change them later.
-        weights = {self.reward: 1.0} if isinstance(self.reward, str) else dict(self.reward)
-        object.__setattr__(self, "reward", tuple(weights.items()))
+        object.__setattr__(self, "reward", _terms(self.reward))
         TradingBatch.check(self.settings())
 
     def settings(self) -> str:
         """What the Rust core is given."""
-        return json.dumps(
+        return to_json(
             {
                 "market": self.market.settings,
                 "tick_size": self.market.tick_size,
@@ -127,6 +127,13 @@ class Trading(NativeEnv[Any]):
     def feature_names(self) -> list[str]:
         """What the numbers of an observation are called."""
         return self.batch.feature_names()
+
+
+def _terms(reward: str | Mapping[str, float] | Terms) -> Terms:
+    if isinstance(reward, str):
+        return ((reward, 1.0),)
+    pairs = reward.items() if isinstance(reward, Mapping) else reward
+    return tuple((term, weight) for term, weight in pairs)
 
 
 def _action_space(config: TradingConfig) -> Space[Any]:

@@ -7,11 +7,13 @@ objects carry them to Python.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 from quant_gym_rs._core import market_defaults, market_settled
+from sekai.market.settings import to_json
 
 __all__ = [
     "AccountConfig",
@@ -231,15 +233,15 @@ class MarketConfig:
     """Learning agents that trade beside the population, each with its own account."""
 
     def __post_init__(self) -> None:
-        if not self.tick_size > 0.0:
-            raise ValueError(f"tick_size must be above 0, was {self.tick_size}")
+        if not 0.0 < self.tick_size < math.inf:
+            raise ValueError(f"tick_size must be finite and above 0, was {self.tick_size}")
         self.settings  # noqa: B018 - checks everything
 
     @cached_property
     def settings(self) -> dict[str, Any]:
         """What the Rust core is given: prices and cash in ticks, the regime applied."""
         population = self.population
-        if isinstance(population, str):
+        if not isinstance(population, PopulationConfig):
             population = PopulationConfig.preset(population)
         config = {
             "symbols": [
@@ -252,10 +254,10 @@ class MarketConfig:
             "population": asdict(population),
             "fundamental": asdict(self.fundamental),
             "news": asdict(self.news),
-            "external": self.agents,
+            "agents": self.agents,
             "account": self.account._settings(self.tick_size),
         }
-        settled: dict[str, Any] = json.loads(market_settled(json.dumps(config), self.regime))
+        settled: dict[str, Any] = json.loads(market_settled(to_json(config), str(self.regime)))
         return settled
 
     def replace(self, **changes: Any) -> MarketConfig:
@@ -276,15 +278,17 @@ def _check(**part: Any) -> None:
         "population": _LIGHT,
         "fundamental": _FUNDAMENTAL,
         "news": _NEWS,
-        "external": 1,
+        "agents": 1,
         "account": _ACCOUNT,
         **part,
     }
-    market_settled(json.dumps(config, allow_nan=False), "normal")
+    market_settled(to_json(config), "normal")
 
 
 def _whole(name: str, number: float, unit: str) -> int:
     """A number that must be whole, forgiving what binary fractions leave over."""
+    if not math.isfinite(number):
+        raise ValueError(f"{name} must be a whole number of {unit}, was {number}")
     nearest = round(number)
     if abs(number - nearest) > 1e-6 * max(1.0, abs(number)):
         raise ValueError(f"{name} must be a whole number of {unit}, was {number:g} of them")

@@ -32,6 +32,9 @@ pub(crate) struct Earned {
     pub(crate) cost: f64,
 }
 
+/// The smallest variance that is told from none, as a part of the second moment.
+const LEAST_SPREAD: f64 = 1e-12;
+
 /// What rewards remember of an episode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RewardMemory {
@@ -90,14 +93,21 @@ impl RewardMemory {
     }
 
     fn volatility(&self) -> f64 {
-        libm::sqrt((self.recent[1] - self.recent[0] * self.recent[0]).max(0.0))
+        libm::sqrt(self.variance())
+    }
+
+    /// Zero where it is so small a part of the second moment that rounding alone can be its cause.
+    fn variance(&self) -> f64 {
+        let [first, second] = self.recent;
+        let variance = second - first * first;
+        if variance > LEAST_SPREAD * second { variance } else { 0.0 }
     }
 
     /// The derivative of the recent Sharpe ratio with respect to how fast it forgets.
     fn differential(&self, change: f64) -> f64 {
         let [first, second] = self.recent;
-        let variance = second - first * first;
-        if variance <= f64::EPSILON * second {
+        let variance = self.variance();
+        if variance == 0.0 {
             return 0.0;
         }
         let (first_step, second_step) = (change - first, change * change - second);

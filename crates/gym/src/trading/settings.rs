@@ -81,8 +81,8 @@ impl TradingSettings {
         for (holds, field, wanted, found) in [
             (
                 self.market.external >= 1,
-                "external",
-                "of at least 1 agent",
+                "agents",
+                "of at least 1",
                 self.market.external.to_string(),
             ),
             (positive(self.tick_size), "tick_size", "above 0", self.tick_size.to_string()),
