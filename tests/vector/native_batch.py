@@ -88,10 +88,10 @@ class LotteryBatch:
             values[target] = values[source]
 
     def infos(self) -> dict[str, NDArray[Any]]:
-        return {"drawn": self.drawn}
+        return {"drawn": self.drawn.copy()}
 
     def final_infos(self) -> dict[str, NDArray[Any]]:
-        return {"drawn": self.ended}
+        return {"drawn": self.ended.copy()}
 
     def state_dict(self) -> dict[str, Any]:
         return {name: value.copy() for name, value in vars(self).items() if name != "num_envs"}

@@ -54,7 +54,6 @@ pub(crate) struct NativeBatch<T: Task> {
     names: Vec<Py<PyString>>,
     observation: Vec<f64>,
     action: Vec<T::Action>,
-    info: Vec<f64>,
 }
 
 /// The arrays of a step, as Python gives them.
@@ -83,7 +82,6 @@ impl<T: Task<Action: ActionNumber>> NativeBatch<T> {
             names: names.iter().map(|name| PyString::intern(py, name).unbind()).collect(),
             observation: vec![0.0; prototype.observation_len()],
             action: vec![T::Action::default(); prototype.action_len()],
-            info: vec![0.0; names.len()],
         })
     }
 
@@ -177,18 +175,11 @@ impl<T: Task<Action: ActionNumber>> NativeBatch<T> {
     }
 
     pub(crate) fn infos<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let column = || Vec::with_capacity(self.batch.num_envs());
-        let mut columns: Vec<Vec<f64>> = self.names.iter().map(|_| column()).collect();
-        py.detach(|| self.batch.write_infos(&mut columns));
-        self.dict_of(py, columns.into_iter().map(|column| PyArray1::from_vec(py, column)))
+        self.columns_of(py, self.batch.infos())
     }
 
     pub(crate) fn final_infos<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (rows, width) = (self.batch.final_infos(), self.names.len());
-        let column = |place| {
-            PyArray1::from_iter(py, rows.chunks_exact(width).map(move |row: &[f64]| row[place]))
-        };
-        self.dict_of(py, (0..width).map(column))
+        self.columns_of(py, self.batch.final_infos())
     }
 
     pub(crate) fn state_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -248,9 +239,20 @@ impl<T: Task<Action: ActionNumber>> NativeBatch<T> {
         Ok((reward[0], terminated[0], truncated[0]))
     }
 
-    fn info<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        self.batch.task(0).write_info(&mut self.info);
-        self.dict_of(py, self.info.iter())
+    /// What a batch of one has to say.
+    fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.dict_of(py, self.batch.infos().iter())
+    }
+
+    /// Rows of what envs have to say, as a new array for each name.
+    fn columns_of<'py>(&self, py: Python<'py>, rows: &[f64]) -> PyResult<Bound<'py, PyDict>> {
+        let width = self.names.len();
+        let column = |place: usize| {
+            // Not from an iterator, whose length NumPy cannot know: that grows array by array.
+            let values: Vec<f64> = rows.iter().skip(place).step_by(width).copied().collect();
+            PyArray1::from_vec(py, values)
+        };
+        self.dict_of(py, (0..width).map(column))
     }
 
     fn dict_of<'py>(

@@ -16,6 +16,8 @@ pub struct Batch<T> {
     pub(crate) episodes: Vec<Episode<T>>,
     step_limit: Option<u64>,
     threads: Threads,
+    /// What envs have to say now, a row each.
+    infos: Vec<f64>,
     /// What envs had to say at the end of episodes that the last step ended, a row each.
     final_infos: Vec<f64>,
 }
@@ -74,6 +76,7 @@ impl<T: Task> Batch<T> {
             episodes: (0..num_envs).map(episode).collect(),
             step_limit: None,
             threads: Threads::new(threads),
+            infos: vec![0.0; num_envs * columns],
             final_infos: vec![0.0; num_envs * columns],
         }
     }
@@ -140,6 +143,7 @@ impl<T: Task> Batch<T> {
                 Some(seeds) => self.episodes[env].begin_first(seeds[place], row),
                 None => self.episodes[env].begin_next(row),
             }
+            self.note_info(env);
         }
         Ok(())
     }
@@ -160,6 +164,7 @@ impl<T: Task> Batch<T> {
         let work = Rows {
             step_limit: self.step_limit.unwrap_or(u64::MAX),
             episodes: &mut self.episodes,
+            infos: &mut self.infos,
             final_infos: &mut self.final_infos,
             actions,
             out,
@@ -178,16 +183,14 @@ impl<T: Task> Batch<T> {
         if let Ok([from, to]) = self.episodes.get_disjoint_mut([from, to]) {
             to.clone_from(from);
         }
+        self.note_info(to);
         Ok(())
     }
 
-    /// What every env has to say now, one column after the other.
-    pub fn write_infos(&self, columns: &mut [Vec<f64>]) {
-        let mut row = vec![0.0; columns.len()];
-        for task in self.tasks() {
-            task.write_info(&mut row);
-            columns.iter_mut().zip(&row).for_each(|(column, value)| column.push(*value));
-        }
+    /// What every env has to say now, in rows.
+    #[must_use]
+    pub fn infos(&self) -> &[f64] {
+        &self.infos
     }
 
     /// What every env had to say at the end of the episode that the last step ended, in rows;
@@ -195,6 +198,13 @@ impl<T: Task> Batch<T> {
     #[must_use]
     pub fn final_infos(&self) -> &[f64] {
         &self.final_infos
+    }
+
+    /// Takes down what an env has to say now.
+    pub(crate) fn note_info(&mut self, env: usize) {
+        let task = &self.episodes[env].task;
+        let width = task.info_names().len();
+        task.write_info(&mut self.infos[env * width..][..width]);
     }
 
     fn checked_env(&self, id: i64) -> Result<usize, BatchError> {

@@ -74,6 +74,7 @@ impl<T: Task> Batch<T> {
             return Err(SnapshotError::Length { wanted: 0, found: body.len() }.into());
         }
         self.episodes = episodes;
+        (0..self.num_envs()).for_each(|env| self.note_info(env));
         Ok(())
     }
 

@@ -21,7 +21,7 @@ pub struct StepOut<'a> {
 }
 
 /// An env: the episode it is in, and which one that is.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Episode<T> {
     pub(crate) task: T,
     pub(crate) seed: u64,
@@ -29,6 +29,20 @@ pub(crate) struct Episode<T> {
     pub(crate) begun: u64,
     pub(crate) steps: u64,
     pub(crate) is_running: bool,
+}
+
+impl<T: Clone> Clone for Episode<T> {
+    fn clone(&self) -> Self {
+        let Self { ref task, seed, begun, steps, is_running } = *self;
+        Self { task: task.clone(), seed, begun, steps, is_running }
+    }
+
+    /// In the memory it has, where the task can do so.
+    fn clone_from(&mut self, other: &Self) {
+        self.task.clone_from(&other.task);
+        (self.seed, self.begun) = (other.seed, other.begun);
+        (self.steps, self.is_running) = (other.steps, other.is_running);
+    }
 }
 
 impl<T: Task> Episode<T> {
@@ -63,6 +77,7 @@ impl<T: Task> Episode<T> {
 pub(crate) struct Rows<'a, T: Task> {
     pub(crate) step_limit: u64,
     pub(crate) episodes: &'a mut [Episode<T>],
+    pub(crate) infos: &'a mut [f64],
     pub(crate) final_infos: &'a mut [f64],
     pub(crate) actions: &'a [T::Action],
     pub(crate) out: StepOut<'a>,
@@ -79,15 +94,17 @@ impl<T: Task> Divisible for Rows<'_, T> {
         let (observation_len, action_len) = (task.observation_len(), task.action_len());
         let info_len = task.info_names().len();
         let (episodes, later_episodes) = self.episodes.split_at_mut(count);
-        let (final_infos, later_infos) = self.final_infos.split_at_mut(count * info_len);
+        let (infos, later_infos) = self.infos.split_at_mut(count * info_len);
+        let (final_infos, later_final_infos) = self.final_infos.split_at_mut(count * info_len);
         let (actions, later_actions) = self.actions.split_at(count * action_len);
         let (out, later_out) = self.out.split(count, observation_len);
         let (skip, later_skip) = self.skip.map(|skip| skip.split_at(count)).unzip();
-        let left = Self { episodes, final_infos, actions, out, skip, ..self };
+        let left = Self { episodes, infos, final_infos, actions, out, skip, ..self };
         let right = Self {
             step_limit: self.step_limit,
             episodes: later_episodes,
-            final_infos: later_infos,
+            infos: later_infos,
+            final_infos: later_final_infos,
             actions: later_actions,
             out: later_out,
             skip: later_skip,
@@ -96,7 +113,7 @@ impl<T: Task> Divisible for Rows<'_, T> {
     }
 
     fn run(self) {
-        let Self { step_limit, episodes, final_infos, actions, mut out, skip } = self;
+        let Self { step_limit, episodes, infos, final_infos, actions, mut out, skip } = self;
         let task = &episodes[0].task;
         let (width, action_len) = (task.observation_len(), task.action_len());
         let info_len = task.info_names().len();
@@ -115,6 +132,8 @@ impl<T: Task> Divisible for Rows<'_, T> {
                 episode.task.write_info(&mut final_infos[place * info_len..][..info_len]);
                 episode.begin_next(row);
             }
+            // Now, while the episode is at hand: a second pass would fetch all of them again.
+            episode.task.write_info(&mut infos[place * info_len..][..info_len]);
         }
     }
 }

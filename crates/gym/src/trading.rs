@@ -28,7 +28,6 @@ const INFO: [&str; 7] = ["tick", "equity", "realized_pnl", "cash", "exposure", "
 const TICK_NANOSECONDS: usize = 2_500;
 
 /// One episode of trading.
-#[derive(Clone)]
 pub struct Trading<D> {
     settings: Arc<TradingSettings>,
     starts: Starts,
@@ -36,6 +35,28 @@ pub struct Trading<D> {
     shown: Shown,
     account: AccountState,
     decision: PhantomData<D>,
+}
+
+impl<D> Clone for Trading<D> {
+    fn clone(&self) -> Self {
+        Self {
+            settings: self.settings.clone(),
+            starts: self.starts.clone(),
+            market: self.market.clone(),
+            shown: self.shown.clone(),
+            account: self.account,
+            decision: PhantomData,
+        }
+    }
+
+    /// In the memory it has: costs as much as there are orders, not as books are large.
+    fn clone_from(&mut self, other: &Self) {
+        self.settings.clone_from(&other.settings);
+        self.starts.clone_from(&other.starts);
+        self.market.restore(&other.market);
+        self.shown.clone_from(&other.shown);
+        self.account = other.account;
+    }
 }
 
 /// What the episode remembers of the agent, in currency.

@@ -72,7 +72,7 @@ class NativeBatch(Protocol):
         """Let env `target` become exactly what env `source` is, its random streams included."""
 
     def infos(self) -> Columns:
-        """What the envs have to say after the last call, as one array with N rows for each key."""
+        """What the envs have to say after the last call: for each key a new array of N rows."""
 
     def final_infos(self) -> Columns:
         """The same for the ends of episodes that the last step has ended; other rows are void."""
@@ -221,7 +221,7 @@ class NativeVecEnv(BaseVecEnv):
 
     def _infos_of(self, ended: NDArray[np.int64] | None, finals: Any) -> Infos:
         columns = {
-            key: Column(self._everyone, values.copy()) for key, values in self.batch.infos().items()
+            key: Column(self._everyone, values) for key, values in self.batch.infos().items()
         }
         if ended is not None and ended.size:
             # Only the rows that ended are copied: the buffer is written again by the next step.
