@@ -17,10 +17,14 @@ def recent(values: Sequence[float], memory: float) -> float:
     return math.fsum(parts)
 
 
-def spread_of(first: float, second: float) -> float:
-    """The variance; none where rounding alone can be its cause."""
-    spread = second - first**2
-    return spread if spread > 1e-12 * second else 0.0
+def spread_of(values: Sequence[float], memory: float) -> float:
+    """The variance under the same weights; what they leave of 1 is that of a zero before all."""
+    count, first = len(values), recent(values, memory)
+    parts = [
+        memory * (1 - memory) ** (count - 1 - k) * (value - first) ** 2
+        for k, value in enumerate(values)
+    ]
+    return math.fsum([*parts, (1 - memory) ** count * first**2])
 
 
 def equity_change(equity: Sequence[float], memory: float) -> list[float]:
@@ -35,9 +39,7 @@ def volatility_penalty(equity: Sequence[float], memory: float) -> list[float]:
     changes = equity_change(equity, memory)
     found = []
     for end in range(1, len(equity)):
-        first = recent(changes[:end], memory)
-        second = recent([change**2 for change in changes[:end]], memory)
-        found.append(-math.sqrt(spread_of(first, second)))
+        found.append(-math.sqrt(spread_of(changes[:end], memory)))
     return found
 
 
@@ -54,10 +56,10 @@ def differential_sharpe(equity: Sequence[float], memory: float) -> list[float]:
     for now, change in enumerate(changes):
         first = recent(changes[:now], memory)
         second = recent([before**2 for before in changes[:now]], memory)
-        spread = spread_of(first, second)
+        spread = spread_of(changes[:now], memory)
         step, square_step = change - first, change**2 - second
         top = second * step - 0.5 * first * square_step
-        found.append(top / spread**1.5 if spread > 0 else 0.0)
+        found.append(top / spread**1.5 if spread > 1e-12 * second else 0.0)
     return found
 
 

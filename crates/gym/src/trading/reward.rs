@@ -39,8 +39,10 @@ const LEAST_SPREAD: f64 = 1e-12;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RewardMemory {
     peak: f64,
-    /// Exponentially weighted first and second moment of changes.
-    recent: [f64; 2],
+    /// Exponentially weighted mean and variance of changes. Not their second moment: the square
+    /// of a mean taken from that leaves few digits of a small variance.
+    recent_mean: f64,
+    recent_variance: f64,
     /// Number, mean and sum of squared departures of all changes.
     steps: f64,
     mean: f64,
@@ -84,8 +86,10 @@ impl RewardMemory {
     fn remember(&mut self, memory: f64, earned: Earned) {
         let change = earned.after - earned.before;
         self.peak = self.peak.max(earned.after);
-        self.recent[0] += memory * (change - self.recent[0]);
-        self.recent[1] += memory * (change * change - self.recent[1]);
+        let departure = change - self.recent_mean;
+        self.recent_mean += memory * departure;
+        self.recent_variance =
+            (1.0 - memory) * (self.recent_variance + memory * departure * departure);
         self.steps += 1.0;
         let apart = change - self.mean;
         self.mean += apart / self.steps;
@@ -93,21 +97,15 @@ impl RewardMemory {
     }
 
     fn volatility(&self) -> f64 {
-        libm::sqrt(self.variance())
-    }
-
-    /// Zero where it is so small a part of the second moment that rounding alone can be its cause.
-    fn variance(&self) -> f64 {
-        let [first, second] = self.recent;
-        let variance = second - first * first;
-        if variance > LEAST_SPREAD * second { variance } else { 0.0 }
+        libm::sqrt(self.recent_variance)
     }
 
     /// The derivative of the recent Sharpe ratio with respect to how fast it forgets.
     fn differential(&self, change: f64) -> f64 {
-        let [first, second] = self.recent;
-        let variance = self.variance();
-        if variance == 0.0 {
+        let (first, variance) = (self.recent_mean, self.recent_variance);
+        let second = variance + first * first;
+        // Changes that differ by rounding alone have no ratio that means anything.
+        if variance <= LEAST_SPREAD * second {
             return 0.0;
         }
         let (first_step, second_step) = (change - first, change * change - second);
@@ -120,8 +118,9 @@ impl RewardMemory {
     }
 
     pub(crate) fn is_sound(&self) -> bool {
-        let numbers = [self.peak, self.recent[0], self.recent[1], self.steps, self.mean];
-        numbers.iter().all(|number| number.is_finite()) && self.squares.is_finite()
+        let recent = [self.recent_mean, self.recent_variance];
+        let whole = [self.peak, self.steps, self.mean, self.squares];
+        recent.iter().chain(&whole).all(|number| number.is_finite()) && self.recent_variance >= 0.0
     }
 }
 
