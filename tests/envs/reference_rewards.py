@@ -37,10 +37,7 @@ def log_growth(equity: Sequence[float], memory: float) -> list[float]:
 
 def volatility_penalty(equity: Sequence[float], memory: float) -> list[float]:
     changes = equity_change(equity, memory)
-    found = []
-    for end in range(1, len(equity)):
-        found.append(-math.sqrt(spread_of(changes[:end], memory)))
-    return found
+    return [-math.sqrt(spread_of(changes[:end], memory)) for end in range(1, len(equity))]
 
 
 def drawdown_penalty(equity: Sequence[float], memory: float) -> list[float]:

@@ -112,7 +112,7 @@ def test_a_cloned_env_goes_on_as_its_source(task: str) -> None:
     for each in (vec, untouched):
         each.reset(seed=0)
         each.step(plans[0])
-    vec.batch.clone_env(1, 3)  # type: ignore[attr-defined]
+    vec.clone(1, 3)
     for actions in plans:
         actions[3] = actions[1]
         result, expected = vec.step(actions), untouched.step(actions)
