@@ -61,6 +61,11 @@ def test_a_bad_value_is_refused_by_name_before_anything_is_built(name: str, valu
             build()
 
 
+def test_a_market_is_told_by_its_config() -> None:
+    with pytest.raises(TypeError, match="^market must be a MarketConfig, was 'calm'"):
+        TradingConfig(market="calm")  # type: ignore[arg-type]
+
+
 def test_unknown_fields_are_refused_by_name() -> None:
     for build in (
         lambda: TradingConfig(episode_steps=9),  # type: ignore[call-arg]

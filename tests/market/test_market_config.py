@@ -61,6 +61,13 @@ def test_a_bad_value_is_refused_by_name(kind: type, name: str, value: Any) -> No
         kind(**{name: value})
 
 
+@pytest.mark.parametrize("name", ["fundamental", "news", "account", "symbols"])
+@pytest.mark.parametrize("value", [None, 1.5, ("AAPL",), [SymbolConfig()]])
+def test_a_part_of_another_kind_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(TypeError, match=f"^{name} must be a .*, was "):
+        MarketConfig(**{name: value})
+
+
 @pytest.mark.parametrize("price", PRICES)
 def test_a_price_that_no_book_can_hold_is_refused_by_name(price: float) -> None:
     with pytest.raises(ValueError, match="price"):

@@ -64,6 +64,8 @@ class TradingConfig:
     def __post_init__(self) -> None:
         if self.action not in ("discrete", "weights"):
             raise ValueError(f"action must be 'discrete' or 'weights', was {self.action!r}")
+        if not isinstance(self.market, MarketConfig):
+            raise TypeError(f"market must be a MarketConfig, was {self.market!r}")
         # Pairs can be hashed and pickled, and nobody can change them later.
         object.__setattr__(self, "reward", _terms(self.reward))
         TradingBatch.check(self.settings())

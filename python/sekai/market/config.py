@@ -204,6 +204,9 @@ class AccountConfig:
         }
 
 
+PARTS = {"fundamental": FundamentalConfig, "news": NewsConfig, "account": AccountConfig}
+
+
 @dataclass(frozen=True, kw_only=True)
 class MarketConfig:
     """Everything that a market is made of, apart from its seed."""
@@ -235,6 +238,9 @@ class MarketConfig:
     def __post_init__(self) -> None:
         if not 0.0 < self.tick_size < math.inf:
             raise ValueError(f"tick_size must be finite and above 0, was {self.tick_size}")
+        for name, kind in PARTS.items():
+            if not isinstance(getattr(self, name), kind):
+                raise TypeError(f"{name} must be a {kind.__name__}, was {getattr(self, name)!r}")
         self.settings  # noqa: B018 - checks everything
 
     @cached_property
@@ -268,7 +274,9 @@ class MarketConfig:
 def _symbols(symbols: tuple[SymbolConfig, ...] | int) -> tuple[SymbolConfig, ...]:
     if isinstance(symbols, int):
         return tuple(SymbolConfig(sector=index // 4) for index in range(symbols))
-    return symbols
+    if isinstance(symbols, tuple) and all(isinstance(one, SymbolConfig) for one in symbols):
+        return symbols
+    raise TypeError(f"symbols must be a number or a tuple of SymbolConfig, was {symbols!r}")
 
 
 def _check(**part: Any) -> None:
