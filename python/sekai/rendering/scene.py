@@ -19,11 +19,21 @@ News = tuple[str, float, float, int, int]
 class Scene(Protocol):
     """What every task can tell of an episode at one tick."""
 
-    seed: int
-    episode: int
-    tick: int
-    mid: float
-    initial_cash: float
+    @property
+    def seed(self) -> int:
+        """What the env was seeded with."""
+
+    @property
+    def episode(self) -> int:
+        """Episodes that began since then, before this one."""
+
+    @property
+    def tick(self) -> int:
+        """Decisions taken in this episode."""
+
+    @property
+    def initial_cash(self) -> float:
+        """What the episode began with."""
 
     @property
     def position(self) -> float:

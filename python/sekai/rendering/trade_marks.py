@@ -42,15 +42,16 @@ class TradeMarks:
         """What explains the marks in a legend."""
         from matplotlib.lines import Line2D
 
-        def mark(shape: str, colour: str, **edge: Any) -> Line2D:
+        def mark(sign: int, **edge: Any) -> Line2D:
+            shape, colour = SHAPES[sign]
             return Line2D([], [], marker=shape, color=colour, linestyle="none", **edge)
 
-        white = {"markeredgecolor": "white", "markersize": 8}
+        white: dict[str, Any] = {"markeredgecolor": "white", "markersize": 8}
         return {
-            "buyers": mark(*SHAPES[1], markersize=5),
-            "sellers": mark(*SHAPES[-1], markersize=5),
-            "own buy": mark(*SHAPES[1], **white),
-            "own sell": mark(*SHAPES[-1], **white),
+            "buyers": mark(1, markersize=5),
+            "sellers": mark(-1, markersize=5),
+            "own buy": mark(1, **white),
+            "own sell": mark(-1, **white),
         }
 
     def update(self, scenes: Sequence[TradingScene]) -> None:
@@ -86,6 +87,8 @@ def traded(
     )
     is_wanted = own == sign if is_own else (own == 0) & (taker == sign)
     found, place = np.unique(ticks[is_wanted], return_inverse=True)
-    volumes = np.bincount(place, size[is_wanted], found.size)
-    paid = np.bincount(place, (price * size)[is_wanted], found.size)
+    volumes: Floats = np.bincount(place, weights=size[is_wanted], minlength=found.size).astype(
+        float
+    )
+    paid = np.bincount(place, weights=(price * size)[is_wanted], minlength=found.size)
     return found.astype(np.float64), paid / volumes, volumes
