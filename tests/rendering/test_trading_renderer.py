@@ -116,6 +116,8 @@ def test_news_is_shaded_from_its_first_tick_until_now() -> None:
         assert (area.get_x(), area.get_width()) == (57.5, 23)
     assert len(areas) == 2
     assert name.get_text() == " ▼ guidance -1.0"
+    # A name that is longer than its strip ends with it.
+    assert name.get_clip_box().bounds == pytest.approx(strip.get_window_extent().bounds)
 
 
 def test_news_that_has_left_the_picture_is_removed() -> None:

@@ -42,18 +42,26 @@ class NewsSpans:
                 area.set_x(begin - 0.5)
                 area.set_width(end - begin + 1)
             name.set_x(begin)
+            name.set_clip_path(areas[0])
 
     def _artists(self, news: News) -> list[Any]:
         topic, sentiment, *_ = news
         colour, sign = (BUY, "▲") if sentiment > 0 else (SELL, "▼")
         top, *others = self.axes
         # Only a strip of the first axes, whose own colours say something else.
-        strip = top.axvspan(0, 1, 1 - STRIP, 1, color=colour, linewidth=0, zorder=5)
-        areas: list[Any] = [
-            axes.axvspan(0, 1, color=colour, alpha=0.14, linewidth=0, zorder=0.5) for axes in others
-        ]
+        strip = _span(top, 1 - STRIP, color=colour, zorder=5)
+        areas = [_span(axes, 0, color=colour, alpha=0.14, zorder=0.5) for axes in others]
         name = top.text(
             0, 1 - STRIP / 2, f" {sign} {topic} {sentiment:+.1f}", color=PAPER, fontsize=SMALL,
             transform=top.get_xaxis_transform(), va="center_baseline", clip_on=True, zorder=6,
         )  # fmt: skip
         return [strip, *areas, name]
+
+
+def _span(axes: Axes, bottom: float, **look: Any) -> Any:
+    """A rectangle from a height of `axes` to their top; its ticks are said later."""
+    from matplotlib.patches import Rectangle
+
+    transform = axes.get_xaxis_transform()
+    area = Rectangle((0, bottom), 1, 1 - bottom, transform=transform, linewidth=0, **look)
+    return axes.add_patch(area)
