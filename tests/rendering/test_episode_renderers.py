@@ -113,6 +113,17 @@ def test_a_new_episode_begins_a_new_picture(kind: Any, make: Make) -> None:
 
 
 @BOTH
+def test_an_episode_that_is_joined_late_begins_a_new_picture(kind: Any, make: Make) -> None:
+    env = make()
+    with kind(**SMALL) as renderer:
+        play(env, 3, look=renderer.watch)
+        play(env, 5, seed=5)
+        renderer.watch(env)
+
+    assert [scene.tick for scene in renderer.history.scenes] == [5]
+
+
+@BOTH
 def test_going_back_in_time_forgets_what_came_after(kind: Any, make: Make) -> None:
     env = make()
     with kind(**SMALL) as renderer:
@@ -178,7 +189,9 @@ def test_a_failed_drawing_does_not_spoil_the_next(
     with kind(**SMALL) as renderer:
         before = renderer.render(env)
         with monkeypatch.context() as patch:
-            patch.setattr(renderer.title, "update", lambda *_: 1 / 0)
+            # Fails with half of the picture gone.
+            damage = renderer.title.first.remove
+            patch.setattr(renderer.title, "update", lambda *_: (damage(), 1 / 0))
             with pytest.raises(ZeroDivisionError):
                 renderer.render(env)
 
