@@ -22,6 +22,7 @@ mod order_records;
 mod record;
 mod result;
 mod reward_scale;
+mod scene;
 mod trading;
 mod trading_env;
 mod vec_trading_env;

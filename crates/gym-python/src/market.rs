@@ -223,10 +223,7 @@ impl Market {
         let market = self.lock(py)?;
         let (agents, symbols) = (market.config().external, market.symbols().len());
         if symbol >= symbols {
-            return Err(PyIndexError::new_err(format!(
-                "a symbol from 0 to {} was wanted, found {symbol}",
-                symbols - 1
-            )));
+            return Err(no_symbol(symbol, symbols));
         }
         if let Some(agent) = agent.filter(|agent| *agent >= agents) {
             return Err(PyIndexError::new_err(format!(
@@ -276,6 +273,11 @@ fn refused_trade(error: TradeError) -> PyErr {
         TradeError::Order(reason) => refusal(reason),
         _ => OrderError::new_err((error.to_string(), None::<i8>)),
     }
+}
+
+/// There are `count` symbols, and another one was asked for.
+pub(crate) fn no_symbol(found: usize, count: usize) -> PyErr {
+    PyIndexError::new_err(format!("a symbol from 0 to {} was wanted, found {found}", count - 1))
 }
 
 fn broken() -> PyErr {

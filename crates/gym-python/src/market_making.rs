@@ -7,7 +7,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::batch::{BatchOptions, NativeBatch};
+use crate::errors::of_batch;
 use crate::native_class::{exclusive, native_batch};
+use crate::scene;
 
 /// The settings as they stand in `sekai.envs.MarketMakingConfig`.
 #[derive(FromPyObject)]
@@ -104,6 +106,14 @@ native_batch!(
             let this = exclusive(slf)?;
             let values = this.0.batch.tasks().map(MarketMaking::certainty_equivalent);
             Ok(PyArray1::from_iter(slf.py(), values))
+        }
+
+        /// What a picture needs to know of an env, as it is now.
+        #[pyo3(signature = (env=0))]
+        fn scene<'py>(slf: &Bound<'py, Self>, env: i64) -> PyResult<Bound<'py, PyDict>> {
+            let this = exclusive(slf)?;
+            let (key, task) = this.0.batch.begun(env).map_err(|error| of_batch(&error))?;
+            scene::of_market_making(slf.py(), key, task)
         }
     }
 );

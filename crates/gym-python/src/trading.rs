@@ -5,8 +5,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::batch::{BatchOptions, NativeBatch};
+use crate::errors::of_batch;
+use crate::market::no_symbol;
 use crate::market_config::{read, refused};
 use crate::native_class::{exclusive, native_batch};
+use crate::scene;
 
 /// The default settings, as JSON.
 #[pyfunction]
@@ -45,6 +48,21 @@ macro_rules! trading_batch {
             /// What the numbers of an observation are called.
             fn feature_names(slf: &Bound<'_, Self>) -> PyResult<Vec<String>> {
                 Ok(exclusive(slf)?.0.batch.task(0).feature_names())
+            }
+
+            /// What a picture needs to know of a symbol in an env, as it is now.
+            #[pyo3(signature = (env=0, symbol=0, levels=20))]
+            fn scene<'py>(
+                slf: &Bound<'py, Self>,
+                env: i64,
+                symbol: usize,
+                levels: usize,
+            ) -> PyResult<Bound<'py, PyDict>> {
+                let this = exclusive(slf)?;
+                let (key, task) = this.0.batch.begun(env).map_err(|error| of_batch(&error))?;
+                let scene = task.scene(symbol, levels);
+                let count = task.settings().market.symbols.len();
+                scene::of_trading(slf.py(), key, scene.ok_or_else(|| no_symbol(symbol, count))?)
             }
         });
     };

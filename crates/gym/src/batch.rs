@@ -108,6 +108,18 @@ impl<T: Task> Batch<T> {
         &self.episodes[env].task
     }
 
+    /// The episode that env `env` is in or has last been in, and which one that is.
+    ///
+    /// # Errors
+    /// When there is no such env, or no episode has begun in it.
+    pub fn begun(&self, env: i64) -> Result<(EpisodeKey, &T), BatchError> {
+        let env = self.checked_env(env)?;
+        let episode = &self.episodes[env];
+        let begun = episode.begun.checked_sub(1);
+        let number = begun.ok_or(BatchError::NotRunning { env, begun: false })?;
+        Ok((EpisodeKey { seed: episode.seed, episode: number }, &episode.task))
+    }
+
     /// The episodes of all envs, in order.
     pub fn tasks(&self) -> impl Iterator<Item = &T> {
         self.episodes.iter().map(|episode| &episode.task)

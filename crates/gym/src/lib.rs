@@ -26,5 +26,6 @@ pub use rows::StepOut;
 pub use task::{ActionError, Outcome, Task};
 pub use threads::Threads;
 pub use trading::{
-    Decision, RewardTerm, SellHoldBuy, TargetWeight, Trading, TradingError, TradingSettings,
+    Decision, RewardTerm, Scene, SceneNews, SceneTrade, SellHoldBuy, TargetWeight, Trading,
+    TradingError, TradingSettings,
 };

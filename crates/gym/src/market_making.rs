@@ -23,7 +23,7 @@ const BID_STREAM: u64 = 2;
 const ASK_STREAM: u64 = 3;
 
 /// Distances from the mid price at which the agent buys and sells.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quotes {
     /// How far below the mid it buys.
     pub bid: f64,
@@ -59,6 +59,8 @@ struct State {
     mid: f64,
     last_move: f64,
     fills: u32,
+    /// What was quoted in the last step, for those who look on.
+    quotes: Option<Quotes>,
     mid_stream: Stream,
     bridge_stream: Stream,
     bid_clock: Clock,
@@ -93,6 +95,24 @@ impl MarketMaking {
         self.state.wealth() + self.rules.optimum().value(self.steps_left(), self.state.inventory)
     }
 
+    /// How it is set.
+    #[must_use]
+    pub fn settings(&self) -> &MarketMakingSettings {
+        &self.rules.settings
+    }
+
+    /// Decisions taken in this episode.
+    #[must_use]
+    pub fn steps(&self) -> u32 {
+        self.state.steps
+    }
+
+    /// What was quoted in the last step, if there was one.
+    #[must_use]
+    pub fn last_quotes(&self) -> Option<Quotes> {
+        self.state.quotes
+    }
+
     fn steps_left(&self) -> u32 {
         self.rules.settings.episode_steps - self.state.steps
     }
@@ -113,7 +133,7 @@ impl MarketMaking {
 impl Task for MarketMaking {
     type Action = f64;
     const NAME: &'static str = "MarketMaking";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn step_nanoseconds(&self) -> u32 {
         50
@@ -145,7 +165,9 @@ impl Task for MarketMaking {
     fn step(&mut self, action: &[f64], observation: &mut [f64]) -> Outcome {
         let rules = &*self.rules;
         let before = self.state.wealth();
-        let mut penalty = self.state.run(rules, Quotes { bid: action[0], ask: action[1] });
+        let quotes = Quotes { bid: action[0], ask: action[1] };
+        let mut penalty = self.state.run(rules, quotes);
+        self.state.quotes = Some(quotes);
         self.state.steps += 1;
         let wealth = self.state.wealth();
         let terminated = rules.settings.ruin_wealth.is_some_and(|level| wealth <= level);
@@ -215,6 +237,7 @@ impl State {
             mid: settings.initial_mid,
             last_move: 0.0,
             fills: 0,
+            quotes: None,
             mid_stream: key.stream(MID_STREAM),
             bridge_stream: key.stream(BRIDGE_STREAM),
             bid_clock: Clock::new(key.stream(BID_STREAM)),
@@ -297,6 +320,12 @@ impl State {
         let numbers = [self.cash, self.mid, self.last_move];
         if !numbers.iter().all(|number| number.is_finite()) {
             return impossible("prices or cash that are not finite");
+        }
+        let distances = rules.settings.min_distance..=rules.settings.max_distance;
+        let can_be_quoted =
+            |quotes: &Quotes| distances.contains(&quotes.bid) && distances.contains(&quotes.ask);
+        if !self.quotes.as_ref().is_none_or(can_be_quoted) {
+            return impossible("quotes out of their range");
         }
         if !(self.bid_clock.is_possible() && self.ask_clock.is_possible()) {
             return impossible("a clock that rang in the past");

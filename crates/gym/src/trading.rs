@@ -2,6 +2,7 @@
 
 mod decision;
 mod reward;
+mod scene;
 mod settings;
 mod shown;
 mod starts;
@@ -20,6 +21,7 @@ use starts::{OWN_TICKS, Starts};
 
 pub use decision::{Decision, SellHoldBuy, TargetWeight};
 pub use reward::RewardTerm;
+pub use scene::{Scene, SceneNews, SceneTrade};
 pub use settings::{TradingError, TradingSettings};
 
 const INFO: [&str; 7] = ["tick", "equity", "realized_pnl", "cash", "exposure", "fees", "traded"];

@@ -9,7 +9,7 @@ import numpy as np
 
 from sekai.error import ClosedError
 from sekai.rendering.frames import checked_frame
-from sekai.rendering.renderer import Frame, Renderer, Renders
+from sekai.rendering.renderer import Frame, Renderer, Renders, Watches
 
 __all__ = ["CompositeRenderer"]
 
@@ -41,6 +41,14 @@ class CompositeRenderer(Renderer):
             for renderer in self.renderers
         )
         return _joined(self.frames, self._axis)
+
+    def watch(self, env: Any) -> None:
+        """Let every renderer that watches take note of `env`."""
+        if self._closed:
+            raise ClosedError("the CompositeRenderer is closed: make a new one")
+        for renderer in self.renderers:
+            if isinstance(renderer, Watches):
+                renderer.watch(env)
 
     def close(self) -> None:
         """Close every renderer, also when one of them fails; a second call does nothing."""

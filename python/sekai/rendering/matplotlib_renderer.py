@@ -40,12 +40,22 @@ class MatplotlibRenderer(Renderer):
 
     def render(self, env: Any) -> Frame:
         """Draw `env` as it is now."""
+        figure = self._figure()
+        figure.clear()
+        self.draw(env, figure)
+        return self._picture()
+
+    def _figure(self) -> Figure:
+        """The figure that is drawn on, with what was drawn last."""
         if self._closed:
             raise ClosedError(f"the {type(self).__name__} is closed: make a new one")
         if self._canvas is None:
             self._canvas = _new_canvas(self.width, self.height, self.dpi)
-        self._canvas.figure.clear()
-        self.draw(env, self._canvas.figure)
+        figure: Figure = self._canvas.figure
+        return figure
+
+    def _picture(self) -> Frame:
+        """What is on the figure, as pixels."""
         self._canvas.draw()
         # The canvas is drawn over by the next call; the frame must not be.
         picture: Frame = np.asarray(self._canvas.buffer_rgba())[:, :, :3].copy()

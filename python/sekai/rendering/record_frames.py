@@ -9,7 +9,7 @@ from sekai.core.env import ActType, Env, ObsType
 from sekai.core.result import ResetResult, StepResult
 from sekai.core.wrapper import Wrapper
 from sekai.rendering.frames import checked_frame
-from sekai.rendering.renderer import Frame, Renders
+from sekai.rendering.renderer import Frame, Renders, Watches
 from sekai.rendering.trigger import Moment, Trigger
 
 __all__ = ["RecordFrames"]
@@ -19,7 +19,8 @@ class RecordFrames(Wrapper[ObsType, ActType, ObsType, ActType]):
     """Draws a frame after every reset and step, or when `trigger` says so.
 
     `frames` is what was recorded, `episodes` the same by episode. The recording is no part of
-    the env's state, and the renderer stays its owner's to close.
+    the env's state, and the renderer stays its owner's to close. A renderer with a `watch(env)`
+    is called by it at the moments that are not drawn, so that it misses none.
     """
 
     state_excludes: ClassVar[tuple[str, ...]] = ("renderer", "trigger", "episodes", "_counts")
@@ -70,6 +71,8 @@ class RecordFrames(Wrapper[ObsType, ActType, ObsType, ActType]):
     def _record(self) -> None:
         moment = self._counts.moment()
         if self.trigger is not None and not self.trigger(moment):
+            if isinstance(self.renderer, Watches):
+                self.renderer.watch(self.env)
             return
         source = f"the frame of {type(self.renderer).__name__}"
         frame = checked_frame(self.renderer.render(self.env), source)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Frame", "Renderer", "Renders"]
+__all__ = ["Frame", "Renderer", "Renders", "Watches"]
 
 Frame = NDArray[np.uint8]
 """A picture: (height, width, 3), red, green and blue from 0 to 255."""
@@ -26,6 +26,14 @@ class Renders(Protocol):
 
     def close(self) -> None:
         """Release what the renderer holds."""
+
+
+@runtime_checkable
+class Watches(Protocol):
+    """What a renderer has besides if its pictures tell of more than the present moment."""
+
+    def watch(self, env: Any) -> None:
+        """Take note of `env` as it is now, without drawing it."""
 
 
 @runtime_checkable

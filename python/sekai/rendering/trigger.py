@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["Moment", "Trigger", "every_episode", "first_steps"]
+__all__ = ["Moment", "Trigger", "every_episode", "every_step", "first_steps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,13 @@ def every_episode(number: int) -> Trigger:
     if number < 1:
         raise ValueError(f"one out of at least 1 episode can be recorded, was {number}")
     return lambda moment: moment.episode % number == 0
+
+
+def every_step(number: int) -> Trigger:
+    """Record one step out of `number` of every episode, beginning with its reset."""
+    if number < 1:
+        raise ValueError(f"one out of at least 1 step can be recorded, was {number}")
+    return lambda moment: moment.step % number == 0
 
 
 def first_steps(number: int) -> Trigger:

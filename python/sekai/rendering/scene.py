@@ -1,0 +1,122 @@
+"""What pictures of the built-in tasks are drawn from: an episode at one tick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["MarketMakingScene", "News", "Scene", "TradingScene", "native_scene"]
+
+Numbers = NDArray[np.int64]
+
+News = tuple[str, float, float, int, int]
+"""Topic, sentiment from -1 to 1, magnitude, the tick in which it came out, ticks it lasts."""
+
+
+class Scene(Protocol):
+    """What every task can tell of an episode at one tick."""
+
+    @property
+    def seed(self) -> int:
+        """What the env was seeded with."""
+
+    @property
+    def episode(self) -> int:
+        """Episodes that began since then, before this one."""
+
+    @property
+    def tick(self) -> int:
+        """Decisions taken in this episode."""
+
+    @property
+    def initial_cash(self) -> float:
+        """What the episode began with."""
+
+    @property
+    def position(self) -> float:
+        """Lots that are held."""
+
+    @property
+    def equity(self) -> float:
+        """Cash, and lots at the mid price."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TradingScene:
+    """One symbol of `Trading` at one tick. Prices are in ticks, money is in currency."""
+
+    seed: int
+    episode: int
+    tick: int
+    tick_size: float
+    """The currency that one tick of price stands for."""
+    mid: float
+    fair: float | None
+    """What a share is worth; None where the agent is not shown it either."""
+    lots: int
+    cash: float
+    equity: float
+    initial_cash: float
+    bid_price: Numbers
+    """Levels of the book, best first."""
+    bid_size: Numbers
+    ask_price: Numbers
+    ask_size: Numbers
+    trade_price: Numbers
+    """Trades of the last tick, one after the other."""
+    trade_size: Numbers
+    trade_sign: Numbers
+    """1 where a buyer came in, -1 where a seller did."""
+    trade_own: Numbers
+    """1 where the agent bought, -1 where it sold, 0 where it took no part."""
+    news: list[News]
+
+    @property
+    def position(self) -> float:
+        """Lots that are held."""
+        return self.lots
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarketMakingScene:
+    """`MarketMaking` at one step."""
+
+    seed: int
+    episode: int
+    tick: int
+    mid: float
+    inventory: float
+    cash: float
+    wealth: float
+    initial_cash: float
+    fills: float
+    """Fills since the episode began."""
+    bid_distance: float | None
+    """What was quoted in the last step, from the mid; None before the first one."""
+    ask_distance: float | None
+
+    @property
+    def position(self) -> float:
+        """Lots that are held."""
+        return self.inventory
+
+    @property
+    def equity(self) -> float:
+        """Cash, and lots at the mid price."""
+        return self.wealth
+
+
+def native_scene(env: Any, env_index: int, *arguments: Any) -> dict[str, Any]:
+    """What the native batch under `env`, a single env or a vector env, tells of one env in it."""
+    batch = getattr(env.unwrapped, "batch", None)
+    scene = getattr(batch, "scene", None)
+    if scene is None:
+        raise TypeError(
+            "an env or vector env of a built-in task was wanted, over a native batch that tells "
+            f"its scene; found {type(env.unwrapped).__name__}"
+        )
+    told: dict[str, Any] = scene(env_index, *arguments)
+    return told
