@@ -78,6 +78,15 @@ def test_other_seeds_and_later_episodes_are_other_markets() -> None:
             assert not np.array_equal(one[[43, 47]], other[[43, 47]])
 
 
+def test_episodes_begin_in_markets_with_different_pasts() -> None:
+    env = Trading()
+    changes = [env.reset(seed=seed).observation[[0, 12]] for seed in range(60)]
+
+    # The price of 64 bars ago, before an episode runs in a stream of its own.
+    past = {round(float(mid / (1 + change / 100)), 2) for mid, change in changes}
+    assert len(past) > 20
+
+
 def test_what_an_agent_does_changes_the_market_and_what_it_does_not_do_does_not() -> None:
     held, again = follow([1] * 50), follow([1] * 50)
     bought = follow([2] + [1] * 49)

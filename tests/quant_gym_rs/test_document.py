@@ -92,6 +92,7 @@ def test_the_checkers_of_gymnasium_and_stable_baselines3_pass(options: dict[str,
         check_stable_baselines3(wrapped(**options))
 
 
+@pytest.mark.nightly
 def test_stable_baselines3_learns_on_it() -> None:
     env = wrapped(max_ticks=50, normalize=True, agent=True, reward="log_growth")
     model = PPO("MlpPolicy", env, n_steps=64, batch_size=32, n_epochs=2, seed=0, device="cpu")

@@ -134,20 +134,21 @@ def test_seeds_may_be_given_one_by_one() -> None:
 
 
 def test_an_episode_that_ends_is_followed_by_the_next_one() -> None:
-    vec, single = PyVecTradingEnv(1, 4, 9), PyTradingEnv(4, 9)
+    # The second of two, so that it cannot be taken for the first.
+    vec, single = PyVecTradingEnv(2, 4, 8), PyTradingEnv(4, 9)
     vec.reset_all()
     single.reset()
     for _ in range(3):
         for _ in range(3):
-            assert "final_observation" not in vec.step_all([2])[4][0]
+            assert "final_observation" not in vec.step_all([1, 2])[4][1]
             single.step(2)
-        obs, rewards, terminated, truncated, infos = vec.step_all([0])
+        obs, rewards, terminated, truncated, infos = vec.step_all([1, 0])
         last, reward, *_, info = single.step(0)
-        assert (terminated, truncated) == ([False], [True])
-        assert rewards[0] == reward
-        assert np.array_equal(infos[0].pop("final_observation"), last)
-        assert infos[0] == info
-        assert np.array_equal(obs[0], single.reset())
+        assert (terminated, truncated) == ([False] * 2, [True] * 2)
+        assert rewards[1] == reward
+        assert np.array_equal(infos[1].pop("final_observation"), last)
+        assert infos[1] == info
+        assert np.array_equal(obs[1], single.reset())
 
 
 def test_without_autoreset_a_finished_episode_is_not_stepped() -> None:
