@@ -1,4 +1,4 @@
-//! One side of the book: its price levels, in a window of 4,096 ticks that follows the best price.
+//! One side of the book: its price levels, in a window of 1,024 ticks that follows the best price.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ const HEADROOM: i32 = SPAN / 4;
 /// No window begins further from zero than this.
 pub(crate) const KEY_LIMIT: i32 = Ticks::MAX.0 + SPAN;
 
-#[allow(clippy::cast_possible_wrap, clippy::cast_possible_truncation)] // 4,096
+#[allow(clippy::cast_possible_wrap, clippy::cast_possible_truncation)] // 1,024
 const SPAN: i32 = WINDOW as i32;
 
 /// The queue at one price: its first and last order, its lots and its orders.

@@ -1,19 +1,21 @@
 //! Which levels of a ladder's window hold orders, so that the next best one is two bit scans.
 
-/// Levels in a window.
-pub(crate) const WINDOW: usize = 64 * 64;
+/// Words of 64 levels in a window.
+const WORDS: usize = 16;
+/// Levels in a window: more would rarely be used, and thousands of books are stepped at once.
+pub(crate) const WINDOW: usize = 64 * WORDS;
 
 /// One bit for each level, and one bit for each word of those that has any.
 #[derive(Clone)]
 pub(crate) struct Occupancy {
     summary: u64,
-    words: [u64; 64],
+    words: [u64; WORDS],
 }
 
 impl Occupancy {
     /// No level holds orders.
     pub(crate) fn new() -> Self {
-        Self { summary: 0, words: [0; 64] }
+        Self { summary: 0, words: [0; WORDS] }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -21,13 +23,13 @@ impl Occupancy {
     }
 
     pub(crate) fn set(&mut self, offset: usize) {
-        let word = offset / 64 % 64;
+        let word = offset / 64 % WORDS;
         self.words[word] |= 1 << (offset % 64);
         self.summary |= 1 << word;
     }
 
     pub(crate) fn clear(&mut self, offset: usize) {
-        let word = offset / 64 % 64;
+        let word = offset / 64 % WORDS;
         self.words[word] &= !(1 << (offset % 64));
         self.summary &= !(u64::from(self.words[word] == 0) << word);
     }
@@ -37,13 +39,13 @@ impl Occupancy {
         if self.summary == 0 {
             return None;
         }
-        let word = self.summary.trailing_zeros() as usize % 64;
+        let word = self.summary.trailing_zeros() as usize % WORDS;
         Some(word * 64 + self.words[word].trailing_zeros() as usize)
     }
 
     /// The highest occupied offset.
     pub(crate) fn last(&self) -> Option<usize> {
-        let word = self.summary.checked_ilog2()? as usize % 64;
+        let word = self.summary.checked_ilog2()? as usize % WORDS;
         Some(word * 64 + self.words[word].checked_ilog2()? as usize)
     }
 
@@ -51,14 +53,14 @@ impl Occupancy {
     pub(crate) fn after(&self, offset: usize) -> Option<usize> {
         // Shifting twice keeps a shift by 64, which is not defined, from happening.
         let above = |bits: u64, index: usize| bits >> index >> 1 << 1 << index;
-        let word = offset / 64 % 64;
+        let word = offset / 64 % WORDS;
         let rest = above(self.words[word], offset % 64);
         if rest != 0 {
             return Some(word * 64 + rest.trailing_zeros() as usize);
         }
         let words = above(self.summary, word);
         let word = words.trailing_zeros() as usize;
-        (words != 0).then(|| word * 64 + self.words[word % 64].trailing_zeros() as usize)
+        (words != 0).then(|| word * 64 + self.words[word % WORDS].trailing_zeros() as usize)
     }
 
     /// Every occupied offset, lowest first.

@@ -70,7 +70,7 @@ impl Market {
         }
         if side == Side::Buy {
             let needed = if time_in_force.rests() {
-                self.price_with_fee(price, size)
+                self.cost_at_worst(price, size)
             } else {
                 self.cost_now(agent, symbol, price, size)
             };
@@ -194,7 +194,7 @@ impl Market {
                 return Money(0);
             }
             let own = symbol.floor.book.orders(Side::Buy).filter(|order| order.account == account);
-            own.map(|order| self.price_with_fee(order.price, order.size)).sum()
+            own.map(|order| self.cost_at_worst(order.price, order.size)).sum()
         });
         self.cash(agent) - spoken_for.sum()
     }
@@ -238,6 +238,12 @@ impl Market {
     fn offers_to(&self, agent: Agent, symbol: usize) -> impl Iterator<Item = Resting> + '_ {
         let offers = self.symbols[symbol].floor.book.orders(Side::Sell);
         offers.filter(move |offer| offer.account != AccountId(agent.0))
+    }
+
+    /// What an order that may rest could cost: it may trade lot by lot, and each trade's fee is
+    /// rounded up.
+    fn cost_at_worst(&self, price: Ticks, size: Lots) -> Money {
+        Money(self.price_with_fee(price, Lots(1)).0 * i64::from(size.0))
     }
 
     fn price_with_fee(&self, price: Ticks, size: Lots) -> Money {

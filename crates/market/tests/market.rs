@@ -238,7 +238,7 @@ fn an_agent_that_could_not_pay_is_told_what_it_has() {
 
     assert_eq!(
         refused,
-        Err(TradeError::NotEnoughCash { needed: Money(99_905), held: Money(50_000) })
+        Err(TradeError::NotEnoughCash { needed: Money(99_910), held: Money(50_000) })
     );
     assert!(market.take(Agent(0), 0, Side::Buy, Lots(30)) <= Lots(4));
     assert!(market.cash(Agent(0)) >= Money(0));
@@ -331,4 +331,24 @@ fn a_configuration_that_cannot_run_says_which_setting() {
     let error = config.check().expect_err("a probability above 1");
 
     assert_eq!(error.to_string(), "noise_activity from 0 to 1 was wanted, found 1.5");
+}
+
+#[test]
+fn a_waiting_order_that_is_filled_lot_by_lot_never_overdraws_its_account() {
+    let mut config = config();
+    config.account.maker_fee = 7;
+    let price = 9_990;
+    config.account.cash = i64::from(price) * 40 + 40;
+    let mut market = Market::new(Arc::new(config), EpisodeKey::default());
+    let wait = TimeInForce::GoodTillCancelled;
+    market
+        .trade(Agent(0), 0, Side::Buy, Ticks(price), Lots(40), wait)
+        .expect("one unit a lot is kept back for fees");
+
+    for _ in 0..40 {
+        market.take(Agent(1), 0, Side::Sell, Lots(1));
+    }
+
+    assert_eq!(market.symbols()[0].holding(Agent(0)).lots, 40);
+    assert_eq!(market.cash(Agent(0)), Money(0));
 }
