@@ -41,9 +41,7 @@ format: $(VENV)/.dev ## rewrite the sources in the project's style
 bench: $(VENV)/.dev $(VENV)/.built ## benchmarks beside their peers
 	@$(BIN)/python benchmarks/framework.py
 	@$(BIN)/python benchmarks/vector.py
-	@$(BIN)/python benchmarks/market_making.py
 	@$(BIN)/python benchmarks/market.py
-	@$(BIN)/python benchmarks/trading.py
 
 nightly: $(VENV)/.dev $(VENV)/.built ## the long runs
 	@$(BIN)/python -m pytest -m nightly --timeout 3600

@@ -6,7 +6,6 @@ in an interpreter of its own, in the same run.
 
 from __future__ import annotations
 
-import argparse
 import math
 import statistics
 import time
@@ -158,18 +157,3 @@ def earned_by_optimum(steps: int, rounds: int) -> tuple[float, float]:
     utility = np.exp(-aversion * (wealth - wealth.mean()))
     error = utility.std() / utility.mean() / aversion / math.sqrt(wealth.size)
     return wealth.mean() - math.log(utility.mean()) / aversion, error
-
-
-def main() -> None:
-    """Run every section, or those that are named."""
-    sections = {"making": making, "single": single, "optimum": optimum}
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=list(sections), help=", ".join(sections))
-    parser.add_argument("--rounds", type=int, default=9, help="repeats of each measurement")
-    arguments = parser.parse_args()
-    for name in arguments.names:
-        sections[name](arguments.rounds)
-
-
-if __name__ == "__main__":
-    main()

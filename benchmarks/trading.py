@@ -6,7 +6,6 @@ turns, since the machine is shared. The peer runs in an interpreter of its own, 
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable
@@ -98,7 +97,7 @@ def reset_run(count: int) -> Callable[[], int]:
     return run
 
 
-def speed(repeats: int) -> None:
+def trading(repeats: int) -> None:
     """The rates that matter, beside the peer."""
     vectors = {
         f"{ENVS} envs, {threads} thread{'s' * (threads > 1)}": rollout(
@@ -150,18 +149,3 @@ def growth(repeats: int) -> None:
     found = medians(interleaved(runs, repeats))
     rows = [[name, f"{cost / 1e3:.2f}", f"{1e9 / cost:,.0f}"] for name, cost in found.items()]
     show("Growth, one thread", ["", "us CPU a step", "env-steps a CPU second"], rows)
-
-
-def main() -> None:
-    """Measure what was asked for."""
-    sections = {"speed": speed, "growth": growth}
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sections", nargs="*", choices=[*sections, []], help="default: all")
-    parser.add_argument("--repeats", type=int, default=7)
-    given = parser.parse_args()
-    for name in given.sections or sections:
-        sections[name](given.repeats)
-
-
-if __name__ == "__main__":
-    main()
