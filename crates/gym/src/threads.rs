@@ -2,7 +2,7 @@
 
 use std::mem;
 use std::process;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -67,8 +67,9 @@ impl Threads {
         if self.count == 1 || whole < WORTH_SHARING_NANOSECONDS || work.len() <= share {
             return work.run();
         }
+        let helpers = self.count - 1;
         match self.workers() {
-            Some(workers) => workers.install(|| divide(work, share)),
+            Some(workers) => share_out(work, share, helpers, workers),
             // The system gives no more threads: the work is done all the same.
             None => work.run(),
         }
@@ -120,18 +121,44 @@ fn shared_pool(process: u32, threads: usize) -> Option<Pool> {
 
 fn new_pool(process: u32, threads: usize) -> Option<Pool> {
     let name = |index| format!("sekai-{index}");
-    let workers = ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build().ok()?;
+    // The thread that calls works too.
+    let helpers = threads - 1;
+    let workers = ThreadPoolBuilder::new().num_threads(helpers).thread_name(name).build().ok()?;
     Some(Pool { process, threads, workers: Arc::new(workers) })
 }
 
-fn divide(work: impl Divisible, share: usize) {
-    let count = work.len();
-    if count <= share {
-        return work.run();
+/// Lets the calling thread and its helpers take shares until none is left. The caller begins at
+/// once: helpers that sleep take a while to wake.
+fn share_out(work: impl Divisible, share: usize, helpers: usize, workers: &ThreadPool) {
+    let shares = Mutex::new(cut(work, share));
+    let take_shares = || {
+        while let Some(part) = next_of(&shares) {
+            part.run();
+        }
+    };
+    workers.in_place_scope(|scope| {
+        for _ in 0..helpers {
+            scope.spawn(|_| take_shares());
+        }
+        take_shares();
+    });
+}
+
+/// The lock is not held while a share is done; a share that panics ends the call, not the lock.
+fn next_of<W>(shares: &Mutex<Vec<W>>) -> Option<W> {
+    shares.lock().unwrap_or_else(PoisonError::into_inner).pop()
+}
+
+/// Whole shares, the last one perhaps smaller.
+fn cut<W: Divisible>(mut work: W, share: usize) -> Vec<W> {
+    let mut shares = Vec::with_capacity(work.len().div_ceil(share));
+    while work.len() > share {
+        let (first, rest) = work.split(share);
+        shares.push(first);
+        work = rest;
     }
-    // Whole shares to the left, so that all but the last one are full.
-    let (left, right) = work.split(count.div_ceil(share) / 2 * share);
-    rayon::join(|| divide(left, share), || divide(right, share));
+    shares.push(work);
+    shares
 }
 
 #[cfg(test)]
