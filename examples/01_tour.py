@@ -1,4 +1,4 @@
-"""A tour of the framework: write an env, check it, wrap it, run many, look at the outcome."""
+"""A tour: write an env, check it, wrap it, run many, look at the outcome; then trade a market."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ import sekai
 Policy = Callable[[NDArray[Any]], NDArray[Any]]
 console = Console(width=100, highlight=False)
 EPISODES, ENVS, DAYS = 256, 64, 252
+BOOKS, TICKS = 256, 500
 
 
 class Reversion(sekai.Env[Any, Any]):
@@ -72,6 +73,46 @@ def play(policy: Policy, name: str) -> list[float]:
     return returns
 
 
+def trade(choose: Policy) -> NDArray[np.float64]:
+    """What each of many accounts earned in a market of its own."""
+    profit = np.zeros(BOOKS)
+    settings: dict[str, Any] = {"max_ticks": TICKS, "regime": "volatile", "agent": True}
+    with sekai.make_vec("Trading-v0", num_envs=BOOKS, **settings) as vec:
+        observations = vec.reset(seed=1).observations
+        for _ in range(TICKS):
+            batch = vec.step(choose(observations))
+            observations = batch.observations
+            profit += batch.rewards
+    return profit
+
+
+def below_worth(observations: NDArray[Any]) -> NDArray[Any]:
+    """Buy far below the fair value, which no real trader sees, and sell when that is over."""
+    deviation, position = observations[:, 47], observations[:, 54]
+    sells = (deviation > 1e-3) | ((position > 0) & (deviation > 0))
+    buys = (deviation < -1e-3) | ((position < 0) & (deviation < 0))
+    return np.where(sells, 0, np.where(buys, 2, 1))
+
+
+def trade_in_a_market() -> None:
+    """Rules in the same 256 markets, and how fast those are."""
+    rng = np.random.default_rng(0)
+    rules: dict[str, Policy] = {
+        "hold": lambda observations: np.ones(len(observations), np.int64),
+        "random": lambda observations: rng.integers(0, 3, len(observations)),
+        "below worth": below_worth,
+    }
+    begin = time.perf_counter()
+    profits = {name: trade(rule) for name, rule in rules.items()}
+    speed = len(rules) * BOOKS * TICKS / (time.perf_counter() - begin)
+    table = Table("rule", "profit ± error", "accounts that gained")
+    for name, profit in profits.items():
+        error = profit.std() / np.sqrt(BOOKS)
+        table.add_row(name, f"{profit.mean():+.2f} ± {error:.2f}", f"{(profit > 0).mean():.0%}")
+    console.print(table)
+    console.print(f"   {speed:,.0f} env-steps a second; spread and fees are paid")
+
+
 def histogram(values: list[float], low: float, high: float) -> str:
     """A row of bars."""
     counts, _ = np.histogram(values, bins=40, range=(low, high))
@@ -109,7 +150,10 @@ def main() -> None:
         mean = f"{np.mean(returns):+.2f} ± {error:.2f}"
         table.add_row(name, mean, str(len(returns)), histogram(returns, low, high))
     console.print(table)
-    console.print("Next: docs/environments.md, or `make test`.")
+
+    console.print(f"\n[bold]6. Trade a market[/bold]: {BOOKS} books, 100 traders in each, in Rust")
+    trade_in_a_market()
+    console.print("Next: docs/market.md, examples/02_market.py for pictures, or `make test`.")
 
 
 if __name__ == "__main__":
