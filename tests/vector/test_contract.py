@@ -167,12 +167,13 @@ def test_a_wrong_number_of_actions_is_refused_and_nothing_moves(vec: VecEnv, act
     assert vec.step(zeros(vec)).rewards.shape == (4,)
 
 
-def test_actions_of_another_kind_of_number_are_refused(backend: str) -> None:
+@pytest.mark.parametrize(("action", "kind"), [(0.5, "float64"), (True, "bool")])
+def test_actions_of_another_kind_are_refused(backend: str, action: Any, kind: str) -> None:
     with build(backend, [Scripted] * 2) as vec:
         vec.reset(seed=0)
 
-        with pytest.raises(InvalidActionError, match="int64 were wanted, found float64"):
-            vec.step(np.array([0.5, 1.0]))
+        with pytest.raises(InvalidActionError, match=f"int64 were wanted, found {kind}"):
+            vec.step(np.array([action, action]))
 
 
 @pytest.mark.parametrize("seed", [[1, 2, 3], [1] * 5, "4444", -1, True, 1.5, [1, 2, 3, -4]])

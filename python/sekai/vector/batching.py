@@ -132,7 +132,9 @@ class Batcher:
         if batch.dtype == self._dtype:
             return batch
         assert self._dtype is not None, "plain actions have a dtype"
-        if not np.can_cast(batch.dtype, self._dtype, "same_kind"):
+        # A truth is no choice and no number, as single envs say too.
+        is_truth = batch.dtype == np.bool_
+        if is_truth or not np.can_cast(batch.dtype, self._dtype, "same_kind"):
             raise InvalidActionError(f"actions of {self._dtype} were wanted, found {batch.dtype}")
         return batch.astype(self._dtype)
 
