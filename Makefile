@@ -76,6 +76,6 @@ $(VENV)/.dev: requirements/dev.txt | $(VENV)/.run
 	@touch $@
 
 $(VENV)/.built: $(BUILD_INPUTS) | $(VENV)/.run
-	@echo "==> Building the Rust core in release mode (about half a minute the first time)"
+	@echo "==> Building the Rust core in release mode (a minute or two the first time)"
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --uv --quiet
 	@touch $@

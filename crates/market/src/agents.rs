@@ -10,12 +10,12 @@ mod value;
 use serde::{Deserialize, Serialize};
 
 use crate::fees::Free;
-use crate::floor::Floor;
 use crate::id::AccountId;
+use crate::market::floor::Floor;
+use crate::market::signals::Signals;
 use crate::order::Order;
 use crate::random::{EpisodeKey, Stream};
 use crate::side::Side;
-use crate::signals::Signals;
 use crate::units::{Lots, Ticks};
 
 use maker::Makers;

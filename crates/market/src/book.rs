@@ -1,13 +1,23 @@
 //! The limit order book: price, then time, in integer ticks and lots.
 
+pub(crate) mod batch;
+pub(crate) mod ladder;
+pub(crate) mod matching;
+pub(crate) mod occupancy;
+pub(crate) mod operation;
+pub(crate) mod queues;
+pub(crate) mod slab;
+pub(crate) mod snapshot;
+pub(crate) mod view;
+
 use std::fmt;
 
+use crate::book::matching::{crossed, fillable, sweep};
+use crate::book::queues::Queues;
 use crate::error::OrderError;
 use crate::fill::Fill;
 use crate::id::{AccountId, OrderId};
-use crate::matching::{crossed, fillable, sweep};
 use crate::order::{Order, Placement, Resting, TimeInForce, check, check_size};
-use crate::queues::Queues;
 use crate::self_trade::SelfTrade;
 use crate::side::Side;
 use crate::units::{Lots, Ticks};

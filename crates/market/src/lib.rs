@@ -1,5 +1,6 @@
 //! The market of sekai, in plain Rust: a limit order book in integer ticks and lots that matches
-//! by price, then time.
+//! by price, then time; and a market that lives in such books, with values, news, a population of
+//! traders, and accounts for agents that learn.
 //!
 //! `Queues` keeps resting orders and knows nothing of when they trade; `matching` trades an
 //! incoming order against them at once. A second matching mode is a second file beside
@@ -21,61 +22,46 @@
 //! # Ok::<(), market::OrderError>(())
 //! ```
 
-mod account;
 mod agents;
-mod batch;
 mod book;
 mod config;
 mod error;
 mod fees;
 mod fill;
-mod floor;
 mod fundamental;
 mod id;
 pub mod indicators;
-mod ladder;
 mod market;
-mod market_state;
-mod matching;
 mod news;
-mod occupancy;
-mod operation;
 mod order;
-mod queues;
 mod random;
-mod recording;
 mod sealed;
 mod self_trade;
 mod settle;
 mod side;
-mod signals;
-mod slab;
-mod snapshot;
-mod trading;
 mod units;
-mod view;
 
-pub use account::Holding;
 pub use agents::PopulationConfig;
-pub use batch::{Answers, BatchError};
 pub use book::OrderBook;
+pub use book::batch::{Answers, BatchError};
+pub use book::operation::{OperationKind, Operations};
+pub use book::view::{DepthLevel, QueuePosition};
 pub use config::{AccountConfig, ConfigError, MarketConfig, Regime, SymbolConfig};
 pub use error::OrderError;
 pub use fees::{Fees, FeesError, Free, OfNotional, PerLot, Rate};
 pub use fill::{Fill, Settlement};
-pub use floor::Tape;
 pub use fundamental::FundamentalConfig;
 pub use id::{AccountId, OrderId};
+pub use market::account::Holding;
+pub use market::floor::Tape;
+pub use market::recording::Recording;
+pub use market::trading::{Agent, TradeError};
 pub use market::{Market, Symbol};
 pub use news::{NewsConfig, NewsEvent, Topic};
-pub use operation::{OperationKind, Operations};
 pub use order::{Order, Placement, Resting, TimeInForce};
 pub use random::{EpisodeKey, Stream};
-pub use recording::Recording;
 pub use sealed::{Kind, SnapshotError, open, seal};
 pub use self_trade::SelfTrade;
 pub use settle::{Settled, settle_columns};
 pub use side::Side;
-pub use trading::{Agent, TradeError};
 pub use units::{Lots, Money, Ticks};
-pub use view::{DepthLevel, QueuePosition};

@@ -1,6 +1,13 @@
 //! The living market: symbols with books, values, news and a population, and learning agents
 //! that trade beside it.
 
+pub(crate) mod account;
+pub(crate) mod floor;
+pub(crate) mod recording;
+pub(crate) mod signals;
+mod state;
+pub(crate) mod trading;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -9,11 +16,11 @@ use crate::agents::{Population, Seen, mid_of};
 use crate::config::{MarketConfig, SymbolConfig};
 use crate::fees::OfNotional;
 use crate::fill::Fill;
-use crate::floor::{Floor, Tape};
 use crate::fundamental::{Fundamental, Shared};
+use crate::market::floor::{Floor, Tape};
+use crate::market::signals::Signals;
 use crate::news::{NewsEvent, Topic};
 use crate::random::{EpisodeKey, Stream};
-use crate::signals::Signals;
 use crate::units::Ticks;
 
 /// Components of the randomness; every symbol has its own from `SYMBOLS` on.

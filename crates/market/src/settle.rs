@@ -1,6 +1,6 @@
 //! What many trades move, as columns.
 
-use crate::batch::BatchError;
+use crate::book::batch::BatchError;
 use crate::error::OrderError;
 use crate::fees::Fees;
 use crate::fill::Fill;

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Crowd, Seen, fullness, price_at, take_near};
 use crate::fees::Free;
-use crate::floor::Floor;
 use crate::id::{AccountId, OrderId};
+use crate::market::floor::Floor;
 use crate::order::Order;
 use crate::random::Stream;
 use crate::side::Side;

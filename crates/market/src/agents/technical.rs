@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 use super::maker::account_of;
 use super::turns::Turns;
 use super::{Crowd, PopulationConfig, Seen, take_near};
-use crate::floor::Floor;
 use crate::id::AccountId;
+use crate::market::floor::Floor;
+use crate::market::signals::Signals;
 use crate::random::Stream;
 use crate::side::Side;
-use crate::signals::Signals;
 
 /// Lots of a position.
 const SIZE: i64 = 20;

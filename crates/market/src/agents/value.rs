@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::maker::account_of;
 use super::turns::Turns;
 use super::{Crowd, PopulationConfig, Seen, price_at, take};
-use crate::floor::Floor;
 use crate::id::AccountId;
+use crate::market::floor::Floor;
 use crate::random::Stream;
 use crate::side::Side;
 

@@ -1,14 +1,14 @@
 //! A book as bytes, and the same book from them.
 
 use crate::book::OrderBook;
+use crate::book::ladder::KEY_LIMIT;
+use crate::book::queues::Queues;
+use crate::book::slab::{NO_SLOT, SLOT_LIMIT, Slab};
 use crate::id::{AccountId, OrderId};
-use crate::ladder::KEY_LIMIT;
 use crate::order::Resting;
-use crate::queues::Queues;
 use crate::sealed::{Kind, Reader, SnapshotError, open, seal};
 use crate::self_trade::SelfTrade;
 use crate::side::Side;
-use crate::slab::{NO_SLOT, SLOT_LIMIT, Slab};
 use crate::units::{Lots, Ticks};
 
 const BOOK: Kind = Kind { magic: *b"SKLB", version: 1, name: "an order book" };

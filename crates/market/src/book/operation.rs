@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::batch::BatchError;
+use crate::book::batch::BatchError;
 use crate::error::OrderError;
 use crate::id::AccountId;
 use crate::side::Side;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::occupancy::{Occupancy, WINDOW};
+use crate::book::occupancy::{Occupancy, WINDOW};
 use crate::units::Ticks;
 
 /// Levels that the window keeps free for better prices when it moves.

@@ -2,14 +2,14 @@
 
 use thiserror::Error;
 
-use crate::account::Holding;
 use crate::agents::mid_of;
 use crate::book::OrderBook;
 use crate::error::OrderError;
 use crate::fees::Fees;
 use crate::fill::Fill;
-use crate::floor::Tape;
 use crate::id::{AccountId, OrderId};
+use crate::market::account::Holding;
+use crate::market::floor::Tape;
 use crate::market::{Market, Symbol, sentiment_of};
 use crate::news::NewsEvent;
 use crate::order::{Order, Placement, Resting, TimeInForce};

@@ -3,10 +3,10 @@
 use thiserror::Error;
 
 use crate::book::OrderBook;
+use crate::book::operation::{OperationKind, Operations, earlier};
 use crate::error::OrderError;
 use crate::fill::Fill;
 use crate::id::{AccountId, OrderId};
-use crate::operation::{OperationKind, Operations, earlier};
 use crate::order::{Order, Placement, Resting};
 use crate::side::Side;
 use crate::units::{Lots, Ticks};

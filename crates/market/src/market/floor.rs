@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::account::Holding;
 use crate::book::OrderBook;
 use crate::error::OrderError;
 use crate::fees::Fees;
 use crate::fill::Fill;
 use crate::id::{AccountId, OrderId};
+use crate::market::account::Holding;
 use crate::order::{Order, Placement, Resting};
 use crate::self_trade::SelfTrade;
 use crate::side::Side;

@@ -1,10 +1,10 @@
 //! Continuous matching: an incoming order trades at once with the best price, then the oldest
 //! order at it.
 
+use crate::book::queues::Queues;
 use crate::fill::Fill;
 use crate::id::OrderId;
 use crate::order::Order;
-use crate::queues::Queues;
 use crate::self_trade::SelfTrade;
 use crate::side::Side;
 use crate::units::{Lots, Ticks};

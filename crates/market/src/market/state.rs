@@ -6,7 +6,7 @@ use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::book::OrderBook;
-use crate::floor::Floor;
+use crate::market::floor::Floor;
 use crate::market::{Market, Symbol};
 use crate::news::NewsEvent;
 use crate::random::Stream;

@@ -1,10 +1,10 @@
 //! Resting orders in their queues, whatever the rule by which they trade.
 
+use crate::book::ladder::{Ladder, Level};
+use crate::book::slab::{NO_SLOT, Node, Slab};
 use crate::error::OrderError;
-use crate::ladder::{Ladder, Level};
 use crate::order::{Order, Resting};
 use crate::side::Side;
-use crate::slab::{NO_SLOT, Node, Slab};
 use crate::units::{Lots, Ticks};
 
 /// Both sides of the book over one slab of orders.
