@@ -44,6 +44,7 @@ bench: $(VENV)/.dev $(VENV)/.built ## benchmarks beside their peers
 	@$(BIN)/python benchmarks/market.py
 
 nightly: $(VENV)/.dev $(VENV)/.built ## the long runs
+	@cargo test --quiet --release --workspace -- --ignored
 	@$(BIN)/python -m pytest -m nightly --timeout 3600
 
 all: lint test bench ## what a contributor runs before sending a change
