@@ -107,14 +107,14 @@ def test_configs_are_values_without_unknown_fields(kind: Any) -> None:
 
 def test_a_changed_config_is_another_one() -> None:
     config = MarketConfig(symbols=2)
-    other = config.replace(regime="crisis")
+    other = dataclasses.replace(config, regime="crisis")
 
     assert other != config
     assert other.symbols == 2
     rough, usual = (one.settings["fundamental"]["volatility"] for one in (other, config))
     assert rough > usual
     assert pickle.loads(pickle.dumps(other)).settings == other.settings
-    assert len({config, other, config.replace(regime="normal")}) == 2
+    assert len({config, other, dataclasses.replace(config, regime="normal")}) == 2
 
 
 def test_a_number_of_symbols_has_four_to_a_sector() -> None:

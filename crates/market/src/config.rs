@@ -7,7 +7,7 @@ use crate::agents::PopulationConfig;
 use crate::fees::{OfNotional, Rate};
 use crate::fundamental::FundamentalConfig;
 use crate::news::NewsConfig;
-use crate::units::{Money, Ticks};
+use crate::units::Ticks;
 
 /// One symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -325,7 +325,7 @@ impl MarketConfig {
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // cash is below 2^53
     pub fn ruin_level(&self) -> f64 {
-        self.account.ruin * Money(self.account.cash).0 as f64
+        self.account.ruin * self.account.cash as f64
     }
 }
 

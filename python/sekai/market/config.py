@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -265,10 +265,6 @@ class MarketConfig:
         }
         settled: dict[str, Any] = json.loads(market_settled(to_json(config), str(self.regime)))
         return settled
-
-    def replace(self, **changes: Any) -> MarketConfig:
-        """The same market with some settings changed."""
-        return replace(self, **changes)
 
 
 def _symbols(symbols: tuple[SymbolConfig, ...] | int) -> tuple[SymbolConfig, ...]:

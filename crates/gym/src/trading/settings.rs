@@ -74,10 +74,9 @@ impl TradingSettings {
         self.market.check()?;
         let positive = |number: f64| number.is_finite() && number > 0.0;
         let kinds = self.reward.iter().map(|(term, _)| term);
-        let is_repeated = self.reward.len() > 1
-            && kinds
-                .enumerate()
-                .any(|(place, term)| self.reward[..place].iter().any(|(before, _)| before == term));
+        let is_repeated = kinds
+            .enumerate()
+            .any(|(place, term)| self.reward[..place].iter().any(|(before, _)| before == term));
         for (holds, field, wanted, found) in [
             (
                 self.market.external >= 1,
