@@ -1,0 +1,103 @@
+"""When rows are stamped: how far apart, how many in a year, and on which days."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Calendar", "Frequency"]
+
+Times = NDArray[np.datetime64]
+DAY = 86_400 * 10**9
+YEAR_DAYS = 365.2425
+UNITS = (("d", DAY), ("h", DAY // 24), ("min", DAY // 1440), ("s", 10**9), ("ms", 10**6), ("ns", 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Frequency:
+    """How often there is a row."""
+
+    nanoseconds: int
+    """The usual distance of two rows."""
+
+    periods_per_year: float
+    """Rows in a year, counted from the stamps: what annualisation goes by."""
+
+    def __post_init__(self) -> None:
+        if self.nanoseconds < 1 or not self.periods_per_year > 0:
+            raise ValueError(
+                f"a distance and a number of rows per year above 0 were wanted, found "
+                f"{self.nanoseconds} ns and {self.periods_per_year}"
+            )
+
+    @property
+    def name(self) -> str:
+        """The distance as people write it: `1d`, `5min`."""
+        unit, size = next((u, n) for u, n in UNITS if self.nanoseconds % n == 0)
+        return f"{self.nanoseconds // size}{unit}"
+
+
+class Calendar:
+    """The stamps of a panel, and what follows from them."""
+
+    def __init__(self, times: Times, timezone: str | None = None) -> None:
+        """Take stamps in UTC, ascending.
+
+        Args:
+            times: when the rows were known, strictly ascending, without a zone of their own.
+            timezone: where days begin and end, such as `America/New_York`; None for UTC.
+        """
+        self.times = times
+        self.timezone = timezone
+
+    @cached_property
+    def frequency(self) -> Frequency:
+        """The usual distance of rows, and their number in a year.
+
+        The distance is the one that occurs most often. Rows per year are counted: a week has five
+        daily bars of stocks and seven of coins, without anybody having to say so.
+        """
+        if len(self.times) < 2:
+            return Frequency(DAY, YEAR_DAYS)
+        steps = np.diff(self.nanoseconds)
+        distances, counts = np.unique(steps, return_counts=True)
+        usual = int(distances[np.argmax(counts)])
+        years = float(self.nanoseconds[-1] - self.nanoseconds[0]) / (DAY * YEAR_DAYS)
+        return Frequency(usual, (len(self.times) - 1) / years)
+
+    @cached_property
+    def nanoseconds(self) -> NDArray[np.int64]:
+        """The stamps as nanoseconds since 1970 in UTC."""
+        return self.times.astype("datetime64[ns]").astype(np.int64)
+
+    @cached_property
+    def days_since_previous(self) -> NDArray[np.float64]:
+        """Calendar days that went by before each row, 0 for the first: what financing goes by."""
+        return np.diff(self.nanoseconds, prepend=self.nanoseconds[:1]) / DAY
+
+    @cached_property
+    def dates(self) -> Times:
+        """The day of each row where the market is."""
+        if self.timezone is None:
+            return self.times.astype("datetime64[D]")
+        from datetime import datetime
+        from zoneinfo import ZoneInfo
+
+        zone = ZoneInfo(self.timezone)
+        seconds = (self.nanoseconds // 10**9).tolist()
+        local = (
+            datetime.fromtimestamp(second, timezone.utc).astimezone(zone) for second in seconds
+        )
+        return np.array([moment.date() for moment in local], "datetime64[D]")
+
+    @cached_property
+    def sessions(self) -> Times:
+        """The days that have a row, ascending."""
+        return np.unique(self.dates)
+
+    def gaps(self, longest: float) -> NDArray[np.intp]:
+        """The rows that come more than `longest` times the usual distance after the one before."""
+        return np.flatnonzero(np.diff(self.nanoseconds) > longest * self.frequency.nanoseconds) + 1
