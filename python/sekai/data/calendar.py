@@ -87,11 +87,8 @@ class Calendar:
         from zoneinfo import ZoneInfo
 
         zone = ZoneInfo(self.timezone)
-        seconds = (self.nanoseconds // 10**9).tolist()
-        local = (
-            datetime.fromtimestamp(second, timezone.utc).astimezone(zone) for second in seconds
-        )
-        return np.array([moment.date() for moment in local], "datetime64[D]")
+        moments = (datetime.fromtimestamp(second, zone) for second in self.nanoseconds // 10**9)
+        return np.array([moment.date() for moment in moments], "datetime64[D]")
 
     @cached_property
     def sessions(self) -> Times:
