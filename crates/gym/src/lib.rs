@@ -9,6 +9,7 @@ pub mod features;
 mod glft;
 mod market_making;
 mod moments;
+mod reward_memory;
 mod reward_scale;
 mod rows;
 mod task;

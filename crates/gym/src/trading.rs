@@ -13,9 +13,10 @@ use std::sync::Arc;
 use market::{EpisodeKey, Holding, Lots, Market, Money, SnapshotError};
 use serde::{Deserialize, Serialize};
 
+use crate::reward_memory::RewardMemory;
 use crate::task::{ActionError, Outcome, Task};
 use decision::LEARNER;
-use reward::{Earned, RewardMemory};
+use reward::{Earned, reward};
 use shown::Shown;
 use starts::{OWN_TICKS, Starts};
 
@@ -196,7 +197,7 @@ impl<D: Decision> Task for Trading<D> {
         let truncated = !terminated && self.account.ticks >= self.settings.max_ticks;
         let outcome = Outcome { reward: 0.0, terminated, truncated };
         let (terms, memory) = (&self.settings.reward, self.settings.reward_memory);
-        let reward = self.account.memory.reward(terms, memory, earned, &outcome);
+        let reward = reward(&mut self.account.memory, terms, memory, earned, &outcome);
         self.observe(observation);
         Outcome { reward, ..outcome }
     }

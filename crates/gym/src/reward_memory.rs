@@ -1,0 +1,82 @@
+//! What rewards remember of an episode: how changes were spread, and the highest worth.
+
+use serde::{Deserialize, Serialize};
+
+/// The smallest variance that is told from none, as a part of the second moment.
+const LEAST_SPREAD: f64 = 1e-12;
+
+/// The changes so far, in currency or as returns: whatever a task counts in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RewardMemory {
+    peak: f64,
+    /// Exponentially weighted mean and variance of changes. Not their second moment: the square
+    /// of a mean taken from that leaves few digits of a small variance.
+    recent_mean: f64,
+    recent_variance: f64,
+    /// Number, mean and sum of squared departures of all changes.
+    steps: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl RewardMemory {
+    /// Nothing yet, at this worth.
+    pub(crate) fn new(worth: f64) -> Self {
+        Self { peak: worth, ..Self::default() }
+    }
+
+    /// Takes a change in that led to this worth; `rate` is how fast recent ones are forgotten.
+    pub(crate) fn remember(&mut self, rate: f64, change: f64, worth: f64) {
+        self.peak = self.peak.max(worth);
+        let departure = change - self.recent_mean;
+        self.recent_mean += rate * departure;
+        self.recent_variance = (1.0 - rate) * (self.recent_variance + rate * departure * departure);
+        self.steps += 1.0;
+        let apart = change - self.mean;
+        self.mean += apart / self.steps;
+        self.squares += apart * (change - self.mean);
+    }
+
+    /// The highest worth so far.
+    pub(crate) fn peak(&self) -> f64 {
+        self.peak
+    }
+
+    /// The standard deviation of recent changes.
+    pub(crate) fn volatility(&self) -> f64 {
+        libm::sqrt(self.recent_variance)
+    }
+
+    /// The derivative of the recent Sharpe ratio with respect to how fast it forgets, for a change
+    /// that is not remembered yet (Moody and Saffell).
+    pub(crate) fn differential(&self, change: f64) -> f64 {
+        let (first, variance) = (self.recent_mean, self.recent_variance);
+        let second = variance + first * first;
+        // Changes that differ by rounding alone have no ratio that means anything.
+        if variance <= LEAST_SPREAD * second {
+            return 0.0;
+        }
+        let (first_step, second_step) = (change - first, change * change - second);
+        (second * first_step - 0.5 * first * second_step) / (variance * libm::sqrt(variance))
+    }
+
+    /// The Sharpe ratio of all changes, not annualised.
+    pub(crate) fn sharpe(&self) -> f64 {
+        let variance = self.squares / (self.steps - 1.0);
+        if self.steps > 1.0 && variance > 0.0 { self.mean / libm::sqrt(variance) } else { 0.0 }
+    }
+
+    /// Whether it can be what it says.
+    pub(crate) fn is_sound(&self) -> bool {
+        let recent = [self.recent_mean, self.recent_variance];
+        let whole = [self.peak, self.steps, self.mean, self.squares];
+        recent.iter().chain(&whole).all(|number| number.is_finite()) && self.recent_variance >= 0.0
+    }
+}
+
+/// The logarithm of how many times more something is worth; what is ruined has shrunk as much as
+/// can be told apart.
+pub(crate) fn log_growth(before: f64, after: f64) -> f64 {
+    let smallest = f64::EPSILON * before.abs();
+    libm::log(after.max(smallest) / before.max(smallest).max(f64::MIN_POSITIVE))
+}
