@@ -1,0 +1,225 @@
+//! Hold a portfolio: decide what assets and cash shall be of it, pay for the change, take what
+//! prices do.
+//!
+//! Row t is known in full at its stamp. Agents see rows up to t and order weights, which fill in
+//! row t + 1 (or later, with a delay), at its beginning or its end. Then everything is marked at
+//! the end of row t + 1. Assets without a price keep their last mark and take the whole gap when
+//! they are quoted again.
+
+mod costs;
+mod execution;
+mod lanes;
+mod panel;
+pub mod projection;
+mod reward;
+mod settings;
+mod shown;
+mod starts;
+mod task;
+mod trader;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use execution::{Execution, Fill, Room};
+use projection::Workspace;
+use reward::Earned;
+use trader::Trader;
+
+pub use costs::{Costs, Paid};
+pub use panel::{Bar, BarError, Panel, Width};
+pub use reward::{PortfolioTerm, RewardRule};
+pub use shown::{ACCOUNT, INFO, PortfolioLayout, PortfolioRows, PortfolioShown, REPORT};
+pub use settings::{
+    AccountKind, ActionMode, AgentSettings, FillAt, PortfolioError, PortfolioSettings, RewardMode,
+    ShownFeatures, Starts, Unfilled,
+};
+
+/// One episode of one or more portfolios in one market.
+#[derive(Clone, Debug)]
+pub struct Portfolio {
+    panel: Arc<Panel>,
+    settings: Arc<PortfolioSettings>,
+    episode: Episode,
+}
+
+/// Everything that changes during an episode.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Episode {
+    row: u64,
+    /// The row that the episode ends with, if it lasts so long.
+    last: u64,
+    traders: Vec<Trader>,
+    /// Assets that the user has taken out of the universe; empty where there are none.
+    removed: Vec<bool>,
+}
+
+/// What threads reckon in, so that nothing is allocated in a step.
+#[derive(Debug, Default)]
+struct Desk {
+    room: Room,
+    workspace: Option<(usize, usize, Workspace)>,
+    wanted: Vec<f64>,
+    universe: Universe,
+}
+
+/// What is held and can be traded of the assets that the user has left in.
+#[derive(Debug, Default)]
+struct Universe {
+    held: Vec<f64>,
+    movable: Vec<bool>,
+}
+
+impl Universe {
+    /// What was taken out is to be sold, whatever anybody wants: it counts as cash that cannot
+    /// become anything else.
+    fn cut(&mut self, held: &[f64], movable: &[bool], removed: &[bool]) {
+        self.held.clear();
+        self.held.extend_from_slice(held);
+        self.movable.clear();
+        self.movable.extend_from_slice(movable);
+        for (asset, _) in removed.iter().enumerate().filter(|(_, removed)| **removed) {
+            self.movable[asset] = false;
+            self.held[removed.len()] += self.held[asset];
+            self.held[asset] = 0.0;
+        }
+    }
+}
+
+thread_local! {
+    static DESK: RefCell<Desk> = RefCell::default();
+}
+
+impl Portfolio {
+    /// Episodes on this panel with these settings.
+    ///
+    /// # Errors
+    /// When a setting is out of its range.
+    pub fn new(panel: Arc<Panel>, settings: PortfolioSettings) -> Result<Self, PortfolioError> {
+        settings.check(panel.width(), panel.rows())?;
+        let assets = panel.width().assets;
+        let delay = usize::try_from(settings.delay).expect("checked to be small");
+        let trader = Trader::new(assets, delay, settings.unfilled == Unfilled::Carry);
+        let traders = vec![trader; settings.agents.len()];
+        let episode = Episode { row: 0, last: 0, traders, removed: Vec::new() };
+        Ok(Self { panel, settings: Arc::new(settings), episode })
+    }
+
+    /// The row that is the last one known to the agents.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation)] // rows fit memory
+    pub fn row(&self) -> usize {
+        self.episode.row as usize
+    }
+
+    /// The panel that is traded on.
+    #[must_use]
+    pub fn panel(&self) -> &Arc<Panel> {
+        &self.panel
+    }
+
+    /// Whether the next step has to wait for a row that is not there yet.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.row() + 1 >= self.panel.rows()
+    }
+
+    /// What an agent decided becomes orders for the row in which they are due.
+    #[inline(always)]
+    fn decide(&mut self, agent: usize, action: &[f64], desk: &mut Desk) {
+        let (row, delay) = (self.row(), self.delay());
+        let trader = &mut self.episode.traders[agent];
+        let assets = self.panel.width().assets;
+        let constraints = &self.settings.agents[agent].constraints;
+        let workspace = fitting(&mut desk.workspace, assets, constraints.sector_caps.len());
+        let wanted = match self.settings.action {
+            ActionMode::Weights => action,
+            ActionMode::Tilts(size) => {
+                tilted(trader.held(), action, size, &mut desk.wanted);
+                &desk.wanted
+            }
+        };
+        let due = trader.due(row + 1 + delay);
+        let (orders, held) = (&mut trader.orders[due], &trader.weights[..=assets]);
+        let allowed = &mut orders[..=assets];
+        let movable = self.panel.movable(row);
+        if self.episode.removed.is_empty() {
+            constraints.project(wanted, held, movable, workspace, allowed);
+        } else {
+            desk.universe.cut(held, movable, &self.episode.removed);
+            let Universe { held, movable } = &desk.universe;
+            constraints.project(wanted, held, movable, workspace, allowed);
+        }
+        if !self.panel.all_movable(row) {
+            for (asset, order) in allowed.iter_mut().enumerate().take(assets) {
+                let is_removed = self.episode.removed.get(asset).copied().unwrap_or(false);
+                *order = if movable[asset] || is_removed { *order } else { f64::NAN };
+            }
+        }
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // checked to be small
+    fn delay(&self) -> usize {
+        self.settings.delay as usize
+    }
+
+    /// Goes on by one row, and tells whether the episode is over.
+    fn advance(&mut self, desk: &mut Desk, log: Option<&mut Vec<Fill>>) -> bool {
+        let row = self.row() + 1;
+        let settings = &*self.settings;
+        for trader in self.episode.traders.iter_mut().filter(|trader| trader.is_alive) {
+            trader.accrue(&self.panel, row, &settings.costs);
+            trader.settle_delisted(&self.panel, row, &settings.costs);
+        }
+        let execution = Execution::new(&self.panel, settings, row);
+        execution.run(&mut self.episode.traders, &mut desk.room, log);
+        self.episode.row += 1;
+        self.reward();
+        let is_end = self.episode.row >= self.episode.last;
+        is_end || self.episode.traders.iter().all(|trader| !trader.is_alive)
+    }
+
+    /// Marks all accounts at the row that has come, and rewards them for it.
+    fn reward(&mut self) {
+        let row = self.row();
+        let (marks, benchmark) = (self.panel.marks(row), self.panel.benchmark(row));
+        let agents = self.settings.agents.iter();
+        for (trader, agent) in self.episode.traders.iter_mut().zip(agents) {
+            if !trader.is_alive {
+                continue;
+            }
+            let before = trader.equity;
+            trader.mark(marks, agent.account);
+            let (cost, turnover) = trader.told.since_last_row();
+            let after = trader.equity;
+            let earned = Earned { before, after, cost, turnover, benchmark };
+            trader.told.reward += agent.reward.reward(&mut trader.memory, earned);
+            trader.told.profit += after - before;
+            trader.told.is_ruined = after <= agent.ruin * agent.initial_cash;
+            trader.is_alive = !trader.told.is_ruined;
+        }
+    }
+}
+
+/// Memory to project in, made anew only when portfolios of another size come along.
+fn fitting(
+    kept: &mut Option<(usize, usize, Workspace)>,
+    assets: usize,
+    sectors: usize,
+) -> &mut Workspace {
+    let fits = kept.as_ref().is_some_and(|(a, s, _)| (*a, *s) == (assets, sectors));
+    if !fits {
+        *kept = None;
+    }
+    &mut kept.get_or_insert_with(|| (assets, sectors, Workspace::new(assets, sectors))).2
+}
+
+/// What is held, with each asset tilted by what was chosen for it; cash pays.
+fn tilted(held: &[f64], choices: &[f64], size: f64, wanted: &mut Vec<f64>) {
+    wanted.clear();
+    wanted.extend(held.iter().zip(choices).map(|(weight, choice)| weight + size * (choice - 1.0)));
+    let cash = 1.0 - wanted.iter().sum::<f64>();
+    wanted.push(cash);
+}

@@ -1,0 +1,342 @@
+//! How orders of all agents become fills in one row.
+//!
+//! Agents meet in three ways: they share the volume of a row in proportion to what they want of
+//! it, everybody pays for the size of all orders in an asset together, and a limit on what all
+//! hold together cuts everybody's purchases alike. Nothing else of one agent reaches another.
+
+use super::lanes::{LANES, Lanes, lanes, lanes_mut, larger, only_if, smaller, total};
+use super::panel::Panel;
+use super::settings::{FillAt, PortfolioSettings, Unfilled};
+use super::trader::Trader;
+
+/// What a fill did, for those who keep a log.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Fill {
+    pub(super) agent: usize,
+    pub(super) asset: usize,
+    pub(super) units: f64,
+    pub(super) price: f64,
+    /// What it cost, as a share of its value, apart from what orders cost each.
+    pub(super) rate: f64,
+}
+
+/// Room to reckon in, one for each thread: nothing is allocated in a step.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    /// Units that each agent wants to trade, a row for each.
+    changes: Vec<f64>,
+    /// Units wanted by all, and then what a unit of value costs, for each asset.
+    rates: Vec<f64>,
+    plans: Vec<Plan>,
+}
+
+/// What an agent's orders come to before they are cut to what it can afford.
+#[derive(Clone, Copy, Debug, Default)]
+struct Plan {
+    /// What the account is worth at the prices of fills.
+    value: f64,
+    /// Value held after reductions, long and short together.
+    held: f64,
+    /// Value of purchases and short sales.
+    increases: f64,
+    /// The share of those that can be afforded.
+    share: f64,
+    /// Orders that reduce, and those that only increase.
+    reductions: f64,
+    only_increases: f64,
+}
+
+/// The market in one row, as orders meet it.
+pub(super) struct Execution<'a> {
+    pub(super) panel: &'a Panel,
+    pub(super) settings: &'a PortfolioSettings,
+    pub(super) row: usize,
+    prices: &'a [f64],
+    inverse: &'a [f64],
+    gates: &'a [f64],
+}
+
+impl<'a> Execution<'a> {
+    pub(super) fn new(panel: &'a Panel, settings: &'a PortfolioSettings, row: usize) -> Self {
+        let (prices, inverse) = match settings.fill {
+            FillAt::NextOpen => panel.opens(row),
+            FillAt::NextClose => panel.closes(row),
+        };
+        Self { panel, settings, row, prices, inverse, gates: panel.gates(row) }
+    }
+
+    /// Fills what can be filled of all orders that are due.
+    pub(super) fn run(
+        &self,
+        traders: &mut [Trader],
+        room: &mut Room,
+        mut log: Option<&mut Vec<Fill>>,
+    ) {
+        let stride = self.prices.len();
+        room.changes.resize(traders.len() * stride, 0.0);
+        room.rates.resize(stride, 0.0);
+        room.plans.resize(traders.len(), Plan::default());
+        for (agent, trader) in traders.iter_mut().enumerate() {
+            let changes = &mut room.changes[agent * stride..][..stride];
+            room.plans[agent].value = self.wish(agent, trader, changes);
+        }
+        self.set_rates(traders, room);
+        for (agent, trader) in traders.iter().enumerate() {
+            let changes = &room.changes[agent * stride..][..stride];
+            self.plan(agent, trader, changes, &room.rates, &mut room.plans[agent]);
+        }
+        self.share_limit(&mut room.plans);
+        for (agent, trader) in traders.iter_mut().enumerate().filter(|(_, it)| it.is_alive) {
+            let changes = &mut room.changes[agent * stride..][..stride];
+            self.settle(trader, changes, &room.rates, &room.plans[agent]);
+            if let Some(log) = log.as_deref_mut() {
+                self.note(agent, changes, &room.rates, log);
+            }
+        }
+    }
+
+    /// The units that an agent wants to trade, and what its account is worth at these prices.
+    #[inline(always)]
+    fn wish(&self, agent: usize, trader: &mut Trader, changes: &mut [f64]) -> f64 {
+        if !trader.is_alive {
+            changes.fill(0.0);
+            return 0.0;
+        }
+        let value = trader.cash + self.value_of(&trader.units);
+        if trader.is_called || value <= 0.0 {
+            self.wish_less(agent, trader, value, changes);
+        } else {
+            self.wish_freely(trader, value, changes);
+        }
+        if self.settings.unfilled == Unfilled::Carry {
+            self.carry(trader, changes);
+        }
+        let due = trader.due(self.row);
+        trader.orders[due].fill(f64::NAN);
+        value
+    }
+
+    #[inline(always)]
+    fn value_of(&self, units: &[f64]) -> f64 {
+        let mut sums = Lanes::default();
+        for (units, prices) in lanes(units).iter().zip(lanes(self.prices)) {
+            for lane in 0..LANES {
+                sums[lane] += units[lane] * prices[lane];
+            }
+        }
+        total(sums)
+    }
+
+    #[inline(always)]
+    fn wish_freely(&self, trader: &Trader, value: f64, changes: &mut [f64]) {
+        let smallest = self.settings.smallest_trade * value;
+        let orders = &trader.orders[trader.due(self.row)];
+        let rows = lanes_mut(changes).iter_mut().zip(lanes(orders)).zip(lanes(&trader.units));
+        let prices = lanes(self.prices).iter().zip(lanes(self.inverse)).zip(lanes(self.gates));
+        for (((changes, orders), units), ((prices, inverse), gates)) in rows.zip(prices) {
+            for lane in 0..LANES {
+                let target = orders[lane] * value * inverse[lane];
+                let wanted = (target - units[lane]) * gates[lane];
+                // A comparison with NaN is false: no order, no change.
+                let is_worth_it =
+                    ((wanted * prices[lane]).abs() >= smallest) | (target == 0.0);
+                changes[lane] = only_if(is_worth_it, wanted);
+            }
+        }
+    }
+
+    /// Under a margin call, what is wanted is no more than what may be held.
+    #[cold]
+    fn wish_less(&self, agent: usize, trader: &mut Trader, value: f64, changes: &mut [f64]) {
+        let limit = self.settings.agents[agent].account.leverage();
+        let held = trader.units.iter().zip(self.prices).map(|(units, price)| (units * price).abs());
+        let gross: f64 = held.sum();
+        let keep = if gross > 0.0 { (limit * value.max(0.0) / gross).min(1.0) } else { 0.0 };
+        let orders = &trader.orders[trader.due(self.row)];
+        for (asset, change) in changes.iter_mut().enumerate() {
+            let units = trader.units[asset];
+            let most = units * keep;
+            let target = orders[asset] * value.max(0.0) * self.inverse[asset];
+            // On the same side and no larger; without an order, as much as may be kept.
+            let target = if target.is_nan() { most } else { target };
+            let target = target.clamp(most.min(0.0), most.max(0.0));
+            *change = (target - units) * self.gates[asset];
+        }
+        trader.carried.fill(0.0);
+    }
+
+    /// Lets earlier orders stand where there is no new one, and remembers what cannot fill now.
+    #[inline(never)]
+    fn carry(&self, trader: &mut Trader, changes: &mut [f64]) {
+        let value = trader.cash + self.value_of(&trader.units);
+        let orders = &trader.orders[trader.due(self.row)];
+        for (asset, carried) in trader.carried.iter_mut().enumerate() {
+            let is_open = self.gates[asset] > 0.0;
+            let is_ordered = !orders[asset].is_nan() && asset < self.panel.width().assets;
+            if is_ordered {
+                let target = orders[asset] * value * self.inverse[asset];
+                *carried = if is_open { 0.0 } else { target - trader.units[asset] };
+            } else if is_open && !trader.is_called {
+                changes[asset] = *carried;
+                *carried = 0.0;
+            }
+        }
+    }
+
+    /// Cuts wishes to the volume there is, and prices what a unit of value costs in each asset.
+    #[inline(always)]
+    fn set_rates(&self, traders: &mut [Trader], room: &mut Room) {
+        let costs = &self.settings.costs;
+        let base = costs.base_rate();
+        if self.settings.participation.is_none() && costs.impact == 0.0 {
+            return room.rates.fill(base);
+        }
+        room.rates.fill(0.0);
+        for changes in room.changes.chunks_exact(self.prices.len()) {
+            for (demand, changes) in lanes_mut(&mut room.rates).iter_mut().zip(lanes(changes)) {
+                for lane in 0..LANES {
+                    demand[lane] += changes[lane].abs();
+                }
+            }
+        }
+        if let Some(participation) = self.settings.participation {
+            self.cut_to_volume(participation, traders, room);
+        }
+        let impacts = lanes(self.panel.impacts(self.row - 1));
+        for (rates, impacts) in lanes_mut(&mut room.rates).iter_mut().zip(impacts) {
+            for lane in 0..LANES {
+                rates[lane] = base + costs.impact_rate(rates[lane], impacts[lane]);
+            }
+        }
+    }
+
+    /// Everybody is given the same share of what they want where all want more than there is.
+    fn cut_to_volume(&self, participation: f64, traders: &mut [Trader], room: &mut Room) {
+        let stride = self.prices.len();
+        let volumes = self.panel.volumes(self.row);
+        for (asset, (demand, volume)) in room.rates.iter_mut().zip(volumes).enumerate() {
+            let most = participation * volume;
+            if *demand <= most {
+                continue;
+            }
+            let share = most / *demand;
+            *demand = most;
+            for (agent, trader) in traders.iter_mut().enumerate() {
+                let change = &mut room.changes[agent * stride + asset];
+                if let Some(carried) = trader.carried.get_mut(asset) {
+                    *carried += *change * (1.0 - share);
+                }
+                *change *= share;
+            }
+        }
+    }
+
+    /// What an agent's wishes come to, and the share of its increases that it can afford.
+    ///
+    /// Reductions are done in full. Increases are cut alike until what is held is no more than
+    /// the account's leverage times what is left of its equity after all costs: without leverage,
+    /// until cash pays for them.
+    #[inline(always)]
+    fn plan(&self, agent: usize, trader: &Trader, changes: &[f64], rates: &[f64], plan: &mut Plan) {
+        let leverage = self.settings.agents[agent].account.leverage();
+        let (mut held, mut reduced, mut reduced_cost) = <(Lanes, Lanes, Lanes)>::default();
+        let (mut increases, mut increases_cost) = <(Lanes, Lanes)>::default();
+        let rows = lanes(changes).iter().zip(lanes(&trader.units));
+        let priced = lanes(self.prices).iter().zip(lanes(rates));
+        for ((changes, units), (prices, rates)) in rows.zip(priced) {
+            for lane in 0..LANES {
+                let (price, rate) = (prices[lane], rates[lane]);
+                let (less, more) = parts(changes[lane], units[lane]);
+                let (less, more) = (less * price, more * price);
+                held[lane] += units[lane].abs() * price;
+                reduced[lane] += less;
+                reduced_cost[lane] += less * rate;
+                increases[lane] += more;
+                increases_cost[lane] += more * rate;
+            }
+        }
+        (plan.reductions, plan.only_increases) = self.orders(trader, changes);
+        let fixed = self.settings.costs.fixed * (plan.reductions + plan.only_increases);
+        let equity = plan.value - total(reduced_cost) - fixed;
+        plan.held = total(held) - total(reduced);
+        plan.increases = total(increases);
+        let room = leverage * equity - plan.held;
+        let needed = plan.increases + leverage * total(increases_cost);
+        plan.share = if needed <= room { 1.0 } else { (room / needed).max(0.0) };
+    }
+
+    /// How many orders reduce what is held, and how many only increase it, if anybody asks.
+    #[inline(always)]
+    fn orders(&self, trader: &Trader, changes: &[f64]) -> (f64, f64) {
+        if self.settings.costs.fixed == 0.0 {
+            return (0.0, 0.0);
+        }
+        let sizes = changes.iter().zip(&trader.units).map(|(change, units)| parts(*change, *units));
+        sizes.fold((0.0, 0.0), |(reductions, increases), (less, more)| {
+            let reduces = f64::from(u8::from(less > 0.0));
+            (reductions + reduces, increases + f64::from(u8::from(more > 0.0)) * (1.0 - reduces))
+        })
+    }
+
+    /// Cuts everybody's increases alike until all together hold no more than they may.
+    fn share_limit(&self, plans: &mut [Plan]) {
+        let Some(leverage) = self.settings.shared_leverage else { return };
+        let equity: f64 = plans.iter().map(|plan| plan.value.max(0.0)).sum();
+        let held: f64 = plans.iter().map(|plan| plan.held).sum();
+        let increases: f64 = plans.iter().map(|plan| plan.share * plan.increases).sum();
+        let room = (leverage * equity - held).max(0.0);
+        if increases > room {
+            for plan in plans {
+                plan.share *= room / increases;
+            }
+        }
+    }
+
+    /// Moves cash and units, and leaves in `changes` what was traded.
+    #[inline(always)]
+    fn settle(&self, trader: &mut Trader, changes: &mut [f64], rates: &[f64], plan: &Plan) {
+        let costs = &self.settings.costs;
+        let (mut bought, mut traded, mut rated) = <(Lanes, Lanes, Lanes)>::default();
+        let rows = lanes_mut(changes).iter_mut().zip(lanes_mut(&mut trader.units));
+        let priced = lanes(self.prices).iter().zip(lanes(rates));
+        for ((changes, units), (prices, rates)) in rows.zip(priced) {
+            for lane in 0..LANES {
+                let (less, more) = parts(changes[lane], units[lane]);
+                let done = (less + plan.share * more).copysign(changes[lane]);
+                units[lane] += done;
+                changes[lane] = done;
+                let value = done * prices[lane];
+                bought[lane] += value;
+                traded[lane] += value.abs();
+                rated[lane] += value.abs() * rates[lane];
+            }
+        }
+        let (bought, traded, rated) = (total(bought), total(traded), total(rated));
+        let orders = plan.reductions + if plan.share > 0.0 { plan.only_increases } else { 0.0 };
+        let fixed = costs.fixed * orders;
+        trader.cash -= bought + rated + fixed;
+        let paid = &mut trader.told.paid;
+        paid.proportional += traded * costs.proportional;
+        paid.spread += traded * costs.half_spread;
+        paid.impact += (rated - traded * costs.base_rate()).max(0.0);
+        paid.fixed += fixed;
+        if plan.value > 0.0 {
+            trader.told.turnover += traded / plan.value;
+        }
+    }
+
+    fn note(&self, agent: usize, changes: &[f64], rates: &[f64], log: &mut Vec<Fill>) {
+        for (asset, units) in changes.iter().enumerate().filter(|(_, units)| **units != 0.0) {
+            let (price, rate) = (self.prices[asset], rates[asset]);
+            log.push(Fill { agent, asset, units: *units, price, rate });
+        }
+    }
+}
+
+/// How much of a change reduces what is held, and how much goes beyond that.
+#[inline(always)]
+fn parts(change: f64, units: f64) -> (f64, f64) {
+    let towards_zero = -change * 1.0_f64.copysign(units);
+    let less = smaller(larger(towards_zero, 0.0), units.abs());
+    (less, change.abs() - less)
+}

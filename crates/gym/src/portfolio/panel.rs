@@ -1,0 +1,397 @@
+//! What portfolios trade on: rows of prices, volumes and features, known one after the other.
+
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use super::lanes::stride;
+
+/// Rows that trailing volumes and volatilities look back on.
+const TRAILING_ROWS: usize = 20;
+
+const DAY_NANOSECONDS: f64 = 86_400e9;
+
+/// One row of all assets, as it is known when it is over.
+#[derive(Clone, Copy, Debug)]
+pub struct Bar<'a> {
+    /// When it was known, in nanoseconds since 1970.
+    pub time: i64,
+    /// Prices at the beginning; empty where they are not known.
+    pub open: &'a [f64],
+    /// Prices at the end.
+    pub close: &'a [f64],
+    /// Units that changed hands; empty where they are not known.
+    pub volume: &'a [f64],
+    /// Which assets exist.
+    pub listed: &'a [bool],
+    /// Which of them have prices in this row.
+    pub quoted: &'a [bool],
+    /// In which of them orders are filled.
+    pub tradable: &'a [bool],
+    /// What learners are shown, all features of an asset next to each other.
+    pub features: &'a [f32],
+    /// Whether a decision falls on this row.
+    pub decides: bool,
+    /// What the benchmark returned since the row before.
+    pub benchmark: f64,
+}
+
+/// How wide the rows of a panel are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Width {
+    /// Assets in a row.
+    pub assets: usize,
+    /// Features of an asset.
+    pub features: usize,
+    /// Whether prices at the beginning of rows are known.
+    pub has_open: bool,
+    /// Whether volumes are known.
+    pub has_volume: bool,
+}
+
+/// Why a row is refused. The panel is as it was.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum BarError {
+    /// A column is of another length.
+    #[error("{column} needs {wanted} values in a row, found {found}")]
+    Length {
+        /// The column.
+        column: &'static str,
+        /// How many values it should have.
+        wanted: usize,
+        /// How many it has.
+        found: usize,
+    },
+    /// It does not come after the last one.
+    #[error("a row after time {last} was wanted, found one at {found}")]
+    NotLater {
+        /// The time of the last row.
+        last: i64,
+        /// The time of the row.
+        found: i64,
+    },
+    /// A value cannot be.
+    #[error("{column} of asset {asset} must be {wanted}, was {found} at time {time}")]
+    Value {
+        /// The column.
+        column: &'static str,
+        /// The place of the asset.
+        asset: usize,
+        /// What it should be.
+        wanted: &'static str,
+        /// What it was.
+        found: f64,
+        /// The time of the row.
+        time: i64,
+    },
+}
+
+/// Prices of all rows and one over them; the last mark where an asset is not tradable, so that
+/// arithmetic stays finite.
+#[derive(Clone, Debug, Default)]
+struct Prices {
+    prices: Vec<f64>,
+    inverse: Vec<f64>,
+}
+
+impl Prices {
+    fn push(&mut self, price: f64) {
+        self.prices.push(price);
+        self.inverse.push(1.0 / price);
+    }
+}
+
+/// Rows that are known so far, and what follows from each of them.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    width: Width,
+    times: Vec<i64>,
+    /// Calendar days since the row before.
+    days: Vec<f64>,
+    /// Where orders are filled at the beginning and at the end of a row.
+    opens: Prices,
+    closes: Prices,
+    /// The last close that was quoted.
+    marks: Vec<f64>,
+    volumes: Vec<f64>,
+    /// 1 where orders are filled, 0 where they are not.
+    gates: Vec<f64>,
+    movable: Vec<bool>,
+    listed: Vec<bool>,
+    /// Whether every asset was listed, and whether every asset could be traded.
+    all_listed: Vec<bool>,
+    all_movable: Vec<bool>,
+    /// Standard deviations of log returns over the root of mean volumes, of trailing rows.
+    impacts: Vec<f64>,
+    log_returns: Vec<f64>,
+    features: Vec<f32>,
+    decides: Vec<bool>,
+    benchmark: Vec<f64>,
+    /// A digest of each row and all before it.
+    digests: Vec<[u8; 32]>,
+    /// Whether more rows may come, so that the last one is not the end.
+    is_open_ended: bool,
+}
+
+impl Panel {
+    /// No rows yet.
+    #[must_use]
+    pub fn new(width: Width, is_open_ended: bool) -> Self {
+        Self {
+            width,
+            times: Vec::new(),
+            days: Vec::new(),
+            opens: Prices::default(),
+            closes: Prices::default(),
+            marks: Vec::new(),
+            volumes: Vec::new(),
+            gates: Vec::new(),
+            movable: Vec::new(),
+            listed: Vec::new(),
+            all_listed: Vec::new(),
+            all_movable: Vec::new(),
+            impacts: Vec::new(),
+            log_returns: Vec::new(),
+            features: Vec::new(),
+            decides: Vec::new(),
+            benchmark: Vec::new(),
+            digests: Vec::new(),
+            is_open_ended,
+        }
+    }
+
+    /// How many rows are known.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.times.len()
+    }
+
+    /// How wide they are.
+    #[must_use]
+    pub fn width(&self) -> Width {
+        self.width
+    }
+
+    /// Whether more rows may come.
+    #[must_use]
+    pub fn is_open_ended(&self) -> bool {
+        self.is_open_ended
+    }
+
+    /// Takes the next row in.
+    ///
+    /// # Errors
+    /// When it is not as wide as the others, not later, or has a price that cannot be.
+    pub fn push(&mut self, bar: &Bar<'_>) -> Result<(), BarError> {
+        self.check(bar)?;
+        let digest = self.chained(bar);
+        let last = self.times.last().copied();
+        #[allow(clippy::cast_precision_loss)] // a share of a day
+        self.days.push(last.map_or(0.0, |last| (bar.time - last) as f64 / DAY_NANOSECONDS));
+        self.times.push(bar.time);
+        self.push_prices(bar);
+        self.push_trailing();
+        self.features.extend_from_slice(bar.features);
+        self.decides.push(bar.decides);
+        self.benchmark.push(bar.benchmark);
+        self.digests.push(digest);
+        Ok(())
+    }
+
+    fn push_prices(&mut self, bar: &Bar<'_>) {
+        let (assets, stride) = (self.width.assets, stride(self.width.assets));
+        let before = self.marks.len().checked_sub(stride);
+        for asset in 0..stride {
+            // An asset that was never quoted, and what is none, is never held: any price will do.
+            let mark = before.map_or(1.0, |before| self.marks[before + asset]);
+            let is_asset = asset < assets;
+            let close = if is_asset && bar.quoted[asset] { bar.close[asset] } else { mark };
+            let gate = is_asset && bar.tradable[asset];
+            let open = if gate && self.width.has_open { bar.open[asset] } else { close };
+            self.opens.push(if gate { open } else { mark });
+            self.closes.push(if gate { close } else { mark });
+            self.marks.push(close);
+            self.gates.push(f64::from(u8::from(gate)));
+            let volume = if is_asset && self.width.has_volume { bar.volume[asset] } else { 0.0 };
+            self.volumes.push(if volume.is_finite() { volume } else { 0.0 });
+            self.log_returns.push(if before.is_none() { 0.0 } else { libm::log(close / mark) });
+        }
+        self.movable.extend_from_slice(bar.tradable);
+        self.listed.extend_from_slice(bar.listed);
+        self.all_listed.push(bar.listed.iter().all(|listed| *listed));
+        self.all_movable.push(bar.tradable.iter().all(|tradable| *tradable));
+    }
+
+    fn push_trailing(&mut self) {
+        let (stride, rows) = (stride(self.width.assets), self.times.len());
+        let first = rows.saturating_sub(TRAILING_ROWS);
+        let count = f64::from(u32::try_from(rows - first).expect("few rows"));
+        for asset in 0..stride {
+            let places = (first..rows).map(|row| row * stride + asset);
+            let volume = places.clone().map(|place| self.volumes[place]).sum::<f64>() / count;
+            let mean = places.clone().map(|place| self.log_returns[place]).sum::<f64>() / count;
+            let departures = places.map(|place| self.log_returns[place] - mean);
+            let squares: f64 = departures.map(|departure| departure * departure).sum();
+            let volatility = (squares / (count - 1.0).max(1.0)).sqrt();
+            // Where nothing trades, size costs as much as it can.
+            self.impacts.push(if volume > 0.0 { volatility / volume.sqrt() } else { f64::MAX });
+        }
+    }
+
+    fn check(&self, bar: &Bar<'_>) -> Result<(), BarError> {
+        let Width { assets, features, has_open, has_volume } = self.width;
+        for (column, wanted, found) in [
+            ("open", if has_open { assets } else { 0 }, bar.open.len()),
+            ("close", assets, bar.close.len()),
+            ("volume", if has_volume { assets } else { 0 }, bar.volume.len()),
+            ("listed", assets, bar.listed.len()),
+            ("quoted", assets, bar.quoted.len()),
+            ("tradable", assets, bar.tradable.len()),
+            ("features", assets * features, bar.features.len()),
+        ] {
+            if wanted != found {
+                return Err(BarError::Length { column, wanted, found });
+            }
+        }
+        if let Some(&last) = self.times.last().filter(|last| **last >= bar.time) {
+            return Err(BarError::NotLater { last, found: bar.time });
+        }
+        (0..assets).try_for_each(|asset| self.check_asset(bar, asset))?;
+        let is_finite = bar.features.iter().position(|value| !value.is_finite());
+        let refuse = |column, asset, wanted, found| {
+            Err(BarError::Value { column, asset, wanted, found, time: bar.time })
+        };
+        if let Some(place) = is_finite {
+            let found = f64::from(bar.features[place]);
+            return refuse("features", place / features, "finite", found);
+        }
+        if bar.benchmark.is_finite() {
+            return Ok(());
+        }
+        refuse("benchmark", 0, "finite", bar.benchmark)
+    }
+
+    fn check_asset(&self, bar: &Bar<'_>, asset: usize) -> Result<(), BarError> {
+        let refuse = |column, wanted, found| {
+            Err(BarError::Value { column, asset, wanted, found, time: bar.time })
+        };
+        let is_price = |price: f64| price.is_finite() && price > 0.0;
+        if bar.quoted[asset] && !bar.listed[asset] || bar.tradable[asset] && !bar.quoted[asset] {
+            return refuse("quoted", "listed, and tradable only where quoted", 1.0);
+        }
+        if bar.quoted[asset] && !is_price(bar.close[asset]) {
+            return refuse("close", "above 0", bar.close[asset]);
+        }
+        if self.width.has_open && bar.tradable[asset] && !is_price(bar.open[asset]) {
+            return refuse("open", "above 0", bar.open[asset]);
+        }
+        if self.width.has_volume && bar.volume[asset] < 0.0 {
+            return refuse("volume", "at least 0", bar.volume[asset]);
+        }
+        Ok(())
+    }
+
+    /// The digest of a row and of all before it.
+    fn chained(&self, bar: &Bar<'_>) -> [u8; 32] {
+        let mut state = Sha256::new();
+        state.update(self.digests.last().unwrap_or(&[0; 32]));
+        state.update(bar.time.to_le_bytes());
+        for column in [bar.open, bar.close, bar.volume, &[bar.benchmark]] {
+            for value in column {
+                state.update(value.to_bits().to_le_bytes());
+            }
+        }
+        for mask in [bar.listed, bar.quoted, bar.tradable, &[bar.decides]] {
+            for value in mask {
+                state.update([u8::from(*value)]);
+            }
+        }
+        for value in bar.features {
+            state.update(value.to_bits().to_le_bytes());
+        }
+        state.finalize().into()
+    }
+}
+
+/// What the rest of a portfolio reads.
+impl Panel {
+    fn of<'a>(&self, values: &'a [f64], row: usize) -> &'a [f64] {
+        let stride = stride(self.width.assets);
+        &values[row * stride..][..stride]
+    }
+
+    fn mask<'a>(&self, values: &'a [bool], row: usize) -> &'a [bool] {
+        &values[row * self.width.assets..][..self.width.assets]
+    }
+
+    /// When a row was known.
+    #[must_use]
+    pub fn time(&self, row: usize) -> i64 {
+        self.times[row]
+    }
+
+    /// The digest of a row and of all before it.
+    #[must_use]
+    pub fn digest(&self, row: usize) -> &[u8; 32] {
+        &self.digests[row]
+    }
+
+    pub(super) fn days(&self, row: usize) -> f64 {
+        self.days[row]
+    }
+
+    /// Where orders are filled at the beginning of a row, and one over that.
+    pub(super) fn opens(&self, row: usize) -> (&[f64], &[f64]) {
+        (self.of(&self.opens.prices, row), self.of(&self.opens.inverse, row))
+    }
+
+    /// Where orders are filled at the end of a row, and one over that.
+    pub(super) fn closes(&self, row: usize) -> (&[f64], &[f64]) {
+        (self.of(&self.closes.prices, row), self.of(&self.closes.inverse, row))
+    }
+
+    pub(super) fn marks(&self, row: usize) -> &[f64] {
+        self.of(&self.marks, row)
+    }
+
+    pub(super) fn volumes(&self, row: usize) -> &[f64] {
+        self.of(&self.volumes, row)
+    }
+
+    pub(super) fn impacts(&self, row: usize) -> &[f64] {
+        self.of(&self.impacts, row)
+    }
+
+    pub(super) fn gates(&self, row: usize) -> &[f64] {
+        self.of(&self.gates, row)
+    }
+
+    pub(super) fn movable(&self, row: usize) -> &[bool] {
+        self.mask(&self.movable, row)
+    }
+
+    pub(super) fn listed(&self, row: usize) -> &[bool] {
+        self.mask(&self.listed, row)
+    }
+
+    pub(super) fn all_listed(&self, row: usize) -> bool {
+        self.all_listed[row]
+    }
+
+    pub(super) fn all_movable(&self, row: usize) -> bool {
+        self.all_movable[row]
+    }
+
+    pub(super) fn decides(&self, row: usize) -> bool {
+        self.decides[row]
+    }
+
+    pub(super) fn benchmark(&self, row: usize) -> f64 {
+        self.benchmark[row]
+    }
+
+    /// The features of the `rows` rows that end with `row`.
+    pub(super) fn window(&self, row: usize, rows: usize) -> &[f32] {
+        let width = self.width.assets * self.width.features;
+        &self.features[(row + 1 - rows) * width..(row + 1) * width]
+    }
+}

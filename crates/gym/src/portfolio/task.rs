@@ -1,0 +1,164 @@
+//! Portfolios as a task: begun, checked, stepped, told, saved and loaded.
+
+use market::{EpisodeKey, SnapshotError};
+
+use super::reward::combine;
+use super::shown::{INFO, PortfolioLayout, PortfolioRows, PortfolioShown, layout};
+use super::starts::span;
+use super::trader::Told;
+use super::{ActionMode, DESK, Episode, Portfolio};
+use crate::task::{ActionError, Outcome, Task};
+
+/// Roughly what an asset costs in a step of one agent, in nanoseconds.
+const ASSET_NANOSECONDS: usize = 10;
+/// What a step costs apart from that, and from the window, in nanoseconds.
+const STEP_NANOSECONDS: usize = 60;
+/// Values of a window that are copied in a nanosecond.
+const WINDOW_SPEED: usize = 2;
+
+impl Task for Portfolio {
+    type Action = f64;
+    type Observation = PortfolioShown;
+
+    const NAME: &'static str = "Portfolio";
+    const VERSION: u32 = 1;
+
+    fn step_nanoseconds(&self) -> u32 {
+        let (agents, assets) = (self.settings.agents.len(), self.panel.width().assets);
+        let account = agents * (STEP_NANOSECONDS + assets * ASSET_NANOSECONDS);
+        u32::try_from(account + self.layout().windows.len() / WINDOW_SPEED).unwrap_or(u32::MAX)
+    }
+
+    fn layout(&self) -> PortfolioLayout {
+        layout(&self.settings, self.panel.width())
+    }
+
+    fn action_len(&self) -> usize {
+        self.settings.agents.len() * self.choice_len()
+    }
+
+    fn check(&self, action: &[f64]) -> Result<(), ActionError> {
+        if self.waits() {
+            let wanted = "a row after the last one: push it before the step".into();
+            return Err(ActionError { wanted, found: "none".into() });
+        }
+        // In one pass that the compiler can unroll; which one is wrong is found when one is.
+        let (fits, wanted) = match self.settings.action {
+            ActionMode::Weights => {
+                let fits = action.iter().fold(true, |fits, number| fits & number.is_finite());
+                (fits, "finite weights")
+            }
+            ActionMode::Tilts(_) => (action.iter().all(is_tilt), "0, 1 or 2 for each asset"),
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(ActionError { wanted: wanted.into(), found: format!("{action:?}") })
+    }
+
+    fn begin(&mut self, key: EpisodeKey, mut observation: PortfolioRows<'_>) {
+        let span = span(&self.panel, &self.settings, key);
+        self.episode.row = span.first as u64;
+        self.episode.last = span.last as u64;
+        self.episode.removed.clear();
+        for (trader, agent) in self.episode.traders.iter_mut().zip(&self.settings.agents) {
+            trader.begin(agent);
+        }
+        self.show(&mut observation);
+    }
+
+    fn step(&mut self, action: &[f64], mut observation: PortfolioRows<'_>) -> Outcome {
+        let outcome = DESK.with_borrow_mut(|desk| {
+            self.episode.traders.iter_mut().for_each(|trader| trader.told = Told::default());
+            for (agent, choice) in action.chunks_exact(self.choice_len()).enumerate() {
+                if self.episode.traders[agent].is_alive {
+                    self.decide(agent, choice, desk);
+                }
+            }
+            // Rows without a decision are gone through with the orders that stand.
+            while !self.advance(desk, None) && !self.panel.decides(self.row()) && !self.waits() {}
+            self.outcome()
+        });
+        self.show(&mut observation);
+        outcome
+    }
+
+    fn info_names(&self) -> &[&'static str] {
+        &INFO
+    }
+
+    /// Of the first agent; where there are several, the observation's report has all.
+    fn write_info(&self, row: &mut [f64]) {
+        self.write_account(0, row);
+    }
+
+    fn encode_rules(&self, body: &mut Vec<u8>) {
+        let settings = postcard::to_allocvec(&*self.settings).expect("settings can be written");
+        body.extend(settings);
+        let width = self.panel.width();
+        body.extend((width.assets as u64).to_le_bytes());
+        body.extend((width.features as u64).to_le_bytes());
+    }
+
+    /// The digest of what has been seen goes along: a state belongs to its history.
+    fn encode(&self, body: &mut Vec<u8>) {
+        body.extend(self.panel.digest(self.row()));
+        let episode = postcard::to_allocvec(&self.episode).expect("an episode can be written");
+        body.extend((episode.len() as u64).to_le_bytes());
+        body.extend(episode);
+    }
+
+    fn decode(&mut self, body: &mut &[u8]) -> Result<(), SnapshotError> {
+        let short = |found: usize| SnapshotError::Length { wanted: 40, found };
+        let found = body.len();
+        let digest = body.split_off(..32).ok_or(short(found))?;
+        let length = body.split_off(..8).and_then(|bytes| bytes.try_into().ok()).ok_or(short(found))?;
+        let wanted = usize::try_from(u64::from_le_bytes(length)).unwrap_or(usize::MAX);
+        let found = body.len();
+        let bytes = body.split_off(..wanted).ok_or(SnapshotError::Length { wanted, found })?;
+        let impossible = |found| SnapshotError::Impossible { found };
+        let episode: Episode = postcard::from_bytes(bytes)
+            .map_err(|_| impossible("bytes that describe no portfolio"))?;
+        if !self.is_possible(&episode) {
+            return Err(impossible("a portfolio that cannot be"));
+        }
+        let row = usize::try_from(episode.row).unwrap_or(usize::MAX);
+        if row >= self.panel.rows() || self.panel.digest(row) != digest {
+            return Err(impossible("a portfolio on other data"));
+        }
+        self.episode = episode;
+        Ok(())
+    }
+}
+
+impl Portfolio {
+    /// Numbers in one agent's action.
+    fn choice_len(&self) -> usize {
+        match self.settings.action {
+            ActionMode::Weights => self.panel.width().assets + 1,
+            ActionMode::Tilts(_) => self.panel.width().assets,
+        }
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        combine(self.settings.reward_mode, &mut self.episode.traders);
+        let traders = &self.episode.traders;
+        let terminated = traders.iter().all(|trader| !trader.is_alive);
+        let reward = traders.iter().map(|trader| trader.told.reward).sum();
+        let truncated = !terminated && self.episode.row >= self.episode.last;
+        Outcome { reward, terminated, truncated }
+    }
+
+    fn is_possible(&self, episode: &Episode) -> bool {
+        let assets = self.panel.width().assets;
+        let traders = episode.traders.iter().zip(&self.episode.traders);
+        let sizes = episode.removed.is_empty() || episode.removed.len() == assets;
+        sizes
+            && episode.traders.len() == self.episode.traders.len()
+            && traders.into_iter().all(|(trader, like)| trader.is_sound(assets, like))
+    }
+}
+
+fn is_tilt(choice: &f64) -> bool {
+    [0.0, 1.0, 2.0].contains(choice)
+}

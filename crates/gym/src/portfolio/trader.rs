@@ -1,0 +1,204 @@
+//! One agent's account: what it holds, owes, ordered and paid.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::costs::{Costs, Paid};
+use super::lanes::{LANES, Lanes, lanes, lanes_mut, stride, total};
+use super::panel::Panel;
+use super::settings::{AccountKind, AgentSettings};
+use crate::reward_memory::RewardMemory;
+
+/// An account in the middle of an episode.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Trader {
+    assets: usize,
+    /// Rows of orders.
+    slots: usize,
+    pub(super) cash: f64,
+    /// Of each asset, in lanes, as all that follows.
+    pub(super) units: Vec<f64>,
+    /// Equity at the last mark.
+    pub(super) equity: f64,
+    /// Values held, long and short together, and long less short, at the last mark.
+    pub(super) gross: f64,
+    pub(super) net: f64,
+    /// What assets and cash are of equity, at the last mark.
+    pub(super) weights: Vec<f64>,
+    /// Weights that were ordered, a row for each fill that is due; NaN where there is no order.
+    pub(super) orders: Vec<f64>,
+    /// Units that are still to be traded of earlier orders; empty where those are dropped.
+    pub(super) carried: Vec<f64>,
+    /// Whether equity is too small for what is held: only reductions until it is not.
+    pub(super) is_called: bool,
+    /// Whether it still trades.
+    pub(super) is_alive: bool,
+    pub(super) memory: RewardMemory,
+    pub(super) told: Told,
+}
+
+/// What a step did to an account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Told {
+    pub(super) reward: f64,
+    pub(super) profit: f64,
+    /// Values traded, as shares of equity.
+    pub(super) turnover: f64,
+    pub(super) paid: Paid,
+    /// Whether this step ruined it.
+    pub(super) is_ruined: bool,
+    /// What of all costs and turnover belongs to rows that are rewarded already.
+    rewarded: (f64, f64),
+}
+
+impl Told {
+    /// Costs and turnover since this was last asked.
+    pub(super) fn since_last_row(&mut self) -> (f64, f64) {
+        let (cost, turnover) = self.rewarded;
+        self.rewarded = (self.paid.total(), self.turnover);
+        (self.rewarded.0 - cost, self.rewarded.1 - turnover)
+    }
+}
+
+impl Trader {
+    /// An account of a batch that has not begun.
+    pub(super) fn new(assets: usize, delay: usize, carries: bool) -> Self {
+        Self {
+            assets,
+            slots: delay + 1,
+            units: vec![0.0; stride(assets)],
+            weights: vec![0.0; stride(assets)],
+            orders: vec![f64::NAN; stride(assets) * (delay + 1)],
+            carried: vec![0.0; if carries { stride(assets) } else { 0 }],
+            ..Self::default()
+        }
+    }
+
+    /// Nothing but cash.
+    pub(super) fn begin(&mut self, settings: &AgentSettings) {
+        self.cash = settings.initial_cash;
+        self.equity = settings.initial_cash;
+        (self.gross, self.net) = (0.0, 0.0);
+        self.units.fill(0.0);
+        self.weights.fill(0.0);
+        self.weights[self.assets] = 1.0;
+        self.orders.fill(f64::NAN);
+        self.carried.fill(0.0);
+        (self.is_called, self.is_alive) = (false, true);
+        self.memory = RewardMemory::new(self.equity);
+        self.told = Told::default();
+    }
+
+    /// Pays for what was borrowed from the row before until `row`.
+    pub(super) fn accrue(&mut self, panel: &Panel, row: usize, costs: &Costs) {
+        let days = panel.days(row);
+        let shorts = 0.5 * (self.gross - self.net);
+        if shorts > 0.0 {
+            self.told.paid.borrow += self.pay(shorts * Costs::for_days(costs.borrow, days));
+        }
+        // What was taken in for assets sold short stays with their lender.
+        let own = self.cash - shorts.max(0.0);
+        if self.cash < 0.0 {
+            let owed = -self.cash * Costs::for_days(costs.financing, days);
+            self.told.paid.financing += self.pay(owed);
+        } else if own > 0.0 && costs.interest > 0.0 {
+            let earned = own * Costs::for_days(costs.interest, days);
+            self.told.paid.financing += self.pay(-earned);
+        }
+    }
+
+    /// Turns positions in assets that are gone into cash, at their last price less the loss.
+    pub(super) fn settle_delisted(&mut self, panel: &Panel, row: usize, costs: &Costs) {
+        if panel.all_listed(row) {
+            return;
+        }
+        let marks = panel.marks(row - 1);
+        for (asset, listed) in panel.listed(row).iter().enumerate() {
+            if *listed || self.units[asset] == 0.0 {
+                continue;
+            }
+            let value = self.units[asset] * marks[asset];
+            self.cash += value;
+            self.units[asset] = 0.0;
+            self.told.paid.delisting += self.pay(value.abs() * costs.delisting);
+        }
+    }
+
+    /// Values what is held at the last known prices.
+    pub(super) fn mark(&mut self, marks: &[f64], kind: AccountKind) {
+        let (mut nets, mut grosses) = (Lanes::default(), Lanes::default());
+        let rows = lanes_mut(&mut self.weights).iter_mut().zip(lanes(&self.units)).zip(lanes(marks));
+        for ((weights, units), marks) in rows {
+            for lane in 0..LANES {
+                let value = units[lane] * marks[lane];
+                weights[lane] = value;
+                nets[lane] += value;
+                grosses[lane] += value.abs();
+            }
+        }
+        (self.net, self.gross) = (total(nets), total(grosses));
+        self.equity = self.cash + self.net;
+        self.weights[self.assets] = self.cash;
+        // Shares of nothing are not told: such an account is at its end.
+        let share = if self.equity > 0.0 { 1.0 / self.equity } else { 0.0 };
+        for weights in lanes_mut(&mut self.weights) {
+            for weight in weights {
+                *weight *= share;
+            }
+        }
+        if let AccountKind::Margin { maintenance, .. } = kind {
+            self.is_called = self.equity < maintenance * self.gross;
+        }
+    }
+
+    /// Takes an amount from cash and returns it.
+    fn pay(&mut self, amount: f64) -> f64 {
+        self.cash -= amount;
+        amount
+    }
+
+    /// Where the orders stand that are due in `row`.
+    #[inline]
+    pub(super) fn due(&self, row: usize) -> Range<usize> {
+        let stride = self.units.len();
+        // Nearly always there is one row of them, and no need to divide.
+        let first = if self.slots == 1 { 0 } else { row % self.slots * stride };
+        first..first + stride
+    }
+
+    /// What assets and cash are of equity, without what fills the lanes.
+    pub(super) fn held(&self) -> &[f64] {
+        &self.weights[..=self.assets]
+    }
+
+    /// Whether it took part in the last step.
+    pub(super) fn took_part(&self) -> bool {
+        self.is_alive || self.told.is_ruined
+    }
+
+    /// How far it has fallen below its highest worth, as a share of that.
+    pub(super) fn drawdown(&self) -> f64 {
+        1.0 - self.equity / self.memory.peak().max(self.equity)
+    }
+
+    /// Whether it can be what it says.
+    pub(super) fn is_sound(&self, assets: usize, like: &Self) -> bool {
+        let money = [self.cash, self.equity, self.gross, self.net];
+        let finite = |values: &[f64]| values.iter().all(|value| value.is_finite());
+        let is_padding_empty = |row: &[f64]| row.iter().skip(assets).all(|number| *number == 0.0);
+        (self.assets, self.slots) == (assets, like.slots)
+            && self.units.len() == like.units.len()
+            && self.weights.len() == like.weights.len()
+            && self.orders.len() == like.orders.len()
+            && self.carried.len() == like.carried.len()
+            && is_padding_empty(&self.units)
+            && is_padding_empty(&self.carried)
+            && finite(&money)
+            && finite(&self.units)
+            && finite(&self.weights)
+            && finite(&self.carried)
+            && !self.orders.iter().any(|order| order.is_infinite())
+            && self.memory.is_sound()
+    }
+}
