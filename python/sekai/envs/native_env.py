@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -14,16 +14,14 @@ from sekai.spaces import Space
 
 __all__ = ["BatchOfOne", "NativeEnv"]
 
-Shown = TypeVar("Shown", covariant=True)
 
-
-class BatchOfOne(Protocol[Shown]):
+class BatchOfOne(Protocol[ObsType]):
     """The short way of a native batch that has one env: results without the first axis."""
 
-    def reset_one(self, seed: int | None = None) -> ResetResult[Shown]:
+    def reset_one(self, seed: int | None = None) -> ResetResult[ObsType]:
         """Begin an episode, of this seed or the next one in the env's own stream."""
 
-    def step_one(self, action: Any) -> StepResult[Shown]:
+    def step_one(self, action: Any) -> StepResult[ObsType]:
         """Act once; arrays in the result are new. A call that raises has moved nothing."""
 
     def state_dict(self) -> dict[str, Any]:
