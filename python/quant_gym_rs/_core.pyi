@@ -371,7 +371,7 @@ class EpisodeTotals:
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
-class _NativeBatch:
+class _NativeBatch(Generic[_Observation]):
     """What the batches of all tasks have in common: `sekai.vector.NativeBatch`, and more."""
 
     @property
@@ -382,21 +382,21 @@ class _NativeBatch:
         self,
         ids: NDArray[np.int64],
         seeds: NDArray[np.uint64] | None,
-        observations: NDArray[np.float64],
+        observations: _Observation,
         options: Sequence[dict[str, Any] | None] | None,
     ) -> None: ...
     def step(
         self,
         actions: NDArray[Any],
-        observations: NDArray[np.float64],
+        observations: _Observation,
         rewards: NDArray[np.float64],
         terminated: NDArray[np.bool_],
         truncated: NDArray[np.bool_],
-        final_observations: NDArray[np.float64] | None,
+        final_observations: _Observation | None,
         skip: NDArray[np.bool_] | None,
     ) -> None: ...
-    def reset_one(self, seed: int | None = None) -> ResetResult[NDArray[np.float64]]: ...
-    def step_one(self, action: Any) -> StepResult[NDArray[np.float64]]: ...
+    def reset_one(self, seed: int | None = None) -> ResetResult[_Observation]: ...
+    def step_one(self, action: Any) -> StepResult[_Observation]: ...
     def clone_env(self, source: int, target: int) -> None: ...
     def infos(self) -> dict[str, NDArray[np.float64]]: ...
     def final_infos(self) -> dict[str, NDArray[np.float64]]: ...
@@ -404,7 +404,7 @@ class _NativeBatch:
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 @final
-class MarketMakingBatch(_NativeBatch):
+class MarketMakingBatch(_NativeBatch[NDArray[np.float64]]):
     """Many episodes of quoting both sides of a market."""
 
     def __new__(
@@ -421,7 +421,7 @@ class MarketMakingBatch(_NativeBatch):
     def scene(self, env: int = 0) -> dict[str, Any]: ...
 
 @final
-class TradingBatch(_NativeBatch):
+class TradingBatch(_NativeBatch[NDArray[np.float64]]):
     """Many episodes of selling, holding or buying."""
 
     def __new__(
@@ -437,7 +437,7 @@ class TradingBatch(_NativeBatch):
     def scene(self, env: int = 0, symbol: int = 0, levels: int = 20) -> dict[str, Any]: ...
 
 @final
-class TradingWeightsBatch(_NativeBatch):
+class TradingWeightsBatch(_NativeBatch[NDArray[np.float64]]):
     """Many episodes of setting the share of equity to hold."""
 
     def __new__(

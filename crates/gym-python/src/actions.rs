@@ -1,9 +1,12 @@
 //! Actions that Python hands over: a batch of rows, or the one of a single env.
 
 use gym::ActionError;
-use numpy::{Element, PyArray1, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use numpy::{
+    Element, PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods,
+    PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
+};
 use pyo3::prelude::*;
-use pyo3::types::PyBool;
+use pyo3::types::{PyBool, PyFloat};
 
 use crate::arrays::{described, readable};
 use crate::errors::InvalidActionError;
@@ -15,14 +18,23 @@ pub(crate) trait ActionNumber: Element + Copy + Default {
 
     /// One number, or `None` if the value is something else.
     fn read(value: &Bound<'_, PyAny>) -> Option<Self>;
+
+    /// Copies an array of another dtype and this shape; false if the value is something else.
+    fn convert(value: &Bound<'_, PyAny>, shape: &[usize], into: &mut [Self]) -> bool;
 }
 
 impl ActionNumber for f64 {
     const NAME: &'static str = "numbers";
 
     fn read(value: &Bound<'_, PyAny>) -> Option<Self> {
-        // A bool is a number to Python, but no amount.
-        if value.is_instance_of::<PyBool>() { None } else { value.extract().ok() }
+        // A bool is a number to Python and to NumPy, but no amount.
+        if is_truth(value) { None } else { value.extract().ok() }
+    }
+
+    #[allow(clippy::cast_precision_loss)] // as Python's own float() rounds whole numbers
+    fn convert(value: &Bound<'_, PyAny>, shape: &[usize], into: &mut [Self]) -> bool {
+        copy_of::<f32, _>(value, shape, into, f64::from)
+            || copy_of::<i64, _>(value, shape, into, |number| number as f64)
     }
 }
 
@@ -31,21 +43,50 @@ impl ActionNumber for i64 {
 
     fn read(value: &Bound<'_, PyAny>) -> Option<Self> {
         // A bool is an int to Python, but no choice among several.
-        if value.is_instance_of::<PyBool>() { None } else { value.extract().ok() }
+        if is_truth(value) { None } else { value.extract().ok() }
+    }
+
+    /// Another dtype may hold what is no whole number, or none of this size.
+    fn convert(_value: &Bound<'_, PyAny>, _shape: &[usize], _into: &mut [Self]) -> bool {
+        false
     }
 }
 
-/// The actions of all envs. Where an action is one number, its axis may be left out.
-pub(crate) fn of_batch<'py, A: ActionNumber>(
+/// The actions of all envs: the array itself, or a copy in the right dtype.
+pub(crate) enum Actions<'a, 'py, A: ActionNumber> {
+    Given(PyReadonlyArrayDyn<'py, A>),
+    Converted(&'a [A]),
+}
+
+impl<A: ActionNumber> Actions<'_, '_, A> {
+    /// Row after row.
+    pub(crate) fn as_slice(&self) -> PyResult<&[A]> {
+        match self {
+            Self::Given(array) => Ok(array.as_slice()?),
+            Self::Converted(numbers) => Ok(numbers),
+        }
+    }
+}
+
+/// The actions of all envs. Where an action is one number, its axis may be left out. Those of
+/// another dtype are copied into `scratch`, which grows once.
+pub(crate) fn of_batch<'a, 'py, A: ActionNumber>(
     value: &Bound<'py, PyAny>,
     num_envs: usize,
     action_len: usize,
-) -> PyResult<PyReadonlyArrayDyn<'py, A>> {
-    let actions = match readable("actions", value, &[num_envs, action_len]) {
-        Err(_) if action_len == 1 => readable("actions", value, &[num_envs]),
-        found => found,
-    };
-    actions.map_err(|error| {
+    scratch: &'a mut Vec<A>,
+) -> PyResult<Actions<'a, 'py, A>> {
+    let has_rows = value.cast::<PyUntypedArray>().is_ok_and(|array| array.ndim() == 2);
+    let shape = [num_envs, action_len];
+    let shape = if action_len == 1 && !has_rows { &shape[..1] } else { &shape };
+    // Not after a refusal, which would be put into words for nothing.
+    if value.cast::<PyArrayDyn<A>>().is_err() {
+        scratch.resize(num_envs * action_len, A::default());
+        if A::convert(value, shape, scratch) {
+            return Ok(Actions::Converted(scratch));
+        }
+    }
+    readable("actions", value, shape).map(Actions::Given).map_err(|error| {
         let refusal = InvalidActionError::new_err(error.value(value.py()).to_string());
         refusal.set_cause(value.py(), Some(error));
         refusal
@@ -60,6 +101,9 @@ pub(crate) fn of_single<A: ActionNumber>(
     let array = value.cast::<PyArray1<A>>().ok().filter(|array| array.len() == action.len());
     if let Some(Ok(row)) = array.map(PyArrayMethods::try_readonly) {
         action.iter_mut().zip(row.as_array()).for_each(|(number, given)| *number = *given);
+        return Ok(());
+    }
+    if A::convert(value, &[action.len()], action) {
         return Ok(());
     }
     read_numbers(value, action).ok_or_else(|| {
@@ -85,4 +129,30 @@ fn read_numbers<A: ActionNumber>(value: &Bound<'_, PyAny>, action: &mut [A]) -> 
         *number = A::read(&given.ok()?)?;
     }
     Some(())
+}
+
+/// Copies a C-contiguous array of `E`; false if the value is something else.
+fn copy_of<E: Element + Copy, A>(
+    value: &Bound<'_, PyAny>,
+    shape: &[usize],
+    into: &mut [A],
+    convert: impl Fn(E) -> A,
+) -> bool {
+    let Ok(array) = value.cast::<PyArrayDyn<E>>() else { return false };
+    if array.shape() != shape || !array.is_c_contiguous() {
+        return false;
+    }
+    let Ok(array) = array.try_readonly() else { return false };
+    into.iter_mut().zip(array.as_array()).for_each(|(number, given)| *number = convert(*given));
+    true
+}
+
+/// Whether a value is true or false, to Python or to `NumPy`.
+fn is_truth(value: &Bound<'_, PyAny>) -> bool {
+    if value.is_instance_of::<PyFloat>() {
+        return false;
+    }
+    let dtype = || value.getattr(pyo3::intern!(value.py(), "dtype")).ok()?.cast_into().ok();
+    let is_bool = |dtype: Bound<'_, PyArrayDescr>| dtype.kind() == b'b';
+    value.is_instance_of::<PyBool>() || dtype().is_some_and(is_bool)
 }

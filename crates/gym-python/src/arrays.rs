@@ -1,5 +1,7 @@
 //! Arrays that Python hands over: checked once per call, with errors that name the argument.
 
+use std::fmt::Display;
+
 use numpy::{
     Element, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn,
     PyUntypedArrayMethods,
@@ -9,11 +11,11 @@ use pyo3::prelude::*;
 
 /// An array to read from, of this shape.
 pub(crate) fn readable<'py, E: Element>(
-    name: &str,
+    name: impl Display,
     value: &Bound<'py, PyAny>,
     shape: &[usize],
 ) -> PyResult<PyReadonlyArrayDyn<'py, E>> {
-    let array = array_of::<E>(name, value, shape)?;
+    let array = array_of::<E>(&name, value, shape)?;
     array.try_readonly().map_err(|_| {
         PyValueError::new_err(format!("{name} cannot be read: another call writes into it"))
     })
@@ -21,11 +23,11 @@ pub(crate) fn readable<'py, E: Element>(
 
 /// An array to write into, of this shape.
 pub(crate) fn writable<'py, E: Element>(
-    name: &str,
+    name: impl Display,
     value: &Bound<'py, PyAny>,
     shape: &[usize],
 ) -> PyResult<PyReadwriteArrayDyn<'py, E>> {
-    let array = array_of::<E>(name, value, shape)?;
+    let array = array_of::<E>(&name, value, shape)?;
     array.try_readwrite().map_err(|error| {
         PyValueError::new_err(format!(
             "{name} must be an array of its own that can be written into: {error}"
@@ -34,7 +36,7 @@ pub(crate) fn writable<'py, E: Element>(
 }
 
 fn array_of<'a, 'py, E: Element>(
-    name: &str,
+    name: &impl Display,
     value: &'a Bound<'py, PyAny>,
     shape: &[usize],
 ) -> PyResult<&'a Bound<'py, PyArrayDyn<E>>> {
@@ -44,7 +46,7 @@ fn array_of<'a, 'py, E: Element>(
     }
 }
 
-fn misfit<E: Element>(name: &str, value: &Bound<'_, PyAny>, shape: &[usize]) -> PyErr {
+fn misfit<E: Element>(name: &impl Display, value: &Bound<'_, PyAny>, shape: &[usize]) -> PyErr {
     let dtype = E::get_dtype(value.py());
     PyValueError::new_err(format!(
         "{name} needs a C-contiguous array of {dtype} and shape {shape:?}, found {}",

@@ -1,7 +1,7 @@
 //! Many episodes of any task, for Python: the protocol `sekai.vector.NativeBatch`, and the short
 //! way of a single env.
 
-use gym::{Batch, BatchError, StepOut, Task};
+use gym::{Batch, BatchError, Observation, RowsOf, StepOut, Task};
 use numpy::PyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -11,6 +11,7 @@ use crate::actions::{self, ActionNumber};
 use crate::arrays::{readable, writable};
 use crate::errors::{self, ResetRequired, StateError};
 use crate::result::{ResetResult, StepResult};
+use crate::shown::Shown;
 
 /// Calls that take longer than this let other Python threads run meanwhile.
 const WORTH_DETACHING_NANOSECONDS: u64 = 5_000;
@@ -52,8 +53,11 @@ fn at_least_one(name: &str, value: i64) -> PyResult<usize> {
 pub(crate) struct NativeBatch<T: Task> {
     pub(crate) batch: Batch<T>,
     names: Vec<Py<PyString>>,
-    observation: Vec<f64>,
+    layout: <T::Observation as Observation>::Layout,
+    observation: T::Observation,
     action: Vec<T::Action>,
+    /// Actions of all envs that came in another type of number.
+    converted: Vec<T::Action>,
 }
 
 /// The arrays of a step, as Python gives them.
@@ -73,15 +77,17 @@ pub(crate) fn entropy(py: Python<'_>) -> PyResult<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-impl<T: Task<Action: ActionNumber>> NativeBatch<T> {
+impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
     pub(crate) fn new(py: Python<'_>, prototype: &T, options: &BatchOptions) -> PyResult<Self> {
         let batch = Batch::new(prototype, options.num_envs, options.num_threads, entropy(py)?);
-        let names = prototype.info_names();
+        let (names, layout) = (prototype.info_names(), prototype.layout());
         Ok(Self {
             batch: batch.with_step_limit(options.max_episode_steps),
             names: names.iter().map(|name| PyString::intern(py, name).unbind()).collect(),
-            observation: vec![0.0; prototype.observation_len()],
+            observation: T::Observation::zeros(&layout, 1),
+            layout,
             action: vec![T::Action::default(); prototype.action_len()],
+            converted: Vec::new(),
         })
     }
 
@@ -101,10 +107,12 @@ impl<T: Task<Action: ActionNumber>> NativeBatch<T> {
         }
         let ids = readable::<i64>("ids", ids, &[count])?;
         let seeds = seeds.map(|seeds| readable::<u64>("seeds", seeds, &[count])).transpose()?;
-        let mut observations = writable("observations", observations, &self.shape())?;
+        let num_envs = self.batch.num_envs();
+        let mut observations =
+            T::Observation::writable("observations", observations, &self.layout, num_envs)?;
         let ids = ids.as_slice()?;
         let seeds = seeds.as_ref().map(|seeds| seeds.as_slice()).transpose()?;
-        let observations = observations.as_slice_mut()?;
+        let observations = T::Observation::rows_of(&mut observations)?;
         let batch = &mut self.batch;
         py.detach(|| batch.reset(ids, seeds, observations))
             .map_err(|error| errors::of_batch(&error))
@@ -115,27 +123,29 @@ impl<T: Task<Action: ActionNumber>> NativeBatch<T> {
         py: Python<'py>,
         given: &StepArrays<'_, 'py>,
     ) -> PyResult<()> {
-        let (num_envs, shape) = (self.batch.num_envs(), self.shape());
-        let actions = actions::of_batch::<T::Action>(given.actions, num_envs, self.action.len())?;
-        let mut observations = writable("observations", given.observations, &shape)?;
+        let num_envs = self.batch.num_envs();
+        let shown = |name, given| T::Observation::writable(name, given, &self.layout, num_envs);
+        let (action_len, scratch) = (self.action.len(), &mut self.converted);
+        let actions = actions::of_batch(given.actions, num_envs, action_len, scratch)?;
+        let mut observations = shown("observations", given.observations)?;
         let mut rewards = writable("rewards", given.rewards, &[num_envs])?;
         let mut terminated = writable("terminated", given.terminated, &[num_envs])?;
         let mut truncated = writable("truncated", given.truncated, &[num_envs])?;
         let mut finals = given
             .final_observations
-            .map(|finals| writable("final_observations", finals, &shape))
+            .map(|finals| shown("final_observations", finals))
             .transpose()?;
         let skip =
             given.skip.map(|skip| readable::<bool>("skip", skip, &[num_envs])).transpose()?;
         let out = StepOut {
-            observations: observations.as_slice_mut()?,
+            observations: T::Observation::rows_of(&mut observations)?,
             rewards: rewards.as_slice_mut()?,
             terminated: terminated.as_slice_mut()?,
             truncated: truncated.as_slice_mut()?,
-            finals: finals.as_mut().map(|finals| finals.as_slice_mut()).transpose()?,
+            finals: finals.as_mut().map(T::Observation::rows_of).transpose()?,
         };
         let skip = skip.as_ref().map(|skip| skip.as_slice()).transpose()?;
-        self.step_slices(py, actions.as_slice()?, out, skip)
+        step_slices(py, &mut self.batch, actions.as_slice()?, out, skip)
             .map_err(|error| errors::of_batch(&error))
     }
 
@@ -149,9 +159,9 @@ impl<T: Task<Action: ActionNumber>> NativeBatch<T> {
         let seed = seed.map(seed_of).transpose()?.map(|seed| [seed]);
         let seeds = seed.as_ref().map(<[u64; 1]>::as_slice);
         self.batch
-            .reset(&[0], seeds, &mut self.observation)
+            .reset(&[0], seeds, self.observation.rows())
             .map_err(|error| errors::of_batch(&error))?;
-        Ok(ResetResult::of(PyArray1::from_slice(py, &self.observation).into_any(), self.info(py)?))
+        Ok(ResetResult::of(self.observation.to_python(py, &self.layout)?, self.info(py)?))
     }
 
     /// Steps a batch of one.
@@ -161,13 +171,19 @@ impl<T: Task<Action: ActionNumber>> NativeBatch<T> {
         action: &Bound<'_, PyAny>,
     ) -> PyResult<StepResult> {
         self.check_single()?;
-        let mut given = std::mem::take(&mut self.action);
-        let mut observation = std::mem::take(&mut self.observation);
-        let stepped = self.step_single(py, action, &mut given, &mut observation);
-        (self.action, self.observation) = (given, observation);
-        let (reward, terminated, truncated) = stepped?;
-        let shown = PyArray1::from_slice(py, &self.observation).into_any();
-        Ok(StepResult::of(shown, reward, terminated, truncated, self.info(py)?))
+        actions::of_single(action, &mut self.action)?;
+        let (mut reward, mut terminated, mut truncated) = ([0.0], [false], [false]);
+        let out = StepOut {
+            observations: self.observation.rows(),
+            rewards: &mut reward,
+            terminated: &mut terminated,
+            truncated: &mut truncated,
+            finals: None,
+        };
+        step_slices(py, &mut self.batch, &self.action, out, None)
+            .map_err(|error| of_single_env(&error))?;
+        let shown = self.observation.to_python(py, &self.layout)?;
+        Ok(StepResult::of(shown, reward[0], terminated[0], truncated[0], self.info(py)?))
     }
 
     pub(crate) fn clone_env(&mut self, source: i64, target: i64) -> PyResult<()> {
@@ -199,44 +215,6 @@ impl<T: Task<Action: ActionNumber>> NativeBatch<T> {
         };
         let (batch, bytes) = (&mut self.batch, bytes.as_bytes());
         state.py().detach(|| batch.decode(bytes)).map_err(|error| errors::of_state(&error))
-    }
-
-    fn shape(&self) -> [usize; 2] {
-        [self.batch.num_envs(), self.observation.len()]
-    }
-
-    fn step_slices(
-        &mut self,
-        py: Python<'_>,
-        actions: &[T::Action],
-        out: StepOut<'_>,
-        skip: Option<&[bool]>,
-    ) -> Result<(), BatchError> {
-        let batch = &mut self.batch;
-        if batch.step_nanoseconds() < WORTH_DETACHING_NANOSECONDS {
-            return batch.step(actions, out, skip);
-        }
-        py.detach(|| batch.step(actions, out, skip))
-    }
-
-    fn step_single(
-        &mut self,
-        py: Python<'_>,
-        action: &Bound<'_, PyAny>,
-        given: &mut [T::Action],
-        observation: &mut [f64],
-    ) -> PyResult<(f64, bool, bool)> {
-        actions::of_single(action, given)?;
-        let (mut reward, mut terminated, mut truncated) = ([0.0], [false], [false]);
-        let out = StepOut {
-            observations: observation,
-            rewards: &mut reward,
-            terminated: &mut terminated,
-            truncated: &mut truncated,
-            finals: None,
-        };
-        self.step_slices(py, given, out, None).map_err(|error| of_single_env(&error))?;
-        Ok((reward[0], terminated[0], truncated[0]))
     }
 
     /// What a batch of one has to say.
@@ -275,6 +253,20 @@ impl<T: Task<Action: ActionNumber>> NativeBatch<T> {
             ))),
         }
     }
+}
+
+/// Steps a batch, and lets other Python threads run meanwhile where that takes long.
+fn step_slices<T: Task>(
+    py: Python<'_>,
+    batch: &mut Batch<T>,
+    actions: &[T::Action],
+    out: StepOut<'_, RowsOf<'_, T>>,
+    skip: Option<&[bool]>,
+) -> Result<(), BatchError> {
+    if batch.step_nanoseconds() < WORTH_DETACHING_NANOSECONDS {
+        return batch.step(actions, out, skip);
+    }
+    py.detach(|| batch.step(actions, out, skip))
 }
 
 /// The same errors without the number of the env, of which there is one.

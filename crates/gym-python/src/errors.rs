@@ -14,9 +14,9 @@ pub(crate) fn of_batch(error: &BatchError) -> PyErr {
     match error {
         BatchError::Action { .. } => InvalidActionError::new_err(error.to_string()),
         BatchError::NotRunning { .. } => ResetRequired::new_err(error.to_string()),
-        BatchError::NoSuchEnv { .. } | BatchError::Length { .. } => {
-            PyValueError::new_err(error.to_string())
-        }
+        BatchError::NoSuchEnv { .. }
+        | BatchError::Length { .. }
+        | BatchError::PartLength { .. } => PyValueError::new_err(error.to_string()),
     }
 }
 

@@ -23,6 +23,9 @@ mod record;
 mod result;
 mod reward_scale;
 mod scene;
+mod shown;
+#[expect(dead_code, unused_macros, unused_imports)] // no task here shows parts yet
+mod shown_parts;
 mod trading;
 mod trading_env;
 mod vec_trading_env;

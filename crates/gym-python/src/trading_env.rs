@@ -54,7 +54,7 @@ impl PyTradingEnv {
         num_symbols: usize,
     ) -> PyResult<Self> {
         let prototype = prototype(max_ticks, num_symbols)?;
-        let observation = vec![0.0; prototype.observation_len()];
+        let observation = vec![0.0; prototype.layout()];
         let batch = Batch::new(&prototype, 1, Some(1), entropy(py)?);
         Ok(Self { batch, seed, observation })
     }
@@ -88,7 +88,7 @@ impl PyTradingEnv {
         let (batch, observation) = (&mut this.batch, &mut this.observation);
         let stepped = py.detach(|| {
             let out = StepOut {
-                observations: observation,
+                observations: &mut observation[..],
                 rewards: &mut reward,
                 terminated: &mut terminated,
                 truncated: &mut truncated,

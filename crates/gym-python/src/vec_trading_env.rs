@@ -50,7 +50,7 @@ impl PyVecTradingEnv {
             return Err(PyValueError::new_err("num_threads must be at least 1, was 0"));
         }
         let prototype = prototype(max_ticks, 1)?;
-        let finals = autoreset.then(|| vec![0.0; num_envs * prototype.observation_len()]);
+        let finals = autoreset.then(|| vec![0.0; num_envs * prototype.layout()]);
         let batch = Batch::new(&prototype, num_envs, num_threads, entropy(py)?);
         Ok(Self { batch, base_seed, finals })
     }
@@ -153,7 +153,7 @@ impl PyVecTradingEnv {
 
 impl PyVecTradingEnv {
     fn width(&self) -> usize {
-        self.batch.task(0).observation_len()
+        self.batch.task(0).layout()
     }
 
     /// What env `env` has to say: of an episode that has ended, what it had to say then.

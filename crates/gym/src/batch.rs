@@ -3,8 +3,9 @@
 use market::EpisodeKey;
 use thiserror::Error;
 
+use crate::observation::Observation;
 use crate::rows::{Episode, Rows, StepOut};
-use crate::task::{ActionError, Task};
+use crate::task::{ActionError, RowsOf, Task};
 use crate::threads::Threads;
 
 /// Many episodes of one task.
@@ -54,6 +55,18 @@ pub enum BatchError {
     Length {
         /// The array.
         name: &'static str,
+        /// How many values it should have.
+        wanted: usize,
+        /// How many it has.
+        found: usize,
+    },
+    /// A part of what envs show is of another length.
+    #[error("{name}[{part:?}] needs {wanted} values, found {found}")]
+    PartLength {
+        /// The observations.
+        name: &'static str,
+        /// Their part.
+        part: &'static str,
         /// How many values it should have.
         wanted: usize,
         /// How many it has.
@@ -125,6 +138,12 @@ impl<T: Task> Batch<T> {
         self.episodes.iter().map(|episode| &episode.task)
     }
 
+    /// The same to change, for tasks whose shared data grows between steps. What changes a layout
+    /// or what an episode has to say has no place here: rows would no longer fit.
+    pub fn tasks_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.episodes.iter_mut().map(|episode| &mut episode.task)
+    }
+
     /// Roughly what a step of all envs costs on one thread, in nanoseconds.
     #[must_use]
     pub fn step_nanoseconds(&self) -> u64 {
@@ -140,17 +159,17 @@ impl<T: Task> Batch<T> {
         &mut self,
         ids: &[i64],
         seeds: Option<&[u64]>,
-        observations: &mut [f64],
+        mut observations: RowsOf<'_, T>,
     ) -> Result<(), BatchError> {
-        let width = self.task(0).observation_len();
-        check_length("observations", self.num_envs() * width, observations.len())?;
+        let layout = self.task(0).layout();
+        T::Observation::check(&observations, "observations", &layout, self.num_envs())?;
         check_length("seeds", ids.len(), seeds.map_or(ids.len(), <[u64]>::len))?;
         for &id in ids {
             self.checked_env(id)?;
         }
         for (place, &id) in ids.iter().enumerate() {
             let env = self.checked_env(id)?;
-            let row = &mut observations[env * width..][..width];
+            let row = T::Observation::row(&mut observations, &layout, env);
             match seeds {
                 Some(seeds) => self.episodes[env].begin_first(seeds[place], row),
                 None => self.episodes[env].begin_next(row),
@@ -167,7 +186,7 @@ impl<T: Task> Batch<T> {
     pub fn step(
         &mut self,
         actions: &[T::Action],
-        out: StepOut<'_>,
+        out: StepOut<'_, RowsOf<'_, T>>,
         skip: Option<&[bool]>,
     ) -> Result<(), BatchError> {
         self.check_lengths(actions, &out, skip)?;
@@ -230,18 +249,17 @@ impl<T: Task> Batch<T> {
     fn check_lengths(
         &self,
         actions: &[T::Action],
-        out: &StepOut<'_>,
+        out: &StepOut<'_, RowsOf<'_, T>>,
         skip: Option<&[bool]>,
     ) -> Result<(), BatchError> {
-        let envs = self.num_envs();
-        let observations = envs * self.task(0).observation_len();
+        let (envs, layout) = (self.num_envs(), self.task(0).layout());
         check_length("actions", envs * self.task(0).action_len(), actions.len())?;
-        check_length("observations", observations, out.observations.len())?;
+        T::Observation::check(&out.observations, "observations", &layout, envs)?;
         check_length("rewards", envs, out.rewards.len())?;
         check_length("terminated", envs, out.terminated.len())?;
         check_length("truncated", envs, out.truncated.len())?;
         if let Some(finals) = &out.finals {
-            check_length("final_observations", observations, finals.len())?;
+            T::Observation::check(finals, "final_observations", &layout, envs)?;
         }
         skip.map_or(Ok(()), |skip| check_length("skip", envs, skip.len()))
     }

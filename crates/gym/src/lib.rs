@@ -10,6 +10,8 @@ mod glft;
 mod market_making;
 mod moments;
 mod reward_memory;
+mod observation;
+mod parts;
 mod reward_scale;
 mod rows;
 mod task;
@@ -22,9 +24,11 @@ pub use batch_state::BatchStateError;
 pub use episodes::{EpisodeClock, Episodes, Finished};
 pub use market_making::{MarketMaking, MarketMakingSettings, Quotes, SettingsError};
 pub use moments::{Moments, MomentsError, Sample};
+pub use observation::Observation;
+pub use parts::Shape;
 pub use reward_scale::RewardScale;
 pub use rows::StepOut;
-pub use task::{ActionError, Outcome, Task};
+pub use task::{ActionError, Outcome, RowsOf, Task};
 pub use threads::Threads;
 pub use trading::{
     Decision, RewardTerm, Scene, SceneNews, SceneTrade, SellHoldBuy, TargetWeight, Trading,

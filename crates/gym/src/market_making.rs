@@ -132,6 +132,7 @@ impl MarketMaking {
 
 impl Task for MarketMaking {
     type Action = f64;
+    type Observation = Vec<f64>;
     const NAME: &'static str = "MarketMaking";
     const VERSION: u32 = 2;
 
@@ -139,7 +140,7 @@ impl Task for MarketMaking {
         50
     }
 
-    fn observation_len(&self) -> usize {
+    fn layout(&self) -> usize {
         4
     }
 

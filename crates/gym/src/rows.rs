@@ -2,14 +2,15 @@
 
 use market::EpisodeKey;
 
-use crate::task::{Outcome, Task};
+use crate::observation::Observation;
+use crate::task::{Outcome, RowsOf, Task};
 use crate::threads::Divisible;
 
-/// Where a step writes, with a row for each env.
+/// Where a step writes, with a row for each env; `R` are rows of what the task shows.
 #[derive(Debug)]
-pub struct StepOut<'a> {
-    /// Rows of `observation_len` numbers.
-    pub observations: &'a mut [f64],
+pub struct StepOut<'a, R> {
+    /// What the envs show.
+    pub observations: R,
     /// What the step earned.
     pub rewards: &'a mut [f64],
     /// Whether it ended the episode.
@@ -17,7 +18,7 @@ pub struct StepOut<'a> {
     /// Whether the episode was cut off.
     pub truncated: &'a mut [bool],
     /// Where given, the last observations of episodes that end, and the next ones begin at once.
-    pub finals: Option<&'a mut [f64]>,
+    pub finals: Option<R>,
 }
 
 /// An env: the episode it is in, and which one that is.
@@ -52,19 +53,19 @@ impl<T: Task> Episode<T> {
     }
 
     /// Begins the first episode of `seed`.
-    pub(crate) fn begin_first(&mut self, seed: u64, observation: &mut [f64]) {
+    pub(crate) fn begin_first(&mut self, seed: u64, observation: RowsOf<'_, T>) {
         (self.seed, self.begun) = (seed, 0);
         self.begin_next(observation);
     }
 
     /// Begins the next episode of the seed in use.
-    pub(crate) fn begin_next(&mut self, observation: &mut [f64]) {
+    pub(crate) fn begin_next(&mut self, observation: RowsOf<'_, T>) {
         self.task.begin(EpisodeKey { seed: self.seed, episode: self.begun }, observation);
         self.begun += 1;
         (self.steps, self.is_running) = (0, true);
     }
 
-    fn step(&mut self, action: &[T::Action], row: &mut [f64], step_limit: u64) -> Outcome {
+    fn step(&mut self, action: &[T::Action], row: RowsOf<'_, T>, step_limit: u64) -> Outcome {
         let mut outcome = self.task.step(action, row);
         self.steps += 1;
         outcome.truncated |= self.steps >= step_limit && !outcome.is_done();
@@ -73,31 +74,32 @@ impl<T: Task> Episode<T> {
     }
 }
 
-/// Envs next to each other, and their rows of everything.
-pub(crate) struct Rows<'a, T: Task> {
+/// Envs next to each other, and their rows of everything. What they show has a lifetime `'o` of
+/// its own, since that of an associated type cannot be shortened to fit the others.
+pub(crate) struct Rows<'a, 'o, T: Task> {
     pub(crate) step_limit: u64,
     pub(crate) episodes: &'a mut [Episode<T>],
     pub(crate) infos: &'a mut [f64],
     pub(crate) final_infos: &'a mut [f64],
     pub(crate) actions: &'a [T::Action],
-    pub(crate) out: StepOut<'a>,
+    pub(crate) out: StepOut<'a, RowsOf<'o, T>>,
     pub(crate) skip: Option<&'a [bool]>,
 }
 
-impl<T: Task> Divisible for Rows<'_, T> {
+impl<T: Task> Divisible for Rows<'_, '_, T> {
     fn len(&self) -> usize {
         self.episodes.len()
     }
 
     fn split(self, count: usize) -> (Self, Self) {
         let task = &self.episodes[0].task;
-        let (observation_len, action_len) = (task.observation_len(), task.action_len());
+        let (layout, action_len) = (task.layout(), task.action_len());
         let info_len = task.info_names().len();
         let (episodes, later_episodes) = self.episodes.split_at_mut(count);
         let (infos, later_infos) = self.infos.split_at_mut(count * info_len);
         let (final_infos, later_final_infos) = self.final_infos.split_at_mut(count * info_len);
         let (actions, later_actions) = self.actions.split_at(count * action_len);
-        let (out, later_out) = self.out.split(count, observation_len);
+        let (out, later_out) = self.out.split::<T::Observation>(count, &layout);
         let (skip, later_skip) = self.skip.map(|skip| skip.split_at(count)).unzip();
         let left = Self { episodes, infos, final_infos, actions, out, skip, ..self };
         let right = Self {
@@ -115,22 +117,23 @@ impl<T: Task> Divisible for Rows<'_, T> {
     fn run(self) {
         let Self { step_limit, episodes, infos, final_infos, actions, mut out, skip } = self;
         let task = &episodes[0].task;
-        let (width, action_len) = (task.observation_len(), task.action_len());
+        let (layout, action_len) = (task.layout(), task.action_len());
         let info_len = task.info_names().len();
         for (place, episode) in episodes.iter_mut().enumerate() {
             if skip.is_some_and(|skip| skip[place]) {
                 continue;
             }
-            let row = &mut out.observations[place * width..][..width];
+            let row = T::Observation::row(&mut out.observations, &layout, place);
             let action = &actions[place * action_len..][..action_len];
             let outcome = episode.step(action, row, step_limit);
             out.rewards[place] = outcome.reward;
             out.terminated[place] = outcome.terminated;
             out.truncated[place] = outcome.truncated;
             if let (true, Some(finals)) = (outcome.is_done(), &mut out.finals) {
-                finals[place * width..][..width].copy_from_slice(row);
+                let last = T::Observation::row(&mut out.observations, &layout, place);
+                T::Observation::copy(&last, &mut T::Observation::row(finals, &layout, place));
                 episode.task.write_info(&mut final_infos[place * info_len..][..info_len]);
-                episode.begin_next(row);
+                episode.begin_next(last);
             }
             // Now, while the episode is at hand: a second pass would fetch all of them again.
             episode.task.write_info(&mut infos[place * info_len..][..info_len]);
@@ -138,14 +141,17 @@ impl<T: Task> Divisible for Rows<'_, T> {
     }
 }
 
-impl StepOut<'_> {
-    fn split(self, count: usize, observation_len: usize) -> (Self, Self) {
-        let (observations, later) = self.observations.split_at_mut(count * observation_len);
+impl<R> StepOut<'_, R> {
+    fn split<'o, O>(self, count: usize, layout: &O::Layout) -> (Self, Self)
+    where
+        O: Observation<Rows<'o> = R>,
+    {
+        let (observations, later) = O::split(self.observations, layout, count);
         let (rewards, later_rewards) = self.rewards.split_at_mut(count);
         let (terminated, later_terminated) = self.terminated.split_at_mut(count);
         let (truncated, later_truncated) = self.truncated.split_at_mut(count);
         let (finals, later_finals) =
-            self.finals.map(|finals| finals.split_at_mut(count * observation_len)).unzip();
+            self.finals.map(|finals| O::split(finals, layout, count)).unzip();
         let right = Self {
             observations: later,
             rewards: later_rewards,

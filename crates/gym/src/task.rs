@@ -3,6 +3,8 @@
 use market::{EpisodeKey, SnapshotError};
 use thiserror::Error;
 
+use crate::observation::Observation;
+
 /// What one step gave back, beside the observation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
@@ -32,6 +34,9 @@ pub struct ActionError {
     pub found: String,
 }
 
+/// Rows of what the task `T` shows.
+pub type RowsOf<'a, T> = <<T as Task>::Observation as Observation>::Rows<'a>;
+
 /// One episode of one task. Its rules are written here once; batches and bindings reuse them.
 ///
 /// A clone is a second episode in the same state. What all episodes of a batch share (settings,
@@ -40,6 +45,10 @@ pub struct ActionError {
 pub trait Task: Clone + Send + Sync {
     /// An action is a row of these: `i64` or `f64`.
     type Action: Copy + Send + Sync;
+
+    /// What it shows: `Vec<f64>` for a row of numbers, written as `&mut [f64]`, or the parts
+    /// that [`parts!`](crate::parts) defines.
+    type Observation: Observation;
 
     /// What the task is called in states and errors.
     const NAME: &'static str;
@@ -50,8 +59,9 @@ pub trait Task: Clone + Send + Sync {
     /// Roughly what a step costs, in nanoseconds. Decides only when threads pay.
     fn step_nanoseconds(&self) -> u32;
 
-    /// Numbers in an observation.
-    fn observation_len(&self) -> usize;
+    /// How much an observation holds: a number of numbers, or the shapes of its parts. The same
+    /// for as long as the task lives.
+    fn layout(&self) -> <Self::Observation as Observation>::Layout;
 
     /// Numbers in an action.
     fn action_len(&self) -> usize;
@@ -63,10 +73,10 @@ pub trait Task: Clone + Send + Sync {
     fn check(&self, action: &[Self::Action]) -> Result<(), ActionError>;
 
     /// Begins the episode of `key` and writes its first observation.
-    fn begin(&mut self, key: EpisodeKey, observation: &mut [f64]);
+    fn begin(&mut self, key: EpisodeKey, observation: RowsOf<'_, Self>);
 
     /// Takes an action that `check` has let through and writes the next observation.
-    fn step(&mut self, action: &[Self::Action], observation: &mut [f64]) -> Outcome;
+    fn step(&mut self, action: &[Self::Action], observation: RowsOf<'_, Self>) -> Outcome;
 
     /// What the columns of `write_info` are called.
     fn info_names(&self) -> &[&'static str];

@@ -147,6 +147,7 @@ impl<D: Decision> Trading<D> {
 
 impl<D: Decision> Task for Trading<D> {
     type Action = D::Number;
+    type Observation = Vec<f64>;
 
     const NAME: &'static str = D::NAME;
     const VERSION: u32 = 1;
@@ -158,7 +159,7 @@ impl<D: Decision> Task for Trading<D> {
         u32::try_from(cost).unwrap_or(u32::MAX)
     }
 
-    fn observation_len(&self) -> usize {
+    fn layout(&self) -> usize {
         shown::observation_len(&self.settings)
     }
 

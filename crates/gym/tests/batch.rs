@@ -52,11 +52,11 @@ impl Run {
 
     fn step(&mut self, actions: &[i64], autoreset: bool) -> Result<(), BatchError> {
         let out = StepOut {
-            observations: &mut self.observations,
+            observations: &mut self.observations[..],
             rewards: &mut self.rewards,
             terminated: &mut self.terminated,
             truncated: &mut self.truncated,
-            finals: autoreset.then_some(&mut self.finals),
+            finals: autoreset.then_some(&mut self.finals[..]),
         };
         self.batch.step(actions, out, None)
     }
@@ -160,7 +160,7 @@ fn skipped_envs_and_their_rows_stay_as_they_were() {
     let mut run = Run::begun(3, 1);
     let (before, encoded) = (run.row(1), run.batch.task(1).clone());
     let out = StepOut {
-        observations: &mut run.observations,
+        observations: &mut run.observations[..],
         rewards: &mut run.rewards,
         terminated: &mut run.terminated,
         truncated: &mut run.truncated,

@@ -78,7 +78,7 @@ struct Replay {
 fn replay(options: FeatureOptions, seed: u64) -> Replay {
     let mut task = task(options);
     let width = registry(options.full55).len();
-    let mut observation = vec![0.0; task.observation_len()];
+    let mut observation = vec![0.0; task.layout()];
     task.begin(EpisodeKey { seed, episode: 0 }, &mut observation);
     let mut replay = Replay {
         bars: [Vec::new(), Vec::new()],
@@ -169,7 +169,7 @@ fn what_is_seen_of_the_book_follows_simple_formulas_from_the_first_step() {
 #[test]
 fn an_observation_is_of_the_market_after_the_tick_and_never_before() {
     let mut task = task(FeatureOptions::default());
-    let mut observation = vec![0.0; task.observation_len()];
+    let mut observation = vec![0.0; task.layout()];
     task.begin(EpisodeKey { seed: 5, episode: 0 }, &mut observation);
     for step in 0..200 {
         let now = task.market().now();

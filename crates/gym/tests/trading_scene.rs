@@ -12,9 +12,9 @@ fn batch() -> Batch<Trading<SellHoldBuy>> {
 }
 
 fn step(batch: &mut Batch<Trading<SellHoldBuy>>, action: i64) {
-    let mut observations = vec![0.0; batch.task(0).observation_len()];
+    let mut observations = vec![0.0; batch.task(0).layout()];
     let out = StepOut {
-        observations: &mut observations,
+        observations: &mut observations[..],
         rewards: &mut [0.0],
         terminated: &mut [false],
         truncated: &mut [false],
@@ -24,7 +24,7 @@ fn step(batch: &mut Batch<Trading<SellHoldBuy>>, action: i64) {
 }
 
 fn begin(batch: &mut Batch<Trading<SellHoldBuy>>, seed: Option<u64>) {
-    let mut observations = vec![0.0; batch.task(0).observation_len()];
+    let mut observations = vec![0.0; batch.task(0).layout()];
     let seeds = seed.map(|seed| [seed]);
     let seeds = seeds.as_ref().map(<[u64; 1]>::as_slice);
     batch.reset(&[0], seeds, &mut observations).expect("an env that is there");

@@ -73,7 +73,7 @@ class MarketMakingConfig:
         MarketMakingBatch.check(self)
 
 
-class MarketMaking(NativeEnv[Floats]):
+class MarketMaking(NativeEnv[Floats, Floats]):
     """Quote a distance below and above the mid price and earn what the fills pay.
 
     Observation: share of time left; inventory as a share of its limit; the mid's last move and

@@ -6,25 +6,22 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sekai.core.env import ActType, Env
+from sekai.core.env import ActType, Env, ObsType
 from sekai.core.result import ResetResult, StepResult
 from sekai.error import ClosedError
 from sekai.spaces import Space
 
 __all__ = ["BatchOfOne", "NativeEnv"]
 
-Floats = NDArray[np.float64]
 
-
-class BatchOfOne(Protocol):
+class BatchOfOne(Protocol[ObsType]):
     """The short way of a native batch that has one env: results without the first axis."""
 
-    def reset_one(self, seed: int | None = None) -> ResetResult[Floats]:
+    def reset_one(self, seed: int | None = None) -> ResetResult[ObsType]:
         """Begin an episode, of this seed or the next one in the env's own stream."""
 
-    def step_one(self, action: Any) -> StepResult[Floats]:
+    def step_one(self, action: Any) -> StepResult[ObsType]:
         """Act once; arrays in the result are new. A call that raises has moved nothing."""
 
     def state_dict(self) -> dict[str, Any]:
@@ -34,7 +31,7 @@ class BatchOfOne(Protocol):
         """Continue from a saved state; a refused one changes nothing."""
 
 
-class NativeEnv(Env[Floats, ActType]):
+class NativeEnv(Env[ObsType, ActType]):
     """An env whose rules are written in Rust, once for single envs and batches alike.
 
     The batch itself refuses actions that do not fit and steps outside an episode, so that an env
@@ -43,8 +40,8 @@ class NativeEnv(Env[Floats, ActType]):
 
     def __init__(
         self,
-        batch: BatchOfOne,
-        observation_space: Space[Floats],
+        batch: BatchOfOne[ObsType],
+        observation_space: Space[ObsType],
         action_space: Space[ActType],
     ) -> None:
         """Take over a batch of one env."""
@@ -56,7 +53,7 @@ class NativeEnv(Env[Floats, ActType]):
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> ResetResult[Floats]:
+    ) -> ResetResult[ObsType]:
         """Begin an episode: the first one of `seed`, or the next one of the seed in use."""
         if self._step_one is _refuse:
             _refuse()
@@ -69,7 +66,7 @@ class NativeEnv(Env[Floats, ActType]):
             self._rng, self._rng_seed = None, int(seed)
         return result
 
-    def step(self, action: ActType) -> StepResult[Floats]:
+    def step(self, action: ActType) -> StepResult[ObsType]:
         """Act once."""
         return self._step_one(action)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quant_gym_rs._core import TradingBatch, TradingWeightsBatch, trading_defaults
 from sekai.envs.native_env import NativeEnv
@@ -91,7 +92,7 @@ class TradingConfig:
         )
 
 
-class Trading(NativeEnv[Any]):
+class Trading(NativeEnv[NDArray[np.float64], Any]):
     """Trade against a population of makers, noise, value and technical traders.
 
     Observation: 54 features of each symbol, then the agent's own account if asked for.

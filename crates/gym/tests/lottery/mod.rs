@@ -25,6 +25,7 @@ impl Lottery {
 
 impl Task for Lottery {
     type Action = i64;
+    type Observation = Vec<f64>;
     const NAME: &'static str = "Lottery";
     const VERSION: u32 = 1;
 
@@ -33,7 +34,7 @@ impl Task for Lottery {
         10_000
     }
 
-    fn observation_len(&self) -> usize {
+    fn layout(&self) -> usize {
         2
     }
 

@@ -1,0 +1,149 @@
+//! Observations made of several parts, each with its own type of number and its own shape.
+
+/// The shape of one env's part of an observation. A part of no values is not shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    axes: [usize; Self::MOST_AXES],
+    rank: usize,
+    /// Worked out once: every row of every step asks for it.
+    len: usize,
+}
+
+impl Shape {
+    /// The most axes that a part can have.
+    pub const MOST_AXES: usize = 4;
+
+    /// Of a part that is not shown.
+    pub const NONE: Self = Self::new([0]);
+
+    /// With these axes, at most four; none of them for a single number.
+    #[must_use]
+    pub const fn new<const RANK: usize>(axes: [usize; RANK]) -> Self {
+        const { assert!(RANK <= Self::MOST_AXES, "a part has at most four axes") };
+        let (mut shape, mut axis) = (Self { axes: [1; Self::MOST_AXES], rank: RANK, len: 1 }, 0);
+        while axis < RANK {
+            shape.axes[axis] = axes[axis];
+            shape.len *= axes[axis];
+            axis += 1;
+        }
+        shape
+    }
+
+    /// Its axes.
+    #[must_use]
+    pub fn axes(&self) -> &[usize] {
+        &self.axes[..self.rank]
+    }
+
+    /// How many values it holds.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the part is not shown.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// Defines an observation made of parts from a list of names and types of number: memory that
+/// owns them, the rows that a task writes into, and the layout that says the shape of each.
+///
+/// ```
+/// gym::parts! {
+///     /// What a walker sees.
+///     pub struct Walk, rows WalkRows, layout WalkLayout {
+///         /// Heights around it.
+///         heights: f32,
+///         /// Where it can go.
+///         ways: bool,
+///     }
+/// }
+///
+/// use gym::{Observation, Shape};
+/// let layout = WalkLayout { heights: Shape::new([3, 3]), ways: Shape::new([4]) };
+/// let mut memory = Walk::zeros(&layout, 2);
+/// Walk::row(&mut memory.rows(), &layout, 1).ways[3] = true;
+/// assert_eq!(memory.ways, [false, false, false, false, false, false, false, true]);
+/// ```
+#[macro_export]
+macro_rules! parts {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $memory:ident, rows $rows:ident, layout $layout:ident {
+            $($(#[$part_meta:meta])* $part:ident: $number:ty),+ $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq)]
+        $vis struct $memory {
+            $($(#[$part_meta])* pub $part: Vec<$number>,)+
+        }
+
+        #[doc = concat!("Rows of [`", stringify!($memory), "`], to write into.")]
+        #[derive(Debug)]
+        $vis struct $rows<'a> {
+            $($(#[$part_meta])* pub $part: &'a mut [$number],)+
+        }
+
+        #[doc = concat!("The shapes of the parts of [`", stringify!($memory), "`], of one env.")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $vis struct $layout {
+            $($(#[$part_meta])* pub $part: $crate::Shape,)+
+        }
+
+        impl $crate::Observation for $memory {
+            type Layout = $layout;
+            type Rows<'a> = $rows<'a>;
+
+            fn zeros(layout: &$layout, num_envs: usize) -> Self {
+                Self { $($part: vec![<$number>::default(); num_envs * layout.$part.len()],)+ }
+            }
+
+            fn rows(&mut self) -> $rows<'_> {
+                $rows { $($part: &mut self.$part,)+ }
+            }
+
+            fn check(
+                rows: &$rows<'_>,
+                name: &'static str,
+                layout: &$layout,
+                num_envs: usize,
+            ) -> Result<(), $crate::BatchError> {
+                $({
+                    let (wanted, found) = (num_envs * layout.$part.len(), rows.$part.len());
+                    if wanted != found {
+                        let part = stringify!($part);
+                        return Err($crate::BatchError::PartLength { name, part, wanted, found });
+                    }
+                })+
+                Ok(())
+            }
+
+            fn split<'a>(
+                rows: $rows<'a>,
+                layout: &$layout,
+                count: usize,
+            ) -> ($rows<'a>, $rows<'a>)
+            where
+                'a: 'a, // as for a row of numbers
+            {
+                $(let $part = rows.$part.split_at_mut(count * layout.$part.len());)+
+                ($rows { $($part: $part.0,)+ }, $rows { $($part: $part.1,)+ })
+            }
+
+            #[inline]
+            fn row<'a>(rows: &'a mut $rows<'_>, layout: &$layout, env: usize) -> $rows<'a> {
+                $(let $part = &mut rows.$part[env * layout.$part.len()..][..layout.$part.len()];)+
+                $rows { $($part,)+ }
+            }
+
+            #[inline]
+            fn copy(from: &$rows<'_>, into: &mut $rows<'_>) {
+                $(into.$part.copy_from_slice(from.$part);)+
+            }
+        }
+    };
+}
