@@ -9,6 +9,7 @@ pub mod features;
 mod glft;
 mod market_making;
 mod moments;
+pub mod portfolio;
 mod reward_scale;
 mod rows;
 mod task;

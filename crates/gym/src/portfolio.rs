@@ -1,0 +1,3 @@
+//! Portfolios of many assets and cash.
+
+pub mod projection;
