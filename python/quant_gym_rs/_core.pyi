@@ -495,6 +495,22 @@ class PyVecTradingEnv:
     def action_space(self) -> Any: ...
     def feature_names(self) -> list[str]: ...
 
+def project_weights(
+    wanted: NDArray[np.float64],
+    held: NDArray[np.float64],
+    movable: NDArray[np.bool_],
+    *,
+    lower: Sequence[float],
+    upper: Sequence[float],
+    cash_lower: float,
+    cash_upper: float,
+    leverage: float | None = None,
+    sectors: Sequence[int | None] | None = None,
+    sector_caps: Sequence[float | None] | None = None,
+    turnover: float | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+    """The allowed weights nearest to each row of `wanted`, and what gave, as bits."""
+
 def market_defaults() -> str: ...
 def market_settled(config: str, regime: str) -> str: ...
 def trading_defaults() -> str: ...

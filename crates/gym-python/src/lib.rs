@@ -19,6 +19,7 @@ mod order_book;
 mod order_columns;
 mod order_error;
 mod order_records;
+mod projection;
 mod record;
 mod result;
 mod reward_scale;
@@ -52,6 +53,8 @@ mod _core {
     use crate::order_book::OrderBook;
     #[pymodule_export]
     use crate::order_records::{DepthLevel, Fill, Placement, QueuePosition, Resting};
+    #[pymodule_export]
+    use crate::projection::project_weights;
     #[pymodule_export]
     use crate::result::{ResetResult, StepResult};
     #[pymodule_export]

@@ -21,7 +21,8 @@ fn panel(assets: usize) -> Panel {
     let mut stream = EpisodeKey { seed: 1, episode: 0 }.stream(0);
     let mut prices = vec![100.0; assets];
     for row in 0..ROWS {
-        let open: Vec<f64> = prices.iter().map(|price| price * (1.0 + 0.005 * stream.normal())).collect();
+        let open: Vec<f64> =
+            prices.iter().map(|price| price * (1.0 + 0.005 * stream.normal())).collect();
         for price in &mut prices {
             *price *= 1.0 + 0.01 * stream.normal();
         }
@@ -31,9 +32,15 @@ fn panel(assets: usize) -> Panel {
         let yes = vec![true; assets];
         let bar = Bar {
             time: row as i64 * 86_400_000_000_000,
-            open: &open, close: &prices, volume: &volume,
-            listed: &yes, quoted: &yes, tradable: &yes,
-            features: &features, decides: true, benchmark: 0.0,
+            open: &open,
+            close: &prices,
+            volume: &volume,
+            listed: &yes,
+            quoted: &yes,
+            tradable: &yes,
+            features: &features,
+            decides: true,
+            benchmark: 0.0,
         };
         panel.push(&bar).expect("a row");
     }
@@ -42,20 +49,51 @@ fn panel(assets: usize) -> Panel {
 
 fn settings(assets: usize, shown: ShownFeatures) -> PortfolioSettings {
     let constraints = Constraints {
-        lower: vec![0.0; assets], upper: vec![1.0; assets], cash_lower: 0.0, cash_upper: 1.0,
-        leverage: None, sectors: vec![], sector_caps: vec![], turnover: None,
+        lower: vec![0.0; assets],
+        upper: vec![1.0; assets],
+        cash_lower: 0.0,
+        cash_upper: 1.0,
+        leverage: None,
+        sectors: vec![],
+        sector_caps: vec![],
+        turnover: None,
     };
     let agent = AgentSettings {
-        initial_cash: 1e6, account: AccountKind::Cash, constraints,
-        reward: RewardRule { terms: vec![(PortfolioTerm::LogReturn, 1.0)], memory: 0.01, risk_aversion: 1.0 },
+        initial_cash: 1e6,
+        account: AccountKind::Cash,
+        constraints,
+        reward: RewardRule {
+            terms: vec![(PortfolioTerm::LogReturn, 1.0)],
+            memory: 0.01,
+            risk_aversion: 1.0,
+        },
         ruin: 0.0,
     };
     PortfolioSettings {
-        lookback: 30, shown, action: ActionMode::Weights, fill: FillAt::NextOpen, delay: 0,
-        unfilled: Unfilled::Drop, participation: None, smallest_trade: 1e-6,
-        costs: Costs { proportional: 5e-4, fixed: 0.0, half_spread: 5e-4, impact: 1.0, borrow: 0.01, financing: 0.05, interest: 0.0, delisting: 0.3 },
-        agents: vec![agent], shared_leverage: None, reward_mode: RewardMode::Own,
-        episode_rows: Some(252), starts: Starts::Random, first_row: 0,
+        lookback: 30,
+        shown,
+        action: ActionMode::Weights,
+        fill: FillAt::NextOpen,
+        delay: 0,
+        unfilled: Unfilled::Drop,
+        participation: None,
+        smallest_trade: 1e-6,
+        costs: Costs {
+            proportional: 5e-4,
+            fixed: 0.0,
+            half_spread: 5e-4,
+            impact: 1.0,
+            borrow: 0.01,
+            financing: 0.05,
+            interest: 0.0,
+            delisting: 0.3,
+        },
+        agents: vec![agent],
+        shared_leverage: None,
+        reward_mode: RewardMode::Own,
+        episode_rows: Some(252),
+        starts: Starts::Random,
+        first_row: 0,
     }
 }
 
@@ -73,7 +111,9 @@ fn measure(name: &str, envs: usize, assets: usize, shown: ShownFeatures, on_simp
         .map(|_| {
             let mut all = Vec::new();
             for _ in 0..envs {
-                let mut row: Vec<f64> = (0..=assets).map(|_| if on_simplex { stream.exponential() } else { stream.normal() }).collect();
+                let mut row: Vec<f64> = (0..=assets)
+                    .map(|_| if on_simplex { stream.exponential() } else { stream.normal() })
+                    .collect();
                 if on_simplex {
                     let sum: f64 = row.iter().sum();
                     row.iter_mut().for_each(|weight| *weight /= sum);
@@ -83,21 +123,29 @@ fn measure(name: &str, envs: usize, assets: usize, shown: ShownFeatures, on_simp
             all
         })
         .collect();
-    let (mut rewards, mut terminated, mut truncated) = (vec![0.0; envs], vec![false; envs], vec![false; envs]);
+    let (mut rewards, mut terminated, mut truncated) =
+        (vec![0.0; envs], vec![false; envs], vec![false; envs]);
     let steps = 100_000_000 / envs / (10 * assets);
     let mut best = f64::MAX;
     for _ in 0..5 {
         let begin = Instant::now();
         for step in 0..steps {
             let out = StepOut {
-                observations: memory.rows(), rewards: &mut rewards, terminated: &mut terminated,
-                truncated: &mut truncated, finals: Some(finals.rows()),
+                observations: memory.rows(),
+                rewards: &mut rewards,
+                terminated: &mut terminated,
+                truncated: &mut truncated,
+                finals: Some(finals.rows()),
             };
             batch.step(&sets[step % 8], out, None).expect("step");
         }
         best = best.min(begin.elapsed().as_secs_f64() / (steps * envs) as f64);
     }
-    println!("{name:<24} {envs:>6} envs {assets:>4} assets {:>8.0} ns {:>8.2} M/s", best * 1e9, 1e-6 / best);
+    println!(
+        "{name:<24} {envs:>6} envs {assets:>4} assets {:>8.0} ns {:>8.2} M/s",
+        best * 1e9,
+        1e-6 / best
+    );
 }
 
 fn main() {

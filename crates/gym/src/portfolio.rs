@@ -31,11 +31,11 @@ use trader::Trader;
 pub use costs::{Costs, Paid};
 pub use panel::{Bar, BarError, Panel, Width};
 pub use reward::{PortfolioTerm, RewardRule};
-pub use shown::{ACCOUNT, INFO, PortfolioLayout, PortfolioRows, PortfolioShown, REPORT};
 pub use settings::{
     AccountKind, ActionMode, AgentSettings, FillAt, PortfolioError, PortfolioSettings, RewardMode,
     ShownFeatures, Starts, Unfilled,
 };
+pub use shown::{ACCOUNT, INFO, PortfolioLayout, PortfolioRows, PortfolioShown, REPORT};
 
 /// One episode of one or more portfolios in one market.
 #[derive(Clone, Debug)]

@@ -14,6 +14,7 @@ from sekai.market.config import (
 from sekai.market.fees import Free, OfNotional, PerLot, Settled, settle
 from sekai.market.market import Account, Market, NewsEvent, Recording
 from sekai.market.order_book import OrderBook
+from sekai.market.projection import Compromise, ProjectedWeights, project_weights
 from sekai.market.records import (
     BatchResult,
     Depth,
@@ -30,6 +31,7 @@ __all__ = [
     "Account",
     "AccountConfig",
     "BatchResult",
+    "Compromise",
     "Depth",
     "DepthLevel",
     "Fill",
@@ -47,6 +49,7 @@ __all__ = [
     "PerLot",
     "Placement",
     "PopulationConfig",
+    "ProjectedWeights",
     "QueuePosition",
     "Recording",
     "Resting",
@@ -56,5 +59,6 @@ __all__ = [
     "Status",
     "SymbolConfig",
     "TimeInForce",
+    "project_weights",
     "settle",
 ]

@@ -138,8 +138,7 @@ impl<'a> Execution<'a> {
                 let target = orders[lane] * value * inverse[lane];
                 let wanted = (target - units[lane]) * gates[lane];
                 // A comparison with NaN is false: no order, no change.
-                let is_worth_it =
-                    ((wanted * prices[lane]).abs() >= smallest) | (target == 0.0);
+                let is_worth_it = ((wanted * prices[lane]).abs() >= smallest) | (target == 0.0);
                 changes[lane] = only_if(is_worth_it, wanted);
             }
         }

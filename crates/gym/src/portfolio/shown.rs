@@ -29,8 +29,23 @@ pub const ACCOUNT: [&str; 5] = ["growth", "drawdown", "gross", "net", "margin_ca
 
 /// What is told of a step and an account.
 pub const INFO: [&str; 17] = [
-    "time_index", "equity", "cash", "pnl", "cost", "turnover", "gross", "net", "drawdown",
-    "margin_call", "commission", "fixed", "spread", "impact", "borrow", "financing", "delisting",
+    "time_index",
+    "equity",
+    "cash",
+    "pnl",
+    "cost",
+    "turnover",
+    "gross",
+    "net",
+    "drawdown",
+    "margin_call",
+    "commission",
+    "fixed",
+    "spread",
+    "impact",
+    "borrow",
+    "financing",
+    "delisting",
 ];
 
 /// What is told of each of several agents: its reward, whether the step ruined it, whether it

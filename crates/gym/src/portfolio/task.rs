@@ -112,7 +112,8 @@ impl Task for Portfolio {
         let short = |found: usize| SnapshotError::Length { wanted: 40, found };
         let found = body.len();
         let digest = body.split_off(..32).ok_or(short(found))?;
-        let length = body.split_off(..8).and_then(|bytes| bytes.try_into().ok()).ok_or(short(found))?;
+        let length =
+            body.split_off(..8).and_then(|bytes| bytes.try_into().ok()).ok_or(short(found))?;
         let wanted = usize::try_from(u64::from_le_bytes(length)).unwrap_or(usize::MAX);
         let found = body.len();
         let bytes = body.split_off(..wanted).ok_or(SnapshotError::Length { wanted, found })?;

@@ -128,7 +128,8 @@ impl Trader {
     /// Values what is held at the last known prices.
     pub(super) fn mark(&mut self, marks: &[f64], kind: AccountKind) {
         let (mut nets, mut grosses) = (Lanes::default(), Lanes::default());
-        let rows = lanes_mut(&mut self.weights).iter_mut().zip(lanes(&self.units)).zip(lanes(marks));
+        let rows =
+            lanes_mut(&mut self.weights).iter_mut().zip(lanes(&self.units)).zip(lanes(marks));
         for ((weights, units), marks) in rows {
             for lane in 0..LANES {
                 let value = units[lane] * marks[lane];

@@ -1,0 +1,94 @@
+//! The allowed weights nearest to those wanted, for Python.
+
+use gym::portfolio::projection::{Compromise, Constraints, Projection, Workspace};
+use numpy::{PyArray1, PyArray2, PyArrayMethods};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::arrays::readable;
+
+/// Weights, and for each row what gave, as bits.
+type Projected<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<u8>>);
+
+/// The allowed weights nearest to each row of `wanted`, and what gave, as bits: 1 bounds,
+/// 2 sectors, 4 leverage, 8 cash, 16 cut short by turnover.
+#[pyfunction]
+#[pyo3(signature = (wanted, held, movable, *, lower, upper, cash_lower, cash_upper, leverage=None,
+    sectors=None, sector_caps=None, turnover=None))]
+#[allow(clippy::too_many_arguments)] // keywords in Python
+pub(crate) fn project_weights<'py>(
+    py: Python<'py>,
+    wanted: &Bound<'py, PyAny>,
+    held: &Bound<'py, PyAny>,
+    movable: &Bound<'py, PyAny>,
+    lower: Vec<f64>,
+    upper: Vec<f64>,
+    cash_lower: f64,
+    cash_upper: f64,
+    leverage: Option<f64>,
+    sectors: Option<Vec<Option<usize>>>,
+    sector_caps: Option<Vec<Option<f64>>>,
+    turnover: Option<f64>,
+) -> PyResult<Projected<'py>> {
+    let (sectors, sector_caps) = (sectors.unwrap_or_default(), sector_caps.unwrap_or_default());
+    let constraints = Constraints {
+        lower,
+        upper,
+        cash_lower,
+        cash_upper,
+        leverage,
+        sectors,
+        sector_caps,
+        turnover,
+    };
+    constraints.check().map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let (rows, assets) = (wanted.len()?, constraints.assets());
+    let wanted = readable::<f64>("wanted", wanted, &[rows, assets + 1])?;
+    let held = readable::<f64>("held", held, &[rows, assets + 1])?;
+    let movable = readable::<bool>("movable", movable, &[rows, assets])?;
+    let inputs = (wanted.as_slice()?, held.as_slice()?, movable.as_slice()?);
+    all_finite("wanted", inputs.0)?;
+    all_finite("held", inputs.1)?;
+    let weights = PyArray2::zeros(py, [rows, assets + 1], false);
+    let compromises = {
+        let mut target = weights.try_readwrite()?;
+        let target = target.as_slice_mut()?;
+        py.detach(|| project_rows(&constraints, inputs, target))
+    };
+    Ok((weights, PyArray1::from_vec(py, compromises)))
+}
+
+fn project_rows(
+    constraints: &Constraints,
+    (wanted, held, movable): (&[f64], &[f64], &[bool]),
+    weights: &mut [f64],
+) -> Vec<u8> {
+    let assets = constraints.assets();
+    let mut workspace = Workspace::new(assets, constraints.sector_caps.len());
+    let rows = wanted.chunks_exact(assets + 1).zip(held.chunks_exact(assets + 1));
+    let rows = rows.zip(movable.chunks_exact(assets)).zip(weights.chunks_exact_mut(assets + 1));
+    let project = |(((wanted, held), movable), allowed)| {
+        bits(constraints.project(wanted, held, movable, &mut workspace, allowed))
+    };
+    rows.map(project).collect()
+}
+
+fn bits(projection: Projection) -> u8 {
+    match projection {
+        Projection::Exact => 0,
+        Projection::Compromise(Compromise { bounds, sectors, leverage, cash, cut_short }) => {
+            let facts = [bounds, sectors, leverage, cash, cut_short];
+            facts.iter().rev().fold(0, |bits, &fact| 2 * bits + u8::from(fact))
+        }
+    }
+}
+
+fn all_finite(name: &str, values: &[f64]) -> PyResult<()> {
+    match values.iter().position(|value| !value.is_finite()) {
+        None => Ok(()),
+        Some(place) => Err(PyValueError::new_err(format!(
+            "{name} needs finite weights, found {} at place {place}",
+            values[place]
+        ))),
+    }
+}

@@ -1,0 +1,247 @@
+//! All prices at once, by Newton steps on the dual: exact as soon as the right piece is found.
+//!
+//! The dual rises in the direction of the step, since the matrix is made positive definite where
+//! it is singular. A step that gains too little is shortened; too many of them are given up, and
+//! the caller takes a way that always ends.
+
+use super::evaluate::{Prices, Sums};
+use super::problem::Workspace;
+
+const MOST_STEPS: usize = 40;
+const MOST_TRIALS: usize = 12;
+
+/// Residuals this small, relative to the largest weight wanted, are those of rounding.
+const EXACT: f64 = 2e-14;
+
+/// A pivot below this is that of a singular matrix,
+const SINGULAR: f64 = 1e-9;
+/// and replaced by this, which makes the step ten times the residual.
+const REPLACED: f64 = 0.1;
+
+/// The farthest that prices go in a step, relative to the largest weight wanted.
+const FARTHEST: f64 = 4.0;
+/// The part of the expected gain that is enough, and what a step that gains less is cut to.
+const ENOUGH: f64 = 1e-4;
+const SHORTER: f64 = 0.4;
+
+/// What the constraints are exceeded by at some prices.
+#[derive(Clone, Copy, Default)]
+struct Residuals {
+    sum: f64,
+    leverage: f64,
+    turnover: f64,
+}
+
+/// The dual at some prices.
+#[derive(Clone, Copy)]
+struct Point {
+    prices: Prices,
+    total: Sums,
+    cash_free: f64,
+    residuals: Residuals,
+    /// The value of the dual.
+    value: f64,
+    /// The largest breach of the optimality conditions.
+    breach: f64,
+}
+
+impl Workspace {
+    /// Prices at which all constraints are met, or None when steps do not find them.
+    pub(super) fn newton(&mut self, level: f64) -> Option<Prices> {
+        let scale = self.scale();
+        for slot in &mut self.slots {
+            (slot.price, slot.trial) = (0.0, 0.0);
+        }
+        let mut point = self.point(Prices { level, ..Prices::default() });
+        for _ in 0..MOST_STEPS {
+            if point.breach <= EXACT * scale {
+                return Some(point.prices);
+            }
+            let step = self.step_from(&point);
+            point = self.advance(&point, step, scale)?;
+        }
+        None
+    }
+
+    /// The dual at prices, with those of sectors taken from the trials.
+    fn point(&mut self, prices: Prices) -> Point {
+        let mut total = Sums::default();
+        let (mut value, mut breach) = (0.0, 0.0_f64);
+        for slot in 0..self.slots.len() {
+            let price = self.slots[slot].trial;
+            let sums = self.slot_sums(slot, prices, price);
+            let slot = &mut self.slots[slot];
+            slot.sums = sums;
+            total.add(&sums);
+            if slot.cap.is_finite() {
+                value += price * (sums.gross - slot.cap);
+                breach = breach.max(breach_of(price, sums.gross - slot.cap));
+            }
+        }
+        let cash = self.cash.at(prices.level);
+        let off = cash - self.cash.wanted;
+        let residuals = Residuals {
+            sum: total.net + cash - self.target,
+            leverage: finite(total.gross - self.leverage),
+            turnover: finite(total.turnover - self.turnover),
+        };
+        value += total.distance + 0.5 * off * off + prices.level * residuals.sum;
+        value += prices.leverage * residuals.leverage + prices.turnover * residuals.turnover;
+        breach = breach.max(residuals.sum.abs());
+        breach = breach.max(breach_of(prices.leverage, residuals.leverage));
+        breach = breach.max(breach_of(prices.turnover, residuals.turnover));
+        Point { prices, total, cash_free: self.cash.free(prices.level), residuals, value, breach }
+    }
+
+    /// The Newton step: sectors are eliminated first, since each is tied to the three others only.
+    fn step_from(&mut self, point: &Point) -> Prices {
+        let mut system = System::new(point);
+        for slot in &mut self.slots {
+            slot.excess = finite(slot.sums.gross - slot.cap);
+            if is_active(slot.price, slot.excess) {
+                system.eliminate(&slot.sums, slot.excess);
+            }
+        }
+        let step = system.solve();
+        for slot in &mut self.slots {
+            slot.step = 0.0;
+            if is_active(slot.price, slot.excess) {
+                slot.step = system.eliminated(&slot.sums, slot.excess, step);
+            }
+        }
+        Prices { level: step[0], leverage: step[1], turnover: step[2] }
+    }
+
+    /// Takes the step, or as much of it as the dual gains from.
+    fn advance(&mut self, from: &Point, step: Prices, scale: f64) -> Option<Point> {
+        let sectors = self.slots.iter().map(|slot| slot.step);
+        let all = sectors.chain([step.level, step.leverage, step.turnover]);
+        let largest = all.fold(0.0_f64, |largest, step| largest.max(step.abs()));
+        let mut part = 1.0_f64.min(FARTHEST * scale / largest);
+        for _ in 0..MOST_TRIALS {
+            let (prices, expected) = self.try_part(from, step, part);
+            let point = self.point(prices);
+            let gains = point.value - from.value >= ENOUGH * expected;
+            if gains || point.breach <= 0.5 * from.breach {
+                for slot in &mut self.slots {
+                    slot.price = slot.trial;
+                }
+                return Some(point);
+            }
+            part *= SHORTER;
+        }
+        None
+    }
+
+    /// Prices after a part of the step, none below zero, and what the slope lets expect of them.
+    fn try_part(&mut self, from: &Point, step: Prices, part: f64) -> (Prices, f64) {
+        let (old, residuals) = (from.prices, from.residuals);
+        let prices = Prices {
+            level: old.level + part * step.level,
+            leverage: (old.leverage + part * step.leverage).max(0.0),
+            turnover: (old.turnover + part * step.turnover).max(0.0),
+        };
+        let mut expected = residuals.sum * (prices.level - old.level)
+            + residuals.leverage * (prices.leverage - old.leverage)
+            + residuals.turnover * (prices.turnover - old.turnover);
+        for slot in &mut self.slots {
+            slot.trial = (slot.price + part * slot.step).max(0.0);
+            expected += slot.excess * (slot.trial - slot.price);
+        }
+        (prices, expected)
+    }
+}
+
+/// The equations of the step in the prices of sum, leverage and turnover.
+struct System {
+    matrix: [[f64; 3]; 3],
+    right: [f64; 3],
+    /// 0 for a constraint that is met without a price.
+    active: [f64; 3],
+}
+
+impl System {
+    fn new(point: &Point) -> Self {
+        let Point { prices, total, residuals, .. } = point;
+        let active = |price, excess| if is_active(price, excess) { 1.0 } else { 0.0 };
+        let leverage = active(prices.leverage, residuals.leverage);
+        let turnover = active(prices.turnover, residuals.turnover);
+        let signs = leverage * total.signs;
+        let turns = turnover * total.turns;
+        let products = leverage * turnover * total.products;
+        Self {
+            matrix: [
+                [total.free + point.cash_free, signs, turns],
+                [signs, leverage * total.free, products],
+                [turns, products, turnover * total.free],
+            ],
+            right: [residuals.sum, leverage * residuals.leverage, turnover * residuals.turnover],
+            active: [1.0, leverage, turnover],
+        }
+    }
+
+    /// How the cap of a sector is tied to the three.
+    fn ties(&self, sector: &Sums) -> [f64; 3] {
+        let [sum, leverage, turnover] = self.active;
+        [sum * sector.signs, leverage * sector.free, turnover * sector.products]
+    }
+
+    fn eliminate(&mut self, sector: &Sums, excess: f64) {
+        let (ties, pivot) = (self.ties(sector), regular(sector.free));
+        for row in 0..3 {
+            let factor = ties[row] / pivot;
+            self.right[row] -= factor * excess;
+            for column in 0..3 {
+                self.matrix[row][column] -= factor * ties[column];
+            }
+        }
+    }
+
+    /// The step of an eliminated sector.
+    fn eliminated(&self, sector: &Sums, excess: f64, step: [f64; 3]) -> f64 {
+        let [sum, leverage, turnover] = self.ties(sector);
+        let known = sum * step[0] + leverage * step[1] + turnover * step[2];
+        (excess - known) / regular(sector.free)
+    }
+
+    /// Gauss without exchange of rows: the matrix has no negative pivots, and none is near zero
+    /// after it was replaced.
+    fn solve(&self) -> [f64; 3] {
+        let ([mut first, mut second, mut third], mut right) = (self.matrix, self.right);
+        first[0] = regular(first[0]);
+        let factor = second[0] / first[0];
+        second[1] = regular(second[1] - factor * first[1]);
+        second[2] -= factor * first[2];
+        right[1] -= factor * right[0];
+        let factor = third[0] / first[0];
+        third[1] -= factor * first[1];
+        third[2] -= factor * first[2];
+        right[2] -= factor * right[0];
+        let factor = third[1] / second[1];
+        third[2] = regular(third[2] - factor * second[2]);
+        right[2] -= factor * right[1];
+        let turnover = right[2] / third[2];
+        let leverage = (right[1] - second[2] * turnover) / second[1];
+        let level = (right[0] - first[1] * leverage - first[2] * turnover) / first[0];
+        [level, leverage, turnover]
+    }
+}
+
+fn regular(pivot: f64) -> f64 {
+    if pivot > SINGULAR { pivot } else { REPLACED }
+}
+
+/// Whether a constraint needs a price or has one.
+fn is_active(price: f64, excess: f64) -> bool {
+    price > 0.0 || excess > 0.0
+}
+
+/// How far price and excess are from: no excess, and a price only where nothing is left.
+fn breach_of(price: f64, excess: f64) -> f64 {
+    if price > 0.0 { excess.abs() } else { excess.max(0.0) }
+}
+
+/// What a missing cap is exceeded by is nothing.
+fn finite(excess: f64) -> f64 {
+    if excess == f64::NEG_INFINITY { 0.0 } else { excess }
+}

@@ -1,0 +1,293 @@
+//! One projection: what can be moved, what is left of the caps for it, and the way to an answer.
+
+use super::bounds::{Bounded, Cash};
+use super::evaluate::{Asset, Sums};
+use super::reach::{Room, attainable_sums};
+use super::{Compromise, Constraints, TOLERANCE, WANTED_LIMIT};
+
+/// Memory for projections of one shape, used again and again.
+#[derive(Clone, Debug)]
+pub struct Workspace {
+    /// Columns of the movable assets, those of a sector side by side.
+    pub(super) wanted: Vec<f64>,
+    pub(super) held: Vec<f64>,
+    pub(super) lower: Vec<f64>,
+    pub(super) upper: Vec<f64>,
+    /// The answer.
+    pub(super) weights: Vec<f64>,
+    pub(super) cash_weight: f64,
+    /// Where each of them stands among all assets.
+    origin: Vec<usize>,
+    /// One for each sector, and the last for assets without a cap of their own.
+    pub(super) slots: Vec<Slot>,
+    pub(super) cash: Cash,
+    /// What is left for movable assets and cash to sum to.
+    pub(super) target: f64,
+    /// What is left of the caps; infinite where there is none.
+    pub(super) leverage: f64,
+    pub(super) turnover: f64,
+}
+
+/// The assets that share a cap.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Slot {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) cap: f64,
+    /// The price of the cap, how it is about to change, and what it is tried with.
+    pub(super) price: f64,
+    pub(super) step: f64,
+    pub(super) trial: f64,
+    /// What the cap is exceeded by at `price`, and the sums of the trial.
+    pub(super) excess: f64,
+    pub(super) sums: Sums,
+}
+
+impl Workspace {
+    /// Memory for projections of `assets` weights (and cash) in `sectors` sectors.
+    #[must_use]
+    pub fn new(assets: usize, sectors: usize) -> Self {
+        let zeros = || vec![0.0; assets];
+        Self {
+            wanted: zeros(),
+            held: zeros(),
+            lower: zeros(),
+            upper: zeros(),
+            weights: zeros(),
+            cash_weight: 0.0,
+            origin: vec![0; assets],
+            slots: vec![Slot::default(); sectors + 1],
+            cash: Cash { wanted: 0.0, lower: 0.0, upper: 0.0 },
+            target: 0.0,
+            leverage: f64::INFINITY,
+            turnover: f64::INFINITY,
+        }
+    }
+
+    /// The whole way, when there is no short one.
+    pub(super) fn solve(
+        &mut self,
+        constraints: &Constraints,
+        wanted: &[f64],
+        held: &[f64],
+        movable: &[bool],
+        allowed: &mut [f64],
+    ) -> Compromise {
+        let mut compromise = self.prepare(constraints, wanted, held, movable);
+        let turnover = self.turnover;
+        if turnover.is_finite() && self.least_turnover() > turnover + TOLERANCE {
+            compromise.cut_short = true;
+            self.turnover = f64::INFINITY;
+        }
+        self.find_weights();
+        if compromise.cut_short {
+            self.stop_at(turnover);
+        }
+        allowed.copy_from_slice(held);
+        for (weight, &origin) in self.weights[..self.count()].iter().zip(&self.origin) {
+            allowed[origin] = *weight;
+        }
+        allowed[wanted.len() - 1] = self.cash_weight;
+        compromise
+    }
+
+    pub(super) fn asset(&self, place: usize) -> Asset {
+        Asset {
+            wanted: self.wanted[place],
+            held: self.held[place],
+            lower: self.lower[place],
+            upper: self.upper[place],
+        }
+    }
+
+    /// How many assets can be moved.
+    pub(super) fn count(&self) -> usize {
+        self.slots[self.slots.len() - 1].end
+    }
+
+    /// How large the numbers are that rounding is relative to.
+    pub(super) fn scale(&self) -> f64 {
+        let wanted = self.wanted[..self.count()].iter();
+        wanted.fold(self.cash.wanted.abs().max(1.0), |scale, wanted| scale.max(wanted.abs()))
+    }
+
+    pub(super) fn bounded(&self) -> Bounded<'_> {
+        let count = self.count();
+        Bounded {
+            wanted: &self.wanted[..count],
+            lower: &self.lower[..count],
+            upper: &self.upper[..count],
+            cash: self.cash,
+            target: self.target,
+        }
+    }
+
+    /// Takes in what can be moved; what cannot uses up its part of the caps.
+    fn prepare(
+        &mut self,
+        constraints: &Constraints,
+        wanted: &[f64],
+        held: &[f64],
+        movable: &[bool],
+    ) -> Compromise {
+        let assets = constraints.assets();
+        let mut compromise = self.take_caps(constraints, held, movable);
+        self.gather(constraints, wanted, held, movable);
+        let (lower, upper) = (constraints.cash_lower, constraints.cash_upper);
+        self.cash = Cash { wanted: limited(wanted[assets]), lower, upper };
+        compromise.cash = self.relax_cash();
+        compromise
+    }
+
+    /// Sets the slots out and leaves of each cap what the assets that stay do not use.
+    fn take_caps(
+        &mut self,
+        constraints: &Constraints,
+        held: &[f64],
+        movable: &[bool],
+    ) -> Compromise {
+        let slots = constraints.sector_caps.len() + 1;
+        assert!(slots == self.slots.len() && movable.len() == self.origin.len(), "{MISFIT}");
+        for (slot, cap) in self.slots.iter_mut().zip(constraints.sector_caps.iter().chain([&None]))
+        {
+            *slot = Slot { cap: cap.unwrap_or(f64::INFINITY), ..Slot::default() };
+        }
+        let mut compromise = Compromise::default();
+        (self.target, self.leverage) = (1.0, constraints.leverage.unwrap_or(f64::INFINITY));
+        self.turnover = constraints.turnover.unwrap_or(f64::INFINITY);
+        for (asset, (&can, &weight)) in movable.iter().zip(held).enumerate() {
+            let slot = &mut self.slots[slot_of(constraints, asset)];
+            if can {
+                slot.end += 1;
+            } else {
+                self.target -= weight;
+                self.leverage -= weight.abs();
+                slot.cap -= weight.abs();
+                compromise.bounds |= weight < constraints.lower[asset] - TOLERANCE
+                    || weight > constraints.upper[asset] + TOLERANCE;
+            }
+        }
+        compromise.leverage = self.leverage < -TOLERANCE;
+        self.leverage = self.leverage.max(0.0);
+        let mut start = 0;
+        for slot in &mut self.slots {
+            compromise.sectors |= slot.cap < -TOLERANCE;
+            // `end` counts the slot's assets until `gather` has put them there.
+            (slot.start, slot.end, start) = (start, start, start + slot.end);
+            slot.cap = slot.cap.max(0.0);
+        }
+        compromise
+    }
+
+    fn gather(
+        &mut self,
+        constraints: &Constraints,
+        wanted: &[f64],
+        held: &[f64],
+        movable: &[bool],
+    ) {
+        for (asset, _) in movable.iter().enumerate().filter(|(_, can)| **can) {
+            let slot = &mut self.slots[slot_of(constraints, asset)];
+            let place = slot.end;
+            slot.end += 1;
+            self.origin[place] = asset;
+            self.wanted[place] = limited(wanted[asset]);
+            self.held[place] = held[asset];
+            self.lower[place] = constraints.lower[asset];
+            self.upper[place] = constraints.upper[asset];
+        }
+    }
+
+    /// Lets the bounds of cash give where assets cannot bring it within; whether they had to.
+    fn relax_cash(&mut self) -> bool {
+        let room_of = |slot: &Slot| {
+            let mut room = Room::new(slot.cap);
+            for asset in slot.start..slot.end {
+                room.add(self.lower[asset], self.upper[asset]);
+            }
+            room
+        };
+        let sums = attainable_sums(self.slots.iter().map(room_of), self.leverage);
+        let (least, most) = (self.target - sums.most, self.target - sums.least);
+        let gives = least - self.cash.upper > TOLERANCE || self.cash.lower - most > TOLERANCE;
+        self.cash.upper = self.cash.upper.max(least);
+        self.cash.lower = self.cash.lower.min(most);
+        gives
+    }
+
+    /// Finds the weights; anew from those found where huge numbers left them with rounding errors.
+    fn find_weights(&mut self) {
+        let count = self.count();
+        self.weights[..count].copy_from_slice(&self.wanted[..count]);
+        self.cash_weight = self.cash.wanted;
+        for _ in 0..2 {
+            if self.is_met() {
+                return;
+            }
+            self.wanted[..count].copy_from_slice(&self.weights[..count]);
+            self.cash.wanted = self.cash_weight;
+            self.nearest();
+        }
+    }
+
+    /// From prices of nothing but the sum, by Newton steps; by nested roots should these fail.
+    fn nearest(&mut self) {
+        let (level, _) = self.bounded().level();
+        let prices = self.newton(level).unwrap_or_else(|| self.nested());
+        self.write_weights(prices);
+    }
+
+    /// Whether the weights meet every constraint that is left.
+    fn is_met(&self) -> bool {
+        let mut total = Sums::default();
+        for slot in &self.slots {
+            let mut gross = 0.0;
+            for place in slot.start..slot.end {
+                let (weight, asset) = (self.weights[place], self.asset(place));
+                if weight < asset.lower - TOLERANCE || weight > asset.upper + TOLERANCE {
+                    return false;
+                }
+                gross += weight.abs();
+                total.net += weight;
+                total.turnover += (weight - asset.held).abs();
+            }
+            if gross > slot.cap + TOLERANCE {
+                return false;
+            }
+            total.gross += gross;
+        }
+        let cash = self.cash_weight;
+        cash >= self.cash.lower - TOLERANCE
+            && cash <= self.cash.upper + TOLERANCE
+            && (total.net + cash - self.target).abs() <= TOLERANCE
+            && total.gross <= self.leverage + TOLERANCE
+            && total.turnover <= self.turnover + TOLERANCE
+    }
+
+    /// Goes from what is held towards the weights, as far as the turnover allows.
+    fn stop_at(&mut self, turnover: f64) {
+        let count = self.count();
+        let pairs = || self.weights[..count].iter().zip(&self.held);
+        let way: f64 = pairs().map(|(weight, held)| (weight - held).abs()).sum();
+        let part = (turnover / way).min(1.0);
+        let mut net = 0.0;
+        for (weight, held) in self.weights[..count].iter_mut().zip(&self.held) {
+            *weight = held + part * (*weight - held);
+            net += *weight;
+        }
+        self.cash_weight = self.target - net;
+    }
+}
+
+const MISFIT: &str = "the workspace was made for other numbers of assets or sectors";
+
+/// Assets of a sector without a cap stand with those that have no sector.
+fn slot_of(constraints: &Constraints, asset: usize) -> usize {
+    let sector = constraints.sectors.get(asset).copied().flatten();
+    let capped = sector.filter(|&sector| constraints.sector_caps[sector].is_some());
+    capped.unwrap_or(constraints.sector_caps.len())
+}
+
+fn limited(wanted: f64) -> f64 {
+    wanted.clamp(-WANTED_LIMIT, WANTED_LIMIT)
+}
