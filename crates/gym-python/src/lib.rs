@@ -19,13 +19,13 @@ mod order_book;
 mod order_columns;
 mod order_error;
 mod order_records;
+mod portfolio;
 mod projection;
 mod record;
 mod result;
 mod reward_scale;
 mod scene;
 mod shown;
-#[expect(dead_code, unused_macros, unused_imports)] // no task here shows parts yet
 mod shown_parts;
 mod trading;
 mod trading_env;
@@ -53,6 +53,8 @@ mod _core {
     use crate::order_book::OrderBook;
     #[pymodule_export]
     use crate::order_records::{DepthLevel, Fill, Placement, QueuePosition, Resting};
+    #[pymodule_export]
+    use crate::portfolio::{PortfolioBatch, PortfolioPanel, portfolio_names};
     #[pymodule_export]
     use crate::projection::project_weights;
     #[pymodule_export]

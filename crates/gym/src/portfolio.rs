@@ -6,9 +6,12 @@
 //! the end of row t + 1. Assets without a price keep their last mark and take the whole gap when
 //! they are quoted again.
 
+#![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
+
 mod costs;
 mod execution;
 mod lanes;
+mod log;
 mod panel;
 pub mod projection;
 mod reward;
@@ -22,13 +25,17 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
-use execution::{Execution, Fill, Room};
+use crate::batch::Batch;
+use execution::{Execution, Room};
+use log::Log;
 use projection::Workspace;
 use reward::Earned;
 use trader::Trader;
 
 pub use costs::{Costs, Paid};
+pub use log::{EpisodeLog, StepRow, Trade};
 pub use panel::{Bar, BarError, Panel, Width};
 pub use reward::{PortfolioTerm, RewardRule};
 pub use settings::{
@@ -43,6 +50,8 @@ pub struct Portfolio {
     panel: Arc<Panel>,
     settings: Arc<PortfolioSettings>,
     episode: Episode,
+    /// What is kept for those who want to look; nothing unless they asked.
+    log: Option<Box<Log>>,
 }
 
 /// Everything that changes during an episode.
@@ -56,9 +65,21 @@ struct Episode {
     removed: Vec<bool>,
 }
 
+/// There is no such asset.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("an asset from 0 to {last} was wanted, found {found}")]
+pub struct NoSuchAsset {
+    /// The last asset.
+    pub last: usize,
+    /// The asset that was asked for.
+    pub found: usize,
+}
+
 /// What threads reckon in, so that nothing is allocated in a step.
 #[derive(Debug, Default)]
 struct Desk {
+    /// The widest lanes that the machine has; the bits that come out are the same in all.
+    arch: pulp::Arch,
     room: Room,
     workspace: Option<(usize, usize, Workspace)>,
     wanted: Vec<f64>,
@@ -97,14 +118,15 @@ impl Portfolio {
     ///
     /// # Errors
     /// When a setting is out of its range.
+    #[allow(clippy::cast_possible_truncation)] // delays are checked to be small
     pub fn new(panel: Arc<Panel>, settings: PortfolioSettings) -> Result<Self, PortfolioError> {
         settings.check(panel.width(), panel.rows())?;
         let assets = panel.width().assets;
-        let delay = usize::try_from(settings.delay).expect("checked to be small");
-        let trader = Trader::new(assets, delay, settings.unfilled == Unfilled::Carry);
+        let trader =
+            Trader::new(assets, settings.delay as usize, settings.unfilled == Unfilled::Carry);
         let traders = vec![trader; settings.agents.len()];
         let episode = Episode { row: 0, last: 0, traders, removed: Vec::new() };
-        Ok(Self { panel, settings: Arc::new(settings), episode })
+        Ok(Self { panel, settings: Arc::new(settings), episode, log: None })
     }
 
     /// The row that is the last one known to the agents.
@@ -118,6 +140,34 @@ impl Portfolio {
     #[must_use]
     pub fn panel(&self) -> &Arc<Panel> {
         &self.panel
+    }
+
+    /// Takes an asset out of the universe until the next episode, or lets it in again. What is
+    /// held of it is sold as soon as it can be.
+    ///
+    /// # Errors
+    /// When there is no such asset.
+    pub fn set_removed(&mut self, asset: usize, is_removed: bool) -> Result<(), NoSuchAsset> {
+        let assets = self.panel.width().assets;
+        if asset >= assets {
+            return Err(NoSuchAsset { last: assets - 1, found: asset });
+        }
+        self.episode.removed.resize(assets, false);
+        self.episode.removed[asset] = is_removed;
+        if !self.episode.removed.contains(&true) {
+            self.episode.removed.clear();
+        }
+        Ok(())
+    }
+
+    /// Keeps a log from now on, or none any more.
+    pub fn keep_log(&mut self, is_kept: bool) {
+        self.log = is_kept.then(Box::default);
+    }
+
+    /// All episodes that were logged since this was last asked, the current one included.
+    pub fn take_log(&mut self) -> Vec<EpisodeLog> {
+        self.log.as_mut().map(|log| std::mem::take(&mut log.episodes)).unwrap_or_default()
     }
 
     /// Whether the next step has to wait for a row that is not there yet.
@@ -166,7 +216,8 @@ impl Portfolio {
     }
 
     /// Goes on by one row, and tells whether the episode is over.
-    fn advance(&mut self, desk: &mut Desk, log: Option<&mut Vec<Fill>>) -> bool {
+    #[inline(always)]
+    fn advance(&mut self, desk: &mut Desk) -> bool {
         let row = self.row() + 1;
         let settings = &*self.settings;
         for trader in self.episode.traders.iter_mut().filter(|trader| trader.is_alive) {
@@ -174,7 +225,8 @@ impl Portfolio {
             trader.settle_delisted(&self.panel, row, &settings.costs);
         }
         let execution = Execution::new(&self.panel, settings, row);
-        execution.run(&mut self.episode.traders, &mut desk.room, log);
+        let trades = self.log.as_mut().map(|log| &mut log.current().trades);
+        execution.run(&mut self.episode.traders, &mut desk.room, trades);
         self.episode.row += 1;
         self.reward();
         let is_end = self.episode.row >= self.episode.last;
@@ -182,6 +234,7 @@ impl Portfolio {
     }
 
     /// Marks all accounts at the row that has come, and rewards them for it.
+    #[inline(always)]
     fn reward(&mut self) {
         let row = self.row();
         let (marks, benchmark) = (self.panel.marks(row), self.panel.benchmark(row));
@@ -201,6 +254,24 @@ impl Portfolio {
             trader.is_alive = !trader.told.is_ruined;
         }
     }
+}
+
+/// Lets all envs of a batch know of the next row.
+///
+/// # Errors
+/// When the row is refused; nothing has changed then.
+pub fn push(batch: &mut Batch<Portfolio>, bar: &Bar<'_>) -> Result<(), BarError> {
+    let mut panel = batch.task(0).panel.clone();
+    // Nobody else may look on while rows are added, and then no row has to be copied.
+    let nothing = Arc::new(Panel::new(panel.width(), true));
+    for task in batch.tasks_mut() {
+        task.panel = nothing.clone();
+    }
+    let pushed = Arc::make_mut(&mut panel).push(bar);
+    for task in batch.tasks_mut() {
+        task.panel = panel.clone();
+    }
+    pushed
 }
 
 /// Memory to project in, made anew only when portfolios of another size come along.

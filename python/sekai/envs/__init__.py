@@ -9,15 +9,34 @@ from sekai.registry import register
 if TYPE_CHECKING:
     from sekai.envs.market_making import MarketMaking, MarketMakingConfig
     from sekai.envs.native_env import NativeEnv
+    from sekai.envs.portfolio import Portfolio
+    from sekai.envs.portfolio_config import AgentConfig, PortfolioConfig
     from sekai.envs.trading import Trading, TradingConfig
 
-__all__ = ["MarketMaking", "MarketMakingConfig", "NativeEnv", "Trading", "TradingConfig"]
+__all__ = [
+    "AgentConfig",
+    "MarketMaking",
+    "MarketMakingConfig",
+    "NativeEnv",
+    "Portfolio",
+    "PortfolioConfig",
+    "Trading",
+    "TradingConfig",
+]
 
 # Native envs refuse bad actions and steps outside an episode themselves.
 register(
     "MarketMaking-v0",
     "sekai.envs.market_making:MarketMaking",
     vector_entry_point="sekai.vector.native_envs:market_making",
+    validate_actions=False,
+    order_enforce=False,
+)
+
+register(
+    "Portfolio-v0",
+    "sekai.envs.portfolio:Portfolio",
+    vector_entry_point="sekai.vector.native_envs:portfolio",
     validate_actions=False,
     order_enforce=False,
 )
@@ -31,9 +50,12 @@ register(
 )
 
 LAZY = {
+    "AgentConfig": "sekai.envs.portfolio_config",
     "MarketMaking": "sekai.envs.market_making",
     "MarketMakingConfig": "sekai.envs.market_making",
     "NativeEnv": "sekai.envs.native_env",
+    "Portfolio": "sekai.envs.portfolio",
+    "PortfolioConfig": "sekai.envs.portfolio_config",
     "Trading": "sekai.envs.trading",
     "TradingConfig": "sekai.envs.trading",
 }

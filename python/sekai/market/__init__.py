@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from quant_gym_rs.codes import Operation, SelfTrade, Side, Status, TimeInForce
+from sekai.market.accounts import CashAccount, MarginAccount
 from sekai.market.config import (
     AccountConfig,
     FundamentalConfig,
@@ -11,6 +12,9 @@ from sekai.market.config import (
     PopulationConfig,
     SymbolConfig,
 )
+from sekai.market.constraints import Constraints
+from sekai.market.costs import Costs
+from sekai.market.execution import Execution
 from sekai.market.fees import Free, OfNotional, PerLot, Settled, settle
 from sekai.market.market import Account, Market, NewsEvent, Recording
 from sekai.market.order_book import OrderBook
@@ -31,13 +35,18 @@ __all__ = [
     "Account",
     "AccountConfig",
     "BatchResult",
+    "CashAccount",
     "Compromise",
+    "Constraints",
+    "Costs",
     "Depth",
     "DepthLevel",
+    "Execution",
     "Fill",
     "Fills",
     "Free",
     "FundamentalConfig",
+    "MarginAccount",
     "Market",
     "MarketConfig",
     "NewsConfig",

@@ -10,7 +10,7 @@ from sekai.registry.entry_point import load
 from sekai.vector.autoreset import Autoreset
 from sekai.vector.native import NativeVecEnv
 
-__all__ = ["market_making", "native_vector", "trading"]
+__all__ = ["market_making", "native_vector", "portfolio", "trading"]
 
 
 def native_vector(path: str) -> Callable[..., NativeVecEnv]:
@@ -42,4 +42,5 @@ def native_vector(path: str) -> Callable[..., NativeVecEnv]:
 
 
 market_making = native_vector("sekai.envs.market_making:MarketMaking")
+portfolio = native_vector("sekai.envs.portfolio:Portfolio")
 trading = native_vector("sekai.envs.trading:Trading")

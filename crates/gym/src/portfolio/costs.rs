@@ -1,5 +1,7 @@
 //! What trading and holding costs.
 
+#![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
+
 use serde::{Deserialize, Serialize};
 
 use super::lanes::smaller;

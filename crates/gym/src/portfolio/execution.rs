@@ -4,21 +4,13 @@
 //! it, everybody pays for the size of all orders in an asset together, and a limit on what all
 //! hold together cuts everybody's purchases alike. Nothing else of one agent reaches another.
 
+#![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
+
 use super::lanes::{LANES, Lanes, lanes, lanes_mut, larger, only_if, smaller, total};
+use super::log::Trade;
 use super::panel::Panel;
 use super::settings::{FillAt, PortfolioSettings, Unfilled};
 use super::trader::Trader;
-
-/// What a fill did, for those who keep a log.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Fill {
-    pub(super) agent: usize,
-    pub(super) asset: usize,
-    pub(super) units: f64,
-    pub(super) price: f64,
-    /// What it cost, as a share of its value, apart from what orders cost each.
-    pub(super) rate: f64,
-}
 
 /// Room to reckon in, one for each thread: nothing is allocated in a step.
 #[derive(Debug, Default)]
@@ -66,11 +58,12 @@ impl<'a> Execution<'a> {
     }
 
     /// Fills what can be filled of all orders that are due.
+    #[inline(always)]
     pub(super) fn run(
         &self,
         traders: &mut [Trader],
         room: &mut Room,
-        mut log: Option<&mut Vec<Fill>>,
+        mut log: Option<&mut Vec<Trade>>,
     ) {
         let stride = self.prices.len();
         room.changes.resize(traders.len() * stride, 0.0);
@@ -137,9 +130,11 @@ impl<'a> Execution<'a> {
             for lane in 0..LANES {
                 let target = orders[lane] * value * inverse[lane];
                 let wanted = (target - units[lane]) * gates[lane];
+                // What closes a position is never too small.
+                let closing = only_if(target == 0.0, wanted);
                 // A comparison with NaN is false: no order, no change.
-                let is_worth_it = ((wanted * prices[lane]).abs() >= smallest) | (target == 0.0);
-                changes[lane] = only_if(is_worth_it, wanted);
+                let is_large = (wanted * prices[lane]).abs() >= smallest;
+                changes[lane] = only_if(is_large, wanted) + only_if(!is_large, closing);
             }
         }
     }
@@ -324,10 +319,10 @@ impl<'a> Execution<'a> {
         }
     }
 
-    fn note(&self, agent: usize, changes: &[f64], rates: &[f64], log: &mut Vec<Fill>) {
+    fn note(&self, agent: usize, changes: &[f64], rates: &[f64], log: &mut Vec<Trade>) {
         for (asset, units) in changes.iter().enumerate().filter(|(_, units)| **units != 0.0) {
             let (price, rate) = (self.prices[asset], rates[asset]);
-            log.push(Fill { agent, asset, units: *units, price, rate });
+            log.push(Trade { row: self.row as u64, agent, asset, units: *units, price, rate });
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Assets four at a time: numbers of all assets lie next to each other, and loops over them take
 //! four together, in the same order on every machine, so that the same bits come out.
 
+#![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
+
 /// Assets that are reckoned together.
 pub(super) const LANES: usize = 4;
 

@@ -62,9 +62,10 @@ pub(super) fn layout(settings: &PortfolioSettings, width: Width) -> PortfolioLay
         _ => Shape::new([agents, len]),
     };
     PortfolioLayout {
-        windows: match is_window {
-            true => Shape::new([lookback, width.assets, width.features]),
-            false => Shape::NONE,
+        windows: if is_window {
+            Shape::new([lookback, width.assets, width.features])
+        } else {
+            Shape::NONE
         },
         index: if is_window { Shape::NONE } else { Shape::new([1]) },
         weights: of_agents(width.assets + 1),

@@ -1,12 +1,16 @@
 //! Portfolios as a task: begun, checked, stepped, told, saved and loaded.
 
+#![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
+
+use std::time::Instant;
+
 use market::{EpisodeKey, SnapshotError};
 
 use super::reward::combine;
 use super::shown::{INFO, PortfolioLayout, PortfolioRows, PortfolioShown, layout};
 use super::starts::span;
 use super::trader::Told;
-use super::{ActionMode, DESK, Episode, Portfolio};
+use super::{ActionMode, DESK, Desk, Episode, Portfolio};
 use crate::task::{ActionError, Outcome, Task};
 
 /// Roughly what an asset costs in a step of one agent, in nanoseconds.
@@ -48,7 +52,9 @@ impl Task for Portfolio {
                 let fits = action.iter().fold(true, |fits, number| fits & number.is_finite());
                 (fits, "finite weights")
             }
-            ActionMode::Tilts(_) => (action.iter().all(is_tilt), "0, 1 or 2 for each asset"),
+            ActionMode::Tilts(_) => {
+                (action.iter().copied().all(is_tilt), "0, 1 or 2 for each asset")
+            }
         };
         if fits {
             return Ok(());
@@ -64,22 +70,25 @@ impl Task for Portfolio {
         for (trader, agent) in self.episode.traders.iter_mut().zip(&self.settings.agents) {
             trader.begin(agent);
         }
+        if let Some(log) = &mut self.log {
+            log.begin(key);
+        }
         self.show(&mut observation);
     }
 
     fn step(&mut self, action: &[f64], mut observation: PortfolioRows<'_>) -> Outcome {
+        let began = self.log.is_some().then(Instant::now);
         let outcome = DESK.with_borrow_mut(|desk| {
-            self.episode.traders.iter_mut().for_each(|trader| trader.told = Told::default());
-            for (agent, choice) in action.chunks_exact(self.choice_len()).enumerate() {
-                if self.episode.traders[agent].is_alive {
-                    self.decide(agent, choice, desk);
-                }
-            }
-            // Rows without a decision are gone through with the orders that stand.
-            while !self.advance(desk, None) && !self.panel.decides(self.row()) && !self.waits() {}
-            self.outcome()
+            let arch = desk.arch;
+            arch.dispatch(
+                #[inline(always)]
+                || self.act(action, desk),
+            )
         });
         self.show(&mut observation);
+        if let Some(began) = began {
+            self.note(began.elapsed().as_secs_f64());
+        }
         outcome
     }
 
@@ -141,6 +150,37 @@ impl Portfolio {
         }
     }
 
+    /// Orders what was decided, and goes on to the next row with a decision.
+    #[inline(always)]
+    fn act(&mut self, action: &[f64], desk: &mut Desk) -> Outcome {
+        for (agent, choice) in action.chunks_exact(self.choice_len()).enumerate() {
+            let trader = &mut self.episode.traders[agent];
+            trader.told = Told::default();
+            if trader.is_alive {
+                self.decide(agent, choice, desk);
+            }
+        }
+        // Rows without a decision are gone through with the orders that stand.
+        while !self.advance(desk) && !self.panel.decides(self.row()) && !self.waits() {}
+        self.outcome()
+    }
+
+    /// Logs what the step did to each account.
+    fn note(&mut self, seconds: f64) {
+        let mut rows = Vec::new();
+        for (agent, trader) in self.episode.traders.iter().enumerate() {
+            #[allow(clippy::cast_precision_loss)] // agents are few
+            rows.extend([agent as f64, trader.told.reward, seconds]);
+            let start = rows.len();
+            rows.resize(start + INFO.len(), 0.0);
+            self.write_account(agent, &mut rows[start..]);
+            rows.extend_from_slice(trader.held());
+        }
+        if let Some(log) = &mut self.log {
+            log.current().steps.append(&mut rows);
+        }
+    }
+
     fn outcome(&mut self) -> Outcome {
         combine(self.settings.reward_mode, &mut self.episode.traders);
         let traders = &self.episode.traders;
@@ -160,6 +200,6 @@ impl Portfolio {
     }
 }
 
-fn is_tilt(choice: &f64) -> bool {
-    [0.0, 1.0, 2.0].contains(choice)
+fn is_tilt(choice: f64) -> bool {
+    [0.0, 1.0, 2.0].contains(&choice)
 }

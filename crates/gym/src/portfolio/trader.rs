@@ -1,5 +1,7 @@
 //! One agent's account: what it holds, owes, ordered and paid.
 
+#![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
+
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -91,6 +93,7 @@ impl Trader {
     }
 
     /// Pays for what was borrowed from the row before until `row`.
+    #[inline(always)]
     pub(super) fn accrue(&mut self, panel: &Panel, row: usize, costs: &Costs) {
         let days = panel.days(row);
         let shorts = 0.5 * (self.gross - self.net);
@@ -109,6 +112,7 @@ impl Trader {
     }
 
     /// Turns positions in assets that are gone into cash, at their last price less the loss.
+    #[inline(always)]
     pub(super) fn settle_delisted(&mut self, panel: &Panel, row: usize, costs: &Costs) {
         if panel.all_listed(row) {
             return;
@@ -126,6 +130,7 @@ impl Trader {
     }
 
     /// Values what is held at the last known prices.
+    #[inline(always)]
     pub(super) fn mark(&mut self, marks: &[f64], kind: AccountKind) {
         let (mut nets, mut grosses) = (Lanes::default(), Lanes::default());
         let rows =

@@ -1,0 +1,292 @@
+//! Portfolios on panels of market data, for Python.
+
+use std::sync::Arc;
+
+use gym::portfolio::{
+    self, ACCOUNT, Bar, INFO, Panel, Portfolio, PortfolioRows, PortfolioSettings, PortfolioShown,
+    StepRow, Width,
+};
+use numpy::{Element, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArrayDyn};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::arrays::readable;
+use crate::batch::{BatchOptions, NativeBatch};
+use crate::errors::of_batch;
+use crate::market_config::{read, refused};
+use crate::native_class::{exclusive, native_batch};
+use crate::shown_parts::shown_in_parts;
+
+shown_in_parts!(
+    PortfolioShown,
+    PortfolioRows { windows: f32, index: i64, weights: f32, mask: i8, account: f32, report: f64 }
+);
+
+/// Rows of market data, shared by all batches that are made on them.
+#[pyclass(module = "quant_gym_rs", frozen)]
+pub(crate) struct PortfolioPanel(Arc<Panel>);
+
+/// The columns of rows, as Python gives them.
+struct Columns<'py> {
+    width: Width,
+    times: PyReadonlyArrayDyn<'py, i64>,
+    open: Option<PyReadonlyArrayDyn<'py, f64>>,
+    close: PyReadonlyArrayDyn<'py, f64>,
+    volume: Option<PyReadonlyArrayDyn<'py, f64>>,
+    listed: PyReadonlyArrayDyn<'py, bool>,
+    quoted: PyReadonlyArrayDyn<'py, bool>,
+    tradable: PyReadonlyArrayDyn<'py, bool>,
+    features: Option<PyReadonlyArrayDyn<'py, f32>>,
+    decides: PyReadonlyArrayDyn<'py, bool>,
+    benchmark: PyReadonlyArrayDyn<'py, f64>,
+}
+
+impl<'py> Columns<'py> {
+    /// The columns of a dict of arrays whose first axis is time; those that are not known are left
+    /// out of it.
+    fn of(columns: &Bound<'py, PyDict>) -> PyResult<Self> {
+        let close = wanted(columns, "close")?;
+        let shape: Vec<usize> = close.getattr("shape")?.extract()?;
+        let [rows, assets] = shape[..] else {
+            return Err(PyValueError::new_err(format!(
+                "close needs an array of rows by assets, found one of shape {shape:?}"
+            )));
+        };
+        let features = columns.get_item("features")?;
+        let depth = features
+            .as_ref()
+            .map_or(Ok(0), |array| array.getattr("shape")?.get_item(2)?.extract::<usize>())?;
+        let (open, volume) = (columns.get_item("open")?, columns.get_item("volume")?);
+        let width = Width {
+            assets,
+            features: depth,
+            has_open: open.is_some(),
+            has_volume: volume.is_some(),
+        };
+        let panel = [rows, assets];
+        Ok(Self {
+            width,
+            times: column(columns, "times", &[rows])?,
+            open: open.map(|array| readable("open", &array, &panel)).transpose()?,
+            close: readable("close", &close, &panel)?,
+            volume: volume.map(|array| readable("volume", &array, &panel)).transpose()?,
+            listed: column(columns, "listed", &panel)?,
+            quoted: column(columns, "quoted", &panel)?,
+            tradable: column(columns, "tradable", &panel)?,
+            features: features
+                .map(|array| readable("features", &array, &[rows, assets, depth]))
+                .transpose()?,
+            decides: column(columns, "decides", &[rows])?,
+            benchmark: column(columns, "benchmark", &[rows])?,
+        })
+    }
+
+    /// Hands all rows to `push`, one after the other.
+    fn each(&self, mut push: impl FnMut(&Bar<'_>) -> PyResult<()>) -> PyResult<()> {
+        let Width { assets, features, .. } = self.width;
+        for (row, time) in self.times.as_slice()?.iter().enumerate() {
+            push(&Bar {
+                time: *time,
+                open: row_of(self.open.as_ref(), row, assets)?,
+                close: row_of(Some(&self.close), row, assets)?,
+                volume: row_of(self.volume.as_ref(), row, assets)?,
+                listed: row_of(Some(&self.listed), row, assets)?,
+                quoted: row_of(Some(&self.quoted), row, assets)?,
+                tradable: row_of(Some(&self.tradable), row, assets)?,
+                features: row_of(self.features.as_ref(), row, assets * features)?,
+                decides: self.decides.as_slice()?[row],
+                benchmark: self.benchmark.as_slice()?[row],
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn wanted<'py>(columns: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    columns
+        .get_item(name)?
+        .ok_or_else(|| PyValueError::new_err(format!("the column {name} was wanted, found none")))
+}
+
+fn column<'py, E: Element>(
+    columns: &Bound<'py, PyDict>,
+    name: &str,
+    shape: &[usize],
+) -> PyResult<PyReadonlyArrayDyn<'py, E>> {
+    readable(name, &wanted(columns, name)?, shape)
+}
+
+fn row_of<'a, E: Element>(
+    column: Option<&'a PyReadonlyArrayDyn<'_, E>>,
+    row: usize,
+    width: usize,
+) -> PyResult<&'a [E]> {
+    match column {
+        Some(column) => Ok(&column.as_slice()?[row * width..][..width]),
+        None => Ok(&[]),
+    }
+}
+
+#[pymethods]
+impl PortfolioPanel {
+    #[new]
+    #[pyo3(signature = (columns, open_ended=false))]
+    fn new(columns: &Bound<'_, PyDict>, open_ended: bool) -> PyResult<Self> {
+        let columns = Columns::of(columns)?;
+        let mut panel = Panel::new(columns.width, open_ended);
+        columns.each(|bar| panel.push(bar).map_err(|error| refused(&error)))?;
+        Ok(Self(Arc::new(panel)))
+    }
+
+    /// How many rows are known.
+    #[getter]
+    fn rows(&self) -> usize {
+        self.0.rows()
+    }
+
+    /// How many assets a row has.
+    #[getter]
+    fn assets(&self) -> usize {
+        self.0.width().assets
+    }
+
+    /// How many features an asset has.
+    #[getter]
+    fn features(&self) -> usize {
+        self.0.width().features
+    }
+}
+
+fn prototype(panel: &PortfolioPanel, config: &str) -> PyResult<Portfolio> {
+    let settings: PortfolioSettings = read(config)?;
+    Portfolio::new(panel.0.clone(), settings).map_err(|error| refused(&error))
+}
+
+native_batch!(
+    /// Many episodes of holding portfolios.
+    PortfolioBatch,
+    Portfolio,
+    {
+        #[new]
+        #[pyo3(signature = (panel, config, num_envs=1, num_threads=None, max_episode_steps=None))]
+        fn new(
+            py: Python<'_>,
+            panel: &PortfolioPanel,
+            config: &str,
+            num_envs: i64,
+            num_threads: Option<i64>,
+            max_episode_steps: Option<i64>,
+        ) -> PyResult<Self> {
+            let options = BatchOptions::new(num_envs, num_threads, max_episode_steps)?;
+            Ok(Self(NativeBatch::new(py, &prototype(panel, config)?, &options)?))
+        }
+
+        /// Raise `ValueError` unless the settings make sense on the panel.
+        #[staticmethod]
+        fn check(panel: &PortfolioPanel, config: &str) -> PyResult<()> {
+            prototype(panel, config).map(|_| ())
+        }
+
+        /// How many rows are known.
+        #[getter]
+        fn rows(slf: &Bound<'_, Self>) -> PyResult<usize> {
+            Ok(exclusive(slf)?.0.batch.task(0).panel().rows())
+        }
+
+        /// The last row that an env has seen, for each env.
+        fn seen<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyArray1<u64>>> {
+            let this = exclusive(slf)?;
+            let rows = this.0.batch.tasks().map(|task| task.row() as u64);
+            Ok(PyArray1::from_vec(slf.py(), rows.collect()))
+        }
+
+        /// Whether the next step of an env has to wait for a row.
+        #[pyo3(signature = (env=0))]
+        fn waits(slf: &Bound<'_, Self>, env: i64) -> PyResult<bool> {
+            let this = exclusive(slf)?;
+            let (_, task) = this.0.batch.begun(env).map_err(|error| of_batch(&error))?;
+            Ok(task.waits())
+        }
+
+        /// Let all envs know of the next rows.
+        fn push(slf: &Bound<'_, Self>, columns: &Bound<'_, PyDict>) -> PyResult<()> {
+            let columns = Columns::of(columns)?;
+            let mut this = exclusive(slf)?;
+            let batch = &mut this.0.batch;
+            columns.each(|bar| portfolio::push(batch, bar).map_err(|error| refused(&error)))
+        }
+
+        /// Take an asset out of an env's universe until its next episode, or let it in again.
+        fn set_removed(
+            slf: &Bound<'_, Self>,
+            env: i64,
+            asset: usize,
+            removed: bool,
+        ) -> PyResult<()> {
+            let mut this = exclusive(slf)?;
+            let batch = &mut this.0.batch;
+            batch.begun(env).map_err(|error| of_batch(&error))?;
+            let task = usize::try_from(env).ok().and_then(|env| batch.tasks_mut().nth(env));
+            let task = task.ok_or_else(|| PyValueError::new_err("no such env"))?;
+            task.set_removed(asset, removed).map_err(|error| refused(&error))
+        }
+
+        /// Keep a log of every env from now on, or none any more.
+        fn keep_log(slf: &Bound<'_, Self>, kept: bool) -> PyResult<()> {
+            let mut this = exclusive(slf)?;
+            this.0.batch.tasks_mut().for_each(|task| task.keep_log(kept));
+            Ok(())
+        }
+
+        /// The episodes that were logged since this was last asked, with the env of each.
+        fn take_log<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyList>> {
+            let (py, mut this) = (slf.py(), exclusive(slf)?);
+            let assets = this.0.batch.task(0).panel().width().assets;
+            let logs = PyList::empty(py);
+            for (env, task) in this.0.batch.tasks_mut().enumerate() {
+                for log in task.take_log() {
+                    logs.append(logged(py, env, assets, log)?)?;
+                }
+            }
+            Ok(logs)
+        }
+    }
+);
+
+/// One episode as a dict of arrays.
+fn logged(
+    py: Python<'_>,
+    env: usize,
+    assets: usize,
+    log: portfolio::EpisodeLog,
+) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("env", env)?;
+    dict.set_item("seed", log.key.seed)?;
+    dict.set_item("episode", log.key.episode)?;
+    let whole = |value: fn(&portfolio::Trade) -> u64| -> Vec<u64> {
+        log.trades.iter().map(value).collect()
+    };
+    dict.set_item("row", PyArray1::from_vec(py, whole(|trade| trade.row)))?;
+    dict.set_item("agent", PyArray1::from_vec(py, whole(|trade| trade.agent as u64)))?;
+    dict.set_item("asset", PyArray1::from_vec(py, whole(|trade| trade.asset as u64)))?;
+    let number = |value: fn(&portfolio::Trade) -> f64| -> Vec<f64> {
+        log.trades.iter().map(value).collect()
+    };
+    dict.set_item("units", PyArray1::from_vec(py, number(|trade| trade.units)))?;
+    dict.set_item("price", PyArray1::from_vec(py, number(|trade| trade.price)))?;
+    dict.set_item("rate", PyArray1::from_vec(py, number(|trade| trade.rate)))?;
+    let width = StepRow::len(assets);
+    let steps = PyArray1::from_vec(py, log.steps);
+    let rows = steps.len()? / width;
+    let table: Bound<'_, PyArray2<f64>> = steps.reshape([rows, width])?;
+    dict.set_item("steps", table)?;
+    Ok(dict)
+}
+
+/// What the numbers of an observation's account and of infos are called.
+#[pyfunction]
+pub(crate) fn portfolio_names() -> (Vec<&'static str>, Vec<&'static str>) {
+    (ACCOUNT.to_vec(), INFO.to_vec())
+}

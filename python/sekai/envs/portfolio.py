@@ -1,0 +1,120 @@
+"""Hold a portfolio: decide what assets and cash shall be of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quant_gym_rs._core import PortfolioBatch, portfolio_names
+from sekai.data import MarketData, simulate_regimes
+from sekai.envs.native_env import NativeEnv
+from sekai.envs.portfolio_config import PortfolioConfig
+from sekai.envs.portfolio_panel import FeatureSource, features_of, panel_of
+from sekai.market import CashAccount
+from sekai.spaces import Box, Dict, MultiBinary, MultiDiscrete, Simplex, Space
+
+__all__ = ["Portfolio"]
+
+Observation = dict[str, NDArray[Any]]
+
+ACCOUNT, INFO = portfolio_names()
+
+
+class Portfolio(NativeEnv[Observation, Any]):
+    """Decide what assets and cash shall be of a portfolio, pay for the change, take what comes.
+
+    Observation: `windows`, the last rows of features of each asset (or `index`, the row that they
+        end with); `weights` of assets and cash; `mask` of the assets that can be traded; `account`:
+        growth, drawdown, gross, net, margin call.
+    Action: weights of the assets, then that of cash, brought to the nearest that the mandate
+        allows; or for each asset 0, 1 or 2 for less, as much or more of it.
+    Reward: log return of equity over the step after all costs, unless other terms are asked for.
+    Terminates: when the portfolio is ruined.
+    Truncates: after `episode_rows` rows, and at the end of the data.
+    """
+
+    metadata = {"stochastic": True}  # noqa: RUF012 - as the base class types it
+    batch: PortfolioBatch
+
+    def __init__(
+        self,
+        data: MarketData | None = None,
+        features: FeatureSource = None,
+        config: PortfolioConfig | None = None,
+        **settings: Any,
+    ) -> None:
+        """Build from data and a config, or the fields of `PortfolioConfig` by name.
+
+        Args:
+            data: what is traded on; a simulated market of 20 assets if not given.
+            features: what is shown: a fitted `Pipeline`, a `FeaturePanel`, or names of features.
+            config: how episodes are cut, shown, traded and rewarded.
+            **settings: fields of the config, instead of it.
+        """
+        self.config = _config(config, settings)
+        self.data = simulate_regimes() if data is None else data
+        self.features, self.pipeline = features_of(self.data, features)
+        super().__init__(
+            *self.make_batch(1, data=self.data, features=self.features, config=self.config)
+        )
+
+    @staticmethod
+    def make_batch(
+        num_envs: int,
+        *,
+        num_threads: int | None = None,
+        max_episode_steps: int | None = None,
+        data: MarketData | None = None,
+        features: FeatureSource = None,
+        config: PortfolioConfig | None = None,
+        **settings: Any,
+    ) -> tuple[PortfolioBatch, Dict, Space[Any]]:
+        """Many of these envs, the space of their observations and that of their actions."""
+        config = _config(config, settings)
+        data = simulate_regimes() if data is None else data
+        shown, _ = features_of(data, features)
+        panel = panel_of(data, shown, config.decisions, config.benchmark, open_ended=False)
+        batch = PortfolioBatch(
+            panel, config.core_settings(data), num_envs, num_threads, max_episode_steps
+        )
+        channels = shown.values.shape[2]
+        return batch, _observation_space(config, data, channels), _action_space(config, data)
+
+
+def _observation_space(config: PortfolioConfig, data: MarketData, channels: int) -> Dict:
+    assets = len(data.assets)
+    if config.observation == "index":
+        seen = {"index": Box(0, len(data) - 1, (1,), np.int64)}
+    else:
+        shape = (config.lookback, assets, channels)
+        seen = {"windows": Box(-np.inf, np.inf, shape, np.float32)}
+    return Dict(
+        {
+            **seen,
+            "weights": Box(-np.inf, np.inf, (assets + 1,), np.float32),
+            "mask": MultiBinary(assets),
+            "account": Box(-np.inf, np.inf, (len(ACCOUNT),), np.float32),
+        }
+    )
+
+
+def _action_space(config: PortfolioConfig, data: MarketData) -> Space[Any]:
+    assets = len(data.assets)
+    if config.action == "tilts":
+        return MultiDiscrete([3] * assets)
+    if isinstance(config.account, CashAccount):
+        return Simplex(assets + 1)
+    most = config.account.leverage
+    return Box(-most, most, (assets + 1,), np.float64)
+
+
+def _config(config: PortfolioConfig | None, settings: dict[str, Any]) -> PortfolioConfig:
+    if config is None:
+        return PortfolioConfig(**settings)
+    if settings:
+        raise TypeError(
+            f"either a config or its fields were wanted, found both: {sorted(settings)}"
+        )
+    return config

@@ -1,0 +1,143 @@
+"""How episodes of portfolios are cut, shown, traded and rewarded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from sekai.data import MarketData
+from sekai.market import CashAccount, Constraints, Costs, Execution, MarginAccount
+from sekai.market.settings import to_json
+
+__all__ = ["AgentConfig", "PortfolioConfig"]
+
+Terms = tuple[tuple[str, float], ...]
+Reward = str | Mapping[str, float] | Terms | Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig:
+    """One agent: its account, its mandate and its reward."""
+
+    initial_cash: float = 100_000.0
+    """Cash that an episode begins with."""
+
+    account: CashAccount | MarginAccount = field(default_factory=CashAccount)
+    """Whether it may borrow."""
+
+    constraints: Constraints = field(default_factory=Constraints)
+    """What its weights may be."""
+
+    reward: Reward = "log_return"
+    """Terms of the reward with their weights, or a single one: `return`, `log_return`, `profit`,
+    `mean_variance`, `differential_sharpe`, `drawdown_penalty`, `volatility_penalty`,
+    `turnover_penalty`, `cost_penalty`, `benchmark_relative`. Or a function of all envs at once,
+    see `PortfolioState`."""
+
+    reward_memory: float = 0.01
+    """How fast the volatility and the differential Sharpe ratio forget, from 0 to 1."""
+
+    risk_aversion: float = 1.0
+    """What `mean_variance` weighs half the square of a return with."""
+
+    ruin: float = 0.0
+    """The share of the initial cash at or below which the agent is ruined."""
+
+    def __post_init__(self) -> None:
+        if not callable(self.reward):
+            # Pairs can be hashed and pickled, and nobody can change them later.
+            object.__setattr__(self, "reward", _terms(self.reward))
+
+    def settings(self, data: MarketData) -> dict[str, Any]:
+        """What the Rust core is given."""
+        terms = (("return", 1.0),) if callable(self.reward) else self.reward
+        return {
+            "initial_cash": self.initial_cash,
+            "account": self.account.settings(),
+            "constraints": self.constraints.settings(data.assets, data.sectors, self.account),
+            "reward": {
+                "terms": terms,
+                "memory": self.reward_memory,
+                "risk_aversion": self.risk_aversion,
+            },
+            "ruin": self.ruin,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortfolioConfig(AgentConfig):
+    """How an episode of `Portfolio` is cut, shown, traded and rewarded."""
+
+    lookback: int = 30
+    """Rows of features in the window that is shown."""
+
+    observation: Literal["window", "index"] = "window"
+    """Whether the window itself is shown, or the number of the row that it ends with: learners
+    gather those from `env.windows` when they need them."""
+
+    action: Literal["weights", "tilts"] = "weights"
+    """Weights of the assets and cash, or for each asset less, as much or more of it."""
+
+    tilt: float = 0.05
+    """The change of a weight that a tilt asks for."""
+
+    execution: Execution = field(default_factory=Execution)
+    """When and how far orders are filled."""
+
+    costs: Costs = field(default_factory=Costs)
+    """What trading and holding costs."""
+
+    episode_rows: int | None = 252
+    """Rows until an episode is truncated; None is to the end of the data."""
+
+    starts: Literal["random", "sequential"] | int | str = "random"
+    """Where episodes begin: anywhere that the seed says, where the one before ended, always with
+    this row, or with the first row at or after this time."""
+
+    decisions: Literal["every_row", "trading_days", "complete"] = "every_row"
+    """On which rows decisions fall: all of them; those in which something can be traded; those in
+    which nothing is missing of the assets that are listed. Rows between are gone through with
+    what is held, and their rewards are added up."""
+
+    benchmark: str = "equal_weight"
+    """What `benchmark_relative` compares with: the mean of all quoted assets, an asset, or a
+    series of the market that is a level."""
+
+    def core_settings(self, data: MarketData) -> str:
+        """What the Rust core is given."""
+        tilts = {"tilts": self.tilt} if self.action == "tilts" else "weights"
+        shared = {
+            "lookback": self.lookback,
+            "shown": self.observation,
+            "action": tilts if self.action == "tilts" else self.action,
+            **self.execution.settings(),
+            "costs": self.costs.settings("volume" in data.fields),
+            "episode_rows": self.episode_rows,
+            "starts": _starts(self.starts, data),
+            "first_row": data.warm_up,
+        }
+        alone = {
+            "agents": [self.settings(data)],
+            "shared_leverage": None,
+            "reward_mode": "own",
+        }
+        return to_json({**shared, **alone})
+
+
+def _terms(reward: str | Mapping[str, float] | Terms) -> Terms:
+    if isinstance(reward, str):
+        return ((reward, 1.0),)
+    pairs = reward.items() if isinstance(reward, Mapping) else reward
+    return tuple((term, weight) for term, weight in pairs)
+
+
+def _starts(starts: int | str, data: MarketData) -> Any:
+    if starts in ("random", "sequential"):
+        return starts
+    if isinstance(starts, str):
+        time = np.datetime64(starts, "ns")
+        return {"fixed": int(np.searchsorted(data.times, time))}
+    return {"fixed": starts}

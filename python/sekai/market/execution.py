@@ -1,0 +1,34 @@
+"""When and how far the orders of a portfolio are filled."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+__all__ = ["Execution"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """How what was decided on a row becomes fills on later ones."""
+
+    fill: Literal["next_open", "next_close"] = "next_open"
+    """At which price of the next row orders are filled: nothing fills at a price that was known
+    when it was decided."""
+
+    delay: int = 0
+    """Rows that an order waits beyond the next one."""
+
+    participation: float | None = None
+    """The largest share of a row's volume that can be traded; None is no limit."""
+
+    unfilled: Literal["drop", "carry"] = "drop"
+    """What becomes of what is not filled, because of volume or a halt: `drop` gives it up,
+    `carry` lets it stand until it is filled or another order in the asset takes its place."""
+
+    smallest_trade: float = 1e-6
+    """Changes below this share of equity are not traded, unless they close a position."""
+
+    def settings(self) -> dict[str, Any]:
+        """What the Rust core is given."""
+        return asdict(self)
