@@ -148,7 +148,10 @@ def _solve(objective: cp.Expression, constraints: list[cp.Constraint]) -> bool:
     problem = cp.Problem(cp.Minimize(objective), constraints)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an inaccurate answer is judged by the comparison
-        problem.solve(**SETTINGS)
+        try:
+            problem.solve(**SETTINGS)
+        except cp.SolverError:
+            return False
     return problem.status in ("optimal", "optimal_inaccurate")
 
 

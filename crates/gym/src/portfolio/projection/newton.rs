@@ -15,8 +15,14 @@ const EXACT: f64 = 2e-14;
 
 /// A pivot below this is that of a singular matrix,
 const SINGULAR: f64 = 1e-9;
-/// and replaced by this, which makes the step ten times the residual.
-const REPLACED: f64 = 0.1;
+/// and replaced: by this, which makes the step as large as the residual, and by an ever smaller
+/// one while that leads nowhere.
+const REPLACED: f64 = 1.0;
+const FASTER: f64 = 0.25;
+const LEAST: f64 = 1e-5;
+
+/// Residuals this small are not judged by the gain, in which rounding would be seen.
+const CLOSE: f64 = 1e-9;
 
 /// The farthest that prices go in a step, relative to the largest weight wanted.
 const FARTHEST: f64 = 4.0;
@@ -53,12 +59,15 @@ impl Workspace {
             (slot.price, slot.trial) = (0.0, 0.0);
         }
         let mut point = self.point(Prices { level, ..Prices::default() });
+        let mut replaced = REPLACED;
         for _ in 0..MOST_STEPS {
             if point.breach <= EXACT * scale {
                 return Some(point.prices);
             }
-            let step = self.step_from(&point);
-            point = self.advance(&point, step, scale)?;
+            let step = self.step_from(&point, replaced);
+            let (next, whole) = self.advance(&point, step, scale)?;
+            replaced = if whole { (FASTER * replaced).max(LEAST) } else { REPLACED };
+            point = next;
         }
         None
     }
@@ -94,8 +103,8 @@ impl Workspace {
     }
 
     /// The Newton step: sectors are eliminated first, since each is tied to the three others only.
-    fn step_from(&mut self, point: &Point) -> Prices {
-        let mut system = System::new(point);
+    fn step_from(&mut self, point: &Point, replaced: f64) -> Prices {
+        let mut system = System::new(point, replaced);
         for slot in &mut self.slots {
             slot.excess = finite(slot.sums.gross - slot.cap);
             if is_active(slot.price, slot.excess) {
@@ -112,21 +121,21 @@ impl Workspace {
         Prices { level: step[0], leverage: step[1], turnover: step[2] }
     }
 
-    /// Takes the step, or as much of it as the dual gains from.
-    fn advance(&mut self, from: &Point, step: Prices, scale: f64) -> Option<Point> {
+    /// Takes the step, or as much of it as the dual gains from; whether it was the whole.
+    fn advance(&mut self, from: &Point, step: Prices, scale: f64) -> Option<(Point, bool)> {
         let sectors = self.slots.iter().map(|slot| slot.step);
         let all = sectors.chain([step.level, step.leverage, step.turnover]);
         let largest = all.fold(0.0_f64, |largest, step| largest.max(step.abs()));
         let mut part = 1.0_f64.min(FARTHEST * scale / largest);
-        for _ in 0..MOST_TRIALS {
+        for trial in 0..MOST_TRIALS {
             let (prices, expected) = self.try_part(from, step, part);
             let point = self.point(prices);
             let gains = point.value - from.value >= ENOUGH * expected;
-            if gains || point.breach <= 0.5 * from.breach {
+            if gains || point.breach <= CLOSE * scale {
                 for slot in &mut self.slots {
                     slot.price = slot.trial;
                 }
-                return Some(point);
+                return Some((point, trial == 0));
             }
             part *= SHORTER;
         }
@@ -158,10 +167,12 @@ struct System {
     right: [f64; 3],
     /// 0 for a constraint that is met without a price.
     active: [f64; 3],
+    /// What a singular pivot is replaced by.
+    replaced: f64,
 }
 
 impl System {
-    fn new(point: &Point) -> Self {
+    fn new(point: &Point, replaced: f64) -> Self {
         let Point { prices, total, residuals, .. } = point;
         let active = |price, excess| if is_active(price, excess) { 1.0 } else { 0.0 };
         let leverage = active(prices.leverage, residuals.leverage);
@@ -177,6 +188,7 @@ impl System {
             ],
             right: [residuals.sum, leverage * residuals.leverage, turnover * residuals.turnover],
             active: [1.0, leverage, turnover],
+            replaced,
         }
     }
 
@@ -187,7 +199,7 @@ impl System {
     }
 
     fn eliminate(&mut self, sector: &Sums, excess: f64) {
-        let (ties, pivot) = (self.ties(sector), regular(sector.free));
+        let (ties, pivot) = (self.ties(sector), self.regular(sector.free));
         for row in 0..3 {
             let factor = ties[row] / pivot;
             self.right[row] -= factor * excess;
@@ -201,16 +213,16 @@ impl System {
     fn eliminated(&self, sector: &Sums, excess: f64, step: [f64; 3]) -> f64 {
         let [sum, leverage, turnover] = self.ties(sector);
         let known = sum * step[0] + leverage * step[1] + turnover * step[2];
-        (excess - known) / regular(sector.free)
+        (excess - known) / self.regular(sector.free)
     }
 
     /// Gauss without exchange of rows: the matrix has no negative pivots, and none is near zero
     /// after it was replaced.
     fn solve(&self) -> [f64; 3] {
         let ([mut first, mut second, mut third], mut right) = (self.matrix, self.right);
-        first[0] = regular(first[0]);
+        first[0] = self.regular(first[0]);
         let factor = second[0] / first[0];
-        second[1] = regular(second[1] - factor * first[1]);
+        second[1] = self.regular(second[1] - factor * first[1]);
         second[2] -= factor * first[2];
         right[1] -= factor * right[0];
         let factor = third[0] / first[0];
@@ -218,17 +230,17 @@ impl System {
         third[2] -= factor * first[2];
         right[2] -= factor * right[0];
         let factor = third[1] / second[1];
-        third[2] = regular(third[2] - factor * second[2]);
+        third[2] = self.regular(third[2] - factor * second[2]);
         right[2] -= factor * right[1];
         let turnover = right[2] / third[2];
         let leverage = (right[1] - second[2] * turnover) / second[1];
         let level = (right[0] - first[1] * leverage - first[2] * turnover) / first[0];
         [level, leverage, turnover]
     }
-}
 
-fn regular(pivot: f64) -> f64 {
-    if pivot > SINGULAR { pivot } else { REPLACED }
+    fn regular(&self, pivot: f64) -> f64 {
+        if pivot > SINGULAR { pivot } else { self.replaced }
+    }
 }
 
 /// Whether a constraint needs a price or has one.
