@@ -1,10 +1,10 @@
 """Features by name: those of the library, of installed packages, and one's own.
 
-    @register_feature("spread", lookback=1)
-    def spread(data: MarketData, unit: float = 1e-4) -> Floats:
-        return (data.field("ask") / data.field("bid") - 1) / unit
+@register_feature("spread", lookback=1)
+def spread(data: MarketData, unit: float = 1e-4) -> Floats:
+    return (data.field("ask") / data.field("bid") - 1) / unit
 
-    make_feature("spread"), make_feature("spread(unit=0.01)"), make_feature("spread", unit=0.01)
+make_feature("spread"), make_feature("spread(unit=0.01)"), make_feature("spread", unit=0.01)
 """
 
 from __future__ import annotations
@@ -92,12 +92,11 @@ def make_feature(spec: str, *arguments: Any, **parameters: Any) -> PanelFeature:
     except TypeError as error:
         wanted = f"{name}{kind.parameters.replace(return_annotation=inspect.Signature.empty)}"
         raise TypeError(f"parameters of {wanted} were wanted, found {spec!r}: {error}") from error
-    short = _written(name, bound)
     bound.apply_defaults()
-    return _made(kind, short, bound)
+    return _made(kind, bound)
 
 
-def _made(kind: _Kind, short: str, bound: inspect.BoundArguments) -> PanelFeature:
+def _made(kind: _Kind, bound: inspect.BoundArguments) -> PanelFeature:
     arguments, keywords = bound.args, bound.kwargs
     if isinstance(kind.maker, type):
         compute = kind.maker(*arguments, **keywords)
@@ -108,7 +107,7 @@ def _made(kind: _Kind, short: str, bound: inspect.BoundArguments) -> PanelFeatur
     stream = None if kind.stream is None else partial(kind.stream, *arguments, **keywords)
     return PanelFeature(
         compute,
-        name=short,
+        name=_written(kind.name, bound, in_full=False),
         lookback=_told(kind.lookback, bound),
         channels=_told(kind.channels, bound),
         spec=None if nameless else _written(kind.name, bound),
@@ -136,16 +135,26 @@ def _values(bound: inspect.BoundArguments) -> list[Any]:
     return [*bound.args, *bound.kwargs.values()]
 
 
-def _written(name: str, bound: inspect.BoundArguments) -> str:
-    """The spec of what is bound, by keyword where there is one."""
-    variadic = [p.name for p in bound.signature.parameters.values() if p.kind is p.VAR_POSITIONAL]
-    arguments = [value for key in variadic for value in bound.arguments.get(key, ())]
-    keywords = {key: value for key, value in bound.arguments.items() if key not in variadic}
-    texts = {
-        key: (value.spec or value.name) if isinstance(value, PanelFeature) else value
-        for key, value in keywords.items()
-    }
-    return written(name, arguments, texts)
+def _written(name: str, bound: inspect.BoundArguments, in_full: bool = True) -> str:
+    """The spec of what is bound: in full, or without what is as by default."""
+    arguments: list[Any] = []
+    keywords = {}
+    for parameter in bound.signature.parameters.values():
+        value = bound.arguments[parameter.name]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            arguments.extend(value)
+        elif in_full or value != parameter.default:
+            keywords[parameter.name] = _nested(value, in_full)
+    return written(name, arguments, keywords)
+
+
+def _nested(value: Any, in_full: bool) -> Any:
+    """A feature that is a parameter of another by its spec; anything else as it is."""
+    if isinstance(value, str) and "(" in value:
+        value = make_feature(value)
+    if not isinstance(value, PanelFeature):
+        return value
+    return (value.spec if in_full else None) or value.name
 
 
 def _kind(name: str) -> _Kind:
