@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
@@ -40,7 +41,8 @@ class PanelFeature:
     """A feature with a name, and what is known of it beforehand.
 
     `lookback` is the number of rows, the latest included, that give the latest row to the last
-    bit. It is None where all history is needed, or where nobody has said.
+    bit. It is None where all history is needed, or where nobody has said. `learns` tells whether
+    it has to be fitted before it is computed.
     """
 
     def __init__(
@@ -66,20 +68,17 @@ class PanelFeature:
         if lookback is not None and lookback < 1:
             raise ValueError(f"lookback must be at least 1 row, the latest, was {lookback}")
         self._compute = compute
-        self.name = name or getattr(compute, "__name__", type(compute).__name__)
+        self.name = name or str(getattr(compute, "__name__", type(compute).__name__))
         self.lookback = lookback
         self.spec = spec
         self.stream = stream
         self._channels = channels
-        self._fitted = not isinstance(compute, FittedFeature)
+        self.learns = isinstance(compute, FittedFeature)
+        self._fitted = not self.learns
+        self._call = _call(compute)
 
     def __repr__(self) -> str:
         return f"<feature {self.name}, lookback {self.lookback}>"
-
-    @property
-    def learns(self) -> bool:
-        """Whether it has to be fitted before it is computed."""
-        return isinstance(self._compute, FittedFeature)
 
     @property
     def fitted(self) -> bool:
@@ -102,9 +101,7 @@ class PanelFeature:
         """The values: rows by assets by channels, NaN where there is none."""
         if not self._fitted:
             raise NotFittedError(f"{self.name} learns from data: call fit(train) first")
-        computed = self._compute
-        call = computed.transform if isinstance(computed, FittedFeature) else computed
-        values = np.asarray(call(data), np.float64)
+        values = np.asarray(self._call(data), np.float64)
         shape = (len(data), len(data.assets))
         if values.shape == shape[:1]:
             values = np.broadcast_to(values[:, None], shape)
@@ -124,6 +121,15 @@ class PanelFeature:
         if len(self._channels) != count:
             raise ValueError(f"{self.name} names {len(self._channels)} channels and gave {count}")
         return tuple(f"{self.name}.{channel}" for channel in self._channels)
+
+    def perturb_after(self, time: Any, rng: np.random.Generator) -> PanelFeature:
+        """The same feature where what it holds itself, such as events, differs after `time`."""
+        if not hasattr(self._compute, "perturb_after"):
+            return self
+        other = copy.copy(self)
+        other._compute = self._compute.perturb_after(time, rng)
+        other._call = _call(other._compute)
+        return other
 
     def state_dict(self) -> dict[str, Any]:
         """What was learned, as JSON can hold it."""
@@ -145,6 +151,10 @@ class PanelFeature:
             raise StateError(f"{self.name} cannot be continued: it has no load_state_dict()")
         self._compute.load_state_dict(state)
         self._fitted = True
+
+
+def _call(compute: FeatureFunction | FittedFeature) -> FeatureFunction:
+    return compute.transform if isinstance(compute, FittedFeature) else compute
 
 
 def as_feature(given: str | PanelFeature | FeatureFunction | FittedFeature) -> PanelFeature:

@@ -126,6 +126,16 @@ class _Call:
     def __call__(self, data: Any) -> Any:
         return self.function(data, *self.arguments, **self.keywords)
 
+    def perturb_after(self, time: Any, rng: Any) -> _Call:
+        """The same call where features among the parameters differ after `time`."""
+        arguments = tuple(_perturbed(value, time, rng) for value in self.arguments)
+        keywords = {key: _perturbed(value, time, rng) for key, value in self.keywords.items()}
+        return _Call(self.function, arguments, keywords)
+
+
+def _perturbed(value: Any, time: Any, rng: Any) -> Any:
+    return value.perturb_after(time, rng) if isinstance(value, PanelFeature) else value
+
 
 def _told(known: Any, bound: inspect.BoundArguments) -> Any:
     return known(*bound.args, **bound.kwargs) if callable(known) else known

@@ -142,8 +142,7 @@ class FeatureStream:
     def _priced(self, row: Floats) -> NDArray[np.bool_]:
         fields = self._like.fields
         prices = [place for place, name in enumerate(fields) if name in PRICE_FIELDS]
-        there: NDArray[np.bool_] = np.isfinite(row[:, :, prices or slice(None)]).all(axis=2)
-        return there
+        return np.asarray(np.isfinite(row[:, :, prices or slice(None)]).all(axis=2))
 
     def _in_life(self, row: Floats, quoted: NDArray[np.bool_]) -> NDArray[np.bool_]:
         before = DELIST_AFTER - 1

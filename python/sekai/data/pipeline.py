@@ -88,6 +88,11 @@ class Pipeline:
         """Whether `transform` can be called."""
         return not self.learns or self._fitted_on is not None
 
+    @property
+    def fitted_on(self) -> str | None:
+        """The digest of the training part; None before `fit`."""
+        return self._fitted_on
+
     def fit(self, train: MarketData) -> Pipeline:
         """Learn from the training part; its warm-up rows are history and not learned from."""
         for feature in self.features:
@@ -95,9 +100,8 @@ class Pipeline:
         values, names, _ = self._computed(train)
         if self.scaling is not None:
             samples = values[train.warm_up :].reshape(-1, len(names))
-            empty = [
-                n for n, there in zip(names, np.isfinite(samples).any(0), strict=True) if not there
-            ]
+            missing = np.asarray(np.isnan(samples).all(axis=0))
+            empty = [names[place] for place in np.flatnonzero(missing)]
             if empty:
                 raise ValueError(f"values to learn from were wanted, found none of {empty}")
             self.scaling.fit(samples)
@@ -173,7 +177,7 @@ class Pipeline:
 
     def _present(self, there: NDArray[np.bool_], owners: list[int]) -> NDArray[np.bool_]:
         if self.mask == "asset":
-            return there.all(axis=2)
+            return np.asarray(there.all(axis=2))
         first = [owners.index(owner) for owner in range(len(self.features))]
         return np.logical_and.reduceat(there, first, axis=2)
 
