@@ -16,7 +16,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any, TypeVar
 
-from sekai.data.feature import PanelFeature, RowStream
+from sekai.data.feature import PanelFeature, RowStream, as_feature
 from sekai.data.feature_spec import parsed, written
 
 __all__ = ["GROUP", "feature_kinds", "make_feature", "register_feature"]
@@ -102,15 +102,13 @@ def _made(kind: _Kind, bound: inspect.BoundArguments) -> PanelFeature:
         compute = kind.maker(*arguments, **keywords)
     else:
         compute = _Call(kind.maker, arguments, keywords)
-    nested = [value for value in _values(bound) if isinstance(value, PanelFeature)]
-    nameless = [feature for feature in nested if feature.spec is None]
     stream = None if kind.stream is None else partial(kind.stream, *arguments, **keywords)
     return PanelFeature(
         compute,
         name=_written(kind.name, bound, in_full=False),
         lookback=_told(kind.lookback, bound),
         channels=_told(kind.channels, bound),
-        spec=None if nameless else _written(kind.name, bound),
+        spec=_written(kind.name, bound) if all(map(_has_spec, _values(bound))) else None,
         stream=stream,
     )
 
@@ -145,6 +143,12 @@ def _values(bound: inspect.BoundArguments) -> list[Any]:
     return [*bound.args, *bound.kwargs.values()]
 
 
+def _has_spec(value: Any) -> bool:
+    if isinstance(value, PanelFeature):
+        return value.spec is not None
+    return isinstance(value, (str, int, float, type(None)))
+
+
 def _written(name: str, bound: inspect.BoundArguments, in_full: bool = True) -> str:
     """The spec of what is bound: in full, or without what is as by default."""
     arguments: list[Any] = []
@@ -162,6 +166,8 @@ def _nested(value: Any, in_full: bool) -> Any:
     """A feature that is a parameter of another by its spec; anything else as it is."""
     if isinstance(value, str) and "(" in value:
         value = make_feature(value)
+    if callable(value) and not isinstance(value, PanelFeature):
+        value = as_feature(value)
     if not isinstance(value, PanelFeature):
         return value
     return (value.spec if in_full else None) or value.name

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sekai.data.market_data import DELIST_AFTER, PRICE_FIELDS, MarketData, lifetimes
 
 if TYPE_CHECKING:
+    from sekai.data.feature import RowStream
     from sekai.data.pipeline import Pipeline
 
 __all__ = ["FeatureStream"]
@@ -61,11 +62,7 @@ class FeatureStream:
         }
         self._market = {name: _Rows(series) for name, series in history.market.items()}
         features = pipeline.features
-        self._streams = {
-            place: feature.stream() for place, feature in enumerate(features) if feature.stream
-        }
-        for stream in self._streams.values():
-            stream.push(history)
+        self._streams = self._begun(history)
         windowed = [f for place, f in enumerate(features) if place not in self._streams]
         lookbacks = [feature.lookback for feature in windowed if feature.lookback is not None]
         self._window = max([1, *lookbacks])
@@ -103,7 +100,11 @@ class FeatureStream:
             rows.append(getattr(latest, name)[0])
         for name, rows in self._market.items():
             rows.append(latest.market[name][0])
-        return self._shown(latest)
+        try:
+            return self._shown(latest)
+        except Exception:
+            self._forget_latest()
+            raise
 
     def panel(self, rows: int | None = None) -> MarketData:
         """The last rows that are known, or all of them, without a copy."""
@@ -112,6 +113,19 @@ class FeatureStream:
         series = {name: kept.last(wanted) for name, kept in self._market.items()}
         times, values = self._times.last(wanted), self._values.last(wanted)
         return self._like.replace(times=times, values=values, market=series, warm_up=0, **masks)
+
+    def _begun(self, history: MarketData) -> dict[int, RowStream]:
+        features = enumerate(self.pipeline.features)
+        streams = {place: feature.stream() for place, feature in features if feature.stream}
+        for stream in streams.values():
+            stream.push(history)
+        return streams
+
+    def _forget_latest(self) -> None:
+        """Be as before a row that a feature refused; others may have taken it in already."""
+        for rows in (self._times, self._values, *self._masks.values(), *self._market.values()):
+            rows.count -= 1
+        self._streams = self._begun(self.panel())
 
     def _latest(
         self,
@@ -128,9 +142,9 @@ class FeatureStream:
             raise ValueError(f"a time after {self._times.last(1)[0]} was wanted, found {stamp}")
         if set(market) != set(self._market):
             raise ValueError(f"series {sorted(self._market)} were wanted, found {sorted(market)}")
-        row = np.asarray(values, np.float64)[None]
+        row = self._row("values", np.asarray(values, np.float64), 2)
         masks = {"quoted": quoted, "tradable": tradable, "listed": listed}
-        given = {name: np.asarray(mask)[None] for name, mask in masks.items() if mask is not None}
+        given = {n: self._row(n, np.asarray(m), 1) for n, m in masks.items() if m is not None}
         given.setdefault("quoted", self._priced(row))
         given.setdefault("tradable", given["quoted"])
         given.setdefault("listed", self._in_life(row, given["quoted"]))
@@ -138,6 +152,12 @@ class FeatureStream:
         return self._like.replace(
             times=np.array([stamp]), values=row, market=series, warm_up=0, **given
         )
+
+    def _row(self, name: str, given: NDArray[Any], axes: int) -> NDArray[Any]:
+        wanted = self._like.values.shape[1 : 1 + axes]
+        if given.shape != wanted:
+            raise ValueError(f"{name} must be of shape {wanted}, was {given.shape}")
+        return given[None]
 
     def _priced(self, row: Floats) -> NDArray[np.bool_]:
         fields = self._like.fields
@@ -147,7 +167,7 @@ class FeatureStream:
     def _in_life(self, row: Floats, quoted: NDArray[np.bool_]) -> NDArray[np.bool_]:
         before = DELIST_AFTER - 1
         values = np.concatenate([self._values.last(before), row])
-        shown = np.concatenate([self._masks["quoted"].last(before), quoted])
+        shown = np.concatenate([self._masks["quoted"].last(before), quoted.astype(bool)])
         return lifetimes(np.isfinite(values).any(axis=2) | shown)[-1:]
 
     def _shown(self, latest: MarketData) -> NDArray[np.floating]:
