@@ -16,7 +16,7 @@ from sekai.data import feature_registry as registry
 from sekai.data.feature import PanelFeature, as_feature
 from sekai.data.feature_registry import feature_kinds, make_feature, register_feature
 from sekai.data.feature_spec import parsed, written
-from tests.data.panels import NAMED, make_panel, same_numbers
+from tests.data.holed_panels import NAMED, make_panel, same_numbers
 
 DATA = make_panel(rows=40)
 

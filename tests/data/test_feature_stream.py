@@ -13,7 +13,7 @@ from sekai.data import MarketData
 from sekai.data.events import Events
 from sekai.data.feature_stream import FeatureStream
 from sekai.data.pipeline import Pipeline
-from tests.data.panels import NAMED, make_panel, panels
+from tests.data.holed_panels import NAMED, make_panel, panels
 
 
 def push(stream: FeatureStream, data: MarketData, row: int) -> Any:
@@ -49,7 +49,7 @@ def test_a_stream_gives_the_bytes_of_the_whole_panel(
 def test_all_features_on_a_scale_stream_as_they_are_computed(scaling: str) -> None:
     data = make_panel(rows=90, seed=5)
     events = Events(data.times[::7], np.arange(13.0), delay="30h")
-    features = [*NAMED, events.latest(age=True), events.sum(3), events.decay("4d")]
+    features: list[Any] = [*NAMED, events.latest(age=True), events.sum(3), events.decay("4d")]
     pipeline = Pipeline(features, scaling=scaling).fit(data.rows(0, 60))
     whole = pipeline.transform(data)
     stream = pipeline.stream(data.rows(0, 60))

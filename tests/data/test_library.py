@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 import talib
 from hypothesis import given, settings
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sekai.data import MarketData, compute, feature_names
 from sekai.data.feature_registry import make_feature
-from tests.data.panels import NAMED, make_panel, panels, same_numbers
+from tests.data.holed_panels import NAMED, make_panel, panels, same_numbers
 
 WHOLE = make_panel(rows=150, assets=6, holes=0.0)
 HOLED = make_panel(rows=150, assets=6, seed=1)

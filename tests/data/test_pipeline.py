@@ -16,7 +16,7 @@ from sekai.data.feature_registry import make_feature
 from sekai.data.pipeline import Pipeline, default_pipeline
 from sekai.data.scaling import SCALINGS
 from sekai.error import NotFittedError, StateError
-from tests.data.panels import NAMED, make_panel, panels, same_numbers
+from tests.data.holed_panels import NAMED, make_panel, panels, same_numbers
 
 DATA = make_panel(rows=120, seed=2)
 TRAIN = DATA.rows(0, 80)
@@ -139,7 +139,7 @@ def test_values_are_clipped_after_scaling() -> None:
 
 
 def test_a_scaler_of_scikit_learn_will_do() -> None:
-    from sklearn.preprocessing import StandardScaler
+    from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
 
     theirs = Pipeline(SPECS, scaling=StandardScaler()).fit(TRAIN)
     ours = Pipeline(SPECS, scaling="zscore").fit(TRAIN)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from sekai.data.feature_registry import register_feature
 from sekai.data.market_data import MarketData
-from sekai.data.windows import pathless
+from sekai.data.rolling import pathless
 
 __all__ = ["day_of_week", "time_of_day"]
 

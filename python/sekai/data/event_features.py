@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sekai.data.calendar import DAY
 from sekai.data.events import Events
 from sekai.data.market_data import MarketData
-from sekai.data.windows import pathless
+from sekai.data.rolling import pathless
 
 if TYPE_CHECKING:
     from typing_extensions import Self

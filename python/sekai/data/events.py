@@ -11,6 +11,7 @@ value is the one that was published first.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timezone
 from functools import cached_property
 from typing import Any
 
@@ -191,6 +192,15 @@ def _utc(column: Any) -> NDArray[np.datetime64]:
 
     if column.dtype == nw.Date:
         column = column.cast(nw.Datetime("ns"))
+    if column.dtype == nw.Unknown:  # narwhals does not know every zone that pandas has
+        return np.array([_moment(moment) for moment in column.to_list()], "datetime64[ns]")
     if getattr(column.dtype, "time_zone", None) is not None:
         column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     return np.asarray(column.to_numpy()).astype("datetime64[ns]")
+
+
+def _moment(moment: Any) -> np.datetime64:
+    utc = moment.astimezone(timezone.utc).replace(tzinfo=None)
+    # A stamp of pandas has nanoseconds that a datetime has not.
+    stamp: np.datetime64 = utc.to_datetime64() if hasattr(utc, "to_datetime64") else utc
+    return np.datetime64(stamp, "ns")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sekai.data.feature_registry import register_feature
 from sekai.data.market_data import MarketData
-from sekai.data.windows import (
+from sekai.data.rolling import (
     lagged,
     logarithm,
     rolling_deviation,

@@ -14,9 +14,9 @@ from sekai.data.events import Events
 from sekai.data.feature import PanelFeature, as_feature
 from sekai.data.held_data import held_data
 from sekai.data.market_data import MarketData
-from sekai.data.other_futures import changed, perturbed, truncated
+from sekai.data.other_futures import changed, holed, perturbed, truncated
 from sekai.data.pipeline import Pipeline
-from sekai.utils.checks.report import CheckStopped, Report
+from sekai.utils.checks.report import CheckStopped, Report, described
 from sekai.utils.perturbation import KINDS
 
 __all__ = ["check_features"]
@@ -37,7 +37,8 @@ def check_features(
     """Where features know of rows after their own, as `check_env` tells it.
 
     Features are computed again on panels that end after some row t, and on panels that differ
-    after it: in values, in halts and in delistings. Up to t nothing may differ, bit for bit.
+    after it: in values, in halts and in delistings. Up to t nothing may differ, bit for bit; and
+    the same once more on a panel with holes put into it, because fillers leak nowhere else.
     Then the past is changed: a feature that varies in time and never reacts to what it is given
     has its values from elsewhere, and nothing else is proven of it. Last, the first rows are
     left out: a feature must follow the rows, and not their positions.
@@ -60,15 +61,38 @@ def check_features(
 
     def examine() -> None:
         subject = _subject(features, data, tuple(events), lookback, report)
-        check = _Check(subject, data, tuple(events), report, np.random.default_rng(seed))
+        rng = np.random.default_rng(seed)
+        check = _Check(subject, data, tuple(events), report, rng)
         check.repeats()
-        for row in _cuts(data, cuts):
-            check.future(row)
+        check.future(_cuts(data, cuts))
         check.past()
         check.positions()
+        _check_with_holes(subject, data, tuple(events), report, rng, cuts)
 
     report.guarded(examine)
     return report.lines()
+
+
+def _check_with_holes(
+    subject: _Subject,
+    data: MarketData,
+    events: tuple[Events, ...],
+    report: Report,
+    rng: np.random.Generator,
+    cuts: int,
+) -> None:
+    """Look for leaks once more where assets are halted, come and go: fillers leak nowhere else."""
+    panel = holed(data, rng)
+    try:
+        check = _Check(subject, panel, events, report, rng)
+    except Exception as error:
+        report.warn(
+            "holes",
+            f"it cannot be computed of a panel with halts and delistings, where nothing is proven: "
+            f"{described(error)}",
+        )
+        return
+    check.future(_cuts(panel, cuts))
 
 
 @dataclass(frozen=True)
@@ -165,13 +189,14 @@ class _Check:
             raise CheckStopped("the same data gave something else the second time, so nothing can "
                                "be said about the future")  # fmt: skip
 
-    def future(self, row: int) -> None:
-        """Compare with panels that end after `row`, and with those that differ after it."""
-        time = self._data.times[row]
-        self._compare(row, "ends there", truncated(self._data, row + 1), time)
-        for kind in KINDS:
-            other = perturbed(self._data, time, self._rng, kind)
-            self._compare(row, f"differs after it ({kind})", other, time)
+    def future(self, rows: Sequence[int]) -> None:
+        """Compare with panels that end after a row, and with those that differ after it."""
+        for row in rows:
+            time = self._data.times[row]
+            self._compare(row, "ends there", truncated(self._data, row + 1), time)
+            for kind in KINDS:
+                other = perturbed(self._data, time, self._rng, kind)
+                self._compare(row, f"differs after it ({kind})", other, time)
 
     def _compare(self, row: int, what: str, panel: MarketData, time: Any) -> None:
         found = self._run(panel, time)
@@ -257,12 +282,20 @@ class _Check:
             found = self._run(self._data.rows(first, len(self._data)), self._data.times[-1])
             if found is None:
                 return
-            same = np.asarray(_same(found, self._base[first:]).all(axis=1))
+            there = np.isfinite(self._base[first:]) | np.isfinite(found)
+            # Where neither has a number they agree on nothing.
+            same = np.asarray((_same(found, self._base[first:]) | ~there).all(axis=1))
             for place, name in enumerate(self._names):
-                self._judge_position(name, first, same[:, place], lookback)
+                shown = np.asarray(there[:, :, place].any(axis=1))
+                self._judge_position(name, first, same[:, place], shown, lookback)
 
     def _judge_position(
-        self, name: str, first: int, same: NDArray[np.bool_], lookback: int | None
+        self,
+        name: str,
+        first: int,
+        same: NDArray[np.bool_],
+        shown: NDArray[np.bool_],
+        lookback: int | None,
     ) -> None:
         if lookback is not None and not same[lookback - 1 :].all():
             at = lookback - 1 + int(np.argmin(same[lookback - 1 :]))
@@ -272,7 +305,8 @@ class _Check:
                 f"position: at {self._data.times[first + at]} it is another if the data begins "
                 f"{first} rows later",
             )
-        if lookback is None and not same[len(same) // 2 :].any():
+        half = len(same) // 2
+        if lookback is None and shown[half:].any() and not (same & shown)[half:].any():
             self._report.warn(
                 f"position {name}",
                 f"no row of {name} is the same if the data begins {first} rows later: state a "

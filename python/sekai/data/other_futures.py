@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sekai.data.market_data import PRICE_FIELDS, MarketData
 from sekai.utils.perturbation import KINDS
 
-__all__ = ["changed", "perturbed", "truncated"]
+__all__ = ["changed", "holed", "perturbed", "truncated"]
 
 Bools = NDArray[np.bool_]
 HALTED = 0.1
@@ -29,6 +29,19 @@ def perturbed(
         kind: `scaled`, `noise` or `reversed`; drawn if not given.
     """
     return changed(data, ~_known(data, time), rng, kind or str(rng.choice(sorted(KINDS))))
+
+
+def holed(data: MarketData, rng: np.random.Generator) -> MarketData:
+    """The same panel with more halts, later listings and earlier delistings."""
+    rows, assets = data.listed.shape
+    first = np.where(rng.random(assets) < DELISTED, rng.integers(0, rows, assets), 0)
+    last = np.where(rng.random(assets) < DELISTED, rng.integers(0, rows, assets), rows)
+    place = np.arange(rows)[:, None]
+    listed = data.listed & (place >= first) & (place < last)
+    quoted = data.quoted & listed & (rng.random(listed.shape) >= HALTED)
+    values = np.where(quoted[:, :, None], data.values, np.nan)
+    tradable = data.tradable & quoted
+    return data.replace(values=values, listed=listed, quoted=quoted, tradable=tradable)
 
 
 def truncated(data: MarketData, rows: int) -> MarketData:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sekai.data.windows import (
+from sekai.data.rolling import (
     lagged,
     logarithm,
     pathless,
@@ -22,7 +22,7 @@ from sekai.data.windows import (
     rolling_minimum,
     rolling_sum,
 )
-from tests.data.panels import same_numbers
+from tests.data.holed_panels import same_numbers
 
 Rolling = Callable[[NDArray[np.float64], int], NDArray[np.float64]]
 
