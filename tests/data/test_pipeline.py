@@ -230,7 +230,7 @@ def test_a_pipeline_that_learns_is_fitted_first() -> None:
 
 
 def test_a_fit_that_is_refused_leaves_the_old_one() -> None:
-    pipeline = Pipeline(["log_return"], scaling="zscore").fit(TRAIN)
+    pipeline = Pipeline([Centred(), "log_return"], scaling="zscore").fit(TRAIN)
     before = pipeline.state_dict()
 
     with pytest.raises(ValueError, match="values to learn from were wanted, found none of \\['log"):
@@ -239,10 +239,18 @@ def test_a_fit_that_is_refused_leaves_the_old_one() -> None:
     assert pipeline.state_dict() == before
 
 
+def test_pipelines_do_not_share_what_they_learn() -> None:
+    feature = Centred()
+    early, late = Pipeline([feature]).fit(DATA.rows(0, 40)), Pipeline([feature]).fit(TRAIN)
+
+    assert early.state_dict()["fitted"]["features"] != late.state_dict()["fitted"]["features"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"scaling": "max"}, "one of \\['rank', 'robust', 'zscore'\\], was 'max'"),
+        ({"dtype": np.int32}, "floating numbers, was int32"),
         ({"mask": "row"}, "'asset' or 'feature', was 'row'"),
         ({"clip": -1.0}, "above 0 or a lower and a higher one, was -1.0"),
         ({"clip": (2.0, 1.0)}, "a lower and a higher one"),

@@ -103,3 +103,18 @@ def test_a_number_alone_has_the_bits_it_has_among_many(seed: int, count: int, st
     together = pathless(np.log, values)
 
     assert same_numbers(together, np.array([pathless(np.log, v[None])[0] for v in values]))
+
+
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_a_function_is_given_many_numbers_without_gaps(count: int) -> None:
+    given_sizes = []
+
+    def spy(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        given_sizes.append(values.size)
+        assert values.flags.c_contiguous
+        return values
+
+    found = pathless(spy, np.arange(2.0 * count)[::2])
+
+    assert found.tolist() == np.arange(0.0, 2 * count, 2).tolist()
+    assert given_sizes[0] >= 16

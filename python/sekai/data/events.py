@@ -199,8 +199,7 @@ def _utc(column: Any) -> NDArray[np.datetime64]:
     return np.asarray(column.to_numpy()).astype("datetime64[ns]")
 
 
-def _moment(moment: Any) -> np.datetime64:
+def _moment(moment: Any) -> Any:
     utc = moment.astimezone(timezone.utc).replace(tzinfo=None)
     # A stamp of pandas has nanoseconds that a datetime has not.
-    stamp: np.datetime64 = utc.to_datetime64() if hasattr(utc, "to_datetime64") else utc
-    return np.datetime64(stamp, "ns")
+    return utc.to_datetime64() if hasattr(utc, "to_datetime64") else utc

@@ -7,6 +7,7 @@ shown = pipeline.fit(train).transform(test)
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -62,6 +63,8 @@ class Pipeline:
             raise ValueError(f"mask must be 'asset' or 'feature', was {mask!r}")
         self.mask = mask
         self.dtype = np.dtype(dtype)
+        if self.dtype.kind != "f":
+            raise ValueError(f"dtype must be one of floating numbers, was {self.dtype}")
         self.clip = _limits(clip)
         self._scaling_name = scaling if isinstance(scaling, str) else None
         self.scaling = _scaling(scaling)
@@ -94,17 +97,23 @@ class Pipeline:
         return self._fitted_on
 
     def fit(self, train: MarketData) -> Pipeline:
-        """Learn from the training part; its warm-up rows are history and not learned from."""
-        for feature in self.features:
-            feature.fit(train)
-        values, names, _ = self._computed(train)
-        if self.scaling is not None:
+        """Learn from the training part; its warm-up rows are history and not learned from.
+
+        Copies learn, and take the place of what was there when all have: a `fit` that is refused
+        changes nothing, and pipelines can be given the same objects.
+        """
+        features = tuple(copy.deepcopy(f).fit(train) if f.learns else f for f in self.features)
+        blocks = [feature(train) for feature in features]
+        values, names, _ = self.joined(blocks, train)
+        scaling = copy.deepcopy(self.scaling)
+        if scaling is not None:
             samples = values[train.warm_up :].reshape(-1, len(names))
             missing = np.asarray(np.isnan(samples).all(axis=0))
-            empty = [names[place] for place in np.flatnonzero(missing)]
-            if empty:
+            if missing.any():
+                empty = [names[place] for place in np.flatnonzero(missing)]
                 raise ValueError(f"values to learn from were wanted, found none of {empty}")
-            self.scaling.fit(samples)
+            scaling.fit(samples)
+        self.features, self.scaling = features, scaling
         self._fitted_on, self._fitted_channels = train.digest, names
         return self
 
