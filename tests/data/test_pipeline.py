@@ -198,7 +198,7 @@ def test_a_function_of_no_name_is_not_written_down() -> None:
 
 @pytest.mark.parametrize("spoil", ["features", "mask", "scaling", "data", "nothing"])
 def test_a_state_that_does_not_fit_changes_nothing(spoil: str) -> None:
-    pipeline = Pipeline(SPECS, scaling="zscore").fit(TRAIN)
+    pipeline = Pipeline([Centred(), *SPECS], scaling="zscore").fit(TRAIN)
     before = pipeline.state_dict()
     state: Any = json.loads(json.dumps(before))
     if spoil == "features":
@@ -208,6 +208,8 @@ def test_a_state_that_does_not_fit_changes_nothing(spoil: str) -> None:
     elif spoil == "scaling":
         state["fitted"]["scaling"]["width"][0] = 0.0
     elif spoil == "data":
+        state["fitted"]["scaling"]["center"][0] = 9.0
+        state["fitted"]["features"][0]["mean"] = 9.0
         del state["fitted"]["data"]
     else:
         state = None

@@ -205,16 +205,12 @@ class Pipeline:
         found = {key: state.get(key) for key in wanted} if isinstance(state, Mapping) else state
         if found != wanted:
             raise StateError(f"the state of {wanted} was wanted, found that of {found}")
-        before = self._learned() if self._fitted_on else None
         try:
-            self._load(state.get("fitted"))
+            self._load(state["fitted"])
+        except StateError:
+            raise
         except Exception as error:
-            self._load(before)
-            raise (
-                error
-                if isinstance(error, StateError)
-                else StateError(f"what state_dict() gave was wanted, found {error!r} in it")
-            ) from error
+            raise StateError(f"what state_dict() gave was wanted, found {error!r} in it") from error
 
     def to_json(self) -> str:
         """The pipeline and what it learned as JSON, if all its features have names."""
@@ -266,13 +262,15 @@ class Pipeline:
         if learned is None:
             self._fitted_on, self._fitted_channels = None, ()
             return
-        for feature, state in zip(self.features, learned["features"], strict=True):
+        features = copy.deepcopy(self.features)
+        for feature, state in zip(features, learned["features"], strict=True):
             feature.load_state_dict(state)
-        scaling: Any = self.scaling
+        scaling: Any = copy.deepcopy(self.scaling)
         if scaling is not None:
             scaling.load_state_dict(learned["scaling"])
-        self._fitted_on = str(learned["data"])
-        self._fitted_channels = tuple(learned["channels"])
+        fitted_on, channels = str(learned["data"]), tuple(learned["channels"])
+        self.features, self.scaling = features, scaling
+        self._fitted_on, self._fitted_channels = fitted_on, channels
 
 
 def default_pipeline(data: MarketData | None = None) -> Pipeline:
