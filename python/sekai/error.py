@@ -11,6 +11,7 @@ __all__ = [
     "InvalidActionError",
     "MissingExtraError",
     "NamespaceError",
+    "NotFittedError",
     "OrderError",
     "ResetRequired",
     "SekaiError",
@@ -47,6 +48,10 @@ class SpaceError(SekaiError, ValueError):
 
 class StateError(SekaiError, ValueError):
     """A state cannot be taken or loaded; the object is as it was before."""
+
+
+class NotFittedError(SekaiError, RuntimeError):
+    """Something that learns from data was used before `fit()`."""
 
 
 class OrderError(SekaiError, ValueError):

@@ -6,12 +6,15 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sekai.data.calendar import Calendar, Frequency
+
+if TYPE_CHECKING:
+    from sekai.data.splits import WalkForward
 
 __all__ = ["DELIST_AFTER", "PRICE_FIELDS", "MarketData", "lifetimes"]
 
@@ -172,6 +175,24 @@ class MarketData:
             tradable=self.tradable[:, places],
             sectors={name: self.sectors[name] for name in names if name in self.sectors},
         )  # fmt: skip
+
+    def split(self, *parts: Any, **options: Any) -> tuple[MarketData, ...]:
+        """The panel in parts that follow each other; see `sekai.data.splits.split`."""
+        from sekai.data.splits import split
+
+        return split(self, *parts, **options)
+
+    def walk_forward(self, **options: Any) -> WalkForward:
+        """Folds to train on and to test after; see `sekai.data.splits.WalkForward`."""
+        from sekai.data.splits import WalkForward
+
+        return WalkForward(self, **options)
+
+    def perturb_after(self, time: Any, rng: np.random.Generator) -> MarketData:
+        """A panel that is another after `time`; see `sekai.data.other_futures.perturbed`."""
+        from sekai.data.other_futures import perturbed
+
+        return perturbed(self, time, rng)
 
     def replace(self, **changes: Any) -> MarketData:
         """The same panel with some of what it was made of replaced."""

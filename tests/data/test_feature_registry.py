@@ -1,0 +1,173 @@
+"""Features by name: how they are written, registered and found."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sekai.data import MarketData
+from sekai.data import feature_registry as registry
+from sekai.data.feature import PanelFeature, as_feature
+from sekai.data.feature_registry import feature_kinds, make_feature, register_feature
+from sekai.data.feature_spec import parsed, written
+from tests.data.holed_panels import NAMED, make_panel, same_numbers
+
+DATA = make_panel(rows=40)
+
+
+@pytest.fixture(autouse=True)
+def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    feature_kinds()
+    monkeypatch.setattr(registry, "_KINDS", dict(registry._KINDS))
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "full"),
+    [
+        ("momentum", "momentum", "momentum(rows=20, skip=0, price=close)"),
+        ("momentum(20)", "momentum", "momentum(rows=20, skip=0, price=close)"),
+        ("momentum(5,skip=1)", "momentum(rows=5, skip=1)", "momentum(rows=5, skip=1, price=close)"),
+        (
+            "rank(momentum(5))",
+            "rank(of=momentum(rows=5))",
+            "rank(of=momentum(rows=5, skip=0, price=close))",
+        ),
+        (
+            "indicators(f_rsi_8, f_sma_8)",
+            "indicators(f_rsi_8, f_sma_8)",
+            "indicators(f_rsi_8, f_sma_8, normalize=False)",
+        ),
+    ],
+)
+def test_a_feature_has_a_short_name_and_a_spec_in_full(spec: str, name: str, full: str) -> None:
+    feature = make_feature(spec)
+
+    assert feature.name == name
+    assert feature.spec == full
+
+
+@pytest.mark.parametrize("spec", NAMED)
+def test_the_spec_of_a_feature_makes_the_same_feature(spec: str) -> None:
+    feature = make_feature(spec)
+    again = make_feature(str(feature.spec))
+
+    assert (again.name, again.spec, again.lookback) == (
+        feature.name,
+        feature.spec,
+        feature.lookback,
+    )
+    assert same_numbers(again(DATA), feature(DATA))
+
+
+values = st.one_of(
+    st.integers(-99, 99), st.floats(allow_nan=False, allow_infinity=False), st.booleans(),
+    st.none(), st.text(max_size=8), st.sampled_from(["close", "None", "f(1)", "f(1, x='y')"]),
+)  # fmt: skip
+
+
+@given(arguments=st.lists(values, max_size=3), keywords=st.dictionaries(st.just("key"), values))
+def test_what_is_written_is_read_again(arguments: list[Any], keywords: dict[str, Any]) -> None:
+    name, found, by_name = parsed(written("feature", arguments, keywords))
+
+    assert (name, found, by_name) == ("feature", arguments, keywords)
+
+
+@pytest.mark.parametrize(
+    "spec", ["", "1", "momentum(", "a.b(1)", "momentum(*x)", "momentum([1])", "momentum(**x)"]
+)
+def test_what_is_no_spec_is_shown_one(spec: str) -> None:
+    with pytest.raises(ValueError, match="a feature such as 'momentum'.* was wanted, found"):
+        make_feature(spec)
+
+
+def test_a_name_that_nobody_has_names_those_there_are() -> None:
+    with pytest.raises(KeyError, match="among day_of_week, .* was wanted, found 'momentumm'"):
+        make_feature("momentumm(5)")
+
+
+def test_parameters_that_are_not_there_name_those_that_are() -> None:
+    with pytest.raises(
+        TypeError, match="momentum\\(rows: .*were wanted, found 'momentum\\(x=1\\)'"
+    ):
+        make_feature("momentum(x=1)")
+    with pytest.raises(TypeError, match="found both"):
+        make_feature("momentum(5)", skip=1)
+
+
+def test_a_function_is_registered_with_its_parameters() -> None:
+    @register_feature("above", lookback=1)
+    def above(data: MarketData, level: float = 100.0) -> Any:
+        return data.field("close") > level
+
+    assert "above" in feature_kinds()
+    assert make_feature("above(level=1e9)")(DATA).max() == 0
+    assert make_feature("above", level=0.5).name == "above(level=0.5)"
+    with pytest.raises(ValueError, match="'above' is there already: force=True replaces it"):
+        register_feature("above")(above)
+    register_feature("above", force=True)(lambda data: data.field("open"))
+    assert np.nanmax(make_feature("above")(DATA)) > 1
+
+
+def test_a_name_is_a_word() -> None:
+    with pytest.raises(ValueError, match="must be a word, was 'a b'"):
+        register_feature("a b")
+
+
+def test_a_feature_of_no_name_among_the_parameters_leaves_it_without_a_spec() -> None:
+    def spread(data: MarketData) -> Any:
+        return data.field("high") - data.field("low")
+
+    assert make_feature("rank", of=spread).spec is None
+    assert make_feature("rank", of=spread).name == "rank(of=spread)"
+    assert make_feature("rank", of=PanelFeature(spread, lookback=4)).lookback == 4
+    assert make_feature("rank", of=make_feature("gap")).spec == "rank(of=gap)"
+
+
+def test_installed_packages_bring_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    metadata = tmp_path / "feature_plugin-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: x\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[sekai.features]\ntwice = feature_plugin:load\n")
+    (tmp_path / "feature_plugin.py").write_text(
+        "from sekai.data.feature_registry import register_feature\n"
+        "def load():\n"
+        "    register_feature('twice', lookback=1)(lambda data: 2 * data.field('close'))\n"
+    )
+
+    assert "twice" in feature_kinds()
+    assert "feature_plugin" not in sys.modules
+    assert same_numbers(make_feature("twice")(DATA)[:, :, 0], 2 * DATA.field("close"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "channels"), [((40,), 1), ((40, 5), 1), ((40, 5, 3), 3), ((40, 5, 1), 1)]
+)
+def test_a_feature_is_of_rows_or_of_assets_or_has_channels(
+    shape: tuple[int, ...], channels: int
+) -> None:
+    values = np.arange(np.prod(shape)).reshape(shape)
+
+    feature = as_feature(lambda data: values)
+
+    assert feature(DATA).shape == (40, 5, channels)
+    assert len(feature.channels(channels)) == channels
+
+
+@pytest.mark.parametrize("shape", [(39,), (40, 4), (39, 5), (40, 5, 0), (40, 5, 1, 1), ()])
+def test_any_other_shape_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="a panel of 40 rows and 5 assets, gave shape"):
+        as_feature(lambda data: np.zeros(shape))(DATA)
+
+
+def test_what_computes_nothing_is_no_feature() -> None:
+    with pytest.raises(TypeError, match="was wanted, found 3"):
+        as_feature(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="lookback must be at least 1 row"):
+        PanelFeature(lambda data: 0, lookback=0)
