@@ -556,3 +556,12 @@ class Market:
     def now(self) -> int: ...
     def encode(self) -> bytes: ...
     def decode(self, state: bytes) -> None: ...
+
+def gather_windows(
+    panel: NDArray[np.float32],
+    rows: NDArray[np.int64],
+    lookback: int,
+    out: NDArray[np.float32],
+    threads: int | None = None,
+) -> None:
+    """Copy, for each of `rows`, the `lookback` rows of `panel` that end with it into `out`."""

@@ -26,6 +26,7 @@ mod scene;
 mod trading;
 mod trading_env;
 mod vec_trading_env;
+mod windows;
 
 use pyo3::prelude::*;
 
@@ -59,4 +60,6 @@ mod _core {
     use crate::trading_env::PyTradingEnv;
     #[pymodule_export]
     use crate::vec_trading_env::PyVecTradingEnv;
+    #[pymodule_export]
+    use crate::windows::gather_windows;
 }

@@ -15,6 +15,7 @@ mod task;
 mod threads;
 mod trading;
 mod welford;
+mod windows;
 
 pub use batch::{Batch, BatchError};
 pub use batch_state::BatchStateError;
@@ -29,3 +30,4 @@ pub use trading::{
     Decision, RewardTerm, Scene, SceneNews, SceneTrade, SellHoldBuy, TargetWeight, Trading,
     TradingError, TradingSettings,
 };
+pub use windows::{Panel, WindowsError};
