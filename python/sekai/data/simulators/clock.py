@@ -72,7 +72,10 @@ class Clock:
         else:
             days = first + day
         since_midnight = self._opens + self._ends(within)
-        return days.astype("datetime64[ns]") + since_midnight.astype("timedelta64[ns]")
+        stamps: NDArray[np.datetime64] = days.astype("datetime64[ns]") + since_midnight.astype(
+            "timedelta64[ns]"
+        )
+        return stamps
 
     @property
     def panel_frequency(self) -> Frequency:
