@@ -562,6 +562,6 @@ def gather_windows(
     rows: NDArray[np.int64],
     lookback: int,
     out: NDArray[np.float32],
-    threads: int | None = None,
+    threads: int = 1,
 ) -> None:
     """Copy, for each of `rows`, the `lookback` rows of `panel` that end with it into `out`."""

@@ -5,7 +5,7 @@ use thiserror::Error;
 use crate::threads::{Divisible, Threads};
 
 /// Bytes that one thread copies in a nanosecond, about: what a window's share of work goes by.
-const BYTES_PER_NANOSECOND: usize = 8;
+const BYTES_PER_NANOSECOND: usize = 20;
 
 /// A panel of rows that are all of the same width, one after the other.
 #[derive(Clone, Copy, Debug)]

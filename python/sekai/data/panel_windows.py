@@ -32,7 +32,7 @@ class PanelWindows:
         times: ArrayLike,
         assets: Sequence[str],
         features: Sequence[str],
-        threads: int | None = None,
+        threads: int = 1,
     ) -> None:
         """Take a panel that stays as it is.
 
@@ -42,7 +42,8 @@ class PanelWindows:
             times: when each row was known.
             assets: the names of the assets.
             features: the names of the features.
-            threads: how many threads a gather may use; one per core if not given.
+            threads: how many threads a gather may use. One copies about as fast as memory is on
+                small machines; more pay where memory has more channels.
         """
         self.times = frozen(np.asarray(times).astype("datetime64[ns]"))
         self.assets, self.features = tuple(assets), tuple(features)
@@ -52,7 +53,7 @@ class PanelWindows:
                 f"panel must be of float32 and shape {wanted}, was of {panel.dtype} and "
                 f"shape {panel.shape}"
             )
-        if lookback < 1 or (threads is not None and threads < 1):
+        if lookback < 1 or threads < 1:
             raise ValueError(
                 f"lookback and threads must be at least 1, were {lookback} and {threads}"
             )
