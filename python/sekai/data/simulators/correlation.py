@@ -106,7 +106,8 @@ def cholesky_by_rows(matrix: Floats) -> Floats:
 def _checked(matrix: Floats, size: int) -> Floats:
     if matrix.shape != (size, size):
         raise ValueError(f"correlation must be of shape {(size, size)}, was {matrix.shape}")
-    if not np.array_equal(matrix, matrix.T) or not np.all(np.diag(matrix) == 1):
+    # Estimates are symmetric up to rounding.
+    if not np.allclose(matrix, matrix.T, 0, 1e-9) or not np.allclose(np.diag(matrix), 1, 0, 1e-9):
         raise ValueError("correlation must be symmetric with ones on its diagonal")
     least = float(np.linalg.eigvalsh(matrix)[0])
     if least < -1e-10 * size:

@@ -84,6 +84,8 @@ def regime_path(rows: int, seed: int = 0, switching: ArrayLike = SWITCHING) -> P
 
     The first is drawn from the shares of time that the chain spends in each.
     """
+    if rows < 1:
+        raise ValueError(f"rows must be at least 1, was {rows}")
     chances = _checked(np.asarray(switching, np.float64))
     draws = stream(seed, "regimes").random(rows)
     bounds = np.cumsum(chances, axis=1)
