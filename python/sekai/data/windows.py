@@ -189,7 +189,8 @@ class Windows:
     def _read_runs(self, places: NDArray[np.int64], out: NDArray[Any]) -> None:
         """Rows that follow each other are read at once."""
         begins = np.flatnonzero(np.diff(places, prepend=-2) != 1)
-        for begin, end in zip(begins, [*begins[1:], len(places)], strict=True):
+        edges = np.append(begins, len(places))
+        for begin, end in zip(edges[:-1], edges[1:], strict=True):
             self._values.read(int(places[begin]), out[begin:end])
 
     @cached_property
