@@ -34,6 +34,7 @@ __all__ = [
     "TradingWeightsBatch",
     "feature_columns",
     "feature_registry",
+    "gather_windows",
     "market_defaults",
     "market_settled",
     "settle_trades",

@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "windows"
 
 
-@settings(max_examples=60, deadline=None,
+@settings(max_examples=30, deadline=None,
           suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
 @given(
     shape=st.tuples(st.integers(1, 40), st.integers(1, 4), st.integers(1, 4)),

@@ -11,6 +11,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -190,7 +191,7 @@ class Windows:
         """Rows that follow each other are read at once."""
         begins = np.flatnonzero(np.diff(places, prepend=-2) != 1)
         edges = np.append(begins, len(places))
-        for begin, end in zip(edges[:-1], edges[1:], strict=True):
+        for begin, end in pairwise(edges):
             self._values.read(int(places[begin]), out[begin:end])
 
     @cached_property
