@@ -34,6 +34,7 @@ __all__ = [
     "TradingWeightsBatch",
     "feature_columns",
     "feature_registry",
+    "gather_windows",
     "market_defaults",
     "market_settled",
     "settle_trades",
@@ -572,3 +573,12 @@ class Market:
     def now(self) -> int: ...
     def encode(self) -> bytes: ...
     def decode(self, state: bytes) -> None: ...
+
+def gather_windows(
+    panel: NDArray[np.float32],
+    rows: NDArray[np.int64],
+    lookback: int,
+    out: NDArray[np.float32],
+    threads: int = 1,
+) -> None:
+    """Copy, for each of `rows`, the `lookback` rows of `panel` that end with it into `out`."""

@@ -7,6 +7,7 @@ from typing import Any
 __all__ = [
     "BusyError",
     "ClosedError",
+    "DataError",
     "DuplicateEnvError",
     "InvalidActionError",
     "MissingExtraError",
@@ -71,6 +72,10 @@ class OrderError(SekaiError, ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self.args, vars(self)
+
+
+class DataError(SekaiError, ValueError):
+    """A file or table is not what it should be; nothing of it was taken in."""
 
 
 class UnknownEnvError(SekaiError, LookupError):

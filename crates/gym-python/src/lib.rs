@@ -30,6 +30,7 @@ mod shown_parts;
 mod trading;
 mod trading_env;
 mod vec_trading_env;
+mod windows;
 
 use pyo3::prelude::*;
 
@@ -67,4 +68,6 @@ mod _core {
     use crate::trading_env::PyTradingEnv;
     #[pymodule_export]
     use crate::vec_trading_env::PyVecTradingEnv;
+    #[pymodule_export]
+    use crate::windows::gather_windows;
 }

@@ -19,6 +19,7 @@ mod task;
 mod threads;
 mod trading;
 mod welford;
+mod windows;
 
 pub use batch::{Batch, BatchError};
 pub use batch_state::BatchStateError;
@@ -35,3 +36,4 @@ pub use trading::{
     Decision, RewardTerm, Scene, SceneNews, SceneTrade, SellHoldBuy, TargetWeight, Trading,
     TradingError, TradingSettings,
 };
+pub use windows::{Panel, WindowsError};
