@@ -22,6 +22,8 @@ __all__ = [
     "OrderBook",
     "PerLot",
     "Placement",
+    "PortfolioBatch",
+    "PortfolioPanel",
     "PyTradingEnv",
     "PyVecTradingEnv",
     "QueuePosition",
@@ -37,6 +39,7 @@ __all__ = [
     "gather_windows",
     "market_defaults",
     "market_settled",
+    "portfolio_names",
     "settle_trades",
     "trading_defaults",
 ]
@@ -420,6 +423,43 @@ class MarketMakingBatch(_NativeBatch[NDArray[np.float64]]):
     def optimal_action(self) -> NDArray[np.float64]: ...
     def certainty_equivalent(self) -> NDArray[np.float64]: ...
     def scene(self, env: int = 0) -> dict[str, Any]: ...
+
+@final
+class PortfolioPanel:
+    """Rows of market data, shared by all batches that are made on them."""
+
+    def __new__(cls, columns: dict[str, Any], open_ended: bool = False) -> PortfolioPanel: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def assets(self) -> int: ...
+    @property
+    def features(self) -> int: ...
+
+@final
+class PortfolioBatch(_NativeBatch[dict[str, NDArray[Any]]]):
+    """Many episodes of holding portfolios."""
+
+    def __new__(
+        cls,
+        panel: PortfolioPanel,
+        config: str,
+        num_envs: int = 1,
+        num_threads: int | None = None,
+        max_episode_steps: int | None = None,
+    ) -> PortfolioBatch: ...
+    @staticmethod
+    def check(panel: PortfolioPanel, config: str) -> None: ...
+    @property
+    def rows(self) -> int: ...
+    def seen(self) -> NDArray[np.uint64]: ...
+    def waits(self, env: int = 0) -> bool: ...
+    def push(self, columns: dict[str, Any]) -> None: ...
+    def set_removed(self, env: int, asset: int, removed: bool) -> None: ...
+    def keep_log(self, kept: bool) -> None: ...
+    def take_log(self) -> list[dict[str, Any]]: ...
+
+def portfolio_names() -> tuple[list[str], list[str]]: ...
 
 @final
 class TradingBatch(_NativeBatch[NDArray[np.float64]]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,8 @@ class Portfolio(NativeEnv[Observation, Any]):
     """
 
     metadata = {"stochastic": True}  # noqa: RUF012 - as the base class types it
+    # What was read or computed is not state: the batch's own state knows what it has seen of it.
+    state_excludes: ClassVar[tuple[str, ...]] = ("data", "features", "pipeline")
     batch: PortfolioBatch
 
     def __init__(

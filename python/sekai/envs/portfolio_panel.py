@@ -36,7 +36,8 @@ def panel_of(
     """The rows of the Rust core."""
     values = features.values.astype(np.float32, copy=False)
     columns = columns_of(data, np.ascontiguousarray(values))
-    complete = (features.present.reshape(len(data), len(data.assets), -1)).all(axis=2)
+    present = features.present.reshape(len(data), len(data.assets), -1)
+    complete: NDArray[np.bool_] = present.all(axis=2)
     columns["decides"] = decision_rows(data, complete, decisions)
     columns["benchmark"] = benchmark_returns(data, benchmark)
     return PortfolioPanel(columns, open_ended)

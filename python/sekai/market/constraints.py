@@ -80,10 +80,10 @@ class Constraints:
         found = sorted(set(sectors.values()))
         if not found:
             raise ValueError("sector_caps needs data with sectors, found none")
+        places: dict[str | None, int] = {name: place for place, name in enumerate(found)}
         if not isinstance(self.sector_caps, Mapping):
-            return {name: place for place, name in enumerate(found)}, [self.sector_caps] * len(found)
+            return places, [self.sector_caps] * len(found)
         unknown = sorted(set(self.sector_caps) - set(found))
         if unknown:
             raise ValueError(f"sector_caps among {found} were wanted, found {unknown}")
-        places: dict[str | None, int] = {name: place for place, name in enumerate(found)}
         return places, [self.sector_caps.get(name) for name in found]
