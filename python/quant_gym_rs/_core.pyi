@@ -40,6 +40,7 @@ __all__ = [
     "market_defaults",
     "market_settled",
     "portfolio_names",
+    "project_weights",
     "settle_trades",
     "trading_defaults",
 ]

@@ -37,7 +37,7 @@ def panel_of(
     values = features.values.astype(np.float32, copy=False)
     columns = columns_of(data, np.ascontiguousarray(values))
     present = features.present.reshape(len(data), len(data.assets), -1)
-    complete: NDArray[np.bool_] = present.all(axis=2)
+    complete = np.logical_and.reduce(present, axis=2)
     columns["decides"] = decision_rows(data, complete, decisions)
     columns["benchmark"] = benchmark_returns(data, benchmark)
     return PortfolioPanel(columns, open_ended)
