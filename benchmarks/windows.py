@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from measure import interleaved, medians, show
 from numpy.typing import NDArray
 
+from measure import interleaved, medians, show
 from sekai.data.panel_windows import PanelWindows
 from sekai.data.windows import Windows
 
