@@ -19,6 +19,7 @@ from sekai.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper
 from sekai.error import (
     BusyError,
     ClosedError,
+    DataError,
     DuplicateEnvError,
     InvalidActionError,
     MissingExtraError,
@@ -54,6 +55,7 @@ __all__ = [
     "Box",
     "BusyError",
     "ClosedError",
+    "DataError",
     "Dict",
     "Discrete",
     "DuplicateEnvError",

@@ -164,6 +164,14 @@ def test_a_header_that_means_something_else_is_refused(header: str, tmp_path: Pa
         NpyFile(path)
 
 
+def test_a_header_that_would_fill_memory_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    path.write_bytes(b"\x93NUMPY\x02\x00" + (2**32 - 1).to_bytes(4, "little") + bytes(100))
+
+    with pytest.raises(DataError, match="a header of 1024 bytes at most was wanted"):
+        NpyFile(path)
+
+
 def test_a_file_that_shrinks_after_it_was_opened_is_an_error_and_no_crash(tmp_path: Path) -> None:
     path = saved(tmp_path / "a.npy", VALUES)
     file = NpyFile(path)
@@ -194,7 +202,9 @@ def test_a_refused_file_leaves_no_descriptor_behind(tmp_path: Path) -> None:
     (tmp_path / "a.npy").write_bytes(b"garbage of some length")
     before = len(os.listdir("/proc/self/fd"))
 
-    with pytest.raises(DataError, match="an .npy file of version"):
+    with pytest.raises(DataError, match="an .npy file of version") as refusal:
         NpyFile(tmp_path / "a.npy")
 
+    # Its frames are still alive here, and with them all that they hold.
+    assert refusal.tb is not None
     assert len(os.listdir("/proc/self/fd")) == before

@@ -24,7 +24,8 @@ def log_returns(data: MarketData) -> NDArray[np.float64]:
 
 
 def test_log_returns_have_the_mean_and_the_variance_of_the_closed_form() -> None:
-    drift, volatility = [0.3, -0.1, 0.0], [0.2, 0.5, 0.05]
+    # The last has so much variance that half of it would show in the mean.
+    drift, volatility = [0.3, 0.0, 1.125], [0.2, 0.05, 1.5]
 
     data = simulate_gbm(3, ROWS, 1, drift=drift, volatility=volatility, overnight=0.3)
 
@@ -48,6 +49,13 @@ def test_without_nights_a_row_opens_where_the_last_one_closed() -> None:
 
     assert np.array_equal(data.field("open")[1:], data.field("close")[:-1])
     assert np.all(data.field("open")[0] == 100.0)
+
+
+def test_the_first_row_opens_at_the_price_that_was_given() -> None:
+    data = simulate_gbm(2, 500, price=[50.0, 7.0], overnight=0.5)
+
+    assert data.field("open")[0].tolist() == [50.0, 7.0]
+    assert np.all(data.field("open")[1:] != data.field("close")[:-1])
 
 
 def test_returns_correlate_as_much_as_asked() -> None:
