@@ -25,6 +25,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use smallvec::{SmallVec, smallvec};
 use thiserror::Error;
 
 use crate::batch::Batch;
@@ -60,7 +61,8 @@ struct Episode {
     row: u64,
     /// The row that the episode ends with, if it lasts so long.
     last: u64,
-    traders: Vec<Trader>,
+    /// One of them lies in place: a step of a single agent has one place less to fetch.
+    traders: SmallVec<[Trader; 1]>,
     /// Assets that the user has taken out of the universe; empty where there are none.
     removed: Vec<bool>,
 }
@@ -124,7 +126,7 @@ impl Portfolio {
         let assets = panel.width().assets;
         let trader =
             Trader::new(assets, settings.delay as usize, settings.unfilled == Unfilled::Carry);
-        let traders = vec![trader; settings.agents.len()];
+        let traders = smallvec![trader; settings.agents.len()];
         let episode = Episode { row: 0, last: 0, traders, removed: Vec::new() };
         Ok(Self { panel, settings: Arc::new(settings), episode, log: None })
     }
@@ -170,10 +172,12 @@ impl Portfolio {
         self.log.as_mut().map(|log| std::mem::take(&mut log.episodes)).unwrap_or_default()
     }
 
-    /// Whether the next step has to wait for a row that is not there yet.
+    /// Whether the next step has to wait for rows that are not there yet: it goes on to the next
+    /// row that a decision falls on, or with which the episode ends.
     #[must_use]
     pub fn waits(&self) -> bool {
-        self.row() + 1 >= self.panel.rows()
+        let mut later = self.row() + 1..self.panel.rows();
+        !later.any(|row| self.panel.decides(row) || row as u64 >= self.episode.last)
     }
 
     /// What an agent decided becomes orders for the row in which they are due.
@@ -207,6 +211,16 @@ impl Portfolio {
                 let is_removed = self.episode.removed.get(asset).copied().unwrap_or(false);
                 *order = if movable[asset] || is_removed { *order } else { f64::NAN };
             }
+        }
+    }
+
+    /// A row goes by without a decision: no orders for the row in which they would be due.
+    #[cold]
+    fn order_nothing(&mut self) {
+        let row = self.row() + 1 + self.delay();
+        for trader in &mut self.episode.traders {
+            let due = trader.due(row);
+            trader.orders[due].fill(f64::NAN);
         }
     }
 

@@ -104,8 +104,6 @@ impl<'a> Execution<'a> {
         if self.settings.unfilled == Unfilled::Carry {
             self.carry(trader, changes);
         }
-        let due = trader.due(self.row);
-        trader.orders[due].fill(f64::NAN);
         value
     }
 
@@ -185,8 +183,13 @@ impl<'a> Execution<'a> {
         if self.settings.participation.is_none() && costs.impact == 0.0 {
             return room.rates.fill(base);
         }
-        room.rates.fill(0.0);
-        for changes in room.changes.chunks_exact(self.prices.len()) {
+        let (first, others) = room.changes.split_at(self.prices.len());
+        for (demand, changes) in lanes_mut(&mut room.rates).iter_mut().zip(lanes(first)) {
+            for lane in 0..LANES {
+                demand[lane] = changes[lane].abs();
+            }
+        }
+        for changes in others.chunks_exact(self.prices.len()) {
             for (demand, changes) in lanes_mut(&mut room.rates).iter_mut().zip(lanes(changes)) {
                 for lane in 0..LANES {
                     demand[lane] += changes[lane].abs();
@@ -196,7 +199,7 @@ impl<'a> Execution<'a> {
         if let Some(participation) = self.settings.participation {
             self.cut_to_volume(participation, traders, room);
         }
-        let impacts = lanes(self.panel.impacts(self.row - 1));
+        let impacts = lanes(self.panel.impacts(self.row));
         for (rates, impacts) in lanes_mut(&mut room.rates).iter_mut().zip(impacts) {
             for lane in 0..LANES {
                 rates[lane] = base + costs.impact_rate(rates[lane], impacts[lane]);

@@ -1,5 +1,7 @@
 //! What portfolios trade on: rows of prices, volumes and features, known one after the other.
 
+#![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
+
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
@@ -85,20 +87,27 @@ pub enum BarError {
     },
 }
 
-/// Prices of all rows and one over them; the last mark where an asset is not tradable, so that
-/// arithmetic stays finite.
-#[derive(Clone, Debug, Default)]
-struct Prices {
-    prices: Vec<f64>,
-    inverse: Vec<f64>,
+/// What a row has of each asset, in the order in which a step reads it: what belongs together
+/// lies together, since envs that are at different rows have to fetch all of it.
+#[derive(Clone, Copy)]
+enum Column {
+    /// Where orders are filled at the beginning of the row, and one over that; the last mark where
+    /// the asset is not tradable, so that arithmetic stays finite.
+    Open,
+    InverseOpen,
+    /// 1 where orders are filled, 0 where they are not.
+    Gate,
+    /// The standard deviation of log returns over the root of the mean volume, of the rows before.
+    Impact,
+    /// The last close that was quoted.
+    Mark,
+    /// As `Open`, at the end of the row.
+    Close,
+    InverseClose,
+    Volume,
 }
 
-impl Prices {
-    fn push(&mut self, price: f64) {
-        self.prices.push(price);
-        self.inverse.push(1.0 / price);
-    }
-}
+const COLUMNS: usize = 8;
 
 /// Rows that are known so far, and what follows from each of them.
 #[derive(Clone, Debug)]
@@ -107,20 +116,14 @@ pub struct Panel {
     times: Vec<i64>,
     /// Calendar days since the row before.
     days: Vec<f64>,
-    /// Where orders are filled at the beginning and at the end of a row.
-    opens: Prices,
-    closes: Prices,
-    /// The last close that was quoted.
-    marks: Vec<f64>,
-    volumes: Vec<f64>,
-    /// 1 where orders are filled, 0 where they are not.
-    gates: Vec<f64>,
+    /// All columns of a row, then all of the next.
+    numbers: Vec<f64>,
     movable: Vec<bool>,
     listed: Vec<bool>,
     /// Whether every asset was listed, and whether every asset could be traded.
     all_listed: Vec<bool>,
     all_movable: Vec<bool>,
-    /// Standard deviations of log returns over the root of mean volumes, of trailing rows.
+    /// What the next row's `Impact` will be.
     impacts: Vec<f64>,
     log_returns: Vec<f64>,
     features: Vec<f32>,
@@ -140,16 +143,12 @@ impl Panel {
             width,
             times: Vec::new(),
             days: Vec::new(),
-            opens: Prices::default(),
-            closes: Prices::default(),
-            marks: Vec::new(),
-            volumes: Vec::new(),
-            gates: Vec::new(),
+            numbers: Vec::new(),
             movable: Vec::new(),
             listed: Vec::new(),
             all_listed: Vec::new(),
             all_movable: Vec::new(),
-            impacts: Vec::new(),
+            impacts: vec![0.0; stride(width.assets)],
             log_returns: Vec::new(),
             features: Vec::new(),
             decides: Vec::new(),
@@ -199,21 +198,30 @@ impl Panel {
 
     fn push_prices(&mut self, bar: &Bar<'_>) {
         let (assets, stride) = (self.width.assets, stride(self.width.assets));
-        let before = self.marks.len().checked_sub(stride);
+        let row = self.times.len() - 1;
+        let mut columns = [const { Vec::new() }; COLUMNS];
         for asset in 0..stride {
             // An asset that was never quoted, and what is none, is never held: any price will do.
-            let mark = before.map_or(1.0, |before| self.marks[before + asset]);
+            let mark = if row == 0 { 1.0 } else { self.marks(row - 1)[asset] };
             let is_asset = asset < assets;
             let close = if is_asset && bar.quoted[asset] { bar.close[asset] } else { mark };
             let gate = is_asset && bar.tradable[asset];
             let open = if gate && self.width.has_open { bar.open[asset] } else { close };
-            self.opens.push(if gate { open } else { mark });
-            self.closes.push(if gate { close } else { mark });
-            self.marks.push(close);
-            self.gates.push(f64::from(u8::from(gate)));
             let volume = if is_asset && self.width.has_volume { bar.volume[asset] } else { 0.0 };
-            self.volumes.push(if volume.is_finite() { volume } else { 0.0 });
-            self.log_returns.push(if before.is_none() { 0.0 } else { libm::log(close / mark) });
+            let (fill_open, fill_close) = if gate { (open, close) } else { (mark, mark) };
+            let mut put = |column: Column, number: f64| columns[column as usize].push(number);
+            put(Column::Open, fill_open);
+            put(Column::InverseOpen, 1.0 / fill_open);
+            put(Column::Gate, f64::from(u8::from(gate)));
+            put(Column::Impact, self.impacts[asset]);
+            put(Column::Mark, close);
+            put(Column::Close, fill_close);
+            put(Column::InverseClose, 1.0 / fill_close);
+            put(Column::Volume, if volume.is_finite() { volume } else { 0.0 });
+            self.log_returns.push(if row == 0 { 0.0 } else { libm::log(close / mark) });
+        }
+        for column in &columns {
+            self.numbers.extend_from_slice(column);
         }
         self.movable.extend_from_slice(bar.tradable);
         self.listed.extend_from_slice(bar.listed);
@@ -226,14 +234,14 @@ impl Panel {
         let first = rows.saturating_sub(TRAILING_ROWS);
         let count = f64::from(u32::try_from(rows - first).expect("few rows"));
         for asset in 0..stride {
-            let places = (first..rows).map(|row| row * stride + asset);
-            let volume = places.clone().map(|place| self.volumes[place]).sum::<f64>() / count;
-            let mean = places.clone().map(|place| self.log_returns[place]).sum::<f64>() / count;
-            let departures = places.map(|place| self.log_returns[place] - mean);
-            let squares: f64 = departures.map(|departure| departure * departure).sum();
+            let volume = (first..rows).map(|row| self.volumes(row)[asset]).sum::<f64>() / count;
+            let returns = (first..rows).map(|row| self.log_returns[row * stride + asset]);
+            let mean = returns.clone().sum::<f64>() / count;
+            let squares: f64 = returns.map(|value| (value - mean) * (value - mean)).sum();
             let volatility = (squares / (count - 1.0).max(1.0)).sqrt();
             // Where nothing trades, size costs as much as it can.
-            self.impacts.push(if volume > 0.0 { volatility / volume.sqrt() } else { f64::MAX });
+            let is_traded = volume > 0.0;
+            self.impacts[asset] = if is_traded { volatility / volume.sqrt() } else { f64::MAX };
         }
     }
 
@@ -314,9 +322,10 @@ impl Panel {
 
 /// What the rest of a portfolio reads.
 impl Panel {
-    fn of<'a>(&self, values: &'a [f64], row: usize) -> &'a [f64] {
+    #[inline(always)]
+    fn column(&self, row: usize, column: Column) -> &[f64] {
         let stride = stride(self.width.assets);
-        &values[row * stride..][..stride]
+        &self.numbers[(row * COLUMNS + column as usize) * stride..][..stride]
     }
 
     fn mask<'a>(&self, values: &'a [bool], row: usize) -> &'a [bool] {
@@ -340,29 +349,35 @@ impl Panel {
     }
 
     /// Where orders are filled at the beginning of a row, and one over that.
+    #[inline(always)]
     pub(super) fn opens(&self, row: usize) -> (&[f64], &[f64]) {
-        (self.of(&self.opens.prices, row), self.of(&self.opens.inverse, row))
+        (self.column(row, Column::Open), self.column(row, Column::InverseOpen))
     }
 
     /// Where orders are filled at the end of a row, and one over that.
+    #[inline(always)]
     pub(super) fn closes(&self, row: usize) -> (&[f64], &[f64]) {
-        (self.of(&self.closes.prices, row), self.of(&self.closes.inverse, row))
+        (self.column(row, Column::Close), self.column(row, Column::InverseClose))
     }
 
+    #[inline(always)]
     pub(super) fn marks(&self, row: usize) -> &[f64] {
-        self.of(&self.marks, row)
+        self.column(row, Column::Mark)
     }
 
     pub(super) fn volumes(&self, row: usize) -> &[f64] {
-        self.of(&self.volumes, row)
+        self.column(row, Column::Volume)
     }
 
+    /// What size costs in a row, from what was known before it.
+    #[inline(always)]
     pub(super) fn impacts(&self, row: usize) -> &[f64] {
-        self.of(&self.impacts, row)
+        self.column(row, Column::Impact)
     }
 
+    #[inline(always)]
     pub(super) fn gates(&self, row: usize) -> &[f64] {
-        self.of(&self.gates, row)
+        self.column(row, Column::Gate)
     }
 
     pub(super) fn movable(&self, row: usize) -> &[bool] {

@@ -5,6 +5,7 @@
 use std::time::Instant;
 
 use market::{EpisodeKey, SnapshotError};
+use pulp::{Simd, WithSimd};
 
 use super::reward::combine;
 use super::shown::{INFO, PortfolioLayout, PortfolioRows, PortfolioShown, layout};
@@ -80,10 +81,7 @@ impl Task for Portfolio {
         let began = self.log.is_some().then(Instant::now);
         let outcome = DESK.with_borrow_mut(|desk| {
             let arch = desk.arch;
-            arch.dispatch(
-                #[inline(always)]
-                || self.act(action, desk),
-            )
+            arch.dispatch(Act { portfolio: self, action, desk })
         });
         self.show(&mut observation);
         if let Some(began) = began {
@@ -141,6 +139,22 @@ impl Task for Portfolio {
     }
 }
 
+/// A step, to be compiled for each width of lanes.
+struct Act<'a> {
+    portfolio: &'a mut Portfolio,
+    action: &'a [f64],
+    desk: &'a mut Desk,
+}
+
+impl WithSimd for Act<'_> {
+    type Output = Outcome;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> Outcome {
+        self.portfolio.act(self.action, self.desk)
+    }
+}
+
 impl Portfolio {
     /// Numbers in one agent's action.
     fn choice_len(&self) -> usize {
@@ -161,7 +175,9 @@ impl Portfolio {
             }
         }
         // Rows without a decision are gone through with the orders that stand.
-        while !self.advance(desk) && !self.panel.decides(self.row()) && !self.waits() {}
+        while !self.advance(desk) && !self.panel.decides(self.row()) {
+            self.order_nothing();
+        }
         self.outcome()
     }
 
