@@ -179,3 +179,15 @@ def test_values_are_numbers_and_amounts_above_0() -> None:
         events.sum(0)
     with pytest.raises(ValueError, match="a half-life above 0"):
         events.decay("0d")
+
+
+def test_another_future_of_events_has_other_values_and_some_that_come_later() -> None:
+    events = Events(np.repeat(DAYS, 4), np.ones(48), delay="0s")
+
+    other = events.perturb_after(DAYS[5], np.random.default_rng(0))
+
+    later = events.published > DAYS[5]
+    assert (other.values[later] != 1).all()
+    assert 0 < (other.published > events.published)[later].sum() < later.sum()
+    assert np.array_equal(other.published[~later], events.published[~later])
+    assert (other.values[~later] == 1).all()

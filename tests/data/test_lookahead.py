@@ -292,3 +292,10 @@ def test_values_alone_can_be_changed() -> None:
         assert np.array_equal(other.quoted, DATA.quoted)
         assert np.array_equal(other.listed, DATA.listed)
         assert not same_numbers(other.field("close"), DATA.field("close"))
+
+
+def test_assets_are_halted_in_another_future_of_any_kind() -> None:
+    for kind in KINDS:
+        other = perturbed(WHOLE, 20, np.random.default_rng(0), kind)
+        assert (other.listed & ~other.quoted)[21:].any()
+        assert not (other.listed & ~other.quoted)[:21].any()
