@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 __all__ = [
     "BusyError",
     "ClosedError",
+    "DataError",
     "DuplicateEnvError",
     "InvalidActionError",
     "MissingExtraError",
@@ -63,6 +65,23 @@ class OrderError(SekaiError, ValueError):
         super().__init__(message)
         self.status = status
         self.row = row
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.args, vars(self)
+
+
+class DataError(SekaiError, ValueError):
+    """Data are not what they should be; nothing was made of them."""
+
+    def __init__(self, message: str, problems: Sequence[Any] = ()) -> None:
+        """Say what is wrong, and keep all of it.
+
+        Args:
+            message: the first problems, and what can be done.
+            problems: every `sekai.data.Problem`.
+        """
+        super().__init__(message)
+        self.problems = problems
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self.args, vars(self)

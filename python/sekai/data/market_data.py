@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sekai.data.calendar import Calendar, Frequency
+from sekai.data.problems import Problem
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from sekai.data.reading.options import ReadOptions
 
 __all__ = ["DELIST_AFTER", "PRICE_FIELDS", "MarketData", "lifetimes"]
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
+Path = str | os.PathLike[str]
 
 PRICE_FIELDS = ("open", "high", "low", "close", "adj_close", "vwap", "bid", "ask")
 """Fields that are prices: where an asset is quoted they are above 0."""
@@ -53,6 +61,7 @@ class MarketData:
         timezone: str | None = None,
         frequency: Frequency | None = None,
         warm_up: int = 0,
+        repairs: Sequence[Problem] = (),
     ) -> None:
         """Take a panel that is in order; `sekai.data` has readers for what is not yet.
 
@@ -70,6 +79,7 @@ class MarketData:
             timezone: where days begin and end; None for UTC.
             frequency: how often there is a row; from the stamps if not given.
             warm_up: leading rows that are history alone: no decision falls on them.
+            repairs: what was wrong with the source and how it was mended; no part of the content.
         """
         self.times = frozen(_times(times))
         self.assets = _names("assets", assets)
@@ -85,8 +95,61 @@ class MarketData:
         self.sectors = MappingProxyType(dict(sectors or {}))
         self.timezone = timezone
         self.warm_up = warm_up
+        self.repairs = repairs
         self._frequency = frequency
         self._check()
+
+    @classmethod
+    def from_parquet(cls, path: Path, **options: Unpack[ReadOptions]) -> MarketData:
+        """Read a Parquet file, a folder of them, or folders such as `symbol=AAPL/year=2020`.
+
+        Args:
+            path: the file or folder. One that `to_parquet` wrote gives the same panel again.
+            **options: what the columns are, what to take, and what to do about problems, see
+                `sekai.data.Options` and `sekai.data.Policies`.
+
+        Raises:
+            DataError: with every problem that no policy deals with.
+        """
+        from sekai.data.reading.read import read_parquet_files
+
+        return read_parquet_files(path, options)
+
+    @classmethod
+    def from_csv(cls, path: Path, **options: Unpack[ReadOptions]) -> MarketData:
+        """Read a CSV file or a folder of them, packed by gzip or not; as `from_parquet`."""
+        from sekai.data.reading.read import read_csv_files
+
+        return read_csv_files(path, options)
+
+    @classmethod
+    def from_frame(cls, frame: Any, **options: Unpack[ReadOptions]) -> MarketData:
+        """Read a frame of pandas, polars or pyarrow, long or wide; as `from_parquet`."""
+        from sekai.data.reading.read import read_frame
+
+        return read_frame(frame, options)
+
+    def to_parquet(self, path: Path, *, by_asset: bool = False) -> None:
+        """Write all of the panel to a file, or to a folder with a file for each asset.
+
+        The file or folder is there as a whole or not at all. A file that was there is replaced,
+        a folder must be new.
+        """
+        from sekai.data.writing import write_parquet
+
+        write_parquet(self, path, by_asset)
+
+    def to_frame(self, kind: str = "pandas", *, wide: bool = False) -> Any:
+        """The panel as a frame.
+
+        Args:
+            kind: `pandas`, `polars` or `arrow`.
+            wide: a row a time and a column for each asset and field, instead of a row for each
+                time and asset at which there is a value.
+        """
+        from sekai.data.writing import to_frame
+
+        return to_frame(self, kind, wide)
 
     def __repr__(self) -> str:
         span = f"{self.times[0]} to {self.times[-1]}" if len(self.times) else "no rows"
@@ -180,6 +243,7 @@ class MarketData:
             "values": self.values, "listed": self.listed, "quoted": self.quoted,
             "tradable": self.tradable, "market": self.market, "sectors": self.sectors,
             "timezone": self.timezone, "frequency": self.frequency, "warm_up": self.warm_up,
+            "repairs": self.repairs,
         }  # fmt: skip
         unknown = sorted(changes.keys() - made_of.keys())
         if unknown:
