@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ Path = str | os.PathLike[str]
 PRICE_FIELDS = ("open", "high", "low", "close", "adj_close", "vwap", "bid", "ask")
 """Fields that are prices: where an asset is quoted they are above 0."""
 
+HASHED_CELLS = 1 << 20
 DELIST_AFTER = 20
 """Rows without any value after which an asset counts as delisted, where nobody says more."""
 
@@ -169,6 +170,11 @@ class MarketData:
     def __hash__(self) -> int:
         return hash(self.digest)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        made_of = self._made_of()
+        plain = {name: dict(made_of[name]) for name in ("market", "sectors")}
+        return _rebuilt, ({**made_of, **plain},)
+
     @cached_property
     def calendar(self) -> Calendar:
         """When the rows are."""
@@ -192,7 +198,8 @@ class MarketData:
         series = (self.market[name] for name in sorted(self.market))
         for array in (self.calendar.nanoseconds, self.values, *masks, *series):
             state.update(repr(array.shape).encode())
-            state.update(np.ascontiguousarray(array).data)
+            for part in _hashable(array):
+                state.update(part)
         return state.hexdigest()
 
     def field(self, name: str) -> Floats:
@@ -238,17 +245,20 @@ class MarketData:
 
     def replace(self, **changes: Any) -> MarketData:
         """The same panel with some of what it was made of replaced."""
-        made_of = {
+        made_of = self._made_of()
+        unknown = sorted(changes.keys() - made_of.keys())
+        if unknown:
+            raise TypeError(f"some of {sorted(made_of)} were wanted, found {unknown}")
+        return MarketData(**{**made_of, **changes})
+
+    def _made_of(self) -> dict[str, Any]:
+        return {
             "times": self.times, "assets": self.assets, "fields": self.fields,
             "values": self.values, "listed": self.listed, "quoted": self.quoted,
             "tradable": self.tradable, "market": self.market, "sectors": self.sectors,
             "timezone": self.timezone, "frequency": self.frequency, "warm_up": self.warm_up,
             "repairs": self.repairs,
         }  # fmt: skip
-        unknown = sorted(changes.keys() - made_of.keys())
-        if unknown:
-            raise TypeError(f"some of {sorted(made_of)} were wanted, found {unknown}")
-        return MarketData(**{**made_of, **changes})
 
     def _priced(self) -> Bools:
         prices = [place for place, name in enumerate(self.fields) if name in PRICE_FIELDS]
@@ -308,10 +318,30 @@ def lifetimes(seen: Bools, delist_after: int = DELIST_AFTER) -> Bools:
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
     """The array if nobody can write into it, or else a copy that nobody can write into."""
-    if array.flags.writeable:
+    owner: Any = array
+    # A view that cannot be written to may look at an array that can.
+    while isinstance(owner, np.ndarray) and not owner.flags.writeable:
+        owner = owner.base
+    if isinstance(owner, np.ndarray):
         array = array.copy()
         array.flags.writeable = False
     return array
+
+
+def _rebuilt(made_of: dict[str, Any]) -> MarketData:
+    for name in ("times", "values", "listed", "quoted", "tradable"):
+        made_of[name].flags.writeable = False
+    return MarketData(**made_of)
+
+
+def _hashable(array: NDArray[Any]) -> Iterator[memoryview]:
+    """The bytes of an array, some rows at a time; there is one NaN, though there are many bits."""
+    step = max(1, HASHED_CELLS * len(array) // max(1, array.size))
+    for start in range(0, len(array), step):
+        part = np.ascontiguousarray(array[start : start + step])
+        if part.dtype == np.float64 and np.isnan(part).any():
+            part = np.where(np.isnan(part), np.nan, part)
+        yield part.data
 
 
 def _times(given: ArrayLike) -> NDArray[np.datetime64]:

@@ -69,7 +69,7 @@ class Problem:
             where.append(f"at {_short(self.time)}{later}")
         place = f" {' '.join(where)}" if where else ""
         done = "" if self.policy == "error" else f" -> {self.policy}"
-        return f"{self.kind}:{place}: {self.found}{f' in {self.file}' if self.file else ''}{done}"
+        return f"{self.kind}{place}: {self.found}{f' in {self.file}' if self.file else ''}{done}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,7 +155,7 @@ class Problems(Sequence[Problem]):
         shown = max(1, SHOWN // len(counts))
         lines = []
         for kind, count in counts.items():
-            lines.append(f"{kind}, {count} times: {HINTS[kind]}")
+            lines.append(f"{count} x {kind}: {HINTS[kind]}")
             lines += [f"  {problem}" for problem in self._first(kind, shown)]
         return "\n".join(lines)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sekai.data.market_data import MarketData
 from sekai.data.reading.columns import MASKS
-from sekai.data.reading.extras import needed
+from sekai.data.reading.extras import arrow, needed
 from sekai.data.reading.stored import MARKET_PREFIX, Stored
 
 __all__ = ["to_frame", "write_parquet"]
@@ -114,8 +114,7 @@ def _wide(data: MarketData) -> Any:
 
 
 def _columns(data: MarketData, cells: NDArray[np.int64]) -> dict[str, Any]:
-    import pyarrow as pa
-
+    pa = arrow()
     rows, places = np.divmod(cells, len(data.assets))
     names = pa.DictionaryArray.from_arrays(places.astype(np.int32), list(data.assets))
     columns: dict[str, Any] = {"time": _stamps(data, rows), "asset": names.cast(pa.string())}
@@ -125,14 +124,12 @@ def _columns(data: MarketData, cells: NDArray[np.int64]) -> dict[str, Any]:
 
 
 def _stamps(data: MarketData, rows: NDArray[np.int64]) -> Any:
-    import pyarrow as pa
-
+    pa = arrow()
     return pa.array(data.times[rows], pa.timestamp("ns", data.timezone or "UTC"))
 
 
 def _table(columns: dict[str, Any]) -> Any:
-    import pyarrow as pa
-
+    pa = arrow()
     return pa.table({name: pa.array(np.ascontiguousarray(column))
                      if isinstance(column, np.ndarray) else column
                      for name, column in columns.items()})  # fmt: skip

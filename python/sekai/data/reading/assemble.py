@@ -169,7 +169,7 @@ def _note_duplicates(rows: _Rows, panel: Assembled, options: Options, ledger: Le
     present = panel.present.ravel()
     again = present[rows.cells]
     present[rows.cells] = True
-    count = np.count_nonzero(present)
+    count = int(np.count_nonzero(present))
     panel.count, before = count, panel.count
     if count - before == len(rows.cells):
         return np.arange(len(rows.cells))

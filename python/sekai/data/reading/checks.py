@@ -128,8 +128,10 @@ class _Inspector:
         """Rows that an asset lacks and others have."""
         present = self.panel.present
         begun = np.maximum.accumulate(present, axis=0)
-        over = ~np.maximum.accumulate(present[::-1], axis=0)[::-1]
-        lacking = begun & ~present & ~over & present.any(axis=1)[:, None]
+        returns: Bools = np.maximum.accumulate(present[::-1], axis=0)[::-1]
+        shown = np.flatnonzero(present.any(axis=1))
+        lacking = np.zeros_like(present)
+        lacking[shown] = (begun & ~present & returns)[shown]
         policy = self.policies.calendars
         self._note("calendar", policy, lacking, None, "no row, and other assets have one")
         if policy == "forward_fill":

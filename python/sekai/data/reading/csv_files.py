@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sekai.data.reading.columns import ASSET_NAMES, MASKS, TIME_NAMES, refuse
-from sekai.data.reading.extras import needed
+from sekai.data.reading.extras import arrow, needed
 from sekai.data.reading.files import CSV_SUFFIXES, constants_of, files_of, readable
 from sekai.data.reading.options import Options
 from sekai.data.reading.source import Part, Piece, Selection
@@ -45,8 +45,7 @@ def read_csv(file: Path, text: Any = ()) -> Any:
     from UTC or the zeros before a number would be lost otherwise.
     """
     csv = needed("pyarrow.csv", "MarketData.from_csv")
-    import pyarrow as pa
-
+    pa = arrow()
     with readable(file):
         names = _header(file)
         as_text = {name: pa.string() for name in names}

@@ -7,7 +7,9 @@ from typing import Any
 
 from sekai.error import MissingExtraError
 
-__all__ = ["needed"]
+__all__ = ["arrow", "compute", "needed"]
+
+PURPOSE = "reading and writing market data"
 
 
 def needed(module: str, purpose: str) -> Any:
@@ -17,3 +19,13 @@ def needed(module: str, purpose: str) -> Any:
     except ImportError as error:
         package = module.partition(".")[0]
         raise MissingExtraError.of(package, "data", purpose) from error
+
+
+def arrow() -> Any:
+    """The package pyarrow."""
+    return needed("pyarrow", PURPOSE)
+
+
+def compute() -> Any:
+    """What pyarrow computes with."""
+    return needed("pyarrow.compute", PURPOSE)

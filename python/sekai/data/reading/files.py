@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from sekai.data.reading.columns import refuse
+from sekai.data.reading.extras import arrow
 from sekai.data.reading.source import FILE_NAME
 
 __all__ = ["CSV_SUFFIXES", "PARQUET_SUFFIXES", "constants_of", "files_of", "readable"]
@@ -52,8 +53,7 @@ def constants_of(root: Path, file: Path, suffixes: Sequence[str]) -> dict[str, s
 @contextmanager
 def readable(file: Path) -> Iterator[None]:
     """Turn what Arrow says of a broken file into an error that names it."""
-    import pyarrow as pa
-
+    pa = arrow()
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError, EOFError) as error:

@@ -12,7 +12,7 @@ from sekai.data.policies import Policies
 from sekai.data.problems import Problem
 from sekai.data.reading.assemble import Assembled
 from sekai.data.reading.checks import Fill, Verdict, note
-from sekai.data.reading.columns import VOLUME_FIELDS
+from sekai.data.reading.columns import VOLUME_FIELDS, refuse
 from sekai.data.reading.ledger import Ledger
 from sekai.data.reading.options import Options, nanoseconds
 
@@ -41,13 +41,16 @@ def finish(panel: Assembled, verdict: Verdict, options: Options, ledger: Ledger)
         quoted &= ~filled if name in PRICE_FIELDS else True
         quoted &= ~(fill.holes & ~filled) if traded else True
         tradable &= ~fill.holes & quoted if traded else True
-    made_of = {
+    made_of: dict[str, Any] = {
         "times": panel.times, "assets": panel.assets, "fields": panel.fields,
         "values": panel.values, "listed": alive, "quoted": quoted, "tradable": tradable,
         "market": panel.market, "timezone": panel.timezone,
     }  # fmt: skip
     made_of = _without_empty(made_of, policies, ledger)
     made_of = _without_rows(made_of, panel, policies)
+    if not made_of["assets"] or not len(made_of["times"]):
+        ledger.raise_errors()
+        refuse("empty", "nothing is left after all that was asked to be left out")
     made_of["times"] = made_of["times"].astype("datetime64[ns]")
     return {**made_of, **{name: sealed(made_of[name]) for name in (*MASKED, "times")}}
 

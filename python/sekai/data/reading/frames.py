@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sekai.data.reading.columns import refuse
-from sekai.data.reading.extras import needed
+from sekai.data.reading.extras import arrow, needed
 from sekai.data.reading.pandas_frames import from_pandas
 from sekai.data.reading.source import Part, Piece, Selection
 
@@ -46,8 +46,7 @@ def to_arrow(frame: Any) -> Any:
 
 def _tables(frame: Any) -> list[tuple[str | None, Any]]:
     """One table, or one for each asset if the columns name assets and fields."""
-    import pyarrow as pa
-
+    pa = arrow()
     if isinstance(frame, pa.Table):
         return [(None, frame)]
     if isinstance(frame, pa.RecordBatch):

@@ -19,6 +19,8 @@ class Ledger:
     """All that was found, in the order of the checks."""
 
     parts: list[Problem | Findings] = field(default_factory=list)
+    raised: bool = False
+    """Whether the reading was stopped for what is written here."""
 
     def add(self, part: Problem | Findings) -> None:
         """Write down one problem, or many of a kind."""
@@ -55,4 +57,5 @@ class Ledger:
         """Raise what no policy deals with."""
         errors = Problems(part for part in self.parts if part.policy == "error")
         if len(errors):
+            self.raised = True
             raise DataError(str(errors), errors)

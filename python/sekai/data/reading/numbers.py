@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.data.reading.extras import arrow, compute
+
 __all__ = ["decode_flags", "decode_names", "decode_numbers", "holds"]
 
 NUMBER = r"^[+-]?(\d+([.]\d*)?|[.]\d+)([eE][+-]?\d+)?$|^(?i:[+-]?(inf|infinity|nan))$"
@@ -15,9 +17,8 @@ FLAGS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0"
 
 
 def decode_numbers(column: Any) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """The numbers of an Arrow column, NaN where there is none, and the rows of text that is none."""
-    import pyarrow as pa
-
+    """The numbers of a column, NaN where there is none, and the rows of text that is none."""
+    pa = arrow()
     column, kind = _plain(column)
     if holds(kind) == "text":
         return _from_text(column)
@@ -28,8 +29,7 @@ def decode_numbers(column: Any) -> tuple[NDArray[np.float64], NDArray[Any]]:
 
 def holds(kind: Any) -> str:
     """Whether columns of an Arrow type hold numbers, text that may be numbers, or neither."""
-    import pyarrow as pa
-
+    pa = arrow()
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -43,9 +43,8 @@ def holds(kind: Any) -> str:
 
 def decode_flags(column: Any) -> NDArray[np.bool_]:
     """The flags of an Arrow column; raises `TypeError` if something in it is none."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    pa = arrow()
+    pc = compute()
     column, kind = _plain(column)
     if not pa.types.is_boolean(kind):
         text = pc.utf8_lower(column.cast(pa.string()))
@@ -61,9 +60,8 @@ def decode_flags(column: Any) -> NDArray[np.bool_]:
 
 def decode_names(column: Any) -> tuple[NDArray[np.int64], list[str]]:
     """The names in an Arrow column as places in a list; -1 where there is none."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    pa = arrow()
+    pc = compute()
     column, kind = _plain(column)
     if pa.types.is_integer(kind):
         column = column.cast(pa.string())
@@ -79,8 +77,7 @@ def decode_names(column: Any) -> tuple[NDArray[np.int64], list[str]]:
 
 def _plain(column: Any) -> tuple[Any, Any]:
     """The column as one array without a dictionary, and its type."""
-    import pyarrow as pa
-
+    pa = arrow()
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if pa.types.is_dictionary(column.type):
@@ -89,9 +86,8 @@ def _plain(column: Any) -> tuple[Any, Any]:
 
 
 def _from_text(column: Any) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    pa = arrow()
+    pc = compute()
     text = pc.utf8_trim_whitespace(column)
     nothing = pc.is_in(pc.utf8_lower(text), pa.array(NOTHING, text.type))
     text = pc.if_else(nothing, pa.scalar(None, text.type), text)
@@ -102,8 +98,7 @@ def _from_text(column: Any) -> tuple[NDArray[np.float64], NDArray[Any]]:
 
 
 def _floats(column: Any) -> NDArray[np.float64]:
-    import pyarrow as pa
-
+    pa = arrow()
     filled = column.fill_null(pa.scalar(float("nan"), column.type))
     floats: NDArray[np.float64] = filled.to_numpy(zero_copy_only=False)
     return floats

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sekai.data.reading.columns import ASSET_NAMES, TIME_NAMES, field_name, refuse
+from sekai.data.reading.extras import arrow, needed
 
 __all__ = ["from_pandas"]
 
@@ -42,8 +43,7 @@ def _asset_level(columns: Any) -> int:
 
 def _without_index(frame: Any) -> Any:
     """The labels of the rows as columns, unless they only count."""
-    import pandas as pd
-
+    pd = needed("pandas", "a frame of pandas")
     index = frame.index
     if isinstance(index, pd.RangeIndex) or (index.nlevels == 1 and index.dtype.kind in "iu"):
         return frame
@@ -59,8 +59,7 @@ def _without_index(frame: Any) -> Any:
 
 
 def _table(frame: Any) -> Any:
-    import pyarrow as pa
-
+    pa = arrow()
     twice = sorted({str(name) for name in frame.columns[frame.columns.duplicated()]})
     if twice:
         refuse("column", f"columns that have one name: {', '.join(twice)}")
@@ -69,9 +68,8 @@ def _table(frame: Any) -> Any:
 
 def _column(series: Any) -> Any:
     """A column; one of several types becomes text, so that nothing in it is guessed at."""
-    import pandas as pd
-    import pyarrow as pa
-
+    pd = needed("pandas", "a frame of pandas")
+    pa = arrow()
     if series.dtype != object:
         return pa.array(series, from_pandas=True)
     kinds = {type(value) for value in series[series.notna()]}

@@ -9,7 +9,7 @@ from operator import and_
 from pathlib import Path
 from typing import Any
 
-from sekai.data.reading.extras import needed
+from sekai.data.reading.extras import arrow, compute, needed
 from sekai.data.reading.files import PARQUET_SUFFIXES, constants_of, files_of, readable
 from sekai.data.reading.options import Options
 from sekai.data.reading.source import Part, Piece, Selection
@@ -65,9 +65,8 @@ def _is_wanted(part: Part, selection: Selection) -> bool:
 
 def _filter(schema: Any, selection: Selection) -> Any:
     """What lets Arrow leave out whole groups of rows."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    pa = arrow()
+    pc = compute()
     conditions = []
     named = schema.field(selection.asset).type if selection.asset in schema.names else None
     if selection.assets is not None and named is not None and pa.types.is_string(named):

@@ -68,7 +68,8 @@ def inspect(source: Any, **options: Any) -> Problems:
     try:
         _read(_source(source, wanted), wanted, ledger)
     except DataError as error:
-        return Problems(ledger.parts) if ledger.parts else Problems(error.problems)
+        # What left nothing to be read is not in the ledger.
+        return Problems([*ledger.parts, *([] if ledger.raised else error.problems)])
     return ledger.everything
 
 

@@ -52,9 +52,13 @@ class Selection:
 class Source(Protocol):
     """Parts that can be read again and again, always in the same order."""
 
-    parts: Sequence[Part]
-    assets: Sequence[str]
-    """Assets that must be there, as far as that is known without reading rows."""
+    @property
+    def parts(self) -> Sequence[Part]:
+        """Files or tables."""
+
+    @property
+    def assets(self) -> Sequence[str]:
+        """Assets that must be there, as far as that is known without reading rows."""
 
     def pieces(self, selection: Selection) -> Iterator[Piece]:
         """The rows, in order; columns that a part does not have are left out."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.data.calendar import DAY
+from sekai.data.calendar import DAY, EPOCH, utc_offset
+from sekai.data.reading.extras import arrow, compute
 from sekai.data.reading.options import Options
 
 __all__ = ["NO_TIME", "Stamps", "decode_stamps", "localised"]
@@ -21,7 +22,6 @@ NO_TIME: int = np.iinfo(np.int64).min
 WALL = r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}([.]\d{1,9})?)?)?"
 OFFSET = r"(?P<offset>Z|[+-]\d{2}:?\d{2}|[+-]\d{2})"
 UTC_NAMES = ("UTC", "Etc/UTC", "GMT", "Z", "+00:00", "+0000", "+00", "-00:00")
-EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass(slots=True)
@@ -38,8 +38,7 @@ class Stamps:
 
 def decode_stamps(column: Any, options: Options) -> Stamps:
     """Stamps of an Arrow column; raises `TypeError` if it cannot be one."""
-    import pyarrow as pa
-
+    pa = arrow()
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_dictionary(column.type):
         column = column.cast(kind)
@@ -64,27 +63,22 @@ def localised(wall: Ints, timezone_name: str | None) -> Stamps:
     from zoneinfo import ZoneInfo
 
     zone = ZoneInfo(timezone_name)
-    days, places = np.unique(wall // DAY, return_inverse=True)
+    there = np.flatnonzero(wall != NO_TIME)
+    days, places = np.unique(wall[there] // DAY, return_inverse=True)
     before, after = (
-        np.array([_offset(int(day) + shift, zone) for day in days], np.int64) for shift in (-1, 2)
+        np.array([utc_offset((int(day) + shift) * DAY, zone) for day in days], np.int64)
+        for shift in (-1, 2)
     )
-    stamps = Stamps(wall - before[places])
+    stamps = Stamps(wall.copy())
+    stamps.instants[there] -= before[places]
     # Only near days on which the clock was set does the offset depend on the time of day.
-    for row in np.flatnonzero((before != after)[places] & (wall != NO_TIME)):
+    for row in there[(before != after)[places]]:
         stamps.instants[row] = _one(int(wall[row]), zone, int(row), stamps)
-    stamps.instants[wall == NO_TIME] = NO_TIME
     return stamps
 
 
-def _offset(day: int, zone: Any) -> int:
-    if not -700_000 < day < 2_900_000:  # what a datetime can be; NO_TIME is far outside
-        return 0
-    moment = EPOCH.replace(tzinfo=timezone.utc) + timedelta(days=day)
-    return _whole(moment.astimezone(zone).utcoffset())
-
-
 def _one(wall: int, zone: Any, row: int, stamps: Stamps) -> int:
-    moment = EPOCH + timedelta(microseconds=wall // 1000)
+    moment = EPOCH.replace(tzinfo=None) + timedelta(microseconds=wall // 1000)
     first, second = (_whole(moment.replace(tzinfo=zone, fold=fold).utcoffset()) for fold in (0, 1))
     if first != second:
         fault = "no clock showed this time" if first < second else "clocks showed this time twice"
@@ -97,15 +91,13 @@ def _whole(offset: timedelta | None) -> int:
 
 
 def _counted(column: Any, unit: str) -> tuple[Any, Any]:
-    import pyarrow as pa
-
+    pa = arrow()
     kind = pa.timestamp(unit, "UTC")
     return column.cast(pa.int64()).cast(kind), kind
 
 
 def _from_time(column: Any, zone: str | None, options: Options) -> Stamps:
-    import pyarrow as pa
-
+    pa = arrow()
     try:
         in_nanoseconds = column.cast(pa.timestamp("ns", zone))
     except pa.ArrowInvalid as error:
@@ -126,9 +118,8 @@ def _finish(stamps: Ints, zone: str | None, options: Options) -> Stamps:
 
 
 def _from_text(column: Any, options: Options) -> Stamps:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    pa = arrow()
+    pc = compute()
     text = pc.utf8_trim_whitespace(column)
     if options.time_format is not None:
         parsed = pc.strptime(text, format=options.time_format, unit="us", error_is_null=True)
@@ -142,9 +133,8 @@ def _from_text(column: Any, options: Options) -> Stamps:
 
 def _from_mixed_text(text: Any, options: Options) -> Stamps:
     """Stamps of which some have an offset, or cannot be read at all."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    pa = arrow()
+    pc = compute()
     whole = Stamps(np.full(len(text), NO_TIME, np.int64))
     zoned = pc.match_substring_regex(text, f"^{WALL}{OFFSET}$")
     naive = pc.match_substring_regex(text, f"^{WALL}$")
@@ -165,18 +155,19 @@ def _from_mixed_text(text: Any, options: Options) -> Stamps:
 
 def _cast_each(text: Any, kind: Any) -> Ints:
     """Stamps of texts that look like some: one by one if one of them is not."""
-    import pyarrow as pa
-
+    pa = arrow()
     try:
         return _integers(text.cast(kind))
     except pa.ArrowInvalid:
-        instants = np.full(len(text), NO_TIME, np.int64)
-        for place, one in enumerate(text):
-            try:
-                instants[place] = one.cast(kind).value
-            except pa.ArrowInvalid:
-                continue  # stays NO_TIME, which is reported as a stamp that cannot be read
-        return instants
+        return np.array([_cast_one(one, kind) for one in text], np.int64)
+
+
+def _cast_one(text: Any, kind: Any) -> int:
+    pa = arrow()
+    try:
+        return int(text.cast(kind).value)
+    except pa.ArrowInvalid:
+        return NO_TIME
 
 
 def _unread(stamps: Stamps, text: Any) -> Stamps:
@@ -188,8 +179,7 @@ def _unread(stamps: Stamps, text: Any) -> Stamps:
 
 
 def _integers(column: Any) -> Ints:
-    import pyarrow as pa
-
+    pa = arrow()
     filled = column.cast(pa.int64()).fill_null(NO_TIME)
     integers: Ints = filled.to_numpy().copy()
     return integers

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sekai.data.calendar import DAY
 from sekai.data.problems import Problem
 from sekai.data.reading.columns import Columns, find_columns, refuse
+from sekai.data.reading.extras import arrow
 from sekai.data.reading.ledger import Ledger
 from sekai.data.reading.numbers import decode_names, decode_numbers, holds
 from sekai.data.reading.options import Options, nanoseconds
@@ -46,7 +47,7 @@ class Keys:
 
     def wanted(self, selection: Selection) -> NDArray[np.bool_]:
         """The rows with a time and an asset that are asked for."""
-        chosen = (self.stamps.instants != NO_TIME) & (self.codes >= 0)
+        chosen: NDArray[np.bool_] = (self.stamps.instants != NO_TIME) & (self.codes >= 0)
         if selection.start is not None:
             chosen &= self.stamps.instants >= selection.start
         if selection.stop is not None:
@@ -117,8 +118,7 @@ def decode_keys(piece: Piece, columns: Columns, options: Options) -> Keys:
 
 
 def _column(piece: Piece, name: str) -> Any:
-    import pyarrow as pa
-
+    pa = arrow()
     if name in piece.table.schema.names:
         column = piece.table.column(name)
         return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sekai.data.reading.columns import find_columns
+from sekai.data.reading.extras import arrow, compute
 from sekai.data.reading.options import Options
 from sekai.data.reading.source import Part, Piece, Selection, Source
 
@@ -45,9 +46,8 @@ class WideSource:
                     yield Piece(self._one(piece.table, column), self._part(piece.part, asset))
 
     def _one(self, table: Any, column: str) -> Any:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
+        pa = arrow()
+        pc = compute()
         values = table.column(column)
         there = pc.is_valid(values)
         if pa.types.is_floating(values.type):
@@ -56,8 +56,7 @@ class WideSource:
         return chosen.filter(there)
 
     def _part(self, part: Part, asset: str) -> Part:
-        import pyarrow as pa
-
+        pa = arrow()
         schema = part.schema
         time, column = self._columns.time, self._columns.wide[asset]
         kinds = [("time", schema.field(time).type), (self._field, schema.field(column).type)]
