@@ -43,13 +43,15 @@ FORMS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "text": lambda frame: frame.astype(str),
     "categories": lambda frame: frame.astype({"symbol": "category"}),
     "dates": lambda frame: frame.assign(time=frame["time"].dt.date),
-    "decimals": lambda frame: pa.table({
-        **{name: frame[name] for name in ("time", "symbol")},
-        **{
-            name: pa.array(frame[name].round(4)).cast(pa.decimal128(12, 4), safe=False)
-            for name in FIELDS
-        },
-    }),  # fmt: skip
+    "decimals": lambda frame: pa.table(
+        {
+            **{name: frame[name] for name in ("time", "symbol")},
+            **{
+                name: pa.array(frame[name].round(4)).cast(pa.decimal128(12, 4), safe=False)
+                for name in FIELDS
+            },
+        }
+    ),
 }
 
 

@@ -129,15 +129,16 @@ class _Inspector:
         present = self.panel.present
         begun = np.maximum.accumulate(present, axis=0)
         returns: Bools = np.maximum.accumulate(present[::-1], axis=0)[::-1]
-        shown = np.flatnonzero(present.any(axis=1))
-        lacking = np.zeros_like(present)
-        lacking[shown] = (begun & ~present & returns)[shown]
+        absent: Bools = begun & ~present
+        absent[~present.any(axis=1)] = False
+        lacking = absent & returns
         policy = self.policies.calendars
         self._note("calendar", policy, lacking, None, "no row, and other assets have one")
         if policy == "forward_fill":
             for place, name in enumerate(self.panel.fields):
                 if name in PRICE_FIELDS:
-                    self.verdict.fills.append(Fill(place, lacking, None))
+                    # Not only where the asset returns: nobody knows that beforehand.
+                    self.verdict.fills.append(Fill(place, absent, None))
 
     def check_gaps(self) -> None:
         """Times at which no asset has a row for too long."""

@@ -147,7 +147,7 @@ def _from_mixed_text(text: Any, options: Options) -> Stamps:
         if zone is None:
             whole.zones |= some.zones
         elif len(places):
-            offsets = pc.extract_regex(part, f"{OFFSET}$").combine_chunks().field("offset")
+            offsets = pc.extract_regex(part, f"{OFFSET}$").field("offset")
             found = set(pc.unique(offsets).to_pylist())
             whole.zones |= {"UTC" if offset in UTC_NAMES else offset for offset in found}
     return _unread(whole, text)
