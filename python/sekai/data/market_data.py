@@ -310,9 +310,13 @@ def lifetimes(seen: Bools, delist_after: int = DELIST_AFTER) -> Bools:
     """
     if delist_after < 1:
         raise ValueError(f"delist_after must be at least 1 row, was {delist_after}")
-    rows = np.arange(len(seen))[:, None]
-    last_seen = np.maximum.accumulate(np.where(seen, rows, -delist_after), axis=0)
-    alive: Bools = rows - last_seen < delist_after
+    rows = np.arange(1, len(seen) + 1)[:, None]
+    alive = np.empty(seen.shape, np.bool_)
+    # Some assets at a time: counts take eight times the memory of the masks.
+    for start in range(0, seen.shape[1], 32):
+        some = slice(start, start + 32)
+        last_seen = np.maximum.accumulate(np.where(seen[:, some], rows, 0), axis=0)
+        alive[:, some] = last_seen > np.maximum(rows - delist_after, 0)
     return alive
 
 

@@ -14,7 +14,7 @@ from sekai.data.reading.numbers import decode_flags, decode_numbers
 from sekai.data.reading.options import Options
 from sekai.data.reading.source import Piece, Source
 from sekai.data.reading.stamps import NO_TIME
-from sekai.data.reading.survey import Keys, Survey, decode_keys, widened
+from sekai.data.reading.survey import Keys, Survey, decode_keys, runs_of, widened
 
 __all__ = ["Assembled", "assemble"]
 
@@ -104,7 +104,8 @@ class _Rows:
         places = {name: place for place, name in enumerate(found.assets)}
         table = np.array([places.get(name, -1) for name in keys.names] or [-1], np.int64)
         columns = table[keys.codes[chosen]]
-        cells = np.searchsorted(found.times, times) * len(found.assets) + columns
+        stamps, runs = runs_of(times)
+        cells = np.searchsorted(found.times, stamps)[runs] * len(found.assets) + columns
         return cls(chosen, times, columns, cells, np.array(found.assets, object), piece.part.file)
 
 
@@ -131,7 +132,7 @@ def _empty(source: Source, found: Survey) -> Assembled:
 
 def _note_keys(keys: Keys, options: Options, ledger: Ledger, file: str | None) -> None:
     """Rows that have no time or no asset, and times that no clock showed."""
-    names = np.array([*keys.names, ""], object)[keys.codes]
+    names = np.array([*keys.names, ""], object)
     policy = options.policies.keys
     told = {row for _, row, _ in keys.stamps.wrong}
     wrong = list(keys.stamps.wrong)
@@ -142,12 +143,15 @@ def _note_keys(keys: Keys, options: Options, ledger: Ledger, file: str | None) -
         rows = np.array([row for which, row, _ in wrong if which == kind], np.int64)
         found = np.array([what for which, _, what in wrong if which == kind], object)
         times = keys.stamps.instants[rows]
-        ledger.add_rows(kind, policy, times, names[rows], found, files=file)
+        ledger.add_rows(kind, policy, times, names[keys.codes[rows]], found, files=file)
 
 
 def _note_unsorted(rows: _Rows, last: Ints, options: Options, ledger: Ledger) -> None:
     """Rows that go back in time, seen within one file and asset by asset."""
     if not len(rows.times):
+        return
+    if rows.times[0] >= last.max() and (rows.times[1:] >= rows.times[:-1]).all():
+        last[rows.columns] = rows.times
         return
     order = np.argsort(rows.columns, kind="stable")
     columns, times = rows.columns[order], rows.times[order]

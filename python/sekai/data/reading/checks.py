@@ -22,6 +22,8 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+BLOCK_ROWS = 256
+"""Rows that are compared at a time, so that what stands between is small."""
 ROUNDING = 1e-9
 """How far an open or close may be outside of a bar, as a fraction: prices adjusted for splits
 and dividends are rounded each for itself."""
@@ -100,8 +102,7 @@ class _Inspector:
         for name in ("open", "close"):
             if name in fields:
                 price = values[:, :, fields.index(name)]
-                slack = np.abs(price) * ROUNDING
-                outside = ((price > high + slack) | (price < low - slack)) & ~inverted
+                outside = _outside(price, low, high) & ~inverted
                 self._note("bar", policy, outside, name, f"a {name} outside of low and high")
                 wrong = wrong | outside
         for name in ("open", "high", "low", "close"):
@@ -183,6 +184,15 @@ def note(
         kind, policy, name, panel.names[assets], stamps[rows], stamps[rows + counts - 1], counts,
         value, files,
     ))  # fmt: skip
+
+
+def _outside(price: Floats, low: Floats, high: Floats) -> Bools:
+    outside = np.zeros(price.shape, np.bool_)
+    for start in range(0, len(price), BLOCK_ROWS):
+        rows = slice(start, start + BLOCK_ROWS)
+        slack = np.abs(price[rows]) * ROUNDING
+        outside[rows] = (price[rows] > high[rows] + slack) | (price[rows] < low[rows] - slack)
+    return outside
 
 
 def _runs(where: Bools) -> tuple[Ints, Ints, Ints]:

@@ -62,16 +62,20 @@ def decode_names(column: Any) -> tuple[NDArray[np.int64], list[str]]:
     """The names in an Arrow column as places in a list; -1 where there is none."""
     pa = arrow()
     pc = compute()
-    column, kind = _plain(column)
-    if pa.types.is_integer(kind):
-        column = column.cast(pa.string())
-    elif not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        raise TypeError(f"a column of {kind}, names wanted")
-    coded = pc.dictionary_encode(column)
-    names = [name.strip() for name in coded.dictionary.to_pylist()]
-    codes = coded.indices.fill_null(-1).to_numpy().astype(np.int64)
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if not (pa.types.is_dictionary(column.type) and holds(column.type) == "text"):
+        column, kind = _plain(column)
+        if pa.types.is_integer(kind):
+            column = column.cast(pa.string())
+        elif holds(kind) != "text":
+            raise TypeError(f"a column of {kind}, names wanted")
+        column = pc.dictionary_encode(column)
+    names = [(name or "").strip() for name in column.dictionary.to_pylist()]
+    codes = column.indices.fill_null(-1).to_numpy().astype(np.int64)
     empty = [place for place, name in enumerate(names) if not name]
-    codes[np.isin(codes, empty)] = -1
+    if empty:
+        codes[np.isin(codes, empty)] = -1
     return codes, names
 
 

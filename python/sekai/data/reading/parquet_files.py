@@ -11,6 +11,7 @@ from typing import Any
 
 from sekai.data.reading.extras import arrow, compute, needed
 from sekai.data.reading.files import PARQUET_SUFFIXES, constants_of, files_of, readable
+from sekai.data.reading.numbers import holds
 from sekai.data.reading.options import Options
 from sekai.data.reading.source import Part, Piece, Selection
 
@@ -52,6 +53,8 @@ class ParquetSource:
         scanner = dataset.scanner(
             columns=wanted, batch_size=self._batch_rows, filter=_filter(part.schema, selection),
             batch_readahead=1, fragment_readahead=1,
+            # Off a disk nothing is won by fetching a whole file beforehand.
+            fragment_scan_options=self._dataset.ParquetFragmentScanOptions(pre_buffer=False),
         )  # fmt: skip
         yield from scanner.to_batches()
 
@@ -69,7 +72,7 @@ def _filter(schema: Any, selection: Selection) -> Any:
     pc = compute()
     conditions = []
     named = schema.field(selection.asset).type if selection.asset in schema.names else None
-    if selection.assets is not None and named is not None and pa.types.is_string(named):
+    if selection.assets is not None and named is not None and holds(named) == "text":
         conditions.append(pc.field(selection.asset).isin(list(selection.assets)))
     kind = schema.field(selection.time).type if selection.time in schema.names else None
     if kind is not None and pa.types.is_timestamp(kind):

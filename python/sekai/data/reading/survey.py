@@ -18,7 +18,7 @@ from sekai.data.reading.options import Options, nanoseconds
 from sekai.data.reading.source import FILE_NAME, Part, Piece, Selection, Source
 from sekai.data.reading.stamps import NO_TIME, Stamps, decode_stamps
 
-__all__ = ["Keys", "Survey", "decode_keys", "survey", "widened"]
+__all__ = ["Keys", "Survey", "decode_keys", "runs_of", "survey", "widened"]
 
 Ints = NDArray[np.int64]
 
@@ -72,7 +72,7 @@ class Tally:
 
     def meet_times(self, times: Ints) -> None:
         """Remember stamps; those met before are merged only now and then."""
-        self.pending.append(np.unique(times))
+        self.pending.append(np.unique(runs_of(times)[0]))
         if sum(map(len, self.pending)) > max(1 << 20, len(self.times)):
             self.merge()
 
@@ -117,6 +117,16 @@ def decode_keys(piece: Piece, columns: Columns, options: Options) -> Keys:
     return Keys(stamps, codes, names)
 
 
+def runs_of(times: Ints) -> tuple[Ints, NDArray[np.intp]]:
+    """The stamps without those that repeat the one before, and where in these each stamp is.
+
+    Most tables have all assets of a time in a row, so that there are far fewer.
+    """
+    changes = np.ones(len(times), np.bool_)
+    changes[1:] = times[1:] != times[:-1]
+    return times[changes], np.cumsum(changes) - 1
+
+
 def _column(piece: Piece, name: str) -> Any:
     pa = arrow()
     if name in piece.table.schema.names:
@@ -135,7 +145,7 @@ def _look(
     wanted = keys.wanted(selection)
     tally.zones |= keys.stamps.zones
     tally.meet_times(keys.stamps.instants[wanted])
-    tally.assets |= {keys.names[place] for place in np.unique(keys.codes[wanted])}
+    tally.assets |= {keys.names[place] for place in np.flatnonzero(np.bincount(keys.codes[wanted]))}
     for name in text:
         if name in piece.table.schema.names:
             numbers, wrong = decode_numbers(piece.table.column(name))
