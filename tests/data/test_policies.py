@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -247,7 +248,7 @@ def test_what_is_no_policy_is_refused() -> None:
     for name, choices in CHOICES.items():
         assert getattr(Policies(), name) == choices[0]
         with pytest.raises(ValueError, match=f"{name} must be one of"):
-            Policies(**{name: "guess"})
+            replace(Policies(), **{name: "guess"})  # type: ignore[arg-type]
     for bad in ({"fill_limit": 0}, {"delist_after": 0}, {"longest_gap": timedelta(0)}):
         with pytest.raises(ValueError, match="must be"):
             Policies(**bad)

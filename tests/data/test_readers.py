@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
-import pyarrow as pa
+import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
 from sekai.data import MarketData, Options, Policies
@@ -116,13 +116,15 @@ def test_zeros_before_a_code_are_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "frame"])
 def test_only_what_is_asked_for_is_taken(form: str, tmp_path: Path) -> None:
-    options: ReadOptions = {"start": "2020-01-03", "stop": "2020-01-08", "assets": ["CCC", "AAA"]}
+    options: ReadOptions = {
+        "start": "2020-01-03", "stop": "2020-01-08", "assets": ["CCC", "AAA"], "fields": ["close"],
+    }  # fmt: skip
     if form == "frame":
-        data = MarketData.from_frame(FRAME, fields=["close"], **options)
+        data = MarketData.from_frame(FRAME, **options)
     else:
         path = tmp_path / f"x.{form}"
         getattr(FRAME, f"to_{form}")(path, index=False)
-        data = getattr(MarketData, f"from_{form}")(path, fields=["close"], **options)
+        data = getattr(MarketData, f"from_{form}")(path, **options)
 
     assert data == PLAIN.rows(2, 7).select(["CCC", "AAA"], ["close"])
     assert data.assets == ("CCC", "AAA")
