@@ -31,7 +31,7 @@ from sekai.data.reading.survey import survey
 from sekai.data.reading.wide import WideSource
 from sekai.error import DataError
 
-__all__ = ["inspect", "read_csv_files", "read_frame", "read_parquet_files"]
+__all__ = ["all_problems", "read_csv_files", "read_frame", "read_parquet_files"]
 
 Path_ = str | os.PathLike[str]
 
@@ -55,18 +55,13 @@ def read_frame(frame: Any, given: Mapping[str, Any]) -> MarketData:
     return _read(FrameSource(frame), Options.of(given), Ledger())
 
 
-def inspect(source: Any, **options: Any) -> Problems:
-    """Everything that is wrong with a frame, a file or a folder, without an error.
-
-    Args:
-        source: what `MarketData.from_frame`, `from_parquet` or `from_csv` would be given.
-        **options: as for those. What `policies` deal with is reported as well.
-    """
+def all_problems(source: Any, given: Mapping[str, Any]) -> Problems:
+    """See `sekai.data.inspect`."""
     needed("pyarrow", "sekai.data.inspect")
     ledger = Ledger()
-    wanted = Options.of(options)
+    options = Options.of(given)
     try:
-        _read(_source(source, wanted), wanted, ledger)
+        _read(_source(source, options), options, ledger)
     except DataError as error:
         # What left nothing to be read is not in the ledger.
         return Problems([*ledger.parts, *([] if ledger.raised else error.problems)])
