@@ -212,6 +212,15 @@ def test_a_price_is_not_repeated_after_a_delisting() -> None:
     assert list(np.flatnonzero(data.listed[:, 1])) == [*range(14), *range(51, 60)]
 
 
+def test_a_price_is_repeated_whether_the_asset_returns_or_not() -> None:
+    returns = bars().drop(index=[4, 7])
+    early = read(returns[returns["time"] < "2020-01-04"], calendars="forward_fill")
+    whole = read(returns, calendars="forward_fill")
+
+    assert np.isfinite(early.field("close")).all()
+    assert np.array_equal(early.values, whole.values[:3], equal_nan=True)
+
+
 def test_gaps_can_be_allowed() -> None:
     frame = bars(60)
     frame = frame[(frame["time"] < "2020-01-10") | (frame["time"] > "2020-02-10")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -78,3 +79,23 @@ def test_columns_may_be_in_another_order_and_of_another_type_in_each_file(tmp_pa
     other[other.columns[::-1]].to_parquet(tmp_path / "b.parquet")
 
     assert MarketData.from_parquet(tmp_path) == MarketData.from_frame(bars())
+
+
+def test_the_names_of_files_need_not_be_in_the_order_of_time(tmp_path: Path) -> None:
+    bars()[:18].to_parquet(tmp_path / "z.parquet")
+    bars()[18:].to_parquet(tmp_path / "a.parquet")
+
+    assert MarketData.from_parquet(tmp_path) == MarketData.from_frame(bars())
+
+
+def test_folders_may_name_what_needs_quoting(tmp_path: Path) -> None:
+    data = MarketData.from_frame(bars(assets=("A/B", "C D", "E=F%")))
+    data.to_parquet(tmp_path / "folder", by_asset=True)
+    for asset in data.assets:
+        frame = data.select([asset]).to_frame().drop(columns="asset")
+        place = tmp_path / "plain" / f"symbol={quote(asset, safe='')}"
+        place.mkdir(parents=True)
+        frame.to_parquet(place / "x.parquet")
+
+    assert MarketData.from_parquet(tmp_path / "folder") == data
+    assert MarketData.from_parquet(tmp_path / "plain") == data
