@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 __all__ = [
@@ -75,7 +76,20 @@ class OrderError(SekaiError, ValueError):
 
 
 class DataError(SekaiError, ValueError):
-    """A file or table is not what it should be; nothing of it was taken in."""
+    """Data are not what they should be; nothing was made of them."""
+
+    def __init__(self, message: str, problems: Sequence[Any] = ()) -> None:
+        """Say what is wrong, and keep all of it.
+
+        Args:
+            message: the first problems, and what can be done.
+            problems: every `sekai.data.Problem`.
+        """
+        super().__init__(message)
+        self.problems = problems
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.args, vars(self)
 
 
 class UnknownEnvError(SekaiError, LookupError):

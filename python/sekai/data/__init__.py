@@ -9,11 +9,15 @@ from sekai.data.feature_panel import FeaturePanel
 from sekai.data.feature_registry import feature_kinds, make_feature, register_feature
 from sekai.data.feature_stream import FeatureStream
 from sekai.data.indicators import FEATURES, Feature, Indicators, compute, feature_names
+from sekai.data.inspection import inspect
 from sekai.data.lookahead import check_features
 from sekai.data.market_data import PRICE_FIELDS, MarketData
 from sekai.data.panel_windows import PanelWindows
 from sekai.data.pipeline import Pipeline, default_pipeline
-from sekai.data.simulators import Disruptions, Regime, simulate_gbm, simulate_regimes
+from sekai.data.policies import Policies
+from sekai.data.problems import Problem, Problems
+from sekai.data.reading.options import Options
+from sekai.data.simulators import Disruptions, Regime, regime_path, simulate_gbm, simulate_regimes
 from sekai.data.splits import Fold, WalkForward
 from sekai.data.windows import Windows
 
@@ -31,9 +35,13 @@ __all__ = [
     "Frequency",
     "Indicators",
     "MarketData",
+    "Options",
     "PanelFeature",
     "PanelWindows",
     "Pipeline",
+    "Policies",
+    "Problem",
+    "Problems",
     "Regime",
     "WalkForward",
     "Windows",
@@ -44,8 +52,10 @@ __all__ = [
     "default_pipeline",
     "feature_kinds",
     "feature_names",
+    "inspect",
     "load_bundled",
     "make_feature",
+    "regime_path",
     "register_feature",
     "simulate_gbm",
     "simulate_regimes",

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from functools import cached_property
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Calendar", "Frequency"]
+__all__ = ["DAY", "Calendar", "Frequency", "utc_offset"]
 
 Times = NDArray[np.datetime64]
 DAY = 86_400 * 10**9
 YEAR_DAYS = 365.2425
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 UNITS = (("d", DAY), ("h", DAY // 24), ("min", DAY // 1440), ("s", 10**9), ("ms", 10**6), ("ns", 1))
 
 
@@ -83,12 +86,8 @@ class Calendar:
         """The day of each row where the market is."""
         if self.timezone is None:
             return self.times.astype("datetime64[D]")
-        from datetime import datetime
-        from zoneinfo import ZoneInfo
-
-        zone = ZoneInfo(self.timezone)
-        moments = (datetime.fromtimestamp(second, zone) for second in self.nanoseconds // 10**9)
-        return np.array([moment.date() for moment in moments], "datetime64[D]")
+        local = self.nanoseconds + _offsets(self.nanoseconds, ZoneInfo(self.timezone))
+        return local.astype("datetime64[ns]").astype("datetime64[D]")
 
     @cached_property
     def sessions(self) -> Times:
@@ -98,3 +97,22 @@ class Calendar:
     def gaps(self, longest: float) -> NDArray[np.intp]:
         """The rows that come more than `longest` times the usual distance after the one before."""
         return np.flatnonzero(np.diff(self.nanoseconds) > longest * self.frequency.nanoseconds) + 1
+
+
+def utc_offset(nanoseconds: int, zone: ZoneInfo) -> int:
+    """How far a zone's clocks are ahead of UTC at an instant, in nanoseconds."""
+    moment = EPOCH + timedelta(seconds=nanoseconds // 10**9)
+    return round((moment.astimezone(zone).utcoffset() or timedelta(0)).total_seconds()) * 10**9
+
+
+def _offsets(instants: NDArray[np.int64], zone: ZoneInfo) -> NDArray[np.int64]:
+    """How far clocks are ahead at each instant: one look a day, unless they are set on that day."""
+    days, places = np.unique(instants // DAY, return_inverse=True)
+    begin, end = (
+        np.array([utc_offset(int(day) * DAY, zone) for day in shifted], np.int64)
+        for shifted in (days, days + 1)
+    )
+    offsets: NDArray[np.int64] = begin[places]
+    for row in np.flatnonzero((begin != end)[places]):
+        offsets[row] = utc_offset(int(instants[row]), zone)
+    return offsets

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sekai.data.calendar import Calendar, Frequency
+from sekai.data.problems import Problem
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from sekai.data.reading.options import ReadOptions
 
 if TYPE_CHECKING:
     from sekai.data.splits import WalkForward
@@ -20,10 +27,12 @@ __all__ = ["DELIST_AFTER", "PRICE_FIELDS", "MarketData", "lifetimes"]
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
+Path = str | os.PathLike[str]
 
 PRICE_FIELDS = ("open", "high", "low", "close", "adj_close", "vwap", "bid", "ask")
 """Fields that are prices: where an asset is quoted they are above 0."""
 
+HASHED_CELLS = 1 << 20
 DELIST_AFTER = 20
 """Rows without any value after which an asset counts as delisted, where nobody says more."""
 
@@ -56,6 +65,7 @@ class MarketData:
         timezone: str | None = None,
         frequency: Frequency | None = None,
         warm_up: int = 0,
+        repairs: Sequence[Problem] = (),
     ) -> None:
         """Take a panel that is in order; `sekai.data` has readers for what is not yet.
 
@@ -73,6 +83,7 @@ class MarketData:
             timezone: where days begin and end; None for UTC.
             frequency: how often there is a row; from the stamps if not given.
             warm_up: leading rows that are history alone: no decision falls on them.
+            repairs: what was wrong with the source and how it was mended; no part of the content.
         """
         self.times = frozen(_times(times))
         self.assets = _names("assets", assets)
@@ -88,8 +99,61 @@ class MarketData:
         self.sectors = MappingProxyType(dict(sectors or {}))
         self.timezone = timezone
         self.warm_up = warm_up
+        self.repairs = repairs
         self._frequency = frequency
         self._check()
+
+    @classmethod
+    def from_parquet(cls, path: Path, **options: Unpack[ReadOptions]) -> MarketData:
+        """Read a Parquet file, a folder of them, or folders such as `symbol=AAPL/year=2020`.
+
+        Args:
+            path: the file or folder. One that `to_parquet` wrote gives the same panel again.
+            **options: what the columns are, what to take, and what to do about problems, see
+                `sekai.data.Options` and `sekai.data.Policies`.
+
+        Raises:
+            DataError: with every problem that no policy deals with.
+        """
+        from sekai.data.reading.read import read_parquet_files
+
+        return read_parquet_files(path, options)
+
+    @classmethod
+    def from_csv(cls, path: Path, **options: Unpack[ReadOptions]) -> MarketData:
+        """Read a CSV file or a folder of them, packed by gzip or not; as `from_parquet`."""
+        from sekai.data.reading.read import read_csv_files
+
+        return read_csv_files(path, options)
+
+    @classmethod
+    def from_frame(cls, frame: Any, **options: Unpack[ReadOptions]) -> MarketData:
+        """Read a frame of pandas, polars or pyarrow, long or wide; as `from_parquet`."""
+        from sekai.data.reading.read import read_frame
+
+        return read_frame(frame, options)
+
+    def to_parquet(self, path: Path, *, by_asset: bool = False) -> None:
+        """Write all of the panel to a file, or to a folder with a file for each asset.
+
+        The file or folder is there as a whole or not at all. A file that was there is replaced,
+        a folder must be new.
+        """
+        from sekai.data.writing import write_parquet
+
+        write_parquet(self, path, by_asset)
+
+    def to_frame(self, kind: str = "pandas", *, wide: bool = False) -> Any:
+        """The panel as a frame.
+
+        Args:
+            kind: `pandas`, `polars` or `arrow`.
+            wide: a row a time and a column for each asset and field, instead of a row for each
+                time and asset at which there is a value.
+        """
+        from sekai.data.writing import to_frame
+
+        return to_frame(self, kind, wide)
 
     def __repr__(self) -> str:
         span = f"{self.times[0]} to {self.times[-1]}" if len(self.times) else "no rows"
@@ -108,6 +172,11 @@ class MarketData:
 
     def __hash__(self) -> int:
         return hash(self.digest)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        made_of = self._made_of()
+        plain = {name: dict(made_of[name]) for name in ("market", "sectors")}
+        return _rebuilt, ({**made_of, **plain},)
 
     @cached_property
     def calendar(self) -> Calendar:
@@ -132,7 +201,8 @@ class MarketData:
         series = (self.market[name] for name in sorted(self.market))
         for array in (self.calendar.nanoseconds, self.values, *masks, *series):
             state.update(repr(array.shape).encode())
-            state.update(np.ascontiguousarray(array).data)
+            for part in _hashable(array):
+                state.update(part)
         return state.hexdigest()
 
     def field(self, name: str) -> Floats:
@@ -196,16 +266,20 @@ class MarketData:
 
     def replace(self, **changes: Any) -> MarketData:
         """The same panel with some of what it was made of replaced."""
-        made_of = {
-            "times": self.times, "assets": self.assets, "fields": self.fields,
-            "values": self.values, "listed": self.listed, "quoted": self.quoted,
-            "tradable": self.tradable, "market": self.market, "sectors": self.sectors,
-            "timezone": self.timezone, "frequency": self.frequency, "warm_up": self.warm_up,
-        }  # fmt: skip
+        made_of = self._made_of()
         unknown = sorted(changes.keys() - made_of.keys())
         if unknown:
             raise TypeError(f"some of {sorted(made_of)} were wanted, found {unknown}")
         return MarketData(**{**made_of, **changes})
+
+    def _made_of(self) -> dict[str, Any]:
+        return {
+            "times": self.times, "assets": self.assets, "fields": self.fields,
+            "values": self.values, "listed": self.listed, "quoted": self.quoted,
+            "tradable": self.tradable, "market": self.market, "sectors": self.sectors,
+            "timezone": self.timezone, "frequency": self.frequency, "warm_up": self.warm_up,
+            "repairs": self.repairs,
+        }  # fmt: skip
 
     def _priced(self) -> Bools:
         prices = [place for place, name in enumerate(self.fields) if name in PRICE_FIELDS]
@@ -257,18 +331,42 @@ def lifetimes(seen: Bools, delist_after: int = DELIST_AFTER) -> Bools:
     """
     if delist_after < 1:
         raise ValueError(f"delist_after must be at least 1 row, was {delist_after}")
-    rows = np.arange(len(seen))[:, None]
-    last_seen = np.maximum.accumulate(np.where(seen, rows, -delist_after), axis=0)
-    alive: Bools = rows - last_seen < delist_after
+    rows = np.arange(1, len(seen) + 1)[:, None]
+    alive = np.empty(seen.shape, np.bool_)
+    # Some assets at a time: counts take eight times the memory of the masks.
+    for start in range(0, seen.shape[1], 32):
+        some = slice(start, start + 32)
+        last_seen = np.maximum.accumulate(np.where(seen[:, some], rows, 0), axis=0)
+        alive[:, some] = last_seen > np.maximum(rows - delist_after, 0)
     return alive
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
     """The array if nobody can write into it, or else a copy that nobody can write into."""
-    if array.flags.writeable:
+    owner: Any = array
+    # A view that cannot be written to may look at an array that can.
+    while isinstance(owner, np.ndarray) and not owner.flags.writeable:
+        owner = owner.base
+    if isinstance(owner, np.ndarray):
         array = array.copy()
         array.flags.writeable = False
     return array
+
+
+def _rebuilt(made_of: dict[str, Any]) -> MarketData:
+    for name in ("times", "values", "listed", "quoted", "tradable"):
+        made_of[name].flags.writeable = False
+    return MarketData(**made_of)
+
+
+def _hashable(array: NDArray[Any]) -> Iterator[memoryview]:
+    """The bytes of an array, some rows at a time; there is one NaN, though there are many bits."""
+    step = max(1, HASHED_CELLS * len(array) // max(1, array.size))
+    for start in range(0, len(array), step):
+        part = np.ascontiguousarray(array[start : start + step])
+        if part.dtype == np.float64 and np.isnan(part).any():
+            part = np.where(np.isnan(part), np.nan, part)
+        yield part.data
 
 
 def _times(given: ArrayLike) -> NDArray[np.datetime64]:

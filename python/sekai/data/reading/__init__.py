@@ -1,0 +1,1 @@
+"""From a user's files and frames to a sound panel."""
