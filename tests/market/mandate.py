@@ -50,6 +50,19 @@ class Mandate:
     def with_wanted(self, wanted: Vector) -> Mandate:
         return replace(self, wanted=wanted)
 
+    def permuted(self, order: list[int]) -> Mandate:
+        """The same with its assets in another order."""
+        with_cash = [*order, -1]
+        return replace(
+            self,
+            wanted=self.wanted[with_cash],
+            held=self.held[with_cash],
+            movable=self.movable[order],
+            lower=self.lower[order],
+            upper=self.upper[order],
+            sectors=None if self.sectors is None else [self.sectors[asset] for asset in order],
+        )
+
     def sector_groups(self) -> list[tuple[float, NDArray[np.bool_]]]:
         """The cap of each sector that has one, and which assets are in it."""
         sectors = np.array([-1 if sector is None else sector for sector in self.sectors or []])
@@ -96,7 +109,9 @@ def random_mandate(rng: np.random.Generator, assets: int, parts: str) -> Mandate
     if "sectors" in parts:
         count = int(rng.integers(1, 6))
         sectors = [None if rng.random() < 0.1 else int(s) for s in rng.integers(count, size=assets)]
-        caps = [None if rng.random() < 0.2 else float(rng.uniform(0, 1.5) / count) for _ in range(count)]
+        caps = [
+            None if rng.random() < 0.2 else float(rng.uniform(0, 1.5) / count) for _ in range(count)
+        ]
     cash = (0.0, float(rng.choice([1.0, 0.2]) if rng.random() < 0.3 else 1.0))
     return Mandate(
         wanted,
@@ -119,6 +134,13 @@ class Answer:
     weights: Vector
     cash_gives: bool
     cut_short: bool
+
+    def is_nearer(self, weights: Vector, mandate: Mandate) -> bool:
+        """Whether weights that are allowed are nearer than the solver's: its own inaccuracy."""
+        if self.cut_short or self.cash_gives or mandate.excess(weights) > 1e-12:
+            return False
+        distances = [np.square(point - mandate.wanted).sum() for point in (weights, self.weights)]
+        return bool(distances[0] < distances[1])
 
 
 def solver_answer(mandate: Mandate) -> Answer:

@@ -148,7 +148,7 @@ impl Constraints {
 
 fn check_cap(name: &'static str, cap: Option<f64>) -> Result<(), ConstraintsError> {
     match cap {
-        Some(found) if !(found >= 0.0) => Err(ConstraintsError::Cap { name, found }),
+        Some(found) if found.is_nan() || found < 0.0 => Err(ConstraintsError::Cap { name, found }),
         _ => Ok(()),
     }
 }

@@ -75,11 +75,11 @@ impl Asset {
     #[allow(clippy::float_cmp)] // kinks and bounds are met exactly
     fn add_to(self, sums: &mut Sums, level: f64, gross: f64, turnover: f64) {
         let (weight, unbounded) = self.weight(level, gross, turnover);
-        let at_kink = weight == 0.0 && gross > 0.0 || weight == self.held && turnover > 0.0;
-        let free = if weight == unbounded && !at_kink { 1.0 } else { 0.0 };
+        // Bits rather than `&&` and `||`: a wrong guess at a branch costs more than all of this.
+        let at_kink = (weight == 0.0) & (gross > 0.0) | (weight == self.held) & (turnover > 0.0);
+        let free = f64::from(u8::from((weight == unbounded) & !at_kink));
         let (change, off) = (weight - self.held, weight - self.wanted);
-        let sign = if weight > 0.0 { free } else { -free };
-        let turn = if change > 0.0 { free } else { -free };
+        let (sign, turn) = (free.copysign(weight), free.copysign(change));
         sums.net += weight;
         sums.gross += weight.abs();
         sums.turnover += change.abs();

@@ -203,8 +203,8 @@ impl System {
         for row in 0..3 {
             let factor = ties[row] / pivot;
             self.right[row] -= factor * excess;
-            for column in 0..3 {
-                self.matrix[row][column] -= factor * ties[column];
+            for (entry, tie) in self.matrix[row].iter_mut().zip(ties) {
+                *entry -= factor * tie;
             }
         }
     }

@@ -123,7 +123,7 @@ impl Workspace {
     }
 
     /// Takes in what can be moved; what cannot uses up its part of the caps.
-    fn prepare(
+    pub(super) fn prepare(
         &mut self,
         constraints: &Constraints,
         wanted: &[f64],

@@ -1,0 +1,186 @@
+//! Optimality conditions of random projections, and agreement of both ways to the prices.
+
+#![allow(clippy::float_cmp)] // exact results are what the tests are about
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::evaluate::{Asset, Prices};
+use super::{Constraints, Projection, TOLERANCE, Workspace};
+
+const SECTORS: usize = 3;
+
+/// A projection: the constraints, what is wanted and held, and what can move.
+#[derive(Clone, Debug)]
+struct Case {
+    constraints: Constraints,
+    wanted: Vec<f64>,
+    held: Vec<f64>,
+    movable: Vec<bool>,
+}
+
+impl Case {
+    fn project(&self, wanted: &[f64]) -> (Vec<f64>, Projection) {
+        let mut workspace = Workspace::new(self.constraints.assets(), SECTORS);
+        let mut allowed = vec![f64::NAN; wanted.len()];
+        let Self { constraints, held, movable, .. } = self;
+        let projection = constraints.project(wanted, held, movable, &mut workspace, &mut allowed);
+        (allowed, projection)
+    }
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let asset = (-0.5..0.0_f64, 0.0..0.5_f64, -0.2..0.3_f64, -1.0..1.0_f64, 0..=SECTORS, 0..4_u8);
+    let caps = (
+        proptest::option::of(0.1..2.0_f64),
+        vec(proptest::option::of(0.0..0.6_f64), SECTORS),
+        proptest::option::of(0.0..0.8_f64),
+    );
+    let whole = (vec(asset, 1..24), caps, -1.0..1.0_f64, any::<bool>(), any::<bool>());
+    whole.prop_map(|(assets, (leverage, sector_caps, turnover), cash, short, stuck)| {
+        let column = |of: fn(&(f64, f64, f64, f64, usize, u8)) -> f64| {
+            assets.iter().map(of).collect::<Vec<_>>()
+        };
+        let mut held = column(|asset| asset.2);
+        held.push(1.0 - held.iter().sum::<f64>());
+        let mut wanted = column(|asset| asset.3);
+        wanted.push(cash);
+        let constraints = Constraints {
+            lower: if short { column(|asset| asset.0) } else { vec![0.0; assets.len()] },
+            upper: column(|asset| asset.1),
+            cash_lower: 0.0,
+            cash_upper: 1.0,
+            leverage,
+            sectors: assets.iter().map(|asset| Some(asset.4).filter(|s| *s < SECTORS)).collect(),
+            sector_caps,
+            turnover,
+        };
+        let movable = assets.iter().map(|asset| !stuck || asset.5 > 0).collect();
+        Case { constraints, wanted, held, movable }
+    })
+}
+
+/// The answer by Newton steps and its prices; None where they give up, which is rare.
+fn solved(case: &Case) -> Option<(Workspace, Prices)> {
+    let Case { constraints, wanted, held, movable } = case;
+    let mut space = Workspace::new(constraints.assets(), SECTORS);
+    space.prepare(constraints, wanted, held, movable);
+    if space.least_turnover() > space.turnover + TOLERANCE {
+        space.turnover = f64::INFINITY;
+    }
+    let (level, _) = space.bounded().level();
+    let prices = space.newton(level)?;
+    space.write_weights(prices);
+    Some((space, prices))
+}
+
+/// The least and the largest subgradient of a price times the absolute value.
+fn subgradients(price: f64, value: f64) -> (f64, f64) {
+    if value == 0.0 { (-price, price) } else { (price * value.signum(), price * value.signum()) }
+}
+
+/// Whether a weight is the best for its asset at these prices.
+fn is_stationary(weight: f64, asset: Asset, level: f64, gross: f64, turnover: f64) -> bool {
+    let pull = asset.wanted - weight - level;
+    let (of_gross, of_change) =
+        (subgradients(gross, weight), subgradients(turnover, weight - asset.held));
+    let keeps_from_falling = weight == asset.lower || pull >= of_gross.0 + of_change.0 - 1e-12;
+    let keeps_from_rising = weight == asset.upper || pull <= of_gross.1 + of_change.1 + 1e-12;
+    let inside = (asset.lower..=asset.upper).contains(&weight);
+    inside && keeps_from_falling && keeps_from_rising
+}
+
+/// Whether a cap is kept, and used up where it has a price.
+fn is_complementary(price: f64, value: f64, cap: f64) -> bool {
+    price >= 0.0 && value <= cap + TOLERANCE && (price == 0.0 || cap - value <= TOLERANCE)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn prices_and_weights_meet_the_optimality_conditions(case in cases()) {
+        let Some((space, prices)) = solved(&case) else { return Ok(()) };
+
+        let (mut net, mut gross, mut moved) = (0.0, 0.0, 0.0);
+        for slot in &space.slots {
+            let mut slot_gross = 0.0;
+            for place in slot.start..slot.end {
+                let (weight, asset) = (space.weights[place], space.asset(place));
+                let price = prices.leverage + slot.price;
+                prop_assert!(is_stationary(weight, asset, prices.level, price, prices.turnover));
+                net += weight;
+                slot_gross += weight.abs();
+                moved += (weight - asset.held).abs();
+            }
+            prop_assert!(is_complementary(slot.price, slot_gross, slot.cap));
+            gross += slot_gross;
+        }
+        prop_assert!((net + space.cash_weight - space.target).abs() <= TOLERANCE);
+        prop_assert!(is_complementary(prices.leverage, gross, space.leverage));
+        prop_assert!(is_complementary(prices.turnover, moved, space.turnover));
+    }
+
+    #[test]
+    fn newton_steps_and_nested_roots_agree(case in cases()) {
+        let Some((mut space, _)) = solved(&case) else { return Ok(()) };
+        let by_newton = space.weights.clone();
+
+        let prices = space.nested();
+        space.write_weights(prices);
+
+        for (first, second) in by_newton.iter().zip(&space.weights) {
+            prop_assert!((first - second).abs() <= 1e-11, "{first} is not {second}");
+        }
+    }
+
+    #[test]
+    fn no_allowed_weights_are_nearer(case in cases(), others in vec(-1.0..1.0_f64, 24 * 8)) {
+        let (allowed, projection) = case.project(&case.wanted);
+        if !projection.is_exact() {
+            return Ok(());
+        }
+        for other in others.chunks_exact(24) {
+            let mut toward = allowed.clone();
+            for (weight, noise) in toward.iter_mut().zip(other.iter().cycle()) {
+                *weight += 0.1 * noise;
+            }
+            let (other, _) = case.project(&toward);
+            // The angle between the way that is missing and any allowed way is not acute.
+            let product: f64 = (0..other.len())
+                .map(|place| (case.wanted[place] - allowed[place]) * (other[place] - allowed[place]))
+                .sum();
+            prop_assert!(product <= 1e-11, "a way of {product}");
+        }
+    }
+
+    #[test]
+    fn allowed_weights_are_returned_bit_for_bit(case in cases()) {
+        let (allowed, projection) = case.project(&case.wanted);
+        if !projection.is_exact() {
+            return Ok(());
+        }
+
+        let (again, _) = case.project(&allowed);
+
+        prop_assert!(allowed.iter().zip(&again).all(|(a, b)| a.to_bits() == b.to_bits()));
+    }
+}
+
+#[test]
+fn constraints_survive_being_written() {
+    let constraints = Constraints {
+        lower: vec![-1.0, 0.0],
+        upper: vec![f64::INFINITY, 0.5],
+        cash_lower: f64::NEG_INFINITY,
+        cash_upper: 1.0,
+        leverage: Some(1.5),
+        sectors: vec![None, Some(0)],
+        sector_caps: vec![Some(0.2)],
+        turnover: None,
+    };
+
+    let bytes = postcard::to_allocvec(&constraints).expect("can be written");
+
+    assert_eq!(postcard::from_bytes(&bytes), Ok(constraints));
+}
