@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from measure import interleaved, medians, show
-from sekai.data.panel_windows import PanelWindows
-from sekai.data.windows import Windows
+from sekai.data.windows.panel_windows import PanelWindows
+from sekai.data.windows.window_file import Windows
 
 SHAPES = ((5040, 5, 5, 20, 1024), (5040, 20, 8, 60, 16), (5040, 20, 8, 60, 256),
           (20_000, 100, 16, 60, 256))  # fmt: skip

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sekai.data import MarketData
-from sekai.data.events import Events
+from sekai.data.features.events import Events
 from tests.data.holed_panels import same_numbers
 
 DAYS = np.datetime64("2024-01-01", "ns") + np.arange(12) * np.timedelta64(1, "D")

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sekai.data import MarketData
-from sekai.data import feature_registry as registry
-from sekai.data.feature import PanelFeature, as_feature
-from sekai.data.feature_registry import feature_kinds, make_feature, register_feature
-from sekai.data.feature_spec import parsed, written
+from sekai.data.features import registry
+from sekai.data.features.feature import PanelFeature, as_feature
+from sekai.data.features.registry import feature_kinds, make_feature, register_feature
+from sekai.data.features.spec import parsed, written
 from tests.data.holed_panels import NAMED, make_panel, same_numbers
 
 DATA = make_panel(rows=40)
@@ -136,7 +136,7 @@ def test_installed_packages_bring_features(tmp_path: Path, monkeypatch: pytest.M
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: x\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text("[sekai.features]\ntwice = feature_plugin:load\n")
     (tmp_path / "feature_plugin.py").write_text(
-        "from sekai.data.feature_registry import register_feature\n"
+        "from sekai.data.features.registry import register_feature\n"
         "def load():\n"
         "    register_feature('twice', lookback=1)(lambda data: 2 * data.field('close'))\n"
     )

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.data import MarketData
-from sekai.data.events import Events
-from sekai.data.feature_stream import FeatureStream
-from sekai.data.pipeline import Pipeline
+from sekai.data.features.events import Events
+from sekai.data.features.pipeline import Pipeline
+from sekai.data.features.stream import FeatureStream
 from tests.data.holed_panels import NAMED, make_panel, panels
 
 

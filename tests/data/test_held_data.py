@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sekai.data.events import Events
-from sekai.data.held_data import held_data
+from sekai.data.features.events import Events
+from sekai.data.features.held_data import held_data
 from tests.data.holed_panels import make_panel
 
 LONG = np.zeros(50)

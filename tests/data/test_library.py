@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.data import MarketData, compute, feature_names
-from sekai.data.feature_registry import make_feature
+from sekai.data.features.registry import make_feature
 from tests.data.holed_panels import NAMED, make_panel, panels, same_numbers
 
 WHOLE = make_panel(rows=150, assets=6, holes=0.0)
@@ -160,7 +160,7 @@ def test_ranks_are_among_those_quoted_now() -> None:
 
 
 def test_ties_share_their_places_and_one_alone_is_in_the_middle() -> None:
-    from sekai.data.cross_section import ranked
+    from sekai.data.features.cross_section import ranked
 
     found = ranked(np.array([[1.0, 2.0, 2.0, 3.0], [np.nan, 5.0, np.nan, np.nan]]))
 

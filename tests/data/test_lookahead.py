@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.data import MarketData
-from sekai.data.events import Events
-from sekai.data.feature import PanelFeature
-from sekai.data.feature_registry import make_feature
-from sekai.data.library import momentum, quoted
-from sekai.data.lookahead import check_features
-from sekai.data.other_futures import changed, perturbed
-from sekai.data.pipeline import Pipeline, default_pipeline
+from sekai.data.features.events import Events
+from sekai.data.features.feature import PanelFeature
+from sekai.data.features.library import momentum, quoted
+from sekai.data.features.lookahead import check_features
+from sekai.data.features.other_futures import changed, perturbed
+from sekai.data.features.pipeline import Pipeline, default_pipeline
+from sekai.data.features.registry import make_feature
 from sekai.utils.perturbation import KINDS, Perturbable
 from tests.data.holed_panels import NAMED, make_panel, panels, same_numbers
 

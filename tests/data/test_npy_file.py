@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sekai.data.npy_file import NpyFile, NpyWriter
+from sekai.data.windows.npy_file import NpyFile, NpyWriter
 from sekai.error import ClosedError, DataError
 
 linux_alone = pytest.mark.skipif(

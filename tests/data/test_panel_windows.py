@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quant_gym_rs._core import gather_windows
-from sekai.data.panel_windows import PanelWindows
+from sekai.data.windows.panel_windows import PanelWindows
 
 
 def panel_of(rows: int, assets: int = 2, features: int = 3) -> Any:

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.data import MarketData
-from sekai.data.feature_registry import make_feature
-from sekai.data.pipeline import Pipeline, default_pipeline
-from sekai.data.scaling import SCALINGS
+from sekai.data.features.pipeline import Pipeline, default_pipeline
+from sekai.data.features.registry import make_feature
+from sekai.data.features.scaling import SCALINGS
 from sekai.error import NotFittedError, StateError
 from tests.data.holed_panels import NAMED, make_panel, panels, same_numbers
 

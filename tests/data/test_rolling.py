@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sekai.data.rolling import (
+from sekai.data.features.rolling import (
     lagged,
     logarithm,
     pathless,

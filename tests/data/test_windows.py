@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sekai.data import npy_file, window_writer
-from sekai.data.panel_windows import PanelWindows
 from sekai.data.simulators import simulate_gbm
-from sekai.data.windows import Windows
+from sekai.data.windows import npy_file, window_writer
+from sekai.data.windows.panel_windows import PanelWindows
+from sekai.data.windows.window_file import Windows
 from sekai.error import ClosedError, DataError, MissingExtraError
 
 pa = pytest.importorskip("pyarrow")

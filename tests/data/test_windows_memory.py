@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 SCRIPT = """
 import sys
 import numpy as np
-from sekai.data.windows import Windows
+from sekai.data.windows.window_file import Windows
 
 def megabytes(name):
     lines = open("/proc/self/status").read().splitlines()

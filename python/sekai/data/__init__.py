@@ -3,23 +3,23 @@
 from sekai.data.bootstrap import bootstrap
 from sekai.data.bundled import BundledSet, bundled_sets, load_bundled
 from sekai.data.calendar import Calendar, Frequency
-from sekai.data.events import Events
-from sekai.data.feature import PanelFeature
-from sekai.data.feature_panel import FeaturePanel
-from sekai.data.feature_registry import feature_kinds, make_feature, register_feature
-from sekai.data.feature_stream import FeatureStream
+from sekai.data.features.events import Events
+from sekai.data.features.feature import PanelFeature
+from sekai.data.features.feature_panel import FeaturePanel
+from sekai.data.features.lookahead import check_features
+from sekai.data.features.pipeline import Pipeline, default_pipeline
+from sekai.data.features.registry import feature_kinds, make_feature, register_feature
+from sekai.data.features.stream import FeatureStream
 from sekai.data.indicators import FEATURES, Feature, Indicators, compute, feature_names
 from sekai.data.inspection import inspect
-from sekai.data.lookahead import check_features
 from sekai.data.market_data import PRICE_FIELDS, MarketData
-from sekai.data.panel_windows import PanelWindows
-from sekai.data.pipeline import Pipeline, default_pipeline
 from sekai.data.policies import Policies
 from sekai.data.problems import Problem, Problems
 from sekai.data.reading.options import Options
 from sekai.data.simulators import Disruptions, Regime, regime_path, simulate_gbm, simulate_regimes
 from sekai.data.splits import Fold, WalkForward
-from sekai.data.windows import Windows
+from sekai.data.windows.panel_windows import PanelWindows
+from sekai.data.windows.window_file import Windows
 
 __all__ = [
     "FEATURES",

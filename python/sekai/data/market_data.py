@@ -259,8 +259,8 @@ class MarketData:
         return WalkForward(self, **options)
 
     def perturb_after(self, time: Any, rng: np.random.Generator) -> MarketData:
-        """A panel that is another after `time`; see `sekai.data.other_futures.perturbed`."""
-        from sekai.data.other_futures import perturbed
+        """A panel that is another after `time`: what `check_causal` and `check_features` need."""
+        from sekai.data.features.other_futures import perturbed
 
         return perturbed(self, time, rng)
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.data.events import Events
-from sekai.data.feature import PanelFeature, as_feature
-from sekai.data.held_data import held_data
+from sekai.data.features.events import Events
+from sekai.data.features.feature import PanelFeature, as_feature
+from sekai.data.features.held_data import held_data
+from sekai.data.features.other_futures import changed, holed, perturbed, truncated
+from sekai.data.features.pipeline import Pipeline
 from sekai.data.market_data import MarketData
-from sekai.data.other_futures import changed, holed, perturbed, truncated
-from sekai.data.pipeline import Pipeline
 from sekai.utils.checks.report import CheckStopped, Report, described
 from sekai.utils.perturbation import KINDS
 

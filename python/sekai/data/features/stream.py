@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sekai.data.market_data import DELIST_AFTER, PRICE_FIELDS, MarketData, lifetimes
 
 if TYPE_CHECKING:
-    from sekai.data.feature import RowStream
-    from sekai.data.pipeline import Pipeline
+    from sekai.data.features.feature import RowStream
+    from sekai.data.features.pipeline import Pipeline
 
 __all__ = ["FeatureStream"]
 

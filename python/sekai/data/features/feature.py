@@ -162,7 +162,7 @@ def as_feature(given: str | PanelFeature | FeatureFunction | FittedFeature) -> P
     if isinstance(given, PanelFeature):
         return given
     if isinstance(given, str):
-        from sekai.data.feature_registry import make_feature
+        from sekai.data.features.registry import make_feature
 
         return make_feature(given)
     if not callable(given) and not isinstance(given, FittedFeature):

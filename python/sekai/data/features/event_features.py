@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.data.calendar import DAY
-from sekai.data.events import Events
+from sekai.data.features.events import Events
+from sekai.data.features.rolling import pathless
 from sekai.data.market_data import MarketData
-from sekai.data.rolling import pathless
 
 if TYPE_CHECKING:
     from typing_extensions import Self

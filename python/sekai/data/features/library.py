@@ -10,9 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.data.feature_registry import register_feature
-from sekai.data.market_data import MarketData
-from sekai.data.rolling import (
+from sekai.data.features.registry import register_feature
+from sekai.data.features.rolling import (
     lagged,
     logarithm,
     rolling_deviation,
@@ -20,6 +19,7 @@ from sekai.data.rolling import (
     rolling_mean,
     rolling_minimum,
 )
+from sekai.data.market_data import MarketData
 
 __all__ = [
     "distance_to_high",

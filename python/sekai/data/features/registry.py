@@ -16,8 +16,8 @@ from functools import partial
 from types import ModuleType
 from typing import Any, TypeVar
 
-from sekai.data.feature import PanelFeature, RowStream, as_feature
-from sekai.data.feature_spec import parsed, written
+from sekai.data.features.feature import PanelFeature, RowStream, as_feature
+from sekai.data.features.spec import parsed, written
 
 __all__ = ["GROUP", "feature_kinds", "make_feature", "register_feature"]
 
@@ -200,7 +200,7 @@ def _load(entry_point: Any) -> None:
 
 
 def _load_library() -> None:
-    import sekai.data.calendar_features
-    import sekai.data.cross_section
-    import sekai.data.indicator_features
-    import sekai.data.library  # noqa: F401
+    import sekai.data.features.calendar_features
+    import sekai.data.features.cross_section
+    import sekai.data.features.indicator_features
+    import sekai.data.features.library  # noqa: F401

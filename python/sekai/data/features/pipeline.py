@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from sekai.data.feature import FeatureFunction, FittedFeature, PanelFeature, as_feature
-from sekai.data.feature_panel import FeaturePanel
+from sekai.data.features.feature import FeatureFunction, FittedFeature, PanelFeature, as_feature
+from sekai.data.features.feature_panel import FeaturePanel
+from sekai.data.features.scaling import SCALINGS, Scaling
 from sekai.data.market_data import MarketData
-from sekai.data.scaling import SCALINGS, Scaling
 from sekai.error import NotFittedError, StateError
 
 if TYPE_CHECKING:
-    from sekai.data.feature_stream import FeatureStream
+    from sekai.data.features.stream import FeatureStream
 
 __all__ = ["Pipeline", "default_pipeline"]
 
@@ -129,7 +129,7 @@ class Pipeline:
 
     def stream(self, history: MarketData) -> FeatureStream:
         """Rows one by one after `history`, the same bytes as `transform` of everything."""
-        from sekai.data.feature_stream import FeatureStream
+        from sekai.data.features.stream import FeatureStream
 
         self.require_fitted()
         return FeatureStream(self, history)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quant_gym_rs._core import FeatureState
-from sekai.data.feature_registry import register_feature
+from sekai.data.features.registry import register_feature
 from sekai.data.indicators import BAR_COLUMNS, FEATURES, feature_names
 from sekai.data.market_data import MarketData
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from sekai.data.market_data import MarketData
-from sekai.data.npy_file import CHUNK_BYTES, NpyWriter
-from sekai.data.window_index import INDEX, METADATA, VALUES, Metadata, write_index
+from sekai.data.windows.npy_file import CHUNK_BYTES, NpyWriter
+from sekai.data.windows.window_index import INDEX, METADATA, VALUES, Metadata, write_index
 
 __all__ = ["WriteOptions", "write_windows"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.data.feature_registry import register_feature
+from sekai.data.features.registry import register_feature
+from sekai.data.features.rolling import pathless
 from sekai.data.market_data import MarketData
-from sekai.data.rolling import pathless
 
 __all__ = ["day_of_week", "time_of_day"]
 

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sekai.data.market_data import MarketData, frozen
-from sekai.data.npy_file import NpyFile
-from sekai.data.panel_windows import as_rows
-from sekai.data.window_index import INDEX, METADATA, VALUES, Metadata, read_index
-from sekai.data.window_writer import WriteOptions, write_windows
+from sekai.data.windows.npy_file import NpyFile
+from sekai.data.windows.panel_windows import as_rows
+from sekai.data.windows.window_index import INDEX, METADATA, VALUES, Metadata, read_index
+from sekai.data.windows.window_writer import WriteOptions, write_windows
 from sekai.error import DataError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.data.feature import as_feature
-from sekai.data.feature_registry import register_feature
+from sekai.data.features.feature import as_feature
+from sekai.data.features.registry import register_feature
 from sekai.data.market_data import MarketData
 
 __all__ = ["rank", "ranked", "zscore"]

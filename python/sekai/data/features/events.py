@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sekai.data.durations import Duration, duration, is_duration
-from sekai.data.feature import PanelFeature
+from sekai.data.features.feature import PanelFeature
 from sekai.data.market_data import frozen
 from sekai.error import MissingExtraError
 
@@ -101,7 +101,7 @@ class Events:
             age: show the days since that publication as well.
             longest: how long after its publication a value is shown; None for ever.
         """
-        from sekai.data.event_features import Latest
+        from sekai.data.features.event_features import Latest
 
         limit = None if longest is None else duration(longest)
         channels = ("value", "age") if age else None
@@ -109,7 +109,7 @@ class Events:
 
     def sum(self, rows: int) -> PanelFeature:
         """The sum of what was first published in the last `rows` rows; revisions do not count."""
-        from sekai.data.event_features import Sum
+        from sekai.data.features.event_features import Sum
 
         if rows < 1:
             raise ValueError(f"at least 1 row was wanted, found {rows}")
@@ -117,7 +117,7 @@ class Events:
 
     def decay(self, half_life: Duration) -> PanelFeature:
         """The sum of what was first published, each value halved in every `half_life`."""
-        from sekai.data.event_features import Decay
+        from sekai.data.features.event_features import Decay
 
         length = duration(half_life)
         if not length:
