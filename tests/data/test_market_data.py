@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import copy
 import pickle
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sekai.data import Frequency, MarketData
+from sekai.data import Calendar, Frequency, MarketData
 from sekai.data.market_data import lifetimes
 from tests.data.panels import stamp
 
@@ -194,6 +196,27 @@ def test_days_are_those_where_the_market_is() -> None:
     assert [str(turn) for turn in turns] == ["2020-03-07T05", "2020-03-08T05", "2020-03-09T04"]
     assert len(data.calendar.sessions) == 4
     assert data.frequency.name == "1h"
+
+
+@given(
+    day=st.integers(0, 20_000),
+    zone=st.sampled_from(["America/Santiago", "Africa/Cairo", "Europe/Lisbon", "Asia/Kolkata"]),
+)
+@settings(deadline=None, max_examples=200)
+def test_days_are_those_of_the_standard_library(day: int, zone: str) -> None:
+    hours = np.datetime64("1972-01-01", "h") + 24 * day + np.arange(72)
+    dates = Calendar(hours.astype("datetime64[ns]"), zone).dates
+    local = (datetime.fromtimestamp(int(hour.astype(int)) * 3600, ZoneInfo(zone)) for hour in hours)
+
+    assert [str(date) for date in dates] == [str(moment.date()) for moment in local]
+
+
+def test_days_follow_a_clock_that_is_set_back_over_midnight() -> None:
+    # In Santiago midnight of 5 April 2020 was 23:00 of the day before once more.
+    hours = np.arange("2020-04-05T02", "2020-04-05T06", dtype="datetime64[h]")
+    dates = Calendar(hours.astype("datetime64[ns]"), "America/Santiago").dates
+
+    assert [str(date) for date in dates] == [*["2020-04-04"] * 2, *["2020-04-05"] * 2]
 
 
 def test_a_gap_is_told_by_the_row_after_it() -> None:

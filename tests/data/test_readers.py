@@ -198,7 +198,7 @@ def test_series_of_the_market_come_from_columns_or_from_another_frame(tmp_path: 
 
 
 def test_a_series_of_the_market_with_holes_or_two_minds_is_a_problem() -> None:
-    frame = FRAME.assign(rate=1.0)
+    frame = FRAME.assign(rate=np.arange(12.0).repeat(3))
     frame.loc[4, "rate"] = 2.0
     frame.loc[9:11, "rate"] = np.nan
 
@@ -210,7 +210,7 @@ def test_a_series_of_the_market_with_holes_or_two_minds_is_a_problem() -> None:
     assert {problem.time for problem in caught.value.problems} == {
         stamp("2020-01-02"), stamp("2020-01-04"),
     }  # fmt: skip
-    assert np.array_equal(filled.market["rate"], np.ones(12))
+    assert list(filled.market["rate"]) == [0, 0, 2, 2, *range(4, 12)]
     assert list(np.flatnonzero(np.isnan(kept.market["rate"]))) == [1, 3]
     assert [problem.policy for problem in kept.repairs] == ["keep", "keep"]
 

@@ -38,7 +38,7 @@ def finish(panel: Assembled, verdict: Verdict, options: Options, ledger: Ledger)
         filled = _forward_fill(panel, fill, alive, policies, ledger)
         name = panel.fields[fill.place]
         traded = name in (*PRICE_FIELDS, *VOLUME_FIELDS)
-        quoted &= ~filled if name in PRICE_FIELDS else True
+        # Quotes were told before anything was filled: a price that is repeated is none.
         quoted &= ~(fill.holes & ~filled) if traded else True
         tradable &= ~fill.holes & quoted if traded else True
     made_of: dict[str, Any] = {
