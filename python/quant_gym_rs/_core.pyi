@@ -36,6 +36,7 @@ __all__ = [
     "feature_registry",
     "market_defaults",
     "market_settled",
+    "project_weights",
     "settle_trades",
     "trading_defaults",
 ]
