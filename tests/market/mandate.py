@@ -6,13 +6,15 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
-import cvxpy as cp
+import cvxpy
 import numpy as np
 from numpy.typing import NDArray
 
 from sekai.market import ProjectedWeights, project_weights
 
 Vector = NDArray[np.float64]
+cp: Any = cvxpy
+"""Much of its interface has no types."""
 TIGHT = {f"tol_{name}": 1e-12 for name in ("gap_abs", "gap_rel", "feas")}
 SETTINGS: dict[str, Any] = {"solver": cp.CLARABEL, "max_iter": 400, **TIGHT}
 
@@ -166,7 +168,7 @@ def solver_answer(mandate: Mandate) -> Answer:
     return Answer(point, missing > 1e-8, cut_short)
 
 
-def _solve(objective: cp.Expression, constraints: list[cp.Constraint]) -> bool:
+def _solve(objective: Any, constraints: list[Any]) -> bool:
     problem = cp.Problem(cp.Minimize(objective), constraints)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an inaccurate answer is judged by the comparison
@@ -177,7 +179,7 @@ def _solve(objective: cp.Expression, constraints: list[cp.Constraint]) -> bool:
     return problem.status in ("optimal", "optimal_inaccurate")
 
 
-def _without_cash(mandate: Mandate, weights: cp.Variable) -> list[cp.Constraint]:
+def _without_cash(mandate: Mandate, weights: Any) -> list[Any]:
     assets, held, movable = weights[:-1], mandate.held[:-1], mandate.movable
     constraints = [cp.sum(weights) == 1]
     for asset in range(len(held)):
@@ -195,15 +197,13 @@ def _without_cash(mandate: Mandate, weights: cp.Variable) -> list[cp.Constraint]
     return constraints
 
 
-def _cash(mandate: Mandate, weights: cp.Variable, missing: float) -> list[cp.Constraint]:
+def _cash(mandate: Mandate, weights: Any, missing: float) -> list[Any]:
     low, high = mandate.cash
     bounds = [] if np.isinf(low) else [weights[-1] >= low - missing]
     return bounds if np.isinf(high) else [*bounds, weights[-1] <= high + missing]
 
 
-def _missing_cash(
-    mandate: Mandate, weights: cp.Variable, constraints: list[cp.Constraint]
-) -> float:
+def _missing_cash(mandate: Mandate, weights: Any, constraints: list[Any]) -> float:
     """How far outside its bounds cash has to be."""
     missing = cp.Variable(nonneg=True)
     low, high = mandate.cash

@@ -72,7 +72,7 @@ impl Asset {
         (clip(unbounded, self.lower, self.upper), unbounded)
     }
 
-    #[allow(clippy::float_cmp)] // kinks and bounds are met exactly
+    #[allow(clippy::float_cmp, clippy::needless_bitwise_bool)] // kinks and bounds are met exactly
     fn add_to(self, sums: &mut Sums, level: f64, gross: f64, turnover: f64) {
         let (weight, unbounded) = self.weight(level, gross, turnover);
         // Bits rather than `&&` and `||`: a wrong guess at a branch costs more than all of this.

@@ -29,6 +29,9 @@ impl Case {
     }
 }
 
+/// Bounds, what is held and wanted, sector, and a number that says whether it can move.
+type Row = (f64, f64, f64, f64, usize, u8);
+
 fn cases() -> impl Strategy<Value = Case> {
     let asset = (-0.5..0.0_f64, 0.0..0.5_f64, -0.2..0.3_f64, -1.0..1.0_f64, 0..=SECTORS, 0..4_u8);
     let caps = (
@@ -38,9 +41,7 @@ fn cases() -> impl Strategy<Value = Case> {
     );
     let whole = (vec(asset, 1..24), caps, -1.0..1.0_f64, any::<bool>(), any::<bool>());
     whole.prop_map(|(assets, (leverage, sector_caps, turnover), cash, short, stuck)| {
-        let column = |of: fn(&(f64, f64, f64, f64, usize, u8)) -> f64| {
-            assets.iter().map(of).collect::<Vec<_>>()
-        };
+        let column = |of: fn(&Row) -> f64| assets.iter().map(of).collect::<Vec<_>>();
         let mut held = column(|asset| asset.2);
         held.push(1.0 - held.iter().sum::<f64>());
         let mut wanted = column(|asset| asset.3);
