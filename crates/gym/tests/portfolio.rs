@@ -1,0 +1,236 @@
+//! Laws of portfolios, on random panels with halts and delistings and random decisions.
+
+use std::sync::Arc;
+
+use gym::portfolio::projection::Constraints;
+use gym::portfolio::{
+    AccountKind, ActionMode, AgentSettings, Bar, Costs, FillAt, INFO, Panel, Portfolio,
+    PortfolioSettings, PortfolioTerm, RewardMode, RewardRule, ShownFeatures, Starts, Unfilled,
+    Width, push,
+};
+use gym::{Batch, Observation, Outcome, StepOut, Task};
+use market::{EpisodeKey, Stream};
+use proptest::prelude::*;
+
+const ROWS: usize = 40;
+const DAY: i64 = 86_400_000_000_000;
+
+type Shown = <Portfolio as Task>::Observation;
+
+/// A bar that owns its columns.
+struct Row {
+    open: Vec<f64>,
+    close: Vec<f64>,
+    volume: Vec<f64>,
+    listed: Vec<bool>,
+    quoted: Vec<bool>,
+    features: Vec<f32>,
+    time: i64,
+}
+
+impl Row {
+    fn bar(&self) -> Bar<'_> {
+        Bar {
+            time: self.time,
+            open: &self.open,
+            close: &self.close,
+            volume: &self.volume,
+            listed: &self.listed,
+            quoted: &self.quoted,
+            tradable: &self.quoted,
+            features: &self.features,
+            decides: true,
+            benchmark: 0.0,
+        }
+    }
+}
+
+/// Random walks, some of which are halted for a while and some of which end.
+fn history(assets: usize, stream: &mut Stream) -> Vec<Row> {
+    let mut prices = vec![50.0; assets];
+    let ends: Vec<usize> = (0..assets)
+        .map(|_| if stream.chance(0.2) { 10 + stream.below(25) as usize } else { ROWS })
+        .collect();
+    let row = |number: usize| {
+        let open: Vec<f64> =
+            prices.iter().map(|price| price * (1.0 + 0.02 * stream.normal())).collect();
+        prices.iter_mut().for_each(|price| *price *= (0.04 * stream.normal()).exp());
+        let listed: Vec<bool> = ends.iter().map(|end| number < *end).collect();
+        let quoted = listed.iter().map(|listed| *listed && stream.chance(0.9)).collect();
+        let volume = prices.iter().map(|_| 1e4 * stream.uniform()).collect();
+        let features = prices.iter().map(|_| 0.5).collect();
+        let time = i64::try_from(number).expect("few") * DAY;
+        Row { open, close: prices.clone(), volume, listed, quoted, features, time }
+    };
+    (0..ROWS).map(row).collect()
+}
+
+fn panel(rows: &[Row], is_open_ended: bool) -> Panel {
+    let assets = rows[0].close.len();
+    let width = Width { assets, features: 1, has_open: true, has_volume: true };
+    let mut panel = Panel::new(width, is_open_ended);
+    rows.iter().for_each(|row| panel.push(&row.bar()).expect("a row in order"));
+    panel
+}
+
+/// Settings that differ from each other in everything that touches money.
+fn settings(assets: usize, stream: &mut Stream) -> PortfolioSettings {
+    let is_margin = stream.chance(0.5);
+    let lower = if is_margin { -0.6 } else { 0.0 };
+    let constraints = Constraints {
+        lower: vec![lower; assets],
+        upper: vec![0.6; assets],
+        cash_lower: if is_margin { -5.0 } else { 0.0 },
+        cash_upper: 5.0,
+        leverage: is_margin.then_some(1.8),
+        sectors: vec![],
+        sector_caps: vec![],
+        turnover: stream.chance(0.3).then_some(0.7),
+    };
+    let account = match is_margin {
+        true => AccountKind::Margin { leverage: 1.8, maintenance: 0.4 },
+        false => AccountKind::Cash,
+    };
+    let reward =
+        RewardRule { terms: vec![(PortfolioTerm::Profit, 1.0)], memory: 0.05, risk_aversion: 1.0 };
+    let agent = AgentSettings { initial_cash: 1e5, account, constraints, reward, ruin: 0.0 };
+    PortfolioSettings {
+        lookback: 3,
+        shown: ShownFeatures::Window,
+        action: ActionMode::Weights,
+        fill: if stream.chance(0.5) { FillAt::NextOpen } else { FillAt::NextClose },
+        delay: u64::from(stream.below(3)),
+        unfilled: if stream.chance(0.5) { Unfilled::Drop } else { Unfilled::Carry },
+        participation: stream.chance(0.5).then_some(0.2),
+        smallest_trade: 0.0,
+        costs: Costs {
+            proportional: 0.001,
+            fixed: 2.0,
+            half_spread: 0.002,
+            impact: 0.5,
+            borrow: 0.03,
+            financing: 0.06,
+            interest: 0.01,
+            delisting: 0.3,
+        },
+        agents: vec![agent],
+        shared_leverage: None,
+        reward_mode: RewardMode::Own,
+        episode_rows: None,
+        starts: Starts::Fixed(4),
+        first_row: 0,
+    }
+}
+
+/// What a step showed and told.
+#[derive(Clone, Debug, PartialEq)]
+struct Moment {
+    shown: Shown,
+    outcome: Outcome,
+    info: Vec<f64>,
+}
+
+fn begin(batch: &mut Batch<Portfolio>) {
+    let mut memory = Shown::zeros(&batch.task(0).layout(), 1);
+    batch.reset(&[0], Some(&[7]), memory.rows()).expect("a reset");
+}
+
+fn step(batch: &mut Batch<Portfolio>, action: &[f64]) -> Moment {
+    let mut shown = Shown::zeros(&batch.task(0).layout(), 1);
+    let (mut reward, mut terminated, mut truncated) = ([0.0], [false], [false]);
+    let out = StepOut {
+        observations: shown.rows(),
+        rewards: &mut reward,
+        terminated: &mut terminated,
+        truncated: &mut truncated,
+        finals: None,
+    };
+    batch.step(action, out, None).expect("a step");
+    let outcome = Outcome { reward: reward[0], terminated: terminated[0], truncated: truncated[0] };
+    Moment { shown, outcome, info: batch.infos().to_vec() }
+}
+
+fn decision(assets: usize, stream: &mut Stream) -> Vec<f64> {
+    (0..=assets).map(|_| 0.5 * stream.normal() + 0.2).collect()
+}
+
+fn told(moment: &Moment, name: &str) -> f64 {
+    moment.info[INFO.iter().position(|known| *known == name).expect("a known name")]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Equity changes by what prices did to what is held, less what was paid: no more, no less.
+    #[test]
+    fn profit_is_what_prices_did_less_what_was_paid(seed: u64, assets in 1_usize..7) {
+        let mut stream = EpisodeKey { seed, episode: 0 }.stream(0);
+        let rows = history(assets, &mut stream);
+        let settings = settings(assets, &mut stream);
+        let mut task = Portfolio::new(Arc::new(panel(&rows, false)), settings).expect("sound");
+        task.keep_log(true);
+        let mut batch = Batch::new(&task, 1, Some(1), 0);
+        batch.tasks_mut().for_each(|task| task.keep_log(true));
+        begin(&mut batch);
+        let (mut cash, mut units, mut equity) = (1e5, vec![0.0; assets], 1e5);
+        loop {
+            let moment = step(&mut batch, &decision(assets, &mut stream));
+            let row = told(&moment, "time_index") as usize;
+            let trades: Vec<_> = batch.tasks_mut().flat_map(Portfolio::take_log).flat_map(|log| log.trades).collect();
+            for asset in 0..assets {
+                if !rows[row].listed[asset] {
+                    cash += units[asset] * last_close(&rows, row - 1, asset);
+                    units[asset] = 0.0;
+                }
+            }
+            for trade in trades {
+                prop_assert!(rows[row].quoted[trade.asset]);
+                cash -= trade.units * trade.price;
+                units[trade.asset] += trade.units;
+            }
+            cash -= told(&moment, "cost");
+            let value: f64 = (0..assets).map(|asset| units[asset] * last_close(&rows, row, asset)).sum();
+            let scale = 1e-9 * (1e5 + value.abs());
+            prop_assert!((told(&moment, "cash") - cash).abs() < scale);
+            prop_assert!((told(&moment, "equity") - cash - value).abs() < scale);
+            prop_assert!((moment.outcome.reward - (cash + value - equity)).abs() < scale);
+            equity = cash + value;
+            if moment.outcome.is_done() {
+                break;
+            }
+        }
+    }
+
+    /// A step that is saved and loaded, and one on rows that came one at a time, are the same.
+    #[test]
+    fn restored_and_streamed_portfolios_go_on_bit_for_bit(seed: u64, assets in 1_usize..7) {
+        let mut stream = EpisodeKey { seed, episode: 0 }.stream(0);
+        let rows = history(assets, &mut stream);
+        let settings = settings(assets, &mut stream);
+        let whole = Portfolio::new(Arc::new(panel(&rows, false)), settings.clone()).expect("sound");
+        let live = Portfolio::new(Arc::new(panel(&rows[..5], true)), settings).expect("sound");
+        let (mut batch, mut other) = (Batch::new(&whole, 1, Some(1), 0), Batch::new(&whole, 1, Some(1), 1));
+        let mut streamed = Batch::new(&live, 1, Some(1), 2);
+        begin(&mut batch);
+        begin(&mut streamed);
+        for row in &rows[5..] {
+            let action = decision(assets, &mut stream);
+            other.decode(&batch.encode()).expect("its own state");
+            let moment = step(&mut batch, &action);
+            prop_assert_eq!(&step(&mut other, &action), &moment);
+            prop_assert!(streamed.task(0).waits());
+            push(&mut streamed, &row.bar()).expect("the next row");
+            let again = step(&mut streamed, &action);
+            prop_assert_eq!((&again.shown, &again.info), (&moment.shown, &moment.info));
+            prop_assert_eq!(again.outcome.reward.to_bits(), moment.outcome.reward.to_bits());
+            if moment.outcome.is_done() {
+                break;
+            }
+        }
+    }
+}
+
+fn last_close(rows: &[Row], row: usize, asset: usize) -> f64 {
+    let quoted = rows[..=row].iter().rev().find(|row| row.quoted[asset]);
+    quoted.map_or(1.0, |row| row.close[asset])
+}
