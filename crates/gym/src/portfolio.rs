@@ -20,10 +20,12 @@ mod shown;
 mod starts;
 mod task;
 mod trader;
+mod universe;
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use market::EpisodeKey;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -36,7 +38,8 @@ use trader::Trader;
 
 pub use costs::{Costs, Paid};
 pub use log::{EpisodeLog, StepRow, Trade};
-pub use panel::{Bar, BarError, Panel, Width};
+pub use universe::{UniverseError, fill_slot};
+pub use panel::{Bar, BarError, Panel, SlotError, Width};
 pub use reward::{PortfolioTerm, RewardRule};
 pub use settings::{
     AccountKind, ActionMode, AgentSettings, FillAt, PortfolioError, PortfolioSettings, RewardMode,
@@ -57,6 +60,8 @@ pub struct Portfolio {
 /// Everything that changes during an episode.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Episode {
+    /// Which one it is.
+    key: EpisodeKey,
     row: u64,
     /// The row that the episode ends with, if it lasts so long.
     last: u64,
@@ -120,12 +125,19 @@ impl Portfolio {
     /// When a setting is out of its range.
     #[allow(clippy::cast_possible_truncation)] // delays are checked to be small
     pub fn new(panel: Arc<Panel>, settings: PortfolioSettings) -> Result<Self, PortfolioError> {
-        settings.check(panel.width(), panel.rows())?;
+        // Where more rows may come, the first step needs none of those that are known.
+        settings.check(panel.width(), panel.rows() + usize::from(panel.is_open_ended()))?;
         let assets = panel.width().assets;
         let trader =
             Trader::new(assets, settings.delay as usize, settings.unfilled == Unfilled::Carry);
         let traders = vec![trader; settings.agents.len()];
-        let episode = Episode { row: 0, last: 0, traders, removed: Vec::new() };
+        let episode = Episode {
+            key: EpisodeKey::default(),
+            row: 0,
+            last: 0,
+            traders,
+            removed: Vec::new(),
+        };
         Ok(Self { panel, settings: Arc::new(settings), episode, log: None })
     }
 
@@ -143,7 +155,7 @@ impl Portfolio {
     }
 
     /// Takes an asset out of the universe until the next episode, or lets it in again. What is
-    /// held of it is sold as soon as it can be.
+    /// held of it is sold as soon as it can be; orders in it that are on their way become sales.
     ///
     /// # Errors
     /// When there is no such asset.
@@ -156,6 +168,9 @@ impl Portfolio {
         self.episode.removed[asset] = is_removed;
         if !self.episode.removed.contains(&true) {
             self.episode.removed.clear();
+        }
+        if is_removed {
+            self.episode.traders.iter_mut().for_each(|trader| trader.sell_all_of(asset));
         }
         Ok(())
     }
@@ -170,10 +185,12 @@ impl Portfolio {
         self.log.as_mut().map(|log| std::mem::take(&mut log.episodes)).unwrap_or_default()
     }
 
-    /// Whether the next step has to wait for a row that is not there yet.
+    /// Whether the next step has to wait for a row that is not there yet: the next one with a
+    /// decision, or the last one of the episode.
     #[must_use]
     pub fn waits(&self) -> bool {
-        self.row() + 1 >= self.panel.rows()
+        let is_stop = |row| self.panel.decides(row) || row as u64 >= self.episode.last;
+        !(self.row() + 1..self.panel.rows()).any(is_stop)
     }
 
     /// What an agent decided becomes orders for the row in which they are due.
@@ -220,6 +237,9 @@ impl Portfolio {
     fn advance(&mut self, desk: &mut Desk) -> bool {
         let row = self.row() + 1;
         let settings = &*self.settings;
+        if let Some(log) = &mut self.log {
+            log.note_delisted(&self.episode.traders, &self.panel, row, settings.costs.delisting);
+        }
         for trader in self.episode.traders.iter_mut().filter(|trader| trader.is_alive) {
             trader.accrue(&self.panel, row, &settings.costs);
             trader.settle_delisted(&self.panel, row, &settings.costs);

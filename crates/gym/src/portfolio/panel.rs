@@ -1,9 +1,12 @@
 //! What portfolios trade on: rows of prices, volumes and features, known one after the other.
 
+mod slots;
+
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use super::lanes::stride;
+pub use slots::SlotError;
 
 /// Rows that trailing volumes and volatilities look back on.
 const TRAILING_ROWS: usize = 20;
