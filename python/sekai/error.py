@@ -14,6 +14,7 @@ __all__ = [
     "MissingExtraError",
     "NamespaceError",
     "NotFittedError",
+    "NotReadyError",
     "OrderError",
     "ResetRequired",
     "SekaiError",
@@ -54,6 +55,10 @@ class StateError(SekaiError, ValueError):
 
 class NotFittedError(SekaiError, RuntimeError):
     """Something that learns from data was used before `fit()`."""
+
+
+class NotReadyError(SekaiError, RuntimeError):
+    """A step needs data that has not come yet; nothing has moved."""
 
 
 class OrderError(SekaiError, ValueError):

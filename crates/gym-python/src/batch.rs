@@ -9,7 +9,7 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyString};
 
 use crate::actions::{self, ActionNumber};
 use crate::arrays::{readable, writable};
-use crate::errors::{self, ResetRequired, StateError};
+use crate::errors::{self, NotReadyError, ResetRequired, StateError};
 use crate::result::{ResetResult, StepResult};
 use crate::shown::Shown;
 
@@ -273,6 +273,9 @@ fn step_slices<T: Task>(
 fn of_single_env(error: &BatchError) -> PyErr {
     match error {
         BatchError::Action { source, .. } => actions::refused(source),
+        BatchError::Waiting { .. } => NotReadyError::new_err(
+            "the next row has not come yet: push() it before step(), or await async_step()",
+        ),
         BatchError::NotRunning { begun: true, .. } => {
             ResetRequired::new_err("the episode is over: call reset() to begin the next one")
         }

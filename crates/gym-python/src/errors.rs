@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 
 // One wheel installs both packages, so `sekai.error` is there when an error is raised.
 pyo3::import_exception!(sekai.error, InvalidActionError);
+pyo3::import_exception!(sekai.error, NotReadyError);
 pyo3::import_exception!(sekai.error, ResetRequired);
 pyo3::import_exception!(sekai.error, StateError);
 
@@ -14,6 +15,7 @@ pub(crate) fn of_batch(error: &BatchError) -> PyErr {
     match error {
         BatchError::Action { .. } => InvalidActionError::new_err(error.to_string()),
         BatchError::NotRunning { .. } => ResetRequired::new_err(error.to_string()),
+        BatchError::Waiting { .. } => NotReadyError::new_err(error.to_string()),
         BatchError::NoSuchEnv { .. }
         | BatchError::Length { .. }
         | BatchError::PartLength { .. } => PyValueError::new_err(error.to_string()),

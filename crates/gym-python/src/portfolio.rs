@@ -204,9 +204,7 @@ native_batch!(
         /// Whether the next step of an env has to wait for a row.
         #[pyo3(signature = (env=0))]
         fn waits(slf: &Bound<'_, Self>, env: i64) -> PyResult<bool> {
-            let this = exclusive(slf)?;
-            let (_, task) = this.0.batch.begun(env).map_err(|error| of_batch(&error))?;
-            Ok(task.waits())
+            exclusive(slf)?.0.batch.is_waiting(env).map_err(|error| of_batch(&error))
         }
 
         /// Let all envs know of the next rows.
@@ -215,6 +213,18 @@ native_batch!(
             let mut this = exclusive(slf)?;
             let batch = &mut this.0.batch;
             columns.each(|bar| portfolio::push(batch, bar).map_err(|error| refused(&error)))
+        }
+
+        /// Let an asset into a free place of the panel, with all rows that are known.
+        fn fill_slot(
+            slf: &Bound<'_, Self>,
+            place: usize,
+            asset: &PortfolioPanel,
+            config: &str,
+        ) -> PyResult<()> {
+            let settings: PortfolioSettings = read(config)?;
+            let batch = &mut exclusive(slf)?.0.batch;
+            portfolio::fill_slot(batch, place, &asset.0, settings).map_err(|error| refused(&error))
         }
 
         /// Take an asset out of an env's universe until its next episode, or let it in again.
@@ -265,6 +275,9 @@ fn logged(
     dict.set_item("env", env)?;
     dict.set_item("seed", log.key.seed)?;
     dict.set_item("episode", log.key.episode)?;
+    dict.set_item("opening_row", log.row)?;
+    dict.set_item("opening_cash", PyArray1::from_vec(py, log.cash))?;
+    dict.set_item("opening_units", PyArray1::from_vec(py, log.units))?;
     let whole = |value: fn(&portfolio::Trade) -> u64| -> Vec<u64> {
         log.trades.iter().map(value).collect()
     };

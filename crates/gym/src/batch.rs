@@ -42,6 +42,12 @@ pub enum BatchError {
         /// Whether it was in one before.
         begun: bool,
     },
+    /// The step of an env needs data that has not come yet.
+    #[error("env {env} needs a row that has not come yet: push it before the step")]
+    Waiting {
+        /// The first such env.
+        env: usize,
+    },
     /// There is no such env.
     #[error("an env from 0 to {last} was wanted, found {found}")]
     NoSuchEnv {
@@ -131,6 +137,16 @@ impl<T: Task> Batch<T> {
         let begun = episode.begun.checked_sub(1);
         let number = begun.ok_or(BatchError::NotRunning { env, begun: false })?;
         Ok((EpisodeKey { seed: episode.seed, episode: number }, &episode.task))
+    }
+
+    /// Whether the next step of an env needs data that has not come yet; an env in no episode
+    /// needs none.
+    ///
+    /// # Errors
+    /// When there is no such env.
+    pub fn is_waiting(&self, env: i64) -> Result<bool, BatchError> {
+        let episode = &self.episodes[self.checked_env(env)?];
+        Ok(episode.is_running && episode.task.is_waiting())
     }
 
     /// The episodes of all envs, in order.
@@ -276,6 +292,9 @@ impl<T: Task> Batch<T> {
             }
             if !episode.is_running {
                 return Err(BatchError::NotRunning { env, begun: episode.begun > 0 });
+            }
+            if episode.task.is_waiting() {
+                return Err(BatchError::Waiting { env });
             }
             let action = &actions[env * width..][..width];
             episode.task.check(action).map_err(|source| BatchError::Action { env, source })?;

@@ -20,10 +20,12 @@ mod shown;
 mod starts;
 mod task;
 mod trader;
+mod universe;
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use market::EpisodeKey;
 use serde::{Deserialize, Serialize};
 use smallvec::{SmallVec, smallvec};
 use thiserror::Error;
@@ -37,13 +39,14 @@ use trader::Trader;
 
 pub use costs::{Costs, Paid};
 pub use log::{EpisodeLog, StepRow, Trade};
-pub use panel::{Bar, BarError, Panel, Width};
+pub use panel::{Bar, BarError, Panel, SlotError, Width};
 pub use reward::{PortfolioTerm, RewardRule};
 pub use settings::{
     AccountKind, ActionMode, AgentSettings, FillAt, PortfolioError, PortfolioSettings, RewardMode,
     ShownFeatures, Starts, Unfilled,
 };
 pub use shown::{ACCOUNT, INFO, PortfolioLayout, PortfolioRows, PortfolioShown, REPORT};
+pub use universe::{UniverseError, fill_slot};
 
 /// One episode of one or more portfolios in one market.
 #[derive(Clone, Debug)]
@@ -58,6 +61,8 @@ pub struct Portfolio {
 /// Everything that changes during an episode.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Episode {
+    /// Which one it is.
+    key: EpisodeKey,
     row: u64,
     /// The row that the episode ends with, if it lasts so long.
     last: u64,
@@ -122,12 +127,14 @@ impl Portfolio {
     /// When a setting is out of its range.
     #[allow(clippy::cast_possible_truncation)] // delays are checked to be small
     pub fn new(panel: Arc<Panel>, settings: PortfolioSettings) -> Result<Self, PortfolioError> {
-        settings.check(panel.width(), panel.rows())?;
+        // Where more rows may come, the first step needs none of those that are known.
+        settings.check(panel.width(), panel.rows() + usize::from(panel.is_open_ended()))?;
         let assets = panel.width().assets;
         let trader =
             Trader::new(assets, settings.delay as usize, settings.unfilled == Unfilled::Carry);
         let traders = smallvec![trader; settings.agents.len()];
-        let episode = Episode { row: 0, last: 0, traders, removed: Vec::new() };
+        let episode =
+            Episode { key: EpisodeKey::default(), row: 0, last: 0, traders, removed: Vec::new() };
         Ok(Self { panel, settings: Arc::new(settings), episode, log: None })
     }
 
@@ -145,7 +152,7 @@ impl Portfolio {
     }
 
     /// Takes an asset out of the universe until the next episode, or lets it in again. What is
-    /// held of it is sold as soon as it can be.
+    /// held of it is sold as soon as it can be; orders in it that are on their way become sales.
     ///
     /// # Errors
     /// When there is no such asset.
@@ -158,6 +165,9 @@ impl Portfolio {
         self.episode.removed[asset] = is_removed;
         if !self.episode.removed.contains(&true) {
             self.episode.removed.clear();
+        }
+        if is_removed {
+            self.episode.traders.iter_mut().for_each(|trader| trader.sell_all_of(asset));
         }
         Ok(())
     }
@@ -234,6 +244,9 @@ impl Portfolio {
     fn advance(&mut self, desk: &mut Desk) -> bool {
         let row = self.row() + 1;
         let settings = &*self.settings;
+        if let Some(log) = &mut self.log {
+            log.note_delisted(&self.episode.traders, &self.panel, row, settings.costs.delisting);
+        }
         for trader in self.episode.traders.iter_mut().filter(|trader| trader.is_alive) {
             trader.accrue(&self.panel, row, &settings.costs);
             trader.settle_delisted(&self.panel, row, &settings.costs);

@@ -72,6 +72,11 @@ pub trait Task: Clone + Send + Sync {
     /// When it cannot: what was wanted, and what was found.
     fn check(&self, action: &[Self::Action]) -> Result<(), ActionError>;
 
+    /// Whether the next step needs data that has not come yet. Asked before anything moves.
+    fn is_waiting(&self) -> bool {
+        false
+    }
+
     /// Begins the episode of `key` and writes its first observation.
     fn begin(&mut self, key: EpisodeKey, observation: RowsOf<'_, Self>);
 

@@ -1,5 +1,7 @@
 //! Laws of portfolios, on random panels with halts and delistings and random decisions.
 
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // rows are few
+
 use std::sync::Arc;
 
 use gym::portfolio::projection::Constraints;
@@ -54,7 +56,9 @@ fn history(assets: usize, stream: &mut Stream) -> Vec<Row> {
     let row = |number: usize| {
         let open: Vec<f64> =
             prices.iter().map(|price| price * (1.0 + 0.02 * stream.normal())).collect();
-        prices.iter_mut().for_each(|price| *price *= (0.04 * stream.normal()).exp());
+        for price in &mut prices {
+            *price *= (0.04 * stream.normal()).exp();
+        }
         let listed: Vec<bool> = ends.iter().map(|end| number < *end).collect();
         let quoted = listed.iter().map(|listed| *listed && stream.chance(0.9)).collect();
         let volume = prices.iter().map(|_| 1e4 * stream.uniform()).collect();
@@ -69,7 +73,9 @@ fn panel(rows: &[Row], is_open_ended: bool) -> Panel {
     let assets = rows[0].close.len();
     let width = Width { assets, features: 1, has_open: true, has_volume: true };
     let mut panel = Panel::new(width, is_open_ended);
-    rows.iter().for_each(|row| panel.push(&row.bar()).expect("a row in order"));
+    for row in rows {
+        panel.push(&row.bar()).expect("a row in order");
+    }
     panel
 }
 
@@ -87,9 +93,10 @@ fn settings(assets: usize, stream: &mut Stream) -> PortfolioSettings {
         sector_caps: vec![],
         turnover: stream.chance(0.3).then_some(0.7),
     };
-    let account = match is_margin {
-        true => AccountKind::Margin { leverage: 1.8, maintenance: 0.4 },
-        false => AccountKind::Cash,
+    let account = if is_margin {
+        AccountKind::Margin { leverage: 1.8, maintenance: 0.4 }
+    } else {
+        AccountKind::Cash
     };
     let reward =
         RewardRule { terms: vec![(PortfolioTerm::Profit, 1.0)], memory: 0.05, risk_aversion: 1.0 };
@@ -177,14 +184,9 @@ proptest! {
             let moment = step(&mut batch, &decision(assets, &mut stream));
             let row = told(&moment, "time_index") as usize;
             let trades: Vec<_> = batch.tasks_mut().flat_map(Portfolio::take_log).flat_map(|log| log.trades).collect();
-            for asset in 0..assets {
-                if !rows[row].listed[asset] {
-                    cash += units[asset] * last_close(&rows, row - 1, asset);
-                    units[asset] = 0.0;
-                }
-            }
             for trade in trades {
-                prop_assert!(rows[row].quoted[trade.asset]);
+                let is_gone = !rows[row].listed[trade.asset];
+                prop_assert!(rows[row].quoted[trade.asset] || is_gone);
                 cash -= trade.units * trade.price;
                 units[trade.asset] += trade.units;
             }

@@ -2,9 +2,12 @@
 
 use market::EpisodeKey;
 
+use super::Episode;
+use super::panel::Panel;
 use super::shown::INFO;
+use super::trader::Trader;
 
-/// One fill, as it is logged.
+/// One fill, as it is logged. What a delisting turns into cash is logged as one too.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trade {
     /// The row in which it happened.
@@ -21,11 +24,17 @@ pub struct Trade {
     pub rate: f64,
 }
 
-/// One episode.
+/// One episode, or as much of it as was logged.
 #[derive(Clone, Debug, Default)]
 pub struct EpisodeLog {
     /// Which one it is.
     pub key: EpisodeKey,
+    /// The row that the log begins at, and what each agent has then.
+    pub row: u64,
+    /// Cash of each agent.
+    pub cash: Vec<f64>,
+    /// Units of each asset, agent by agent.
+    pub units: Vec<f64>,
     /// All fills, in the order in which they happened.
     pub trades: Vec<Trade>,
     /// A row of numbers for each step and agent, see [`StepRow`].
@@ -55,15 +64,40 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn begin(&mut self, key: EpisodeKey) {
-        self.episodes.push(EpisodeLog { key, ..EpisodeLog::default() });
+    /// Begins to log an episode, from wherever it stands.
+    pub(super) fn open(&mut self, episode: &Episode) {
+        let traders = &episode.traders;
+        self.episodes.push(EpisodeLog {
+            key: episode.key,
+            row: episode.row,
+            cash: traders.iter().map(|trader| trader.cash).collect(),
+            units: traders.iter().flat_map(Trader::owned).copied().collect(),
+            ..EpisodeLog::default()
+        });
     }
 
-    /// The episode that is under way; an unnamed one if its beginning was taken away.
+    /// The episode that is under way.
     pub(super) fn current(&mut self) -> &mut EpisodeLog {
-        if self.episodes.is_empty() {
-            self.episodes.push(EpisodeLog::default());
+        self.episodes.last_mut().expect("a log is opened before anything is logged")
+    }
+
+    /// Logs what is turned into cash because its asset is gone.
+    pub(super) fn note_delisted(
+        &mut self,
+        traders: &[Trader],
+        panel: &Panel,
+        row: usize,
+        rate: f64,
+    ) {
+        let (marks, listed) = (panel.marks(row - 1), panel.listed(row));
+        let trades = &mut self.current().trades;
+        for (agent, trader) in traders.iter().enumerate().filter(|(_, trader)| trader.is_alive) {
+            for (asset, units) in trader.owned().iter().enumerate() {
+                if !listed[asset] && *units != 0.0 {
+                    let (units, price) = (-units, marks[asset]);
+                    trades.push(Trade { row: row as u64, agent, asset, units, price, rate });
+                }
+            }
         }
-        self.episodes.last_mut().expect("there is one now")
     }
 }

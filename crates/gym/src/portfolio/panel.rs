@@ -2,10 +2,13 @@
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
+mod slots;
+
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use super::lanes::stride;
+pub use slots::SlotError;
 
 /// Rows that trailing volumes and volatilities look back on.
 const TRAILING_ROWS: usize = 20;

@@ -43,10 +43,6 @@ impl Task for Portfolio {
     }
 
     fn check(&self, action: &[f64]) -> Result<(), ActionError> {
-        if self.waits() {
-            let wanted = "a row after the last one: push it before the step".into();
-            return Err(ActionError { wanted, found: "none".into() });
-        }
         // In one pass that the compiler can unroll; which one is wrong is found when one is.
         let (fits, wanted) = match self.settings.action {
             ActionMode::Weights => {
@@ -63,22 +59,25 @@ impl Task for Portfolio {
         Err(ActionError { wanted: wanted.into(), found: format!("{action:?}") })
     }
 
+    fn is_waiting(&self) -> bool {
+        self.waits()
+    }
+
     fn begin(&mut self, key: EpisodeKey, mut observation: PortfolioRows<'_>) {
         let span = span(&self.panel, &self.settings, key);
+        self.episode.key = key;
         self.episode.row = span.first as u64;
         self.episode.last = span.last as u64;
         self.episode.removed.clear();
         for (trader, agent) in self.episode.traders.iter_mut().zip(&self.settings.agents) {
             trader.begin(agent);
         }
-        if let Some(log) = &mut self.log {
-            log.begin(key);
-        }
+        self.open_log();
         self.show(&mut observation);
     }
 
     fn step(&mut self, action: &[f64], mut observation: PortfolioRows<'_>) -> Outcome {
-        let began = self.log.is_some().then(Instant::now);
+        let began = self.log.is_some().then(|| self.continue_log());
         let outcome = DESK.with_borrow_mut(|desk| {
             let arch = desk.arch;
             arch.dispatch(Act { portfolio: self, action, desk })
@@ -125,7 +124,7 @@ impl Task for Portfolio {
         let found = body.len();
         let bytes = body.split_off(..wanted).ok_or(SnapshotError::Length { wanted, found })?;
         let impossible = |found| SnapshotError::Impossible { found };
-        let episode: Episode = postcard::from_bytes(bytes)
+        let mut episode: Episode = postcard::from_bytes(bytes)
             .map_err(|_| impossible("bytes that describe no portfolio"))?;
         if !self.is_possible(&episode) {
             return Err(impossible("a portfolio that cannot be"));
@@ -134,7 +133,16 @@ impl Task for Portfolio {
         if row >= self.panel.rows() || self.panel.digest(row) != digest {
             return Err(impossible("a portfolio on other data"));
         }
+        let end = self.panel.rows() as u64 - 1;
+        if !self.panel.is_open_ended() && episode.last > end {
+            if episode.row == end {
+                return Err(impossible("a portfolio at the end of this data"));
+            }
+            // The same history with less of a future.
+            episode.last = end;
+        }
         self.episode = episode;
+        self.open_log();
         Ok(())
     }
 }
@@ -179,6 +187,22 @@ impl Portfolio {
             self.order_nothing();
         }
         self.outcome()
+    }
+
+    /// Begins to log what happens from here on, if anybody asked.
+    fn open_log(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.open(&self.episode);
+        }
+    }
+
+    /// Makes sure that the step is logged, and tells when it began.
+    #[cold]
+    fn continue_log(&mut self) -> Instant {
+        if self.log.as_ref().is_some_and(|log| log.episodes.is_empty()) {
+            self.open_log();
+        }
+        Instant::now()
     }
 
     /// Logs what the step did to each account.

@@ -158,6 +158,18 @@ impl Trader {
         }
     }
 
+    /// Turns all orders in an asset that are on their way into sales of all that is held of it.
+    pub(super) fn sell_all_of(&mut self, asset: usize) {
+        for orders in self.orders.chunks_exact_mut(self.units.len()) {
+            if !orders[asset].is_nan() {
+                orders[asset] = 0.0;
+            }
+        }
+        if let Some(carried) = self.carried.get_mut(asset) {
+            *carried = 0.0;
+        }
+    }
+
     /// Takes an amount from cash and returns it.
     fn pay(&mut self, amount: f64) -> f64 {
         self.cash -= amount;
@@ -171,6 +183,11 @@ impl Trader {
         // Nearly always there is one row of them, and no need to divide.
         let first = if self.slots == 1 { 0 } else { row % self.slots * stride };
         first..first + stride
+    }
+
+    /// Units of each asset, without what fills the lanes.
+    pub(super) fn owned(&self) -> &[f64] {
+        &self.units[..self.assets]
     }
 
     /// What assets and cash are of equity, without what fills the lanes.
