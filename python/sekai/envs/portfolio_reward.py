@@ -201,7 +201,8 @@ class RewardedBatch(BatchLayer):
         except (TypeError, ValueError) as error:
             raise ValueError(f"{wanted} wanted, found {given!r}") from error
         if rewards.shape != state.ids.shape:
-            raise ValueError(f"{wanted} wanted, found shape {rewards.shape}")
+            found = f"shape {rewards.shape}" if rewards.ndim else repr(given)
+            raise ValueError(f"{wanted} wanted, found {found}")
         finite = np.isfinite(rewards)
         if not finite.all():
             place = int(np.argmin(finite))
