@@ -25,7 +25,7 @@ SHORT: dict[str, Any] = {
 """Episodes that end soon, some of them in ruin."""
 
 
-def vector(num_envs: int, mode: Any = "native", **options: Any) -> VecEnv:
+def vector(num_envs: int, mode: Any = "native", **options: Any) -> Any:
     """Many short episodes."""
     return sekai.make_vec("Portfolio-v0", num_envs, mode, **{**SHORT, **options})
 

@@ -213,7 +213,7 @@ def gappy(tmp_path: Path) -> tuple[MarketData, Windows]:
     from sekai.data.window_index import write_index
 
     write_index(tmp_path / "gappy.parquet", whole.times[kept], {})
-    names = {"assets": DATA.assets, "features": FEATURES.names}
+    names: dict[str, Any] = {"assets": DATA.assets, "features": FEATURES.names}
     return data, Windows.open(tmp_path / "gappy.npy", **names)
 
 
@@ -255,7 +255,7 @@ def test_windows_that_are_not_in_order_are_refused(tmp_path: Path, order: list[i
     whole = write(tmp_path / "whole")
     np.save(tmp_path / "other.npy", whole.gather(np.array(order, np.int64)))
     write_index(tmp_path / "other.parquet", whole.times[np.array(order, np.int64)], {})
-    names = {"assets": DATA.assets, "features": FEATURES.names}
+    names: dict[str, Any] = {"assets": DATA.assets, "features": FEATURES.names}
 
     with pytest.raises(DataError, match="windows in the order of time"):
         single(features=Windows.open(tmp_path / "other.npy", **names))
