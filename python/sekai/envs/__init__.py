@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sekai.envs.native_env import NativeEnv
     from sekai.envs.portfolio import Portfolio
     from sekai.envs.portfolio_config import AgentConfig, PortfolioConfig
+    from sekai.envs.portfolio_reward import PortfolioState
     from sekai.envs.trading import Trading, TradingConfig
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "NativeEnv",
     "Portfolio",
     "PortfolioConfig",
+    "PortfolioState",
     "Trading",
     "TradingConfig",
 ]
@@ -56,6 +58,7 @@ LAZY = {
     "NativeEnv": "sekai.envs.native_env",
     "Portfolio": "sekai.envs.portfolio",
     "PortfolioConfig": "sekai.envs.portfolio_config",
+    "PortfolioState": "sekai.envs.portfolio_reward",
     "Trading": "sekai.envs.trading",
     "TradingConfig": "sekai.envs.trading",
 }

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quant_gym_rs._core import PortfolioBatch, portfolio_names
-from sekai.data import MarketData, simulate_regimes
+from sekai.data import FeaturePanel, MarketData, Pipeline, Windows, simulate_regimes
+from sekai.envs.batch_layer import BatchLayer
 from sekai.envs.native_env import NativeEnv
 from sekai.envs.portfolio_config import PortfolioConfig
-from sekai.envs.portfolio_panel import FeatureSource, features_of, panel_of
+from sekai.envs.portfolio_panel import FeatureSource, decision_rows, features_of, panel_of
+from sekai.envs.portfolio_reward import RewardedBatch
+from sekai.envs.portfolio_windows import (
+    FileWindowsBatch,
+    IndexedBatch,
+    WindowSource,
+    check_windows,
+    panel_windows,
+    window_places,
+)
 from sekai.market import CashAccount
 from sekai.spaces import Box, Dict, MultiBinary, MultiDiscrete, Simplex, Space
 
@@ -37,13 +48,15 @@ class Portfolio(NativeEnv[Observation, Any]):
 
     metadata = {"stochastic": True}  # noqa: RUF012 - as the base class types it
     # What was read or computed is not state: the batch's own state knows what it has seen of it.
-    state_excludes: ClassVar[tuple[str, ...]] = ("data", "features", "pipeline")
-    batch: PortfolioBatch
+    state_excludes: ClassVar[tuple[str, ...]] = ("data", "features", "pipeline", "windows")
+    batch: PortfolioBatch | BatchLayer
+    windows: WindowSource
+    """What `index` is an index of: `env.windows.gather(indices)` are the windows."""
 
     def __init__(
         self,
         data: MarketData | None = None,
-        features: FeatureSource = None,
+        features: FeatureSource | Windows = None,
         config: PortfolioConfig | None = None,
         **settings: Any,
     ) -> None:
@@ -51,13 +64,15 @@ class Portfolio(NativeEnv[Observation, Any]):
 
         Args:
             data: what is traded on; a simulated market of 20 assets if not given.
-            features: what is shown: a fitted `Pipeline`, a `FeaturePanel`, or names of features.
+            features: what is shown: a fitted `Pipeline`, a `FeaturePanel`, names of features, or
+                precomputed `Windows` with the times of the data's rows.
             config: how episodes are cut, shown, traded and rewarded.
             **settings: fields of the config, instead of it.
         """
         self.config = _config(config, settings)
         self.data = simulate_regimes() if data is None else data
-        self.features, self.pipeline = features_of(self.data, features)
+        self.features, self.pipeline = _shown(self.data, features)
+        self.windows = _windows(self.features, self.config)
         super().__init__(
             *self.make_batch(1, data=self.data, features=self.features, config=self.config)
         )
@@ -69,29 +84,69 @@ class Portfolio(NativeEnv[Observation, Any]):
         num_threads: int | None = None,
         max_episode_steps: int | None = None,
         data: MarketData | None = None,
-        features: FeatureSource = None,
+        features: FeatureSource | Windows = None,
         config: PortfolioConfig | None = None,
         **settings: Any,
-    ) -> tuple[PortfolioBatch, Dict, Space[Any]]:
-        """Many of these envs, the space of their observations and that of their actions."""
+    ) -> tuple[PortfolioBatch | BatchLayer, Dict, Space[Any]]:
+        """Many of these envs, the space of their observations and that of their actions.
+
+        Batches that show an index, or windows from a file, have these as `batch.windows`.
+        """
         config = _config(config, settings)
         data = simulate_regimes() if data is None else data
-        shown, _ = features_of(data, features)
-        panel = panel_of(data, shown, config.decisions, config.benchmark, open_ended=False)
-        batch = PortfolioBatch(
-            panel, config.core_settings(data), num_envs, num_threads, max_episode_steps
-        )
-        channels = shown.values.shape[2]
-        return batch, _observation_space(config, data, channels), _action_space(config, data)
+        shown, _ = _shown(data, features)
+        options = (num_envs, num_threads, max_episode_steps)
+        batch: PortfolioBatch | BatchLayer
+        if isinstance(shown, Windows):
+            batch = _file_batch(config, data, shown, options)
+        else:
+            panel = panel_of(data, shown, config.decisions, config.benchmark, open_ended=False)
+            batch = PortfolioBatch(panel, config.core_settings(data), *options)
+            if config.observation == "index":
+                batch = IndexedBatch(batch, _windows(shown, config))
+        if callable(config.reward):
+            batch = RewardedBatch(batch, config.reward)
+        return batch, _observation_space(config, data, shown), _action_space(config, data)
 
 
-def _observation_space(config: PortfolioConfig, data: MarketData, channels: int) -> Dict:
+def _shown(
+    data: MarketData, features: FeatureSource | Windows
+) -> tuple[FeaturePanel | Windows, Pipeline | None]:
+    return (features, None) if isinstance(features, Windows) else features_of(data, features)
+
+
+def _windows(shown: FeaturePanel | Windows, config: PortfolioConfig) -> WindowSource:
+    return shown if isinstance(shown, Windows) else panel_windows(shown, config.lookback)
+
+
+def _file_batch(
+    config: PortfolioConfig,
+    data: MarketData,
+    windows: Windows,
+    options: tuple[int, int | None, int | None],
+) -> FileWindowsBatch:
+    check_windows(data, windows, config.lookback)
+    everything = np.ones(data.listed.shape, np.bool_)
+    decides = decision_rows(data, everything, config.decisions)
+    places, first = window_places(data, windows, decides)
+    panel = panel_of(data, None, config.decisions, config.benchmark, open_ended=False)
+    # The core shows rows, and their history is in the file.
+    core = replace(config, lookback=1, observation="index").core_settings(data, first)
+    return FileWindowsBatch(
+        PortfolioBatch(panel, core, *options), windows, places, config.observation
+    )
+
+
+def _observation_space(
+    config: PortfolioConfig, data: MarketData, shown: FeaturePanel | Windows
+) -> Dict:
     assets = len(data.assets)
     if config.observation == "index":
-        seen = {"index": Box(0, len(data) - 1, (1,), np.int64)}
+        seen = {"index": Box(0, len(shown) - 1, (1,), np.int64)}
     else:
-        shape = (config.lookback, assets, channels)
-        seen = {"windows": Box(-np.inf, np.inf, shape, np.float32)}
+        windows = _windows(shown, config)
+        shape = (windows.lookback, assets, len(windows.features))
+        seen = {"windows": Box(-np.inf, np.inf, shape, windows.dtype)}
     return Dict(
         {
             **seen,

@@ -53,6 +53,7 @@ class AgentConfig:
 
     def settings(self, data: MarketData) -> dict[str, Any]:
         """What the Rust core is given."""
+        # What a function says instead, `RewardedBatch` asks it for.
         terms = (("return", 1.0),) if callable(self.reward) else self.reward
         return {
             "initial_cash": self.initial_cash,
@@ -106,8 +107,8 @@ class PortfolioConfig(AgentConfig):
     """What `benchmark_relative` compares with: the mean of all quoted assets, an asset, or a
     series of the market that is a level."""
 
-    def core_settings(self, data: MarketData) -> str:
-        """What the Rust core is given."""
+    def core_settings(self, data: MarketData, first_row: int | None = None) -> str:
+        """What the Rust core is given; no decision before `first_row`, or in the warm-up."""
         tilts = {"tilts": self.tilt} if self.action == "tilts" else "weights"
         shared = {
             "lookback": self.lookback,
@@ -117,7 +118,7 @@ class PortfolioConfig(AgentConfig):
             "costs": self.costs.settings("volume" in data.fields),
             "episode_rows": self.episode_rows,
             "starts": _starts(self.starts, data),
-            "first_row": data.warm_up,
+            "first_row": data.warm_up if first_row is None else first_row,
         }
         alone = {
             "agents": [self.settings(data)],

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from quant_gym_rs._core import PortfolioPanel
 from sekai.data import FeaturePanel, MarketData, Pipeline
 
-__all__ = ["FeatureSource", "columns_of", "features_of", "panel_of"]
+__all__ = ["FeatureSource", "columns_of", "decision_rows", "features_of", "panel_of"]
 
 FeatureSource = Pipeline | FeaturePanel | Sequence[str] | None
 
@@ -31,19 +31,25 @@ def features_of(data: MarketData, source: FeatureSource) -> tuple[FeaturePanel, 
 
 
 def panel_of(
-    data: MarketData, features: FeaturePanel, decisions: str, benchmark: str, open_ended: bool
+    data: MarketData,
+    features: FeaturePanel | None,
+    decisions: str,
+    benchmark: str,
+    open_ended: bool,
 ) -> PortfolioPanel:
-    """The rows of the Rust core."""
-    values = features.values.astype(np.float32, copy=False)
-    columns = columns_of(data, np.ascontiguousarray(values))
-    present = features.present.reshape(len(data), len(data.assets), -1)
-    complete = np.logical_and.reduce(present, axis=2)
+    """The rows of the Rust core; without features where those are shown from elsewhere."""
+    values, complete = None, np.ones(data.listed.shape, np.bool_)
+    if features is not None:
+        values = np.ascontiguousarray(features.values, np.float32)
+        present = features.present.reshape(len(data), len(data.assets), -1)
+        complete = np.logical_and.reduce(present, axis=2)
+    columns = columns_of(data, values)
     columns["decides"] = decision_rows(data, complete, decisions)
     columns["benchmark"] = benchmark_returns(data, benchmark)
     return PortfolioPanel(columns, open_ended)
 
 
-def columns_of(data: MarketData, features: NDArray[np.float32]) -> dict[str, Any]:
+def columns_of(data: MarketData, features: NDArray[np.float32] | None) -> dict[str, Any]:
     """The columns that the Rust core reads, as arrays of their own."""
     columns = {
         "times": data.calendar.nanoseconds,
@@ -51,8 +57,9 @@ def columns_of(data: MarketData, features: NDArray[np.float32]) -> dict[str, Any
         "listed": np.ascontiguousarray(data.listed),
         "quoted": np.ascontiguousarray(data.quoted),
         "tradable": np.ascontiguousarray(data.tradable),
-        "features": features,
     }
+    if features is not None:
+        columns["features"] = features
     for name in ("open", "volume"):
         if name in data.fields:
             columns[name] = np.ascontiguousarray(data.field(name))
