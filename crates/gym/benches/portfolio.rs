@@ -1,5 +1,13 @@
-//! Env-steps of portfolios a second on one thread, observations by index and materialised.
+//! Nanoseconds of CPU time for a step of one portfolio, in batches of them on one thread.
+//!
+//! `cargo bench -p gym --bench portfolio` prints a table. The measured parts take turns, and the
+//! median of the rounds is shown.
 
+#![allow(clippy::print_stdout)] // the table is what the program is for
+#![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // numbers are small
+#![allow(clippy::cast_precision_loss)]
+
+use std::fs;
 use std::sync::Arc;
 
 use gym::portfolio::projection::Constraints;
@@ -9,26 +17,114 @@ use gym::portfolio::{
     Width,
 };
 use gym::{Batch, Observation, StepOut, Task};
-use market::EpisodeKey;
+use market::{EpisodeKey, Stream};
 
+const ENVS: usize = 1_024;
 const ROWS: usize = 1_260;
 const FEATURES: usize = 5;
+const ROUNDS: usize = 7;
+const STEPS: usize = 100;
+/// Batches of decisions that are used in turn.
+const DECISIONS: usize = 8;
 
-fn panel(assets: usize) -> Panel {
+type Shown = <Portfolio as Task>::Observation;
+
+struct Bench {
+    name: &'static str,
+    batch: Batch<Portfolio>,
+    shown: Shown,
+    finals: Shown,
+    decisions: Vec<Vec<f64>>,
+    nanoseconds: Vec<f64>,
+}
+
+fn main() {
+    let mut stream = EpisodeKey { seed: 1, episode: 0 }.stream(0);
+    let (few, many) = (Arc::new(panel(20, &mut stream)), Arc::new(panel(100, &mut stream)));
+    let mut benches = [
+        Bench::new("20 assets, index, allowed weights", &few, ShownFeatures::Index, true),
+        Bench::new("20 assets, index, any weights", &few, ShownFeatures::Index, false),
+        Bench::new("20 assets, window, allowed weights", &few, ShownFeatures::Window, true),
+        Bench::new("100 assets, index, allowed weights", &many, ShownFeatures::Index, true),
+    ];
+    for _ in 0..ROUNDS {
+        benches.iter_mut().for_each(Bench::round);
+    }
+    println!("{:>36} {:>8} {:>14}", "one step of one portfolio", "ns", "steps a second");
+    for bench in &mut benches {
+        bench.nanoseconds.sort_by(f64::total_cmp);
+        let median = bench.nanoseconds[ROUNDS / 2];
+        println!("{:>36} {median:>8.0} {:>12.2} M", bench.name, 1e3 / median);
+    }
+}
+
+impl Bench {
+    fn new(name: &'static str, panel: &Arc<Panel>, shown: ShownFeatures, is_allowed: bool) -> Self {
+        let assets = panel.width().assets;
+        let task = Portfolio::new(panel.clone(), settings(assets, shown)).expect("sound settings");
+        let mut batch = Batch::new(&task, ENVS, Some(1), 0);
+        let mut memory = Shown::zeros(&task.layout(), ENVS);
+        let ids: Vec<i64> = (0..ENVS as i64).collect();
+        let seeds: Vec<u64> = (0..ENVS as u64).collect();
+        batch.reset(&ids, Some(&seeds), memory.rows()).expect("a reset");
+        let mut stream = EpisodeKey { seed: 2, episode: 0 }.stream(0);
+        let mut decisions = || {
+            (0..ENVS).flat_map(|_| decision(assets, is_allowed, &mut stream)).collect::<Vec<_>>()
+        };
+        Self {
+            name,
+            batch,
+            finals: memory.clone(),
+            shown: memory,
+            decisions: (0..DECISIONS).map(|_| decisions()).collect(),
+            nanoseconds: Vec::new(),
+        }
+    }
+
+    fn round(&mut self) {
+        let (mut rewards, mut ended) = ([0.0; ENVS], [[false; ENVS]; 2]);
+        let began = cpu_nanoseconds();
+        for step in 0..STEPS {
+            let [terminated, truncated] = &mut ended;
+            let out = StepOut {
+                observations: self.shown.rows(),
+                rewards: &mut rewards,
+                terminated,
+                truncated,
+                finals: Some(self.finals.rows()),
+            };
+            self.batch.step(&self.decisions[step % DECISIONS], out, None).expect("a step");
+        }
+        self.nanoseconds.push((cpu_nanoseconds() - began) / (STEPS * ENVS) as f64);
+    }
+}
+
+/// What this thread has spent on a processor.
+fn cpu_nanoseconds() -> f64 {
+    let told = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells");
+    told.split(' ').next().and_then(|number| number.parse().ok()).expect("a number")
+}
+
+fn decision(assets: usize, is_allowed: bool, stream: &mut Stream) -> Vec<f64> {
+    if !is_allowed {
+        return (0..=assets).map(|_| stream.normal()).collect();
+    }
+    let weights: Vec<f64> = (0..=assets).map(|_| stream.exponential()).collect();
+    let sum: f64 = weights.iter().sum();
+    weights.iter().map(|weight| weight / sum).collect()
+}
+
+fn panel(assets: usize, stream: &mut Stream) -> Panel {
     let width = Width { assets, features: FEATURES, has_open: true, has_volume: true };
     let mut panel = Panel::new(width, false);
-    let mut stream = EpisodeKey { seed: 1, episode: 0 }.stream(0);
-    let mut prices = vec![100.0; assets];
+    let (mut prices, yes) = (vec![100.0; assets], vec![true; assets]);
     for row in 0..ROWS {
-        let open: Vec<f64> =
-            prices.iter().map(|price| price * (1.0 + 0.005 * stream.normal())).collect();
+        let open = prices.clone();
         for price in &mut prices {
             *price *= 1.0 + 0.01 * stream.normal();
         }
         let volume: Vec<f64> = prices.iter().map(|_| 1e6 * (1.0 + stream.uniform())).collect();
-        #[allow(clippy::cast_possible_truncation)]
         let features: Vec<f32> = (0..assets * FEATURES).map(|_| stream.normal() as f32).collect();
-        let yes = vec![true; assets];
         let bar = Bar {
             time: row as i64 * 86_400_000_000_000,
             open: &open,
@@ -41,33 +137,29 @@ fn panel(assets: usize) -> Panel {
             decides: true,
             benchmark: 0.0,
         };
-        panel.push(&bar).expect("a row");
+        panel.push(&bar).expect("a row in order");
     }
     panel
 }
 
+/// What a portfolio has by default.
 fn settings(assets: usize, shown: ShownFeatures) -> PortfolioSettings {
     let constraints = Constraints {
         lower: vec![0.0; assets],
         upper: vec![1.0; assets],
         cash_lower: 0.0,
-        cash_upper: 1.0,
+        cash_upper: 1e6,
         leverage: None,
         sectors: vec![],
         sector_caps: vec![],
         turnover: None,
     };
-    let agent = AgentSettings {
-        initial_cash: 1e6,
-        account: AccountKind::Cash,
-        constraints,
-        reward: RewardRule {
-            terms: vec![(PortfolioTerm::LogReturn, 1.0)],
-            memory: 0.01,
-            risk_aversion: 1.0,
-        },
-        ruin: 0.0,
+    let reward = RewardRule {
+        terms: vec![(PortfolioTerm::LogReturn, 1.0)],
+        memory: 0.01,
+        risk_aversion: 1.0,
     };
+    let account = AccountKind::Cash;
     PortfolioSettings {
         lookback: 30,
         shown,
@@ -87,82 +179,11 @@ fn settings(assets: usize, shown: ShownFeatures) -> PortfolioSettings {
             interest: 0.0,
             delisting: 0.3,
         },
-        agents: vec![agent],
+        agents: vec![AgentSettings { initial_cash: 1e5, account, constraints, reward, ruin: 0.0 }],
         shared_leverage: None,
         reward_mode: RewardMode::Own,
         episode_rows: Some(252),
         starts: Starts::Random,
         first_row: 0,
     }
-}
-
-/// Seconds that this thread has spent on a processor.
-fn cpu_seconds() -> f64 {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells");
-    let nanoseconds: f64 =
-        told.split(' ').next().and_then(|word| word.parse().ok()).expect("a number");
-    1e-9 * nanoseconds
-}
-
-fn measure(name: &str, envs: usize, assets: usize, shown: ShownFeatures, on_simplex: bool) {
-    let task = Portfolio::new(Arc::new(panel(assets)), settings(assets, shown)).expect("settings");
-    let layout = task.layout();
-    let mut batch = Batch::new(&task, envs, Some(1), 0);
-    let mut memory = <Portfolio as Task>::Observation::zeros(&layout, envs);
-    let mut finals = <Portfolio as Task>::Observation::zeros(&layout, envs);
-    let ids: Vec<i64> = (0..envs as i64).collect();
-    let seeds: Vec<u64> = (0..envs as u64).collect();
-    batch.reset(&ids, Some(&seeds), memory.rows()).expect("reset");
-    let mut stream = EpisodeKey { seed: 2, episode: 0 }.stream(0);
-    let sets: Vec<Vec<f64>> = (0..8)
-        .map(|_| {
-            let mut all = Vec::new();
-            for _ in 0..envs {
-                let mut row: Vec<f64> = (0..=assets)
-                    .map(|_| if on_simplex { stream.exponential() } else { stream.normal() })
-                    .collect();
-                if on_simplex {
-                    let sum: f64 = row.iter().sum();
-                    row.iter_mut().for_each(|weight| *weight /= sum);
-                }
-                all.extend(row);
-            }
-            all
-        })
-        .collect();
-    let (mut rewards, mut terminated, mut truncated) =
-        (vec![0.0; envs], vec![false; envs], vec![false; envs]);
-    let steps = 100_000_000 / envs / (10 * assets);
-    let mut best = f64::MAX;
-    for _ in 0..5 {
-        let begin = cpu_seconds();
-        for step in 0..steps {
-            let out = StepOut {
-                observations: memory.rows(),
-                rewards: &mut rewards,
-                terminated: &mut terminated,
-                truncated: &mut truncated,
-                finals: Some(finals.rows()),
-            };
-            batch.step(&sets[step % 8], out, None).expect("step");
-        }
-        best = best.min((cpu_seconds() - begin) / (steps * envs) as f64);
-    }
-    println!(
-        "{name:<24} {envs:>6} envs {assets:>4} assets {:>8.0} ns {:>8.2} M/s",
-        best * 1e9,
-        1e-6 / best
-    );
-}
-
-fn main() {
-    if let Ok(only) = std::env::var("ONLY") {
-        return measure("only", 1024, 20, ShownFeatures::Index, only == "simplex");
-    }
-    for on_simplex in [true, false] {
-        let name = if on_simplex { "index, on simplex" } else { "index, normal" };
-        measure(name, 1024, 20, ShownFeatures::Index, on_simplex);
-    }
-    measure("window", 1024, 20, ShownFeatures::Window, true);
-    measure("index", 1024, 100, ShownFeatures::Index, true);
 }
