@@ -196,16 +196,23 @@ class MarketData:
 
     def replace(self, **changes: Any) -> MarketData:
         """The same panel with some of what it was made of replaced."""
-        made_of = {
-            "times": self.times, "assets": self.assets, "fields": self.fields,
-            "values": self.values, "listed": self.listed, "quoted": self.quoted,
-            "tradable": self.tradable, "market": self.market, "sectors": self.sectors,
-            "timezone": self.timezone, "frequency": self.frequency, "warm_up": self.warm_up,
-        }  # fmt: skip
+        made_of = self._made_of()
         unknown = sorted(changes.keys() - made_of.keys())
         if unknown:
             raise TypeError(f"some of {sorted(made_of)} were wanted, found {unknown}")
         return MarketData(**{**made_of, **changes})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it is copied and pickled: made anew, of what it was made of."""
+        return _made_anew, (self._made_of(),)
+
+    def _made_of(self) -> dict[str, Any]:
+        return {
+            "times": self.times, "assets": self.assets, "fields": self.fields,
+            "values": self.values, "listed": self.listed, "quoted": self.quoted,
+            "tradable": self.tradable, "market": dict(self.market), "sectors": dict(self.sectors),
+            "timezone": self.timezone, "frequency": self.frequency, "warm_up": self.warm_up,
+        }  # fmt: skip
 
     def _priced(self) -> Bools:
         prices = [place for place, name in enumerate(self.fields) if name in PRICE_FIELDS]
@@ -247,6 +254,10 @@ class MarketData:
         if where.any():
             row, place = (int(found[0]) for found in np.nonzero(where))
             raise ValueError(f"{self.assets[place]} is {what} at {self.times[row]}")
+
+
+def _made_anew(made_of: dict[str, Any]) -> MarketData:
+    return MarketData(**made_of)
 
 
 def lifetimes(seen: Bools, delist_after: int = DELIST_AFTER) -> Bools:

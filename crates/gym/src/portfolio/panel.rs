@@ -123,6 +123,8 @@ pub struct Panel {
     /// Standard deviations of log returns over the root of mean volumes, of trailing rows.
     impacts: Vec<f64>,
     log_returns: Vec<f64>,
+    /// Which assets have been quoted at all: a first price is no return.
+    known: Vec<bool>,
     features: Vec<f32>,
     decides: Vec<bool>,
     benchmark: Vec<f64>,
@@ -151,6 +153,7 @@ impl Panel {
             all_movable: Vec::new(),
             impacts: Vec::new(),
             log_returns: Vec::new(),
+            known: vec![false; stride(width.assets)],
             features: Vec::new(),
             decides: Vec::new(),
             benchmark: Vec::new(),
@@ -213,7 +216,9 @@ impl Panel {
             self.gates.push(f64::from(u8::from(gate)));
             let volume = if is_asset && self.width.has_volume { bar.volume[asset] } else { 0.0 };
             self.volumes.push(if volume.is_finite() { volume } else { 0.0 });
-            self.log_returns.push(if before.is_none() { 0.0 } else { libm::log(close / mark) });
+            let was_known = self.known[asset];
+            self.known[asset] |= is_asset && bar.quoted[asset];
+            self.log_returns.push(if was_known { libm::log(close / mark) } else { 0.0 });
         }
         self.movable.extend_from_slice(bar.tradable);
         self.listed.extend_from_slice(bar.listed);
