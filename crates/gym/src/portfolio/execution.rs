@@ -75,6 +75,11 @@ impl<'a> Execution<'a> {
         }
         self.set_rates(traders, room);
         for (agent, trader) in traders.iter().enumerate() {
+            // What the ruined still hold takes nothing from what the others may hold.
+            if !trader.is_alive {
+                room.plans[agent] = Plan::default();
+                continue;
+            }
             let changes = &room.changes[agent * stride..][..stride];
             self.plan(agent, trader, changes, &room.rates, &mut room.plans[agent]);
         }
@@ -166,9 +171,9 @@ impl<'a> Execution<'a> {
             let is_open = self.gates[asset] > 0.0;
             let is_ordered = !orders[asset].is_nan() && asset < self.panel.width().assets;
             if is_ordered {
-                let target = orders[asset] * value * self.inverse[asset];
+                let target = orders[asset] * value.max(0.0) * self.inverse[asset];
                 *carried = if is_open { 0.0 } else { target - trader.units[asset] };
-            } else if is_open && !trader.is_called {
+            } else if is_open && !trader.is_called && value > 0.0 {
                 changes[asset] = *carried;
                 *carried = 0.0;
             }
@@ -198,6 +203,10 @@ impl<'a> Execution<'a> {
         }
         if let Some(participation) = self.settings.participation {
             self.cut_to_volume(participation, traders, room);
+        }
+        // Where nothing trades, no share of the worst impact is none.
+        if costs.impact == 0.0 {
+            return room.rates.fill(base);
         }
         let impacts = lanes(self.panel.impacts(self.row));
         for (rates, impacts) in lanes_mut(&mut room.rates).iter_mut().zip(impacts) {

@@ -129,6 +129,8 @@ pub struct Panel {
     /// What the next row's `Impact` will be.
     impacts: Vec<f64>,
     log_returns: Vec<f64>,
+    /// Which assets have been quoted at all: a first price is no return.
+    known: Vec<bool>,
     features: Vec<f32>,
     decides: Vec<bool>,
     benchmark: Vec<f64>,
@@ -153,6 +155,7 @@ impl Panel {
             all_movable: Vec::new(),
             impacts: vec![0.0; stride(width.assets)],
             log_returns: Vec::new(),
+            known: vec![false; stride(width.assets)],
             features: Vec::new(),
             decides: Vec::new(),
             benchmark: Vec::new(),
@@ -221,7 +224,9 @@ impl Panel {
             put(Column::Close, fill_close);
             put(Column::InverseClose, 1.0 / fill_close);
             put(Column::Volume, if volume.is_finite() { volume } else { 0.0 });
-            self.log_returns.push(if row == 0 { 0.0 } else { libm::log(close / mark) });
+            let was_known = self.known[asset];
+            self.known[asset] |= is_asset && bar.quoted[asset];
+            self.log_returns.push(if was_known { libm::log(close / mark) } else { 0.0 });
         }
         for column in &columns {
             self.numbers.extend_from_slice(column);

@@ -119,7 +119,14 @@ impl Trader {
         }
         let marks = panel.marks(row - 1);
         for (asset, listed) in panel.listed(row).iter().enumerate() {
-            if *listed || self.units[asset] == 0.0 {
+            if *listed {
+                continue;
+            }
+            // An order to sell would sell short what is gone, once the asset is listed again.
+            if let Some(carried) = self.carried.get_mut(asset) {
+                *carried = 0.0;
+            }
+            if self.units[asset] == 0.0 {
                 continue;
             }
             let value = self.units[asset] * marks[asset];

@@ -82,7 +82,7 @@ def changed(
 
 
 def _known(data: MarketData, time: Any) -> Bools:
-    if isinstance(time, (int, np.integer)):
+    if isinstance(time, (int, float, np.number)):
         return np.arange(len(data)) <= time
     known: Bools = data.times <= np.datetime64(time, "ns")
     return known

@@ -1,0 +1,169 @@
+"""One portfolio's account in plain Python: what it holds, pays, orders and is rewarded for."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.data import MarketData
+from sekai.envs.portfolio_config import AgentConfig, PortfolioConfig
+from sekai.market import Constraints, Costs, MarginAccount, project_weights
+from tests.envs.reference_market import ReferenceMarket
+
+Floats = NDArray[np.float64]
+KINDS = ("commission", "fixed", "spread", "impact", "borrow", "financing", "delisting")
+
+
+class ReferenceAccount:
+    """An account in the middle of an episode."""
+
+    def __init__(self, agent: AgentConfig, data: MarketData) -> None:
+        self.agent = agent
+        self.is_margin = isinstance(agent.account, MarginAccount)
+        self.leverage = agent.account.leverage
+        self.mandate = _mandate(agent.constraints, data, self.is_margin, self.leverage)
+        assets = len(data.assets)
+        self.cash = self.equity = self.peak = agent.initial_cash
+        self.units = np.zeros(assets)
+        self.weights = np.append(np.zeros(assets), 1.0)
+        self.orders: dict[int, Floats] = {}
+        self.carried = np.zeros(assets)
+        self.is_called, self.is_alive = False, True
+        self.mean = self.variance = 0.0
+        self.begin_step()
+
+    def begin_step(self) -> None:
+        """Nothing was paid, traded or earned in this step yet."""
+        self.paid = dict.fromkeys(KINDS, 0.0)
+        self.turnover = self.reward = self.profit = 0.0
+        self.was_ruined = False
+        self.rewarded_cost = self.rewarded_turnover = 0.0
+
+    def pay(self, kind: str, amount: float) -> None:
+        self.cash -= amount
+        self.paid[kind] += amount
+
+    def decide(
+        self, action: Floats, due: int, movable: NDArray[np.bool_], removed: set[int], tilt: float
+    ) -> None:
+        """Order the allowed weights nearest to those that are wanted."""
+        wanted = action
+        if tilt:
+            assets = self.weights[:-1] + tilt * (action - 1.0)
+            wanted = np.append(assets, 1.0 - assets.sum())
+        held, can_move = self.weights.copy(), movable.copy()
+        for asset in removed:
+            held[-1] += held[asset]
+            held[asset], can_move[asset] = 0.0, False
+        order = project_weights(wanted, held, can_move, **self.mandate).weights[:-1].copy()
+        for asset in np.flatnonzero(~movable):
+            if asset not in removed:
+                order[asset] = np.nan
+        self.orders[due] = order
+
+    def accrue(self, market: ReferenceMarket, row: int, costs: Costs) -> None:
+        """Pay lenders for the days since the last row."""
+        year = market.days[row] / 365.0
+        values = self.units * market.marks[row - 1]
+        shorts = float(-values[values < 0].sum())
+        cash = self.cash
+        self.pay("borrow", shorts * costs.borrow * year)
+        after_borrow = cash - shorts * costs.borrow * year
+        if after_borrow < 0:
+            self.pay("financing", -after_borrow * costs.financing * year)
+        else:
+            own = max(after_borrow - shorts, 0.0)
+            self.pay("financing", -own * costs.interest * year)
+
+    def settle_delisted(self, market: ReferenceMarket, row: int, costs: Costs) -> None:
+        """Take what an asset that is gone was worth, less the loss; no order in it stands."""
+        for asset in np.flatnonzero(~market.data.listed[row]):
+            value = self.units[asset] * market.marks[row - 1, asset]
+            self.cash += value
+            self.units[asset] = self.carried[asset] = 0.0
+            self.pay("delisting", abs(value) * costs.delisting)
+
+    def mark(self, market: ReferenceMarket, row: int) -> None:
+        """Value the account at the close, and be rewarded for the row."""
+        before, values = self.equity, self.units * market.marks[row]
+        self.gross, self.net = float(np.abs(values).sum()), float(values.sum())
+        self.equity = self.cash + self.net
+        self.weights = np.append(values, self.cash) / self.equity if self.equity > 0 else (
+            np.zeros(len(values) + 1)
+        )  # fmt: skip
+        if isinstance(self.agent.account, MarginAccount):
+            self.is_called = self.equity < self.agent.account.maintenance * self.gross
+        self._earn(before, market.benchmark[row])
+        self.was_ruined = self.equity <= self.agent.ruin * self.agent.initial_cash
+        self.is_alive = not self.was_ruined
+
+    def _earn(self, before: float, benchmark: float) -> None:
+        agent, after = self.agent, self.equity
+        gain = after / before - 1.0
+        cost, turnover = sum(self.paid.values()), self.turnover
+        peak = max(self.peak, after)
+        rate, apart = agent.reward_memory, gain - self.mean
+        self.mean += rate * apart
+        self.variance = (1 - rate) * (self.variance + rate * apart**2)
+        least = np.finfo(float).eps * before
+        worth = {
+            "return": gain,
+            "log_return": math.log(max(after, least) / before),
+            "profit": after - before,
+            "mean_variance": gain - agent.risk_aversion * gain**2 / 2,
+            "drawdown_penalty": after / peak - before / self.peak,
+            "volatility_penalty": -math.sqrt(self.variance),
+            "turnover_penalty": -(turnover - self.rewarded_turnover),
+            "cost_penalty": -(cost - self.rewarded_cost) / before,
+            "benchmark_relative": gain - benchmark,
+        }
+        assert not callable(agent.reward)
+        self.reward += sum(weight * worth[term] for term, weight in dict(agent.reward).items())
+        self.profit += after - before
+        self.rewarded_cost, self.rewarded_turnover, self.peak = cost, turnover, peak
+
+    def told(self, row: int) -> dict[str, float]:
+        """What `info` says."""
+        return {
+            "time_index": row, "equity": self.equity, "cash": self.cash, "pnl": self.profit,
+            "cost": sum(self.paid.values()), "turnover": self.turnover, "gross": self.gross,
+            "net": self.net, "drawdown": 1.0 - self.equity / max(self.peak, self.equity),
+            "margin_call": float(self.is_called), **self.paid,
+        }  # fmt: skip
+
+
+def _mandate(
+    given: Constraints, data: MarketData, is_margin: bool, account_leverage: float
+) -> dict[str, object]:
+    """A mandate as the projection takes it."""
+    assert not isinstance(given.max_weight, dict)
+    assert given.sector_caps is None or isinstance(given.sector_caps, float)
+    far = 1e6
+    leverage = given.leverage
+    if is_margin:
+        leverage = account_leverage if leverage is None else min(leverage, account_leverage)
+    places = {name: place for place, name in enumerate(sorted(set(data.sectors.values())))}
+    of_assets = [places[data.sectors[n]] if n in data.sectors else None for n in data.assets]
+    has_caps = given.sector_caps is not None
+    return {
+        "lower": -given.max_weight if given.long_short else 0.0,  # type: ignore[operator]
+        "upper": given.max_weight,
+        "cash_lower": -far if is_margin else 0.0,
+        "cash_upper": far if given.max_cash is None else given.max_cash,
+        "leverage": min(leverage, 1.0) if leverage is not None and not is_margin else leverage,
+        "sectors": of_assets if has_caps else None,
+        "sector_caps": [given.sector_caps] * len(places) if has_caps else None,
+        "turnover": given.turnover,
+    }
+
+
+def first_row(config: PortfolioConfig, market: ReferenceMarket) -> tuple[int, int]:
+    """The row that an episode from a fixed row begins with, and the one that it ends with."""
+    assert isinstance(config.starts, int)
+    end = market.rows - 1
+    length = end if config.episode_rows is None else min(config.episode_rows, end)
+    deciding = [row for row in range(config.starts, end) if market.decides[row]]
+    first = deciding[0] if deciding else config.starts
+    return first, min(max(config.starts + length, first + 1), end)

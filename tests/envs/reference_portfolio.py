@@ -1,0 +1,245 @@
+"""Portfolios by the book: what accounts are worth after each step, in plain Python and NumPy.
+
+Written from what the docs say of a step, one asset and one agent after the other, to hold against
+the native rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.envs.portfolio_worlds import World
+from tests.envs.reference_account import ReferenceAccount, first_row
+from tests.envs.reference_market import ReferenceMarket
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class Told:
+    """What a step told of all agents, and what had been traded by then."""
+
+    rewards: list[float]
+    infos: list[dict[str, float]]
+    weights: list[Floats]
+
+
+@dataclass
+class Reference:
+    """An episode."""
+
+    world: World
+    steps: list[Told] = field(default_factory=list)
+    fills: list[tuple[int, int, int, float, float]] = field(default_factory=list)
+    """Agent, row, asset, units and rate."""
+    terminated: bool = False
+    truncated: bool = False
+
+    def __post_init__(self) -> None:
+        world = self.world
+        self.market = ReferenceMarket(world.data, world.config)
+        self.accounts = [ReferenceAccount(agent, world.data) for agent in world.agents]
+        self.removed: set[int] = set()
+        self.row, self.last = first_row(world.config, self.market)
+
+    def run(self) -> Reference:
+        """Play all actions, or until the end."""
+        for step, action in enumerate(self.world.actions):
+            if step in self.world.removals:
+                asset, is_out = self.world.removals[step]
+                (self.removed.add if is_out else self.removed.discard)(asset)
+            self._step(action)
+            if self.terminated or self.truncated:
+                break
+        return self
+
+    def _step(self, action: Floats) -> None:
+        config = self.world.config
+        choices = np.split(action, len(self.accounts))
+        for account, choice in zip(self.accounts, choices, strict=True):
+            account.begin_step()
+            if account.is_alive:
+                account.decide(
+                    choice, self.row + 1 + config.execution.delay,
+                    self.world.data.tradable[self.row], self.removed,
+                    config.tilt if config.action == "tilts" else 0.0,
+                )  # fmt: skip
+        self._next_row()
+        while not self._is_over() and not self.market.decides[self.row]:
+            self._next_row()
+        self._tell()
+
+    def _is_over(self) -> bool:
+        self.terminated = not any(account.is_alive for account in self.accounts)
+        self.truncated = not self.terminated and self.row >= self.last
+        return self.terminated or self.truncated
+
+    def _next_row(self) -> None:
+        self.row += 1
+        costs, row = self.world.config.costs, self.row
+        alive = [account for account in self.accounts if account.is_alive]
+        for account in alive:
+            account.accrue(self.market, row, costs)
+            account.settle_delisted(self.market, row, costs)
+        self._trade()
+        for account in alive:
+            account.mark(self.market, row)
+
+    def _trade(self) -> None:
+        """Let everybody who trades have what there is of it."""
+        traders = [
+            _Order(self, number, account)
+            for number, account in enumerate(self.accounts)
+            if account.is_alive
+        ]
+        rates = self._cut_to_volume(traders)
+        for trader in traders:
+            trader.afford(rates)
+        self._cut_to_shared_limit(traders)
+        for trader in traders:
+            trader.fill(rates)
+
+    def _cut_to_volume(self, traders: list[_Order]) -> Floats:
+        """Share each asset's volume, and say what a unit of value costs in it."""
+        config, rates = self.world.config, np.zeros(self.market.assets)
+        impact = config.costs.settings("volume" in self.world.data.fields)["impact"]
+        share = config.execution.participation
+        for asset in range(self.market.assets):
+            demand = sum(abs(trader.changes[asset]) for trader in traders)
+            most = np.inf if share is None else share * self.market.volumes[self.row, asset]
+            if demand > most:
+                for trader in traders:
+                    trader.lose(asset, 1.0 - most / demand)
+                demand = most
+            rates[asset] = config.costs.proportional + config.costs.half_spread
+            rates[asset] += self.market.impact(self.row, asset, demand, impact)
+        return rates
+
+    def _cut_to_shared_limit(self, traders: list[_Order]) -> None:
+        limit = self.world.shared_leverage
+        if limit is None:
+            return
+        room = limit * sum(max(trader.value, 0.0) for trader in traders)
+        room = max(room - sum(trader.kept for trader in traders), 0.0)
+        wanted = sum(trader.share * trader.added for trader in traders)
+        if wanted > room:
+            for trader in traders:
+                trader.share *= room / wanted
+
+    def _tell(self) -> None:
+        rewards = [account.reward for account in self.accounts]
+        there = [n for n, a in enumerate(self.accounts) if a.is_alive or a.was_ruined]
+        own = {number: rewards[number] for number in there}
+        mode = self.world.reward_mode
+        if len(self.accounts) > 1 and mode != "own":
+            for number in there:
+                others = [own[other] for other in there if other != number]
+                if mode == "cooperative":
+                    rewards[number] = float(np.mean(list(own.values())))
+                elif others:
+                    rewards[number] = own[number] - float(np.mean(others))
+        infos = [account.told(self.row) for account in self.accounts]
+        self.steps.append(Told(rewards, infos, [account.weights for account in self.accounts]))
+
+
+class _Order:
+    """What one account wants to trade in one row, and what becomes of it."""
+
+    def __init__(self, episode: Reference, number: int, account: ReferenceAccount) -> None:
+        self.episode, self.number, self.account = episode, number, account
+        self.prices = episode.market.prices[episode.row]
+        self.value = account.cash + float(account.units @ self.prices)
+        self.execution = episode.world.config.execution
+        self.carries = self.execution.unfilled == "carry"
+        self.changes = self._wanted()
+
+    def _wanted(self) -> Floats:
+        account, row = self.account, self.episode.row
+        assets = len(self.prices)
+        order = account.orders.pop(row, np.full(assets, np.nan))
+        is_forced = account.is_called or self.value <= 0.0
+        if is_forced:
+            account.carried[:] = 0.0
+        gross = float(np.abs(account.units) @ self.prices)
+        keep = min(1.0, account.leverage * max(self.value, 0.0) / gross) if gross else 0.0
+        changes = np.zeros(assets)
+        for asset in range(assets):
+            target = order[asset] * max(self.value, 0.0) / self.prices[asset]
+            is_open = bool(self.episode.world.data.tradable[row, asset])
+            if is_forced:
+                change = self._forced(asset, target, keep)
+            else:
+                change = self._free(asset, target)
+            changes[asset] = self._with_carried(asset, target, change, is_open, is_forced)
+        return changes
+
+    def _forced(self, asset: int, target: float, keep: float) -> float:
+        """No more than may be kept, on the same side."""
+        units = self.account.units[asset]
+        most = units * keep
+        wanted = most if np.isnan(target) else target
+        return float(np.clip(wanted, min(most, 0.0), max(most, 0.0)) - units)
+
+    def _free(self, asset: int, target: float) -> float:
+        if np.isnan(target):
+            return 0.0
+        change = target - self.account.units[asset]
+        is_small = abs(change) * self.prices[asset] < self.execution.smallest_trade * self.value
+        return 0.0 if is_small and target != 0.0 else float(change)
+
+    def _with_carried(
+        self, asset: int, target: float, change: float, is_open: bool, is_forced: bool
+    ) -> float:
+        """A new order takes the place of an old one; an old one is tried where it can be."""
+        carried, units = self.account.carried, self.account.units[asset]
+        if self.carries and not np.isnan(target):
+            carried[asset] = 0.0 if is_open else target - units
+        elif self.carries and is_open and not is_forced:
+            change, carried[asset] = carried[asset], 0.0
+        return change if is_open else 0.0
+
+    def lose(self, asset: int, share: float) -> None:
+        """Not be given a share of what was wanted of an asset."""
+        lost = self.changes[asset] * share
+        self.changes[asset] -= lost
+        if self.carries:
+            self.account.carried[asset] += lost
+
+    def afford(self, rates: Floats) -> None:
+        """Find the share of what adds to positions that the account can pay for."""
+        units, prices = self.account.units, self.prices
+        shrinks = np.sign(self.changes) == -np.sign(units)
+        self.less = np.where(shrinks, np.minimum(np.abs(self.changes), np.abs(units)), 0.0)
+        self.more = np.abs(self.changes) - self.less
+        self.only_more = (self.more > 0) & (self.less == 0)
+        orders = int((self.less > 0).sum() + self.only_more.sum())
+        fixed = self.episode.world.config.costs.fixed * orders
+        equity = self.value - float((self.less * prices) @ rates) - fixed
+        self.kept = float((np.abs(units) - self.less) @ prices)
+        self.added = float(self.more @ prices)
+        room = self.account.leverage * equity - self.kept
+        needed = self.added + self.account.leverage * float((self.more * prices) @ rates)
+        self.share = 1.0 if needed <= room else max(room, 0.0) / max(needed, 1e-300)
+
+    def fill(self, rates: Floats) -> None:
+        """Trade, and pay for it."""
+        account, costs = self.account, self.episode.world.config.costs
+        done = np.sign(self.changes) * (self.less + self.share * self.more)
+        traded = np.abs(done) * self.prices
+        account.cash -= float(done @ self.prices)
+        account.units = account.units + done
+        account.pay("commission", float(traded.sum()) * costs.proportional)
+        account.pay("spread", float(traded.sum()) * costs.half_spread)
+        base = costs.proportional + costs.half_spread
+        account.pay("impact", float(traded @ (rates - base)))
+        only_more = int(self.only_more.sum()) if self.share > 0 else 0
+        account.pay("fixed", costs.fixed * (int((self.less > 0).sum()) + only_more))
+        if self.value > 0:
+            account.turnover += float(traded.sum()) / self.value
+        for asset in np.flatnonzero(done):
+            fill: Any = (self.number, self.episode.row, int(asset), done[asset], rates[asset])
+            self.episode.fills.append(fill)

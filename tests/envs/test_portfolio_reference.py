@@ -1,0 +1,73 @@
+"""Portfolios are worth what the book says: native episodes equal the reference to rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+
+from tests.envs.portfolio_draws import worlds
+from tests.envs.portfolio_worlds import INFO, Episode, World, play
+from tests.envs.reference_portfolio import Reference
+
+RELATIVE = 1e-9
+
+
+def assert_same_episode(world: World) -> None:
+    """Every number of every step and every fill, relative to what it is a part of."""
+    wanted = Reference(world).run()
+    found = play(world)
+
+    assert (found.terminated, found.truncated) == (wanted.terminated, wanted.truncated)
+    assert len(found.table) == len(wanted.steps) * len(world.agents)
+    for agent, settings in enumerate(world.agents):
+        assert_same_account(wanted, found, agent, settings.initial_cash)
+        assert_same_fills(wanted, found, agent)
+
+
+def assert_same_account(wanted: Reference, found: Episode, agent: int, cash: float) -> None:
+    for name in INFO:
+        numbers = [step.infos[agent][name] for step in wanted.steps]
+        most = max(cash, *np.abs([step.infos[agent]["gross"] for step in wanted.steps]))
+        scale = 1.0 if name in ("turnover", "drawdown", "time_index", "margin_call") else most
+        np.testing.assert_allclose(
+            found.of(name, agent), numbers, rtol=RELATIVE, atol=RELATIVE * scale, err_msg=name
+        )
+    rewards = [step.rewards[agent] for step in wanted.steps]
+    scale = max(1.0, *(abs(reward) for reward in rewards))
+    np.testing.assert_allclose(found.of("reward", agent), rewards, atol=RELATIVE * scale, rtol=0)
+    weights = [step.weights[agent] for step in wanted.steps]
+    scale = max(1.0, float(np.abs(weights).max()))
+    np.testing.assert_allclose(found.weights(agent), weights, rtol=0, atol=1e-8 * scale)
+
+
+def assert_same_fills(wanted: Reference, found: Episode, agent: int) -> None:
+    book = {(row, asset): (units, rate) for a, row, asset, units, rate in wanted.fills if a == agent}
+    done = {(row, asset): (units, rate) for row, asset, units, _, rate in found.fills(agent)}
+    for place in book.keys() | done.keys():
+        price = wanted.market.prices[place]
+        value = max(a.peak for a in wanted.accounts)
+        units, rate = np.subtract(book.get(place, (0.0, 0.0)), done.get(place, (0.0, 0.0)))
+        assert abs(units) * price <= 1e-8 * value, (place, book.get(place), done.get(place))
+        if place in book and place in done:
+            assert abs(rate) <= RELATIVE
+
+
+@given(world=worlds())
+@hypothesis_settings(max_examples=300, deadline=None)
+def test_one_portfolio_is_worth_what_the_book_says(world: World) -> None:
+    assert_same_episode(world)
+
+
+@given(world=worlds(max_agents=4))
+@hypothesis_settings(max_examples=150, deadline=None)
+def test_several_portfolios_are_worth_what_the_book_says(world: World) -> None:
+    assert_same_episode(world)
+
+
+@pytest.mark.nightly
+@given(world=worlds(max_agents=4))
+@hypothesis_settings(max_examples=20_000, deadline=None)
+def test_thousands_of_portfolios_are_worth_what_the_book_says(world: World) -> None:
+    assert_same_episode(world)
