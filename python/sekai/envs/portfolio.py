@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import NDArray
 
-from quant_gym_rs._core import PortfolioBatch, portfolio_names
+from quant_gym_rs._core import PortfolioBatch
 from sekai.data import MarketData, simulate_regimes
 from sekai.envs.native_env import NativeEnv
 from sekai.envs.portfolio_config import PortfolioConfig
 from sekai.envs.portfolio_panel import FeatureSource, features_of, panel_of
-from sekai.market import CashAccount
-from sekai.spaces import Box, Dict, MultiBinary, MultiDiscrete, Simplex, Space
+from sekai.envs.portfolio_spaces import action_space, observation_space
+from sekai.spaces import Dict, Space
 
 __all__ = ["Portfolio"]
 
 Observation = dict[str, NDArray[Any]]
-
-ACCOUNT, INFO = portfolio_names()
 
 
 class Portfolio(NativeEnv[Observation, Any]):
@@ -82,34 +79,8 @@ class Portfolio(NativeEnv[Observation, Any]):
             panel, config.core_settings(data), num_envs, num_threads, max_episode_steps
         )
         channels = shown.values.shape[2]
-        return batch, _observation_space(config, data, channels), _action_space(config, data)
-
-
-def _observation_space(config: PortfolioConfig, data: MarketData, channels: int) -> Dict:
-    assets = len(data.assets)
-    if config.observation == "index":
-        seen = {"index": Box(0, len(data) - 1, (1,), np.int64)}
-    else:
-        shape = (config.lookback, assets, channels)
-        seen = {"windows": Box(-np.inf, np.inf, shape, np.float32)}
-    return Dict(
-        {
-            **seen,
-            "weights": Box(-np.inf, np.inf, (assets + 1,), np.float32),
-            "mask": MultiBinary(assets),
-            "account": Box(-np.inf, np.inf, (len(ACCOUNT),), np.float32),
-        }
-    )
-
-
-def _action_space(config: PortfolioConfig, data: MarketData) -> Space[Any]:
-    assets = len(data.assets)
-    if config.action == "tilts":
-        return MultiDiscrete([3] * assets)
-    if isinstance(config.account, CashAccount):
-        return Simplex(assets + 1)
-    most = config.account.leverage
-    return Box(-most, most, (assets + 1,), np.float64)
+        seen = observation_space(config.observation, data, config.lookback, channels)
+        return batch, seen, action_space(config.action, data, config.account)
 
 
 def _config(config: PortfolioConfig | None, settings: dict[str, Any]) -> PortfolioConfig:

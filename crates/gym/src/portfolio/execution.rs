@@ -68,13 +68,15 @@ impl<'a> Execution<'a> {
         let stride = self.prices.len();
         room.changes.resize(traders.len() * stride, 0.0);
         room.rates.resize(stride, 0.0);
+        room.plans.clear();
         room.plans.resize(traders.len(), Plan::default());
         for (agent, trader) in traders.iter_mut().enumerate() {
             let changes = &mut room.changes[agent * stride..][..stride];
             room.plans[agent].value = self.wish(agent, trader, changes);
         }
         self.set_rates(traders, room);
-        for (agent, trader) in traders.iter().enumerate() {
+        // What those who are gone still hold is no part of what all may hold together.
+        for (agent, trader) in traders.iter().enumerate().filter(|(_, it)| it.is_alive) {
             let changes = &room.changes[agent * stride..][..stride];
             self.plan(agent, trader, changes, &room.rates, &mut room.plans[agent]);
         }
