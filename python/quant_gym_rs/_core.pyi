@@ -438,6 +438,17 @@ class PortfolioPanel:
     def features(self) -> int: ...
 
 @final
+class PortfolioAgents:
+    """What agents are called, and what each of them is shown of the features."""
+
+    def __new__(
+        cls,
+        names: Sequence[str],
+        windows: Sequence[tuple[NDArray[Any], int]],
+        shown: Sequence[int],
+    ) -> PortfolioAgents: ...
+
+@final
 class PortfolioBatch(_NativeBatch[dict[str, NDArray[Any]]]):
     """Many episodes of holding portfolios."""
 
@@ -451,6 +462,19 @@ class PortfolioBatch(_NativeBatch[dict[str, NDArray[Any]]]):
     ) -> PortfolioBatch: ...
     @staticmethod
     def check(panel: PortfolioPanel, config: str) -> None: ...
+    def reset_agents(
+        self, agents: PortfolioAgents, seed: int | None = None
+    ) -> tuple[dict[str, dict[str, NDArray[Any]]], dict[str, dict[str, Any]]]: ...
+    def step_agents(
+        self, agents: PortfolioAgents, actions: Mapping[str, Any]
+    ) -> tuple[
+        dict[str, dict[str, NDArray[Any]]],
+        dict[str, float],
+        dict[str, bool],
+        dict[str, bool],
+        dict[str, dict[str, Any]],
+        list[str] | None,
+    ]: ...
     @property
     def rows(self) -> int: ...
     def seen(self) -> NDArray[np.uint64]: ...

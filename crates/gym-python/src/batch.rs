@@ -1,11 +1,11 @@
 //! Many episodes of any task, for Python: the protocol `sekai.vector.NativeBatch`, and the short
 //! way of a single env.
 
-use gym::{Batch, BatchError, Observation, RowsOf, StepOut, Task};
+use gym::{Batch, BatchError, Observation, Outcome, RowsOf, StepOut, Task};
 use numpy::PyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyString};
+use pyo3::types::{IntoPyDict, PyBool, PyBytes, PyDict, PyFloat, PyString};
 
 use crate::actions::{self, ActionNumber};
 use crate::arrays::{readable, writable};
@@ -54,8 +54,11 @@ pub(crate) struct NativeBatch<T: Task> {
     pub(crate) batch: Batch<T>,
     names: Vec<Py<PyString>>,
     layout: <T::Observation as Observation>::Layout,
-    observation: T::Observation,
-    action: Vec<T::Action>,
+    /// What a batch of one shows, and what it does next.
+    pub(crate) observation: T::Observation,
+    pub(crate) action: Vec<T::Action>,
+    /// An info without values: a copy of it is quicker than a dict that grows.
+    told: Py<PyDict>,
     /// Actions of all envs that came in another type of number.
     converted: Vec<T::Action>,
 }
@@ -83,6 +86,7 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
         let (names, layout) = (prototype.info_names(), prototype.layout());
         Ok(Self {
             batch: batch.with_step_limit(options.max_episode_steps),
+            told: names.iter().map(|name| (*name, py.None())).into_py_dict(py)?.unbind(),
             names: names.iter().map(|name| PyString::intern(py, name).unbind()).collect(),
             observation: T::Observation::zeros(&layout, 1),
             layout,
@@ -155,13 +159,18 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
         py: Python<'_>,
         seed: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<ResetResult> {
+        self.begin_one(seed)?;
+        Ok(ResetResult::of(self.observation.to_python(py, &self.layout)?, self.info(py)?))
+    }
+
+    /// Begins an episode of a batch of one, and leaves what it shows in `observation`.
+    pub(crate) fn begin_one(&mut self, seed: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         self.check_single()?;
         let seed = seed.map(seed_of).transpose()?.map(|seed| [seed]);
         let seeds = seed.as_ref().map(<[u64; 1]>::as_slice);
         self.batch
             .reset(&[0], seeds, self.observation.rows())
-            .map_err(|error| errors::of_batch(&error))?;
-        Ok(ResetResult::of(self.observation.to_python(py, &self.layout)?, self.info(py)?))
+            .map_err(|error| errors::of_batch(&error))
     }
 
     /// Steps a batch of one.
@@ -170,8 +179,15 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
         py: Python<'_>,
         action: &Bound<'_, PyAny>,
     ) -> PyResult<StepResult> {
-        self.check_single()?;
         actions::of_single(action, &mut self.action)?;
+        let Outcome { reward, terminated, truncated } = self.step_read(py)?;
+        let shown = self.observation.to_python(py, &self.layout)?;
+        Ok(StepResult::of(shown, reward, terminated, truncated, self.info(py)?))
+    }
+
+    /// Steps a batch of one with what is in `action`, and leaves what it shows in `observation`.
+    pub(crate) fn step_read(&mut self, py: Python<'_>) -> PyResult<Outcome> {
+        self.check_single()?;
         let (mut reward, mut terminated, mut truncated) = ([0.0], [false], [false]);
         let out = StepOut {
             observations: self.observation.rows(),
@@ -182,8 +198,8 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
         };
         step_slices(py, &mut self.batch, &self.action, out, None)
             .map_err(|error| of_single_env(&error))?;
-        let shown = self.observation.to_python(py, &self.layout)?;
-        Ok(StepResult::of(shown, reward[0], terminated[0], truncated[0], self.info(py)?))
+        let ([reward], [terminated], [truncated]) = (reward, terminated, truncated);
+        Ok(Outcome { reward, terminated, truncated })
     }
 
     pub(crate) fn clone_env(&mut self, source: i64, target: i64) -> PyResult<()> {
@@ -219,7 +235,20 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
 
     /// What a batch of one has to say.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        self.dict_of(py, self.batch.infos().iter())
+        self.told(py, self.batch.infos())
+    }
+
+    /// Numbers by what they are called.
+    pub(crate) fn told<'py>(
+        &self,
+        py: Python<'py>,
+        numbers: &[f64],
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let dict = self.told.bind(py).copy()?;
+        for (name, number) in self.names.iter().zip(numbers) {
+            dict.set_item(name.bind(py), PyFloat::new(py, *number))?;
+        }
+        Ok(dict)
     }
 
     /// Rows of what envs have to say, as a new array for each name.

@@ -20,6 +20,7 @@ mod order_columns;
 mod order_error;
 mod order_records;
 mod portfolio;
+mod portfolio_agents;
 mod projection;
 mod record;
 mod result;
@@ -56,6 +57,8 @@ mod _core {
     use crate::order_records::{DepthLevel, Fill, Placement, QueuePosition, Resting};
     #[pymodule_export]
     use crate::portfolio::{PortfolioBatch, PortfolioPanel, portfolio_names};
+    #[pymodule_export]
+    use crate::portfolio_agents::PortfolioAgents;
     #[pymodule_export]
     use crate::projection::project_weights;
     #[pymodule_export]

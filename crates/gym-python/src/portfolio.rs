@@ -16,6 +16,7 @@ use crate::batch::{BatchOptions, NativeBatch};
 use crate::errors::of_batch;
 use crate::market_config::{read, refused};
 use crate::native_class::{exclusive, native_batch};
+use crate::portfolio_agents::{PortfolioAgents, Stepped};
 use crate::shown_parts::shown_in_parts;
 
 shown_in_parts!(
@@ -186,6 +187,25 @@ native_batch!(
         #[staticmethod]
         fn check(panel: &PortfolioPanel, config: &str) -> PyResult<()> {
             prototype(panel, config).map(|_| ())
+        }
+
+        /// Begin an episode of a batch of one, for agents that have names.
+        #[pyo3(signature = (agents, seed=None))]
+        fn reset_agents<'py>(
+            slf: &Bound<'py, Self>,
+            agents: &PortfolioAgents,
+            seed: Option<&Bound<'py, PyAny>>,
+        ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
+            agents.reset(&mut exclusive(slf)?.0, seed, slf.py())
+        }
+
+        /// Step a batch of one with the actions of all agents that still trade, by name.
+        fn step_agents<'py>(
+            slf: &Bound<'py, Self>,
+            agents: &PortfolioAgents,
+            actions: &Bound<'py, PyAny>,
+        ) -> PyResult<Stepped<'py>> {
+            agents.step(&mut exclusive(slf)?.0, actions)
         }
 
         /// How many rows are known.

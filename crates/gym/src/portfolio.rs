@@ -45,7 +45,9 @@ pub use settings::{
     AccountKind, ActionMode, AgentSettings, FillAt, PortfolioError, PortfolioSettings, RewardMode,
     ShownFeatures, Starts, Unfilled,
 };
-pub use shown::{ACCOUNT, INFO, PortfolioLayout, PortfolioRows, PortfolioShown, REPORT};
+pub use shown::{
+    ACCOUNT, INFO, PortfolioLayout, PortfolioRows, PortfolioShown, REPORT, REPORT_LEAD,
+};
 pub use universe::{UniverseError, fill_slot};
 
 /// One episode of one or more portfolios in one market.
@@ -149,6 +151,21 @@ impl Portfolio {
     #[must_use]
     pub fn panel(&self) -> &Arc<Panel> {
         &self.panel
+    }
+
+    /// How many agents there are, those that are gone included.
+    #[must_use]
+    pub fn agents(&self) -> usize {
+        self.episode.traders.len()
+    }
+
+    /// Whether an agent still trades.
+    ///
+    /// # Panics
+    /// When there is no such agent.
+    #[must_use]
+    pub fn is_alive(&self, agent: usize) -> bool {
+        self.episode.traders[agent].is_alive
     }
 
     /// Takes an asset out of the universe until the next episode, or lets it in again. What is

@@ -8,6 +8,8 @@ from sekai.registry import register
 
 if TYPE_CHECKING:
     from sekai.envs.market_making import MarketMaking, MarketMakingConfig
+    from sekai.envs.multi_portfolio import MultiPortfolio
+    from sekai.envs.multi_portfolio_config import MemberConfig, MultiPortfolioConfig
     from sekai.envs.native_env import NativeEnv
     from sekai.envs.portfolio import Portfolio
     from sekai.envs.portfolio_config import AgentConfig, PortfolioConfig
@@ -18,6 +20,9 @@ __all__ = [
     "AgentConfig",
     "MarketMaking",
     "MarketMakingConfig",
+    "MemberConfig",
+    "MultiPortfolio",
+    "MultiPortfolioConfig",
     "NativeEnv",
     "Portfolio",
     "PortfolioConfig",
@@ -31,6 +36,13 @@ register(
     "MarketMaking-v0",
     "sekai.envs.market_making:MarketMaking",
     vector_entry_point="sekai.vector.native_envs:market_making",
+    validate_actions=False,
+    order_enforce=False,
+)
+
+register(
+    "MultiPortfolio-v0",
+    "sekai.envs.multi_portfolio:MultiPortfolio",
     validate_actions=False,
     order_enforce=False,
 )
@@ -55,6 +67,9 @@ LAZY = {
     "AgentConfig": "sekai.envs.portfolio_config",
     "MarketMaking": "sekai.envs.market_making",
     "MarketMakingConfig": "sekai.envs.market_making",
+    "MemberConfig": "sekai.envs.multi_portfolio_config",
+    "MultiPortfolio": "sekai.envs.multi_portfolio",
+    "MultiPortfolioConfig": "sekai.envs.multi_portfolio_config",
     "NativeEnv": "sekai.envs.native_env",
     "Portfolio": "sekai.envs.portfolio",
     "PortfolioConfig": "sekai.envs.portfolio_config",

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import NDArray
 
-from quant_gym_rs._core import PortfolioBatch, portfolio_names
+from quant_gym_rs._core import PortfolioBatch
 from sekai.data import FeaturePanel, MarketData, Pipeline, Windows, simulate_regimes
 from sekai.envs.batch_layer import BatchLayer
 from sekai.envs.native_env import NativeEnv
 from sekai.envs.portfolio_config import PortfolioConfig
 from sekai.envs.portfolio_panel import FeatureSource, decision_rows, features_of, panel_of
 from sekai.envs.portfolio_reward import RewardedBatch
+from sekai.envs.portfolio_spaces import action_space, observation_space
 from sekai.envs.portfolio_windows import (
     FileWindowsBatch,
     IndexedBatch,
@@ -23,14 +23,11 @@ from sekai.envs.portfolio_windows import (
     panel_windows,
     window_places,
 )
-from sekai.market import CashAccount
-from sekai.spaces import Box, Dict, MultiBinary, MultiDiscrete, Simplex, Space
+from sekai.spaces import Dict, Space
 
 __all__ = ["Portfolio"]
 
 Observation = dict[str, NDArray[Any]]
-
-ACCOUNT, INFO = portfolio_names()
 
 
 class Portfolio(NativeEnv[Observation, Any]):
@@ -106,7 +103,7 @@ class Portfolio(NativeEnv[Observation, Any]):
                 batch = IndexedBatch(batch, _windows(shown, config))
         if callable(config.reward):
             batch = RewardedBatch(batch, config.reward)
-        return batch, _observation_space(config, data, shown), _action_space(config, data)
+        return batch, _seen(config, data, shown), action_space(config.action, data, config.account)
 
 
 def _shown(
@@ -137,34 +134,13 @@ def _file_batch(
     )
 
 
-def _observation_space(
-    config: PortfolioConfig, data: MarketData, shown: FeaturePanel | Windows
-) -> Dict:
-    assets = len(data.assets)
+def _seen(config: PortfolioConfig, data: MarketData, shown: FeaturePanel | Windows) -> Dict:
     if config.observation == "index":
-        seen = {"index": Box(0, len(shown) - 1, (1,), np.int64)}
-    else:
-        windows = _windows(shown, config)
-        shape = (windows.lookback, assets, len(windows.features))
-        seen = {"windows": Box(-np.inf, np.inf, shape, windows.dtype)}
-    return Dict(
-        {
-            **seen,
-            "weights": Box(-np.inf, np.inf, (assets + 1,), np.float32),
-            "mask": MultiBinary(assets),
-            "account": Box(-np.inf, np.inf, (len(ACCOUNT),), np.float32),
-        }
+        return observation_space(data, rows=len(shown))
+    windows = _windows(shown, config)
+    return observation_space(
+        data, lookback=windows.lookback, channels=len(windows.features), dtype=windows.dtype
     )
-
-
-def _action_space(config: PortfolioConfig, data: MarketData) -> Space[Any]:
-    assets = len(data.assets)
-    if config.action == "tilts":
-        return MultiDiscrete([3] * assets)
-    if isinstance(config.account, CashAccount):
-        return Simplex(assets + 1)
-    most = config.account.leverage
-    return Box(-most, most, (assets + 1,), np.float64)
 
 
 def _config(config: PortfolioConfig | None, settings: dict[str, Any]) -> PortfolioConfig:

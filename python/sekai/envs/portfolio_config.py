@@ -109,23 +109,25 @@ class PortfolioConfig(AgentConfig):
 
     def core_settings(self, data: MarketData, first_row: int | None = None) -> str:
         """What the Rust core is given; no decision before `first_row`, or in the warm-up."""
-        tilts = {"tilts": self.tilt} if self.action == "tilts" else "weights"
-        shared = {
+        alone = {
+            "agents": [self.settings(data)],
+            "shared_leverage": None,
+            "reward_mode": "own",
+        }
+        return to_json({**self.shared_settings(data, first_row), **alone})
+
+    def shared_settings(self, data: MarketData, first_row: int | None = None) -> dict[str, Any]:
+        """What the Rust core is given of all that is no agent's own."""
+        return {
             "lookback": self.lookback,
             "shown": self.observation,
-            "action": tilts if self.action == "tilts" else self.action,
+            "action": {"tilts": self.tilt} if self.action == "tilts" else self.action,
             **self.execution.settings(),
             "costs": self.costs.settings("volume" in data.fields),
             "episode_rows": self.episode_rows,
             "starts": _starts(self.starts, data),
             "first_row": data.warm_up if first_row is None else first_row,
         }
-        alone = {
-            "agents": [self.settings(data)],
-            "shared_leverage": None,
-            "reward_mode": "own",
-        }
-        return to_json({**shared, **alone})
 
 
 def _terms(reward: str | Mapping[str, float] | Terms) -> Terms:

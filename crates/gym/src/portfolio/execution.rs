@@ -68,6 +68,7 @@ impl<'a> Execution<'a> {
         let stride = self.prices.len();
         room.changes.resize(traders.len() * stride, 0.0);
         room.rates.resize(stride, 0.0);
+        room.plans.clear();
         room.plans.resize(traders.len(), Plan::default());
         for (agent, trader) in traders.iter_mut().enumerate() {
             let changes = &mut room.changes[agent * stride..][..stride];

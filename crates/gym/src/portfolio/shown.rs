@@ -50,7 +50,10 @@ pub const INFO: [&str; 17] = [
 
 /// What is told of each of several agents: its reward, whether the step ruined it, whether it
 /// still trades, and its [`INFO`].
-pub const REPORT: usize = 3 + INFO.len();
+pub const REPORT: usize = REPORT_LEAD + INFO.len();
+
+/// Numbers of a report in front of [`INFO`].
+pub const REPORT_LEAD: usize = 3;
 
 pub(super) fn layout(settings: &PortfolioSettings, width: Width) -> PortfolioLayout {
     let agents = settings.agents.len();
@@ -112,12 +115,23 @@ impl Portfolio {
         [growth, trader.drawdown(), gross, net, called].map(|number| number as f32)
     }
 
+    /// What the last step did to an agent, see [`REPORT`].
+    ///
+    /// # Panics
+    /// When there is no such agent.
+    #[must_use]
+    pub fn report(&self, agent: usize) -> [f64; REPORT] {
+        let mut report = [0.0; REPORT];
+        self.write_report(agent, &mut report);
+        report
+    }
+
     fn write_report(&self, agent: usize, report: &mut [f64]) {
         let trader = &self.episode.traders[agent];
         report[0] = trader.told.reward;
         report[1] = f64::from(u8::from(trader.told.is_ruined));
         report[2] = f64::from(u8::from(trader.is_alive));
-        self.write_account(agent, &mut report[3..]);
+        self.write_account(agent, &mut report[REPORT_LEAD..]);
     }
 
     /// What is told of an agent's account, a number for each of [`INFO`].

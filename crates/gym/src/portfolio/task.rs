@@ -43,20 +43,7 @@ impl Task for Portfolio {
     }
 
     fn check(&self, action: &[f64]) -> Result<(), ActionError> {
-        // In one pass that the compiler can unroll; which one is wrong is found when one is.
-        let (fits, wanted) = match self.settings.action {
-            ActionMode::Weights => {
-                let fits = action.iter().fold(true, |fits, number| fits & number.is_finite());
-                (fits, "finite weights")
-            }
-            ActionMode::Tilts(_) => {
-                (action.iter().copied().all(is_tilt), "0, 1 or 2 for each asset")
-            }
-        };
-        if fits {
-            return Ok(());
-        }
-        Err(ActionError { wanted: wanted.into(), found: format!("{action:?}") })
+        self.check_choice(action)
     }
 
     fn is_waiting(&self) -> bool {
@@ -164,6 +151,27 @@ impl WithSimd for Act<'_> {
 }
 
 impl Portfolio {
+    /// Refuses what an agent, or several one after the other, cannot choose.
+    ///
+    /// # Errors
+    /// When a number is not one that can be chosen.
+    pub fn check_choice(&self, action: &[f64]) -> Result<(), ActionError> {
+        // In one pass that the compiler can unroll; which one is wrong is found when one is.
+        let (fits, wanted) = match self.settings.action {
+            ActionMode::Weights => {
+                let fits = action.iter().fold(true, |fits, number| fits & number.is_finite());
+                (fits, "finite weights")
+            }
+            ActionMode::Tilts(_) => {
+                (action.iter().copied().all(is_tilt), "0, 1 or 2 for each asset")
+            }
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(ActionError { wanted: wanted.into(), found: format!("{action:?}") })
+    }
+
     /// Numbers in one agent's action.
     fn choice_len(&self) -> usize {
         match self.settings.action {

@@ -50,7 +50,7 @@ class ExportedParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Begin an episode."""
-        result = self.sekai_env.reset(seed=seed, options=options)
+        result = self.sekai_env.reset(seed=seed, options=self._known(options))
         self.agents = list(self.sekai_env.agents)
         return self._observed(result.observations), dict(result.info)
 
@@ -98,6 +98,13 @@ class ExportedParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         if self._renderer is not None:
             self._renderer.close()
         self.sekai_env.close()
+
+    def _known(self, options: dict[str, Any] | None) -> dict[str, Any] | None:
+        """What an env takes of the options, if it says so: callers here expect no refusal."""
+        names = self.sekai_env.metadata.get("reset_options")
+        if options is None or names is None:
+            return options
+        return {name: value for name, value in options.items() if name in names}
 
     def _observed(self, observations: dict[str, Any]) -> dict[str, Any]:
         spaces = self.sekai_env.observation_spaces
