@@ -7,11 +7,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from quant_gym_rs._core import PortfolioBatch, portfolio_names
-from sekai.data import MarketData, simulate_regimes
+from quant_gym_rs._core import portfolio_names
+from sekai.core.result import StepResult
+from sekai.data import Bar, MarketData, simulate_regimes
+from sekai.envs.market_batch import MarketBatch
 from sekai.envs.native_env import NativeEnv
 from sekai.envs.portfolio_config import PortfolioConfig
-from sekai.envs.portfolio_panel import FeatureSource, features_of, panel_of
+from sekai.envs.portfolio_log import EpisodeLog
+from sekai.envs.portfolio_panel import FeatureSource, features_of
+from sekai.envs.portfolio_universe import with_slots
 from sekai.market import CashAccount
 from sekai.spaces import Box, Dict, MultiBinary, MultiDiscrete, Simplex, Space
 
@@ -37,8 +41,8 @@ class Portfolio(NativeEnv[Observation, Any]):
 
     metadata = {"stochastic": True}  # noqa: RUF012 - as the base class types it
     # What was read or computed is not state: the batch's own state knows what it has seen of it.
-    state_excludes: ClassVar[tuple[str, ...]] = ("data", "features", "pipeline")
-    batch: PortfolioBatch
+    state_excludes: ClassVar[tuple[str, ...]] = ("features", "pipeline")
+    batch: MarketBatch
 
     def __init__(
         self,
@@ -56,11 +60,48 @@ class Portfolio(NativeEnv[Observation, Any]):
             **settings: fields of the config, instead of it.
         """
         self.config = _config(config, settings)
-        self.data = simulate_regimes() if data is None else data
-        self.features, self.pipeline = features_of(self.data, features)
-        super().__init__(
-            *self.make_batch(1, data=self.data, features=self.features, config=self.config)
-        )
+        super().__init__(*self.make_batch(1, data=data, features=features, config=self.config))
+        self.features, self.pipeline = self.batch.features, self.batch.pipeline
+
+    @property
+    def data(self) -> MarketData:
+        """All rows that are known; places that are still free are assets that never were."""
+        return self.batch.data
+
+    @property
+    def assets(self) -> tuple[str, ...]:
+        """The names of the assets, without places that are still free."""
+        return self.batch.assets
+
+    def step(self, action: Any) -> StepResult[Observation]:
+        """Act once; in a stream the next row has to be there, or `NotReadyError` is raised."""
+        return self._step_one(action)
+
+    async def async_step(self, action: Any) -> StepResult[Observation]:
+        """Act once; in a stream, when the next row is there. Cancelled before, nothing moves."""
+        await self.batch.ready()
+        return self._step_one(action)
+
+    def push(self, bar: Bar) -> None:
+        """Take in the next row of a stream. A refused one changes nothing; threads may push."""
+        self.batch.push(bar)
+
+    def remove_asset(self, name: str) -> None:
+        """Take an asset out of the universe until the next episode: sold, and not bought."""
+        self.batch.remove_asset(name)
+
+    def add_asset(self, name: str, data: MarketData | None = None) -> None:
+        """Let an asset in again, or with its data a new one into a free place."""
+        self.batch.add_asset(name, data)
+
+    def take_log(self) -> list[EpisodeLog]:
+        """What was recorded since this was last asked, episode by episode."""
+        return self.batch.take_log()
+
+    def close(self) -> None:
+        """Refuse everything from now on. Closing twice is no error."""
+        super().close()
+        self.batch.close()
 
     @staticmethod
     def make_batch(
@@ -72,15 +113,12 @@ class Portfolio(NativeEnv[Observation, Any]):
         features: FeatureSource = None,
         config: PortfolioConfig | None = None,
         **settings: Any,
-    ) -> tuple[PortfolioBatch, Dict, Space[Any]]:
+    ) -> tuple[MarketBatch, Dict, Space[Any]]:
         """Many of these envs, the space of their observations and that of their actions."""
         config = _config(config, settings)
-        data = simulate_regimes() if data is None else data
-        shown, _ = features_of(data, features)
-        panel = panel_of(data, shown, config.decisions, config.benchmark, open_ended=False)
-        batch = PortfolioBatch(
-            panel, config.core_settings(data), num_envs, num_threads, max_episode_steps
-        )
+        data = with_slots(simulate_regimes() if data is None else data, config.slots)
+        shown, pipeline = features_of(data, features)
+        batch = MarketBatch(num_envs, data, shown, pipeline, config, num_threads, max_episode_steps)
         channels = shown.values.shape[2]
         return batch, _observation_space(config, data, channels), _action_space(config, data)
 
@@ -88,7 +126,8 @@ class Portfolio(NativeEnv[Observation, Any]):
 def _observation_space(config: PortfolioConfig, data: MarketData, channels: int) -> Dict:
     assets = len(data.assets)
     if config.observation == "index":
-        seen = {"index": Box(0, len(data) - 1, (1,), np.int64)}
+        last = np.iinfo(np.int64).max if config.stream else len(data) - 1
+        seen = {"index": Box(0, last, (1,), np.int64)}
     else:
         shape = (config.lookback, assets, channels)
         seen = {"windows": Box(-np.inf, np.inf, shape, np.float32)}
