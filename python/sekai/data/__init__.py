@@ -1,5 +1,6 @@
 """Market data, and what is computed from it."""
 
+from sekai.data.bar import Bar
 from sekai.data.bootstrap import bootstrap
 from sekai.data.bundled import BundledSet, bundled_sets, load_bundled
 from sekai.data.calendar import Calendar, Frequency
@@ -24,6 +25,7 @@ from sekai.data.windows.window_file import Windows
 __all__ = [
     "FEATURES",
     "PRICE_FIELDS",
+    "Bar",
     "BundledSet",
     "Calendar",
     "Disruptions",

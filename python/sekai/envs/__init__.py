@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from sekai.envs.native_env import NativeEnv
     from sekai.envs.portfolio import Portfolio
     from sekai.envs.portfolio_config import AgentConfig, PortfolioConfig
+    from sekai.envs.portfolio_log import EpisodeLog
     from sekai.envs.portfolio_reward import PortfolioState
     from sekai.envs.trading import Trading, TradingConfig
 
 __all__ = [
     "AgentConfig",
+    "EpisodeLog",
     "MarketMaking",
     "MarketMakingConfig",
     "MemberConfig",
@@ -65,6 +67,7 @@ register(
 
 LAZY = {
     "AgentConfig": "sekai.envs.portfolio_config",
+    "EpisodeLog": "sekai.envs.portfolio_log",
     "MarketMaking": "sekai.envs.market_making",
     "MarketMakingConfig": "sekai.envs.market_making",
     "MemberConfig": "sekai.envs.multi_portfolio_config",

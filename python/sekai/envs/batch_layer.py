@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quant_gym_rs._core import PortfolioBatch
 from sekai.core.result import ResetResult, StepResult
 
-__all__ = ["BatchLayer", "Observation"]
+__all__ = ["BatchLayer", "InnerBatch", "Observation"]
 
 Observation = dict[str, NDArray[Any]]
+InnerBatch = Any
+"""A native batch, a `MarketBatch` or another layer: what fulfils the protocols below."""
 
 
 class BatchLayer:
@@ -22,7 +23,7 @@ class BatchLayer:
     It fulfils `sekai.vector.NativeBatch` and `sekai.envs.native_env.BatchOfOne`.
     """
 
-    def __init__(self, batch: PortfolioBatch | BatchLayer) -> None:
+    def __init__(self, batch: InnerBatch) -> None:
         """Take over a batch."""
         self.batch = batch
 

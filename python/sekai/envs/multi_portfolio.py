@@ -13,6 +13,7 @@ from sekai.core.multi_agent import MultiAgentEnv
 from sekai.core.result import MAResetResult, MAStepResult
 from sekai.data import FeaturePanel, MarketData, simulate_regimes
 from sekai.envs.multi_portfolio_config import MemberConfig, MultiPortfolioConfig
+from sekai.envs.portfolio_benchmark import Benchmark
 from sekai.envs.portfolio_panel import FeatureSource, features_of, panel_of
 from sekai.envs.portfolio_spaces import action_space, observation_space
 from sekai.error import ClosedError, ResetRequired
@@ -112,9 +113,8 @@ class MultiPortfolio(MultiAgentEnv):
 
     def _batch(self) -> PortfolioBatch:
         config = self.config
-        panel = panel_of(
-            self.data, self.features, config.decisions, config.benchmark, open_ended=False
-        )
+        benchmark = Benchmark(config.benchmark, self.data)
+        panel = panel_of(self.data, self.features, config.decisions, benchmark, open_ended=False)
         return PortfolioBatch(panel, config.core_settings(self.data))
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
-from quant_gym_rs._core import PortfolioBatch
-from sekai.data import FeaturePanel, MarketData, Pipeline, Windows, simulate_regimes
+from sekai.core.result import StepResult
+from sekai.data import Bar, FeaturePanel, MarketData, Windows, simulate_regimes
 from sekai.envs.batch_layer import BatchLayer
+from sekai.envs.market_batch import MarketBatch
 from sekai.envs.native_env import NativeEnv
 from sekai.envs.portfolio_config import PortfolioConfig
-from sekai.envs.portfolio_panel import FeatureSource, decision_rows, features_of, panel_of
+from sekai.envs.portfolio_log import EpisodeLog
+from sekai.envs.portfolio_panel import FeatureSource, decision_rows, features_of
 from sekai.envs.portfolio_reward import RewardedBatch
 from sekai.envs.portfolio_spaces import action_space, observation_space
+from sekai.envs.portfolio_universe import with_slots
 from sekai.envs.portfolio_windows import (
     FileWindowsBatch,
     IndexedBatch,
@@ -28,6 +32,8 @@ from sekai.spaces import Dict, Space
 __all__ = ["Portfolio"]
 
 Observation = dict[str, NDArray[Any]]
+Batch = MarketBatch | BatchLayer
+Options = tuple[int | None, int | None]
 
 
 class Portfolio(NativeEnv[Observation, Any]):
@@ -44,11 +50,10 @@ class Portfolio(NativeEnv[Observation, Any]):
     """
 
     metadata = {"stochastic": True}  # noqa: RUF012 - as the base class types it
+    batch: Batch
+
     # What was read or computed is not state: the batch's own state knows what it has seen of it.
-    state_excludes: ClassVar[tuple[str, ...]] = ("data", "features", "pipeline", "windows")
-    batch: PortfolioBatch | BatchLayer
-    windows: WindowSource
-    """What `index` is an index of: `env.windows.gather(indices)` are the windows."""
+    state_excludes: ClassVar[tuple[str, ...]] = ("features", "pipeline", "windows")
 
     def __init__(
         self,
@@ -62,17 +67,58 @@ class Portfolio(NativeEnv[Observation, Any]):
         Args:
             data: what is traded on; a simulated market of 20 assets if not given.
             features: what is shown: a fitted `Pipeline`, a `FeaturePanel`, names of features, or
-                precomputed `Windows` with the times of the data's rows.
+                `Windows` that were computed before.
             config: how episodes are cut, shown, traded and rewarded.
             **settings: fields of the config, instead of it.
         """
         self.config = _config(config, settings)
-        self.data = simulate_regimes() if data is None else data
-        self.features, self.pipeline = _shown(self.data, features)
-        self.windows = _windows(self.features, self.config)
-        super().__init__(
-            *self.make_batch(1, data=self.data, features=self.features, config=self.config)
-        )
+        super().__init__(*self.make_batch(1, data=data, features=features, config=self.config))
+        self.features, self.pipeline = self.batch.features, self.batch.pipeline
+        self.windows = _windows_of(self.batch, self.config)
+        """What `index` is an index of: `env.windows.gather(indices)` are the windows."""
+
+    @property
+    def data(self) -> MarketData:
+        """All rows that are known; places that are still free are assets that never were."""
+        known: MarketData = self.batch.data
+        return known
+
+    @property
+    def assets(self) -> tuple[str, ...]:
+        """The names of the assets, without places that are still free."""
+        names: tuple[str, ...] = self.batch.assets
+        return names
+
+    def step(self, action: Any) -> StepResult[Observation]:
+        """Act once; in a stream the next row has to be there, or `NotReadyError` is raised."""
+        return self._step_one(action)
+
+    async def async_step(self, action: Any) -> StepResult[Observation]:
+        """Act once; in a stream, when the next row is there. Cancelled before, nothing moves."""
+        await self.batch.ready()
+        return self._step_one(action)
+
+    def push(self, bar: Bar) -> None:
+        """Take in the next row of a stream. A refused one changes nothing; threads may push."""
+        self.batch.push(bar)
+
+    def remove_asset(self, name: str) -> None:
+        """Take an asset out of the universe until the next episode: sold, and not bought."""
+        self.batch.remove_asset(name)
+
+    def add_asset(self, name: str, data: MarketData | None = None) -> None:
+        """Let an asset in again, or with its data a new one into a free place."""
+        self.batch.add_asset(name, data)
+
+    def take_log(self) -> list[EpisodeLog]:
+        """What was recorded since this was last asked, episode by episode."""
+        logs: list[EpisodeLog] = self.batch.take_log()
+        return logs
+
+    def close(self) -> None:
+        """Refuse everything from now on. Closing twice is no error."""
+        super().close()
+        self.batch.close()
 
     @staticmethod
     def make_batch(
@@ -84,63 +130,61 @@ class Portfolio(NativeEnv[Observation, Any]):
         features: FeatureSource | Windows = None,
         config: PortfolioConfig | None = None,
         **settings: Any,
-    ) -> tuple[PortfolioBatch | BatchLayer, Dict, Space[Any]]:
+    ) -> tuple[Batch, Dict, Space[Any]]:
         """Many of these envs, the space of their observations and that of their actions.
 
         Batches that show an index, or windows from a file, have these as `batch.windows`.
         """
         config = _config(config, settings)
-        data = simulate_regimes() if data is None else data
-        shown, _ = _shown(data, features)
-        options = (num_envs, num_threads, max_episode_steps)
-        batch: PortfolioBatch | BatchLayer
-        if isinstance(shown, Windows):
-            batch = _file_batch(config, data, shown, options)
+        data = with_slots(simulate_regimes() if data is None else data, config.slots)
+        options = (num_threads, max_episode_steps)
+        if isinstance(features, Windows):
+            batch, seen = _batch_of_file(num_envs, data, features, config, options)
         else:
-            panel = panel_of(data, shown, config.decisions, config.benchmark, open_ended=False)
-            batch = PortfolioBatch(panel, config.core_settings(data), *options)
-            if config.observation == "index":
-                batch = IndexedBatch(batch, _windows(shown, config))
+            batch, seen = _batch_of_features(num_envs, data, features, config, options)
         if callable(config.reward):
             batch = RewardedBatch(batch, config.reward)
-        return batch, _seen(config, data, shown), action_space(config.action, data, config.account)
+        return batch, seen, action_space(config.action, data, config.account)
 
 
-def _shown(
-    data: MarketData, features: FeatureSource | Windows
-) -> tuple[FeaturePanel | Windows, Pipeline | None]:
-    return (features, None) if isinstance(features, Windows) else features_of(data, features)
-
-
-def _windows(shown: FeaturePanel | Windows, config: PortfolioConfig) -> WindowSource:
-    return shown if isinstance(shown, Windows) else panel_windows(shown, config.lookback)
-
-
-def _file_batch(
-    config: PortfolioConfig,
+def _batch_of_features(
+    num_envs: int,
     data: MarketData,
-    windows: Windows,
-    options: tuple[int, int | None, int | None],
-) -> FileWindowsBatch:
+    features: FeatureSource,
+    config: PortfolioConfig,
+    options: Options,
+) -> tuple[Batch, Dict]:
+    shown, pipeline = features_of(data, features)
+    batch = MarketBatch(num_envs, data, shown, pipeline, config, *options)
+    if config.observation == "index":
+        windows = panel_windows(shown, config.lookback)
+        return IndexedBatch(batch, windows), observation_space(data, rows=len(data))
+    channels = shown.values.shape[2]
+    return batch, observation_space(data, lookback=config.lookback, channels=channels)
+
+
+def _batch_of_file(
+    num_envs: int, data: MarketData, windows: Windows, config: PortfolioConfig, options: Options
+) -> tuple[Batch, Dict]:
     check_windows(data, windows, config.lookback)
     everything = np.ones(data.listed.shape, np.bool_)
-    decides = decision_rows(data, everything, config.decisions)
-    places, first = window_places(data, windows, decides)
-    panel = panel_of(data, None, config.decisions, config.benchmark, open_ended=False)
+    places, first = window_places(data, windows, decision_rows(data, everything, config.decisions))
     # The core shows rows, and their history is in the file.
-    core = replace(config, lookback=1, observation="index").core_settings(data, first)
-    return FileWindowsBatch(
-        PortfolioBatch(panel, core, *options), windows, places, config.observation
-    )
-
-
-def _seen(config: PortfolioConfig, data: MarketData, shown: FeaturePanel | Windows) -> Dict:
+    core = replace(config, lookback=1, observation="index")
+    batch = MarketBatch(num_envs, data, None, None, core, *options, first_row=first)
+    shown = FileWindowsBatch(batch, windows, places, config.observation)
     if config.observation == "index":
-        return observation_space(data, rows=len(shown))
-    windows = _windows(shown, config)
-    return observation_space(
-        data, lookback=windows.lookback, channels=len(windows.features), dtype=windows.dtype
+        return shown, observation_space(data, rows=len(windows))
+    channels = len(windows.features)
+    return shown, observation_space(
+        data, lookback=windows.lookback, channels=channels, dtype=windows.dtype
     )
+
+
+def _windows_of(batch: Batch, config: PortfolioConfig) -> WindowSource:
+    kept: WindowSource | None = getattr(batch, "windows", None)
+    shown: FeaturePanel = batch.features
+    return panel_windows(shown, config.lookback) if kept is None else kept
 
 
 def _config(config: PortfolioConfig | None, settings: dict[str, Any]) -> PortfolioConfig:

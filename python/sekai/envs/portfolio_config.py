@@ -107,6 +107,32 @@ class PortfolioConfig(AgentConfig):
     """What `benchmark_relative` compares with: the mean of all quoted assets, an asset, or a
     series of the market that is a level."""
 
+    stream: bool = False
+    """Whether rows are still to come: the data is history, episodes begin with the last row that
+    is known, and steps use rows as they are pushed."""
+
+    slots: int = 0
+    """Places that are kept free for assets that come later."""
+
+    record: bool = False
+    """Whether trades and accounts are logged, see `EpisodeLog`."""
+
+    def __post_init__(self) -> None:
+        # Not super(): the class is made anew with slots, and is not the one that this is in.
+        AgentConfig.__post_init__(self)
+        if not isinstance(self.slots, int) or self.slots < 0:
+            raise ValueError(f"slots must be a whole number of at least 0, was {self.slots!r}")
+        if self.stream and self.observation == "index":
+            raise ValueError(
+                "a stream shows windows, since rows to come are in no array yet: observation must "
+                "be 'window', was 'index'"
+            )
+        if self.stream and self.starts != "random":
+            raise ValueError(
+                f"a stream begins with the last row that is known: starts can not be given, was "
+                f"{self.starts!r}"
+            )
+
     def core_settings(self, data: MarketData, first_row: int | None = None) -> str:
         """What the Rust core is given; no decision before `first_row`, or in the warm-up."""
         alone = {
@@ -126,8 +152,12 @@ class PortfolioConfig(AgentConfig):
             "costs": self.costs.settings("volume" in data.fields),
             "episode_rows": self.episode_rows,
             "starts": _starts(self.starts, data),
-            "first_row": data.warm_up if first_row is None else first_row,
+            "first_row": self._first_row(data) if first_row is None else first_row,
         }
+
+    def _first_row(self, data: MarketData) -> int:
+        # All that is known of a stream is history, however much of it there is.
+        return 0 if self.stream else data.warm_up
 
 
 def _terms(reward: str | Mapping[str, float] | Terms) -> Terms:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from quant_gym_rs._core import PortfolioPanel
 from sekai.data import FeaturePanel, MarketData, Pipeline
+from sekai.envs.portfolio_benchmark import Benchmark
 
 __all__ = ["FeatureSource", "columns_of", "decision_rows", "features_of", "panel_of"]
 
@@ -34,32 +35,40 @@ def panel_of(
     data: MarketData,
     features: FeaturePanel | None,
     decisions: str,
-    benchmark: str,
+    benchmark: Benchmark,
     open_ended: bool,
 ) -> PortfolioPanel:
     """The rows of the Rust core; without features where those are shown from elsewhere."""
     values, complete = None, np.ones(data.listed.shape, np.bool_)
     if features is not None:
-        values = np.ascontiguousarray(features.values, np.float32)
+        values = features.values
         present = features.present.reshape(len(data), len(data.assets), -1)
         complete = np.logical_and.reduce(present, axis=2)
-    columns = columns_of(data, values)
-    columns["decides"] = decision_rows(data, complete, decisions)
-    columns["benchmark"] = benchmark_returns(data, benchmark)
+    columns = columns_of(data, values, complete, decisions)
+    columns["benchmark"] = benchmark.returns(data)
     return PortfolioPanel(columns, open_ended)
 
 
-def columns_of(data: MarketData, features: NDArray[np.float32] | None) -> dict[str, Any]:
-    """The columns that the Rust core reads, as arrays of their own."""
+def columns_of(
+    data: MarketData,
+    features: NDArray[np.floating] | None,
+    complete: NDArray[np.bool_],
+    decisions: str,
+) -> dict[str, Any]:
+    """The columns that the Rust core reads, but for the benchmark, as arrays of their own.
+
+    Each row is made of itself alone, so that rows can be taken together or one by one.
+    """
     columns = {
         "times": data.calendar.nanoseconds,
         "close": np.ascontiguousarray(data.field("close")),
         "listed": np.ascontiguousarray(data.listed),
         "quoted": np.ascontiguousarray(data.quoted),
         "tradable": np.ascontiguousarray(data.tradable),
+        "decides": decision_rows(data, complete, decisions),
     }
     if features is not None:
-        columns["features"] = features
+        columns["features"] = np.ascontiguousarray(features, np.float32)
     for name in ("open", "volume"):
         if name in data.fields:
             columns[name] = np.ascontiguousarray(data.field(name))
@@ -80,46 +89,6 @@ def decision_rows(
     raise ValueError(
         f"decisions must be 'every_row', 'trading_days' or 'complete', was {decisions!r}"
     )
-
-
-def benchmark_returns(data: MarketData, benchmark: str) -> NDArray[np.float64]:
-    """What the benchmark returned in each row since the one before."""
-    if benchmark == "equal_weight":
-        return _equal_weight(data)
-    if benchmark in data.market:
-        levels = data.market[benchmark]
-    elif benchmark in data.assets:
-        levels = data.field("close")[:, data.asset(benchmark)]
-    else:
-        raise ValueError(
-            f"benchmark must be 'equal_weight', an asset or a series of the market, was "
-            f"{benchmark!r}"
-        )
-    known = _last_known(levels[:, None])[:, 0]
-    before = np.concatenate([known[:1], known[:-1]])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        returns = known / before - 1.0
-    return np.where(np.isfinite(returns), returns, 0.0)
-
-
-def _equal_weight(data: MarketData) -> NDArray[np.float64]:
-    """The mean return of the assets that had a price in the row before and have one now."""
-    known = _last_known(np.where(data.quoted, data.field("close"), np.nan))
-    with np.errstate(invalid="ignore"):
-        returns = known[1:] / known[:-1] - 1.0
-    there = np.isfinite(returns) & data.listed[1:]
-    total = np.where(there, returns, 0.0).sum(axis=1)
-    counts = there.sum(axis=1)
-    means = np.divide(total, counts, out=np.zeros(len(total)), where=counts > 0)
-    return np.concatenate([[0.0], means])
-
-
-def _last_known(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    rows = np.where(np.isfinite(values), np.arange(len(values))[:, None], 0)
-    latest: NDArray[np.float64] = np.take_along_axis(
-        values, np.maximum.accumulate(rows, axis=0), axis=0
-    )
-    return latest
 
 
 def _named(data: MarketData, names: Sequence[str] | None) -> Sequence[str]:

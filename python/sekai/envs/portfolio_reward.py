@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quant_gym_rs._core import PortfolioBatch
 from sekai.core.result import ResetResult, StepResult
-from sekai.envs.batch_layer import BatchLayer, Observation
+from sekai.envs.batch_layer import BatchLayer, InnerBatch, Observation
 from sekai.error import ResetRequired, StateError
 
 __all__ = ["PortfolioState", "RewardFunction", "RewardedBatch"]
@@ -83,7 +82,7 @@ its own, and tells it which envs begin an episode, at first all of them. To be s
 class RewardedBatch(BatchLayer):
     """A batch of portfolios whose rewards a function in Python says."""
 
-    def __init__(self, batch: PortfolioBatch | BatchLayer, reward: RewardFunction) -> None:
+    def __init__(self, batch: InnerBatch, reward: RewardFunction) -> None:
         """Let `reward` say the rewards of `batch`."""
         super().__init__(batch)
         self._everyone = np.arange(batch.num_envs)

@@ -8,10 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from quant_gym_rs._core import PortfolioBatch
 from sekai.core.result import ResetResult, StepResult
 from sekai.data import FeaturePanel, MarketData, PanelWindows, Windows
-from sekai.envs.batch_layer import BatchLayer, Observation
+from sekai.envs.batch_layer import BatchLayer, InnerBatch, Observation
 from sekai.error import DataError
 
 __all__ = [
@@ -30,7 +29,7 @@ Rows = NDArray[np.int64]
 class IndexedBatch(BatchLayer):
     """A batch that shows indices, with the windows that they are indices of."""
 
-    def __init__(self, batch: PortfolioBatch | BatchLayer, windows: WindowSource) -> None:
+    def __init__(self, batch: InnerBatch, windows: WindowSource) -> None:
         """Keep the windows beside the batch."""
         super().__init__(batch)
         self.windows = windows
@@ -46,7 +45,7 @@ class FileWindowsBatch(IndexedBatch):
 
     def __init__(
         self,
-        batch: PortfolioBatch,
+        batch: InnerBatch,
         windows: Windows,
         places: Rows,
         shown: Literal["window", "index"],

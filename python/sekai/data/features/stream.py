@@ -103,7 +103,7 @@ class FeatureStream:
         try:
             return self._shown(latest)
         except Exception:
-            self._forget_latest()
+            self.take_back()
             raise
 
     def panel(self, rows: int | None = None) -> MarketData:
@@ -121,8 +121,8 @@ class FeatureStream:
             stream.push(history)
         return streams
 
-    def _forget_latest(self) -> None:
-        """Be as before a row that a feature refused; others may have taken it in already."""
+    def take_back(self) -> None:
+        """Be as before the latest row, which somebody has refused after all."""
         for rows in (self._times, self._values, *self._masks.values(), *self._market.values()):
             rows.count -= 1
         self._streams = self._begun(self.panel())

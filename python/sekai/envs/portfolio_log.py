@@ -1,0 +1,242 @@
+"""What happened in an episode of portfolios: trades, and accounts step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quant_gym_rs._core import portfolio_names
+from sekai.data import MarketData
+
+__all__ = ["COST_KINDS", "EpisodeLog", "Steps", "Trades"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Times = NDArray[np.datetime64]
+
+INFO = portfolio_names()[1]
+COST_KINDS = ("commission", "fixed", "spread", "impact", "borrow", "financing", "delisting")
+"""What can be paid; what cash has earned is a financing cost below 0."""
+
+LEAD = 3
+"""Numbers in front of those of an info: the agent, its reward, seconds."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trades:
+    """Fills in the order in which they happened, and positions that a delisting turned to cash."""
+
+    row: Integers
+    """The row of the data in which it happened."""
+
+    time: Times
+    """When that row was known."""
+
+    agent: Integers
+    """Who traded."""
+
+    asset: NDArray[np.str_]
+    """What was traded."""
+
+    units: Floats
+    """How many units; below 0 for a sale."""
+
+    price: Floats
+    """At which price."""
+
+    rate: Floats
+    """What it cost as a share of its value, apart from what every order costs."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.row)
+
+    @property
+    def value(self) -> Floats:
+        """What was paid for the units; below 0 what was taken in."""
+        return self.units * self.price
+
+    @property
+    def cost(self) -> Floats:
+        """What each cost, apart from what every order costs."""
+        return np.abs(self.value) * self.rate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """Accounts after each step; where there are several agents, one after the other."""
+
+    row: Integers
+    """The row of the data that the step has led to."""
+
+    time: Times
+    """When that row was known."""
+
+    agent: Integers
+    """Whose account it is."""
+
+    reward: Floats
+    """What the step was worth."""
+
+    seconds: Floats
+    """What the step took."""
+
+    equity: Floats
+    cash: Floats
+    pnl: Floats
+    """The change of equity."""
+
+    cost: Floats
+    """What was paid, of every kind."""
+
+    turnover: Floats
+    """Values traded, as shares of equity."""
+
+    drawdown: Floats
+    """How far equity is below its highest, as a share of that."""
+
+    margin_call: NDArray[np.bool_]
+    """Whether only reductions were possible."""
+
+    costs: Floats
+    """What was paid: steps by `COST_KINDS`."""
+
+    weights: Floats
+    """What assets and cash, which is last, are of equity: steps by assets and one."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.row)
+
+    @property
+    def gross_exposure(self) -> Floats:
+        """Values held, long and short together, as a share of equity."""
+        return np.asarray(np.abs(self.weights[:, :-1]).sum(axis=1))
+
+    @property
+    def net_exposure(self) -> Floats:
+        """Values held long less those held short, as a share of equity."""
+        return np.asarray(self.weights[:, :-1].sum(axis=1))
+
+    def cost_of(self, kind: str) -> Floats:
+        """What was paid of one kind."""
+        if kind not in COST_KINDS:
+            raise KeyError(f"one of {', '.join(COST_KINDS)} was wanted, found {kind!r}")
+        paid: Floats = self.costs[:, COST_KINDS.index(kind)]
+        return paid
+
+    def latency(self, quantile: float = 0.5) -> float:
+        """The seconds that such a share of all steps took at most: 0.5 and 0.99, say."""
+        return float(np.quantile(self.seconds, quantile)) if len(self) else float("nan")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EpisodeLog:
+    """One episode, or as much of it as was recorded since the log was last taken."""
+
+    env: int
+    """The env's place in its batch."""
+
+    seed: int
+    """The seed of the env."""
+
+    episode: int
+    """How many episodes had begun before with that seed."""
+
+    assets: tuple[str, ...]
+    """The names of the assets, places that are still free included."""
+
+    sectors: Mapping[str, str]
+    """The sector of each asset that has one."""
+
+    opening_row: int
+    """The row that the log begins at."""
+
+    opening_time: np.datetime64
+    """When that row was known."""
+
+    opening_cash: Floats
+    """What each agent has then in cash."""
+
+    opening_units: Floats
+    """What each agent has then of each asset: agents by assets."""
+
+    trades: Trades
+    steps: Steps
+
+    @classmethod
+    def of(cls, log: Mapping[str, Any], data: MarketData) -> EpisodeLog:
+        """A log of the native batch, with the names and times of its data."""
+        row = log["row"].astype(np.int64)
+        trades = Trades(
+            row, data.times[row], log["agent"].astype(np.int64),
+            np.array(data.assets)[log["asset"]], log["units"], log["price"], log["rate"],
+        )  # fmt: skip
+        opening = int(log["opening_row"])
+        units = log["opening_units"].reshape(-1, len(data.assets))
+        return cls(
+            log["env"], log["seed"], log["episode"], data.assets, dict(data.sectors), opening,
+            data.times[opening], log["opening_cash"], units, trades, _steps(log["steps"], data),
+        )  # fmt: skip
+
+    @property
+    def pnl(self) -> float:
+        """What all agents have earned together."""
+        return float(self.steps.pnl.sum())
+
+    @property
+    def costs(self) -> dict[str, float]:
+        """What all agents have paid together, by kind."""
+        return dict(zip(COST_KINDS, self.steps.costs.sum(axis=0).tolist(), strict=True))
+
+    def sector_exposure(self, *, net: bool = False) -> dict[str, Floats]:
+        """The gross or the net exposure to each sector after each step."""
+        weights = self.steps.weights[:, :-1] if net else np.abs(self.steps.weights[:, :-1])
+        owners = np.array([self.sectors.get(asset, "") for asset in self.assets])
+        return {
+            sector: np.asarray(weights[:, owners == sector].sum(axis=1))
+            for sector in sorted(set(self.sectors.values()))
+        }
+
+    def of_agent(self, agent: int) -> EpisodeLog:
+        """The same with the trades and steps of one agent alone."""
+        return replace(
+            self,
+            opening_cash=self.opening_cash[[agent]],
+            opening_units=self.opening_units[[agent]],
+            trades=_chosen(self.trades, self.trades.agent == agent),
+            steps=_chosen(self.steps, self.steps.agent == agent),
+        )
+
+    def to_jsonl(self, path: str | Path) -> None:
+        """Write a line of JSON for the episode, each step and each trade; all or nothing."""
+        from sekai.envs.portfolio_log_files import write_jsonl
+
+        write_jsonl([self], path)
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Write a row for the episode, each step and each trade; all or nothing."""
+        from sekai.envs.portfolio_log_files import write_parquet
+
+        write_parquet([self], path)
+
+
+def _steps(table: Floats, data: MarketData) -> Steps:
+    info = {name: table[:, LEAD + place] for place, name in enumerate(INFO)}
+    row = info["time_index"].astype(np.int64)
+    named = {name: info[name] for name in ("equity", "cash", "pnl", "cost", "turnover", "drawdown")}
+    return Steps(
+        row=row, time=data.times[row], agent=table[:, 0].astype(np.int64), reward=table[:, 1],
+        seconds=table[:, 2], margin_call=info["margin_call"] > 0,
+        costs=np.stack([info[kind] for kind in COST_KINDS], axis=1),
+        weights=table[:, LEAD + len(INFO) :], **named,
+    )  # fmt: skip
+
+
+def _chosen(columns: Any, rows: NDArray[np.bool_]) -> Any:
+    return type(columns)(*(getattr(columns, each.name)[rows] for each in fields(columns)))
