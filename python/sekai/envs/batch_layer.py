@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,32 @@ from sekai.core.result import ResetResult, StepResult
 __all__ = ["BatchLayer", "InnerBatch", "Observation"]
 
 Observation = dict[str, NDArray[Any]]
-InnerBatch = Any
-"""A native batch, a `MarketBatch` or another layer: what fulfils the protocols below."""
+
+
+class InnerBatch(Protocol):
+    """A native batch, a batch of a market, or another layer."""
+
+    @property
+    def num_envs(self) -> int:
+        """How many envs the batch has."""
+
+    def reset_one(self, seed: int | None = None) -> ResetResult[Observation]:
+        """Begin an episode of a batch of one."""
+
+    def step_one(self, action: Any) -> StepResult[Observation]:
+        """Step a batch of one."""
+
+    def infos(self) -> Mapping[str, NDArray[Any]]:
+        """What the envs have to say now."""
+
+    def final_infos(self) -> Mapping[str, NDArray[Any]]:
+        """What they had to say at the ends of episodes."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to continue from here."""
+
+    def __getattr__(self, name: str) -> Any:
+        """All else that batches have."""
 
 
 class BatchLayer:

@@ -73,7 +73,7 @@ class MultiPortfolioConfig(PortfolioConfig):
             for entry in given
         }
 
-    def core_settings(self, data: MarketData) -> str:
+    def core_settings(self, data: MarketData, first_row: int | None = None) -> str:
         """What the Rust core is given."""
         together = {
             # Windows are views that agents share: the core says which row they end with.
@@ -82,7 +82,7 @@ class MultiPortfolioConfig(PortfolioConfig):
             "shared_leverage": self.shared_leverage,
             "reward_mode": self.reward_mode,
         }
-        return to_json({**self.shared_settings(data), **together})
+        return to_json({**self.shared_settings(data, first_row), **together})
 
     def _check_names(self) -> None:
         given = self.agents

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core.result import StepResult
-from sekai.data import Bar, FeaturePanel, MarketData, Windows, simulate_regimes
+from sekai.data import Bar, MarketData, Windows, simulate_regimes
 from sekai.envs.batch_layer import BatchLayer
 from sekai.envs.market_batch import MarketBatch
 from sekai.envs.native_env import NativeEnv
@@ -183,8 +183,10 @@ def _batch_of_file(
 
 def _windows_of(batch: Batch, config: PortfolioConfig) -> WindowSource:
     kept: WindowSource | None = getattr(batch, "windows", None)
-    shown: FeaturePanel = batch.features
-    return panel_windows(shown, config.lookback) if kept is None else kept
+    if kept is None:
+        assert batch.features is not None, "what is shown is computed or comes from a file"
+        return panel_windows(batch.features, config.lookback)
+    return kept
 
 
 def _config(config: PortfolioConfig | None, settings: dict[str, Any]) -> PortfolioConfig:
