@@ -42,6 +42,7 @@ bench: $(VENV)/.dev $(VENV)/.built ## benchmarks beside their peers
 	@$(BIN)/python benchmarks/framework.py
 	@$(BIN)/python benchmarks/vector.py
 	@$(BIN)/python benchmarks/market.py
+	@$(BIN)/python benchmarks/portfolio.py
 
 nightly: $(VENV)/.dev $(VENV)/.built ## the long runs
 	@cargo test --quiet --release --workspace -- --ignored

@@ -251,5 +251,5 @@ def _state(
         arrays = {name: array[ids] for name, array in arrays.items()}
     arrays["ids"] = ids.copy()
     for array in arrays.values():
-        array.flags.writeable = False
+        array.setflags(write=False)
     return PortfolioState(**arrays)
