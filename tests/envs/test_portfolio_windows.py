@@ -192,6 +192,27 @@ def test_decisions_begin_with_the_first_row_that_has_a_window(tmp_path: Path) ->
         single(features=windows, starts=first - 1)
 
 
+def test_no_decision_falls_on_rows_of_the_warm_up(windows: Windows) -> None:
+    vec = vector(300, data=DATA.rows(0, 80, warm_up=20), features=windows)
+
+    assert vec.reset(seed=0).infos.column("time_index").values.min() == 20
+
+
+@pytest.mark.parametrize("observation", ["window", "index"])
+def test_rows_of_envs_that_are_skipped_stay_untouched(windows: Windows, observation: str) -> None:
+    vec = vector(3, features=windows, observation=observation)
+    observations = vec.reset(seed=0).observations
+    part = "windows" if observation == "window" else "index"
+    observations[part][:] = 7
+    out = np.empty(3), np.empty(3, np.bool_), np.empty(3, np.bool_)
+
+    vec.batch.step(plans(3, 1)[0], observations, *out, None, np.array([False, True, False]))
+
+    assert np.all(observations[part][1] == 7)
+    assert (observations[part][0] != 7).any()
+    assert (observations[part][2] != 7).any()
+
+
 def test_the_first_missing_window_is_named(tmp_path: Path) -> None:
     windows = write(tmp_path / "windows", slice(0, 60))
 
