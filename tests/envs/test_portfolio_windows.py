@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,8 @@ def test_a_single_env_has_the_windows_of_its_indices() -> None:
 
 
 def test_the_windows_beside_an_env_share_the_memory_of_its_features() -> None:
-    env = single(observation="index").unwrapped
+    features = dataclasses.replace(FEATURES, values=FEATURES.values.copy())
+    env = single(observation="index", features=features).unwrapped
 
     assert np.shares_memory(env.windows.panel, env.features.values)
 
