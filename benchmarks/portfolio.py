@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,7 +19,8 @@ import numpy as np
 from measure import interleaved, medians, show
 from portfolio_worlds import (
     FEATURES,
-    agents_run,
+    core_run,
+    file_of,
     finrl_peer,
     sekai_peer,
     single_run,
@@ -34,24 +36,8 @@ STEPS = 20
 
 def many(rounds: int) -> None:
     """Many envs in one call, by index and materialised, beside memcpy and the peer."""
-    made = world(ASSETS)
-    common: dict[str, Any] = {"lookback": LOOKBACK}
-    index = {**common, "observation": "index"}
-    found = medians(
-        interleaved(
-            {
-                "memcpy of the windows alone": memcpy(),
-                "windows": vector_run(ENVS, STEPS, made, **common),
-                "windows, new arrays each step": vector_run(ENVS, STEPS, made, **common, copy=True),
-                "index": vector_run(ENVS, 5 * STEPS, made, **index),
-                "index, new arrays each step": vector_run(
-                    ENVS, 5 * STEPS, made, **index, copy=True
-                ),
-                "index, reward in Python": vector_run(ENVS, STEPS, made, **index, reward=growth),
-            },
-            rounds,
-        )
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        found = medians(interleaved(many_runs(folder), rounds))
     copied = found["memcpy of the windows alone"]
     peer = sekai_peer(ENVS, ASSETS, LOOKBACK, STEPS, rounds)
     rows = [
@@ -64,6 +50,24 @@ def many(rounds: int) -> None:
                "4 M by index, half of memcpy)"),
         ["", "env-steps a CPU second", "ns each", "of memcpy", "of the peer"], rows,
     )  # fmt: skip
+
+
+def many_runs(folder: str) -> dict[str, Callable[[], int]]:
+    """What is measured of many envs; a file is written into the folder."""
+    made = world(ASSETS)
+    shown: dict[str, Any] = {"lookback": LOOKBACK}
+    index = {**shown, "observation": "index"}
+    file = {**shown, "features": file_of(made, LOOKBACK, folder)}
+    return {
+        "memcpy of the windows alone": memcpy(),
+        "windows": vector_run(ENVS, STEPS, made, **shown),
+        "windows, new arrays each step": vector_run(ENVS, STEPS, made, **shown, copy=True),
+        "windows from a file": vector_run(ENVS, STEPS // 4, made, **file),
+        "index, the batch alone": core_run(ENVS, 5 * STEPS, made, lookback=LOOKBACK),
+        "index": vector_run(ENVS, 5 * STEPS, made, **index),
+        "index, new arrays each step": vector_run(ENVS, 5 * STEPS, made, **index, copy=True),
+        "index, reward in Python": vector_run(ENVS, STEPS, made, **index, reward=growth),
+    }
 
 
 def single(rounds: int) -> None:
@@ -83,7 +87,7 @@ def single(rounds: int) -> None:
     )
     peers = {
         "sekai 0.2.0": sekai_peer(1, ASSETS, LOOKBACK, 1_000, rounds),
-        "FinRL 0.3.7 StockTradingEnv": finrl_peer(ASSETS, 200, rounds),
+        "FinRL 0.3.7, a table of 2,520 rows": finrl_peer(ASSETS, 200, rounds),
     }
     rows = [
         [*rate(name, cost), *(times(peer, cost) for peer in peers.values())]
@@ -99,8 +103,8 @@ def agents(rounds: int) -> None:
     """Several agents in one market."""
     made = world(ASSETS)
     runs = {
-        f"{envs} market{'s' * (envs > 1)}, {AGENTS} agents": agents_run(
-            envs, AGENTS, max(5, 640 // envs), made
+        f"{envs} market{'s' * (envs > 1)}, {AGENTS} agents": core_run(
+            envs, 1_280 // envs, made, AGENTS
         )
         for envs in (1, 64)
     }
@@ -118,7 +122,9 @@ def growth_of_costs(rounds: int) -> None:
     table(
         "envs, by index",
         {
-            f"{envs:,} envs": vector_run(envs, max(4, 16_384 // envs), made, **index)
+            f"{envs:,} env{'s' * (envs > 1)}": vector_run(
+                envs, max(4, min(2_000, 2**15 // envs)), made, **index
+            )
             for envs in (1, 16, 256, 1_024, 4_096, 16_384)
         },
         rounds,
@@ -127,7 +133,7 @@ def growth_of_costs(rounds: int) -> None:
     table(
         "assets, 256 envs, by index",
         {
-            f"{assets} assets": vector_run(256, max(4, 400 // assets), made, **index)
+            f"{assets} assets": vector_run(256, max(4, 1_600 // assets), made, **index)
             for assets, made in worlds.items()
         },
         rounds,
@@ -135,7 +141,7 @@ def growth_of_costs(rounds: int) -> None:
     table(
         f"lookback, 256 envs, {ASSETS} assets, windows",
         {
-            f"lookback {lookback}": vector_run(256, STEPS, made, lookback=lookback)
+            f"lookback {lookback}": vector_run(256, 4 * STEPS, made, lookback=lookback)
             for lookback in (1, 10, 30, 60, 120)
         },
         rounds,

@@ -13,13 +13,17 @@ from numpy.typing import NDArray
 import sekai
 from measure import in_peer, peer_python
 from quant_gym_rs._core import PortfolioBatch
-from sekai.data import FeaturePanel, MarketData, simulate_gbm
+from sekai.data import FeaturePanel, MarketData, Windows, simulate_gbm
+from sekai.data.window_writer import WriteOptions
 from sekai.envs import PortfolioConfig
 from sekai.envs.portfolio_panel import panel_of
 
+Market = tuple[MarketData, FeaturePanel]
+
 ROWS = 2520
 FEATURES = 5
-INFO = 17
+ACCOUNT, REPORT = 5, 20
+"""Numbers that are shown of an account, and told of one of several agents."""
 
 VECTOR_PEER = """
 import json, sys, time
@@ -101,8 +105,8 @@ def finrl_peer(assets: int, steps: int, repeats: int) -> float:
     return statistics.median(in_peer(python, FINRL_PEER, *sizes)["nanoseconds"])
 
 
-def world(assets: int, features: int = FEATURES) -> tuple[MarketData, FeaturePanel]:
-    """Simulated data, and features of any number."""
+def world(assets: int, features: int = FEATURES) -> Market:
+    """Simulated data with so many features."""
     data = simulate_gbm(assets, ROWS)
     values = np.random.default_rng(0).standard_normal((ROWS, assets, features), np.float32)
     names = tuple(f"feature_{place}" for place in range(features))
@@ -118,13 +122,19 @@ def random_weights(shape: tuple[int, ...], assets: int) -> NDArray[np.float64]:
     return weights
 
 
-def vector_run(envs: int, steps: int, world: Any, **options: Any) -> Callable[[], int]:
+def file_of(market: Market, lookback: int, folder: str) -> Windows:
+    """The windows of the same features, in a file."""
+    data, features = market
+    about: WriteOptions = {"times": data.times, "assets": data.assets, "features": features.names}
+    Windows.write(f"{folder}/windows", features.values, lookback, **about)
+    return Windows.open(f"{folder}/windows")
+
+
+def vector_run(envs: int, steps: int, market: Market, **options: Any) -> Callable[[], int]:
     """Steps a vector env on one thread; a unit is a step of one env."""
-    data, features = world
-    vec = sekai.make_vec(
-        "Portfolio-v0", envs, "native", data=data, features=features, num_threads=1,
-        **{"copy": False, **options},
-    )  # fmt: skip
+    data, features = market
+    settings = {"features": features, "copy": False, **options}
+    vec = sekai.make_vec("Portfolio-v0", envs, "native", data=data, num_threads=1, **settings)
     plan = random_weights((min(steps, 16), max(envs, 2)), len(data.assets))[:, :envs]
     vec.reset(seed=0)
 
@@ -136,9 +146,9 @@ def vector_run(envs: int, steps: int, world: Any, **options: Any) -> Callable[[]
     return run
 
 
-def single_run(steps: int, world: Any, **options: Any) -> Callable[[], int]:
+def single_run(steps: int, market: Market, **options: Any) -> Callable[[], int]:
     """Steps one env from Python."""
-    data, features = world
+    data, features = market
     env = sekai.make("Portfolio-v0", data=data, features=features, **options)
     plan = list(random_weights((256,), len(data.assets)))
     env.reset(seed=0)
@@ -152,25 +162,21 @@ def single_run(steps: int, world: Any, **options: Any) -> Callable[[], int]:
     return run
 
 
-def agents_run(envs: int, agents: int, steps: int, world: Any) -> Callable[[], int]:
-    """Steps markets that several agents share; a unit is a step of one agent."""
-    data, features = world
-    config = PortfolioConfig(observation="index")
+def core_run(
+    envs: int, steps: int, market: Market, agents: int = 1, lookback: int = 30
+) -> Callable[[], int]:
+    """Steps the batch alone, by index; a unit is a step of one of `agents` that share a market."""
+    data, features = market
+    config = PortfolioConfig(observation="index", lookback=lookback)
     settings = json.loads(config.core_settings(data))
     settings["agents"] *= agents
     panel = panel_of(data, features, config.decisions, config.benchmark, open_ended=False)
     batch = PortfolioBatch(panel, json.dumps(settings), envs, 1)
     assets = len(data.assets)
-    shown = {
-        "index": np.empty((envs, 1), np.int64),
-        "weights": np.empty((envs, agents, assets + 1), np.float32),
-        "mask": np.empty((envs, assets), np.int8),
-        "account": np.empty((envs, agents, 5), np.float32),
-        "report": np.empty((envs, agents, 3 + INFO)),
-    }
+    shown = shown_arrays(envs, agents, assets)
     finals = {name: array.copy() for name, array in shown.items()}
     out = np.empty(envs), np.empty(envs, np.bool_), np.empty(envs, np.bool_)
-    plan = random_weights((16, envs, agents), assets).reshape(16, envs, -1)
+    plan = random_weights((16, envs * agents), assets).reshape(16, envs, -1)
     batch.reset(np.arange(envs), np.arange(envs, dtype=np.uint64), shown, None)
 
     def run() -> int:
@@ -179,3 +185,16 @@ def agents_run(envs: int, agents: int, steps: int, world: Any) -> Callable[[], i
         return steps * envs * agents
 
     return run
+
+
+def shown_arrays(envs: int, agents: int, assets: int) -> dict[str, NDArray[Any]]:
+    """Where a batch writes what it shows; a single agent has no axis and no report."""
+    axes = (envs,) if agents == 1 else (envs, agents)
+    shown: dict[str, NDArray[Any]] = {
+        "index": np.empty((envs, 1), np.int64),
+        "weights": np.empty((*axes, assets + 1), np.float32),
+        "mask": np.empty((envs, assets), np.int8),
+        "account": np.empty((*axes, ACCOUNT), np.float32),
+    }
+    report = {} if agents == 1 else {"report": np.empty((*axes, REPORT))}
+    return {**shown, **report}

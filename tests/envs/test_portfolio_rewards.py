@@ -182,6 +182,41 @@ def test_envs_that_begin_instead_of_acting_are_not_among_those_rewarded() -> Non
         begins = result.dones
 
 
+def test_a_function_is_not_asked_when_all_envs_begin() -> None:
+    def largest(state: PortfolioState) -> Floats:
+        behind: Floats = state.pnl - state.pnl.max()
+        return behind
+
+    vec = vector(2, reward=largest, autoreset="next_step", ruin=0.0)
+    vec.reset(seed=0)
+    dones = [vec.step(actions).dones.tolist() for actions in plans(2, 9)]
+
+    assert dones == [[False, False]] * 6 + [[True, True]] + [[False, False]] * 2
+
+
+def test_logs_have_the_rewards_that_were_given() -> None:
+    vec = vector(3, reward=everything)
+    vec.batch.keep_log(True)
+    vec.reset(seed=0)
+    given: list[list[float]] = [[], [], []]
+    logged: list[list[float]] = [[], [], []]
+    for number, actions in enumerate(plans(3, 30)):
+        rewards = vec.step(actions).rewards
+        for env in range(3):
+            given[env].append(rewards[env])
+        if number == 11:
+            vec.clone(0, 2)
+            given[2] = given[0].copy()
+        if number in (11, 17, 29):
+            for log in vec.batch.take_log():
+                logged[log["env"]].extend(log["steps"][:, 1])
+
+    assert logged == given
+    vec.batch.keep_log(False)
+    vec.step(actions)
+    assert vec.batch.take_log() == []
+
+
 def test_nobody_can_write_into_a_state() -> None:
     def greedy(state: PortfolioState) -> Floats:
         state.equity[:] = 1e9

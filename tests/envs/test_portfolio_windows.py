@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,8 @@ def test_a_single_env_has_the_windows_of_its_indices() -> None:
 
 
 def test_the_windows_beside_an_env_share_the_memory_of_its_features() -> None:
-    env = single(observation="index").unwrapped
+    features = dataclasses.replace(FEATURES, values=FEATURES.values.copy())
+    env = single(observation="index", features=features).unwrapped
 
     assert np.shares_memory(env.windows.panel, env.features.values)
 
@@ -190,6 +192,27 @@ def test_decisions_begin_with_the_first_row_that_has_a_window(tmp_path: Path) ->
     assert rows.min() == first
     with pytest.raises(ValueError, match=f"from row {first} to row 78"):
         single(features=windows, starts=first - 1)
+
+
+def test_no_decision_falls_on_rows_of_the_warm_up(windows: Windows) -> None:
+    vec = vector(300, data=DATA.rows(0, 80, warm_up=20), features=windows)
+
+    assert vec.reset(seed=0).infos.column("time_index").values.min() == 20
+
+
+@pytest.mark.parametrize("observation", ["window", "index"])
+def test_rows_of_envs_that_are_skipped_stay_untouched(windows: Windows, observation: str) -> None:
+    vec = vector(3, features=windows, observation=observation)
+    observations = vec.reset(seed=0).observations
+    part = "windows" if observation == "window" else "index"
+    observations[part][:] = 7
+    out = np.empty(3), np.empty(3, np.bool_), np.empty(3, np.bool_)
+
+    vec.batch.step(plans(3, 1)[0], observations, *out, None, np.array([False, True, False]))
+
+    assert np.all(observations[part][1] == 7)
+    assert (observations[part][0] != 7).any()
+    assert (observations[part][2] != 7).any()
 
 
 def test_the_first_missing_window_is_named(tmp_path: Path) -> None:

@@ -34,8 +34,8 @@ class AgentConfig:
     reward: Reward = "log_return"
     """Terms of the reward with their weights, or a single one: `return`, `log_return`, `profit`,
     `mean_variance`, `differential_sharpe`, `drawdown_penalty`, `volatility_penalty`,
-    `turnover_penalty`, `cost_penalty`, `benchmark_relative`. Or a function of all envs at once,
-    see `PortfolioState`."""
+    `turnover_penalty`, `cost_penalty`, `benchmark_relative`. Or a function that is given the
+    `PortfolioState` of all envs after each step and returns a number for each."""
 
     reward_memory: float = 0.01
     """How fast the volatility and the differential Sharpe ratio forget, from 0 to 1."""
@@ -73,11 +73,12 @@ class PortfolioConfig(AgentConfig):
     """How an episode of `Portfolio` is cut, shown, traded and rewarded."""
 
     lookback: int = 30
-    """Rows of features in the window that is shown."""
+    """Rows of features in the window that is shown; of windows in a file, as many as they have."""
 
     observation: Literal["window", "index"] = "window"
-    """Whether the window itself is shown, or the number of the row that it ends with: learners
-    gather those from `env.windows` when they need them."""
+    """Whether the window itself is shown, or its number: the row that it ends with, or its place
+    in a file. Learners gather from `env.windows`, or `vec.batch.windows`, what they need:
+    `windows.gather(observations["index"][:, 0])`."""
 
     action: Literal["weights", "tilts"] = "weights"
     """Weights of the assets and cash, or for each asset less, as much or more of it."""

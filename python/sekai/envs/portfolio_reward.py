@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from quant_gym_rs._core import portfolio_names
 from sekai.core.result import ResetResult, StepResult
 from sekai.envs.batch_layer import BatchLayer, InnerBatch, Observation
 from sekai.error import ResetRequired, StateError
@@ -23,6 +24,11 @@ __all__ = ["PortfolioState", "RewardFunction", "RewardedBatch"]
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+
+_, INFO = portfolio_names()
+
+REWARD = 1
+"""Where a logged step has its reward."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -91,6 +97,8 @@ class RewardedBatch(BatchLayer):
         self._name = getattr(reward, "__qualname__", None) or type(reward).__qualname__
         # Envs that have moved in a step that the function gave no reward for.
         self._unrewarded: set[int] = set()
+        # Of each env the rewards of steps that are in its log; nothing unless one is kept.
+        self._logged: list[list[float]] = []
         self._begin(self._everyone)
 
     def reset(
@@ -121,16 +129,17 @@ class RewardedBatch(BatchLayer):
             actions, observations, rewards, terminated, truncated, final_observations, skip
         )
         acted = self._everyone if skip is None else np.flatnonzero(~skip)
-        columns, weights = dict(self.batch.infos()), observations["weights"].copy()
+        if not acted.size:
+            return
+        told, weights = np.array([*self.batch.infos().values()]), observations["weights"].copy()
         begun = acted[:0]
         if final_observations is not None:
             begun = acted[terminated[acted] | truncated[acted]]
-            # Those rows tell of the next episode already.
-            finals = self.batch.final_infos() if begun.size else {}
-            for name, column in finals.items():
-                columns[name][begun] = column[begun]
+        if final_observations is not None and begun.size:
+            # Those envs tell of their next episode already.
+            told[:, begun] = np.array([*self.batch.final_infos().values()])[:, begun]
             weights[begun] = final_observations["weights"][begun]
-        state = _state(acted, columns, weights, terminated, truncated)
+        state = _state(acted, told, weights, terminated, truncated)
         rewards[acted] = self._rewards(state, begun)
 
     def reset_one(self, seed: int | None = None) -> ResetResult[Observation]:
@@ -144,9 +153,9 @@ class RewardedBatch(BatchLayer):
         """Step a batch of one, and reward what came of it."""
         self._check_rewarded()
         result = self.batch.step_one(action)
-        columns, weights = dict(self.batch.infos()), result.observation["weights"][None].copy()
+        told, weights = np.array([[*result.info.values()]]).T, result.observation["weights"][None]
         ends = np.array([result.terminated]), np.array([result.truncated])
-        state = _state(self._everyone, columns, weights, *ends)
+        state = _state(self._everyone, told, weights.copy(), *ends)
         reward = float(self._rewards(state, self._everyone[:0])[0])
         return StepResult(
             result.observation, reward, result.terminated, result.truncated, result.info
@@ -154,12 +163,26 @@ class RewardedBatch(BatchLayer):
 
     def clone_env(self, source: int, target: int) -> None:
         """Let env `target` become exactly what env `source` is."""
-        if not self._remembers:
-            self.batch.clone_env(source, target)
-            return
-        clone = self._method("clone_env", "can branch")
+        clone = self._method("clone_env", "can branch") if self._remembers else None
         self.batch.clone_env(source, target)
-        clone(source, target)
+        if self._logged:
+            self._logged[target] = [*self._logged[source]]
+        if clone is not None:
+            clone(source, target)
+
+    def keep_log(self, kept: bool) -> None:
+        """Keep a log of every env from now on, or none any more."""
+        self.batch.keep_log(kept)
+        self._logged = [[] for _ in self._everyone] if kept else []
+
+    def take_log(self) -> list[dict[str, Any]]:
+        """The episodes that were logged since this was last asked, with these rewards."""
+        logs: list[dict[str, Any]] = self.batch.take_log()
+        for log in logs:
+            steps, rewards = log["steps"], self._logged[log["env"]]
+            steps[:, REWARD] = rewards[: len(steps)]
+            del rewards[: len(steps)]
+        return logs
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to continue from here, what the reward remembers included."""
@@ -183,6 +206,7 @@ class RewardedBatch(BatchLayer):
 
     def _rewards(self, state: PortfolioState, begun: Rows) -> Floats:
         """What the function says of a step, after which the episodes of `begun` have begun."""
+        rewards = np.full(len(state), np.nan)
         try:
             rewards = self._checked(self._reward(state), state)
             if begun.size:
@@ -190,6 +214,10 @@ class RewardedBatch(BatchLayer):
         except BaseException:
             self._unrewarded.update(self._everyone.tolist())
             raise
+        finally:
+            if self._logged:
+                for env, reward in zip(state.ids.tolist(), rewards.tolist(), strict=True):
+                    self._logged[env].append(reward)
         return rewards
 
     def _checked(self, given: ArrayLike, state: PortfolioState) -> Floats:
@@ -232,23 +260,22 @@ class RewardedBatch(BatchLayer):
         return found
 
 
-def _state(
-    ids: Rows, columns: dict[str, Any], weights: NDArray[np.float32], *ends: Bools
-) -> PortfolioState:
-    """The rows `ids` of what is known of all envs."""
-    terminated, truncated = ends
-    arrays = {
-        **columns,
+def _state(ids: Rows, told: Floats, weights: NDArray[np.float32], *ends: Bools) -> PortfolioState:
+    """The envs `ids` of what is told of all envs, in rows by the names of infos."""
+    parts: list[NDArray[Any]] = [weights, *ends]
+    if len(ids) != len(weights):
+        told, parts = told[:, ids], [part[ids] for part in parts]
+    told.setflags(write=False)
+    columns: dict[str, Any] = dict(zip(INFO, told, strict=True))
+    derived = {
+        "ids": ids.copy(),
         "time_index": columns["time_index"].astype(np.int64),
         "previous_equity": columns["equity"] - columns["pnl"],
         "margin_call": columns["margin_call"] != 0.0,
-        "weights": weights,
-        "terminated": terminated.copy(),
-        "truncated": truncated.copy(),
+        "weights": parts[0],
+        "terminated": parts[1].copy(),
+        "truncated": parts[2].copy(),
     }
-    if len(ids) != len(weights):
-        arrays = {name: array[ids] for name, array in arrays.items()}
-    arrays["ids"] = ids.copy()
-    for array in arrays.values():
-        array.flags.writeable = False
-    return PortfolioState(**arrays)
+    for array in derived.values():
+        array.setflags(write=False)
+    return PortfolioState(**{**columns, **derived})
