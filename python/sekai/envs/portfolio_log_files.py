@@ -47,7 +47,7 @@ def read_jsonl(path: str | Path) -> list[EpisodeLog]:
         for number, line in enumerate(file, 1):
             _sort_in(line, number, found)
     logs = found.values()
-    return [_log({kind: _columns(kept) for kind, kept in log.items()}) for log in logs]
+    return [_log({kind: _columns(kept, kind) for kind, kept in log.items()}) for log in logs]
 
 
 def write_parquet(logs: Sequence[EpisodeLog], path: str | Path) -> None:
@@ -141,12 +141,15 @@ def _sort_in(line: str, number: int, found: dict[int, dict[str, list[Columns]]])
         record = json.loads(line)
         kinds = found.setdefault(record.pop("log"), {kind: [] for kind in KINDS})
         kinds[record.pop("kind")].append(record)
-    except (ValueError, KeyError, AttributeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise DataError(f"a record of a log was wanted in line {number}, found {line!r}") from error
 
 
-def _columns(records: list[Columns]) -> Columns:
-    return {name: [record[name] for record in records] for name in (records or [{}])[0]}
+def _columns(records: list[Columns], kind: str) -> Columns:
+    names = (records or [{}])[0]
+    if any(record.keys() != names.keys() for record in records):
+        raise DataError(f"records of the kind {kind!r} with the same columns were wanted")
+    return {name: [record[name] for record in records] for name in names}
 
 
 def _from_arrow(table: Any) -> Columns:
