@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
 from sekai.data import MarketData
@@ -14,6 +15,11 @@ TERMS = (
     "return", "log_return", "profit", "mean_variance", "drawdown_penalty", "volatility_penalty",
     "turnover_penalty", "cost_penalty", "benchmark_relative",
 )  # fmt: skip
+
+def examples(count: int) -> settings:
+    """So many examples, and no shrinking: a world hangs on a seed that cannot be made simpler."""
+    return settings(max_examples=count, deadline=None, phases=(Phase.explicit, Phase.generate))
+
 
 rewards = st.dictionaries(st.sampled_from(TERMS), st.sampled_from([1.0, -0.5, 3.0]), min_size=1)
 

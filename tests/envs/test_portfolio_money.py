@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from sekai.market import CashAccount, Constraints, Costs, Execution, MarginAccount
-from tests.envs.portfolio_draws import worlds
+from tests.envs.portfolio_draws import examples, worlds
 from tests.envs.portfolio_worlds import (
     KINDS,
     Episode,
@@ -24,7 +23,7 @@ from tests.envs.portfolio_worlds import (
 )
 from tests.envs.reference_market import ReferenceMarket
 
-every = hypothesis_settings(max_examples=80, deadline=None)
+every = examples(80)
 by_row = worlds(decisions="every_row")
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 
-from tests.envs.portfolio_draws import worlds
+from tests.envs.portfolio_draws import examples, worlds
 from tests.envs.portfolio_worlds import INFO, Episode, World, play
 from tests.envs.reference_portfolio import Reference
 
@@ -55,19 +54,19 @@ def assert_same_fills(wanted: Reference, found: Episode, agent: int) -> None:
 
 
 @given(world=worlds())
-@hypothesis_settings(max_examples=300, deadline=None)
+@examples(300)
 def test_one_portfolio_is_worth_what_the_book_says(world: World) -> None:
     assert_same_episode(world)
 
 
 @given(world=worlds(max_agents=4))
-@hypothesis_settings(max_examples=150, deadline=None)
+@examples(150)
 def test_several_portfolios_are_worth_what_the_book_says(world: World) -> None:
     assert_same_episode(world)
 
 
 @pytest.mark.nightly
 @given(world=worlds(max_agents=4))
-@hypothesis_settings(max_examples=20_000, deadline=None)
+@examples(20_000)
 def test_thousands_of_portfolios_are_worth_what_the_book_says(world: World) -> None:
     assert_same_episode(world)
