@@ -59,9 +59,7 @@ class ReferenceAccount:
             held[-1] += held[asset]
             held[asset], can_move[asset] = 0.0, False
         order = project_weights(wanted, held, can_move, **self.mandate).weights[:-1].copy()
-        for asset in np.flatnonzero(~movable):
-            if asset not in removed:
-                order[asset] = np.nan
+        order[~movable & ~np.isin(np.arange(len(order)), list(removed))] = np.nan
         self.orders[due] = order
 
     def accrue(self, market: ReferenceMarket, row: int, costs: Costs) -> None:
@@ -120,8 +118,8 @@ class ReferenceAccount:
             "cost_penalty": -(cost - self.rewarded_cost) / before,
             "benchmark_relative": gain - benchmark,
         }
-        assert not callable(agent.reward)
-        self.reward += sum(weight * worth[term] for term, weight in dict(agent.reward).items())
+        assert isinstance(agent.reward, tuple)
+        self.reward += sum(weight * worth[term] for term, weight in agent.reward)
         self.profit += after - before
         self.rewarded_cost, self.rewarded_turnover, self.peak = cost, turnover, peak
 

@@ -14,7 +14,7 @@ from sekai.data import simulate_regimes
 from sekai.envs import Portfolio
 from sekai.error import StateError
 from sekai.market import Execution
-from tests.envs.native_tasks import plan
+from tests.envs.native_tasks import plain, plan
 from tests.envs.portfolio_draws import examples, worlds
 from tests.envs.portfolio_worlds import World, env_of, market_of
 
@@ -55,7 +55,7 @@ def same_record(one: Any, other: Any, steps: int = 30, seed: Any = 3) -> bool:
 def flat(result: Any) -> Any:
     """A result of a vector env as bytes."""
     shown = {name: part.tobytes() for name, part in sorted(result.observations.items())}
-    infos = [{k: str(v) for k, v in info.items()} for info in result.infos]
+    infos = [plain(info) for info in result.infos]
     numbers = [
         getattr(result, name).tobytes()
         for name in ("rewards", "terminated", "truncated")

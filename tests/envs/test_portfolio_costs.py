@@ -147,7 +147,10 @@ def test_what_volume_cannot_fill_is_dropped_or_carried() -> None:
         unfilled: [
             (row, units)
             for row, _, units, _, _ in trade(
-                wish, data, {}, execution=Execution(participation=0.5, unfilled=unfilled)  # type: ignore[arg-type]
+                wish,
+                data,
+                {},
+                execution=Execution(participation=0.5, unfilled=unfilled),
             ).fills()
         ]
         for unfilled in ("drop", "carry")

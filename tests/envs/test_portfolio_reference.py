@@ -42,7 +42,8 @@ def assert_same_account(wanted: Reference, found: Episode, agent: int, cash: flo
 
 
 def assert_same_fills(wanted: Reference, found: Episode, agent: int) -> None:
-    book = {(row, asset): (units, rate) for a, row, asset, units, rate in wanted.fills if a == agent}
+    mine = [fill[1:] for fill in wanted.fills if fill[0] == agent]
+    book = {(row, asset): (units, rate) for row, asset, units, rate in mine}
     done = {(row, asset): (units, rate) for row, asset, units, _, rate in found.fills(agent)}
     for place in book.keys() | done.keys():
         price = wanted.market.prices[place]

@@ -125,7 +125,7 @@ def published_fundamentals(data: Data) -> Floats:
 
 def most_traded_of_all_time(data: Data) -> Floats:
     total = np.nan_to_num(data["market"].field("volume")).sum(axis=0)
-    return np.where(total == total.max(), close_of(data), 0.0)
+    return np.asarray(np.where(total == total.max(), close_of(data), 0.0))
 
 
 def most_traded_so_far(data: Data) -> Floats:

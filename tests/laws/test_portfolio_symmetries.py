@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ SYMMETRIC = examples(40)
 
 def assert_same_course(one: Episode, other: Episode, scale: float = 1.0) -> None:
     """The same returns and weights, with money counted in other units."""
-    near = {"rtol": 1e-7, "atol": 1e-7}
+    near: dict[str, Any] = {"rtol": 1e-7, "atol": 1e-7}
     assert len(one.table) == len(other.table)
     assert (one.terminated, one.truncated) == (other.terminated, other.truncated)
     largest = max(1.0, float(np.abs(one.weights()).max()))
@@ -91,9 +92,7 @@ def test_an_asset_that_cannot_be_traded_changes_nothing(world: World) -> None:
         quoted=np.hstack([data.quoted, ~never]),
         tradable=np.hstack([data.tradable, never]),
     )
-    other = replace(
-        world, data=other_data, actions=np.insert(world.actions, assets, 0.0, axis=1)
-    )
+    other = replace(world, data=other_data, actions=np.insert(world.actions, assets, 0.0, axis=1))
 
     one, found = play(world), play(other)
     table = np.delete(found.table, found.table.shape[1] - 2, axis=1)
