@@ -112,7 +112,7 @@ def merged_on_index(data: Data) -> Floats:
 
 
 def merged_on_time(data: Data) -> Floats:
-    return np.nan_to_num(data["market"].field("signal"))
+    return np.asarray(np.nan_to_num(data["market"].field("signal")))
 
 
 def unlagged_fundamentals(data: Data) -> Floats:
