@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
 from sekai.data import MarketData
 from sekai.envs.portfolio_config import AgentConfig, PortfolioConfig
-from tests.envs.portfolio_worlds import World, accounts, costs, executions, mandates, markets, wishes
+from tests.envs.portfolio_worlds import (
+    World,
+    accounts,
+    costs,
+    executions,
+    mandates,
+    markets,
+    wishes,
+)
 
 TERMS = (
     "return", "log_return", "profit", "mean_variance", "drawdown_penalty", "volatility_penalty",
     "turnover_penalty", "cost_penalty", "benchmark_relative",
 )  # fmt: skip
+
+
+def examples(count: int) -> settings:
+    """So many examples, and no shrinking: a world hangs on a seed that cannot be made simpler."""
+    return settings(max_examples=count, deadline=None, phases=(Phase.explicit, Phase.generate))
+
 
 rewards = st.dictionaries(st.sampled_from(TERMS), st.sampled_from([1.0, -0.5, 3.0]), min_size=1)
 
@@ -34,7 +49,7 @@ def agent_fields(draw: st.DrawFn, data: MarketData) -> dict[str, Any]:
 
 
 @st.composite
-def worlds(draw: st.DrawFn, max_agents: int = 1, **fixed: Any) -> World:
+def worlds(draw: st.DrawFn, /, max_agents: int = 1, **fixed: Any) -> World:
     """Anything that can be set, unless it is fixed."""
     data = draw(markets())
     rows, assets = data.listed.shape
@@ -65,5 +80,5 @@ def worlds(draw: st.DrawFn, max_agents: int = 1, **fixed: Any) -> World:
         shared_leverage=draw(st.sampled_from([None, 0.5, 1.5])) if others else None,
         reward_mode=draw(st.sampled_from(["own", "cooperative", "competitive"])),
         removals=draw(st.sampled_from([{}, removals])),
-        actions=wishes(seed, rows, (config, *others), assets, is_tilts),
+        actions=wishes(seed, rows, 1 + len(others), assets, is_tilts),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -131,7 +131,7 @@ def market_of(
     volume: ArrayLike | None = None,
     days: int = 1,
     sectors: Mapping[str, str] | None = None,
-    **masks: ArrayLike,
+    **masks: Any,
 ) -> MarketData:
     """Rows of daily bars; a row of prices alone is one asset."""
     closes = _columns(close)
@@ -234,11 +234,12 @@ def markets(draw: st.DrawFn, max_assets: int = 6) -> MarketData:
     values = np.stack(list(columns.values()), axis=2)
     gaps = rng.choice([1, 1, 1, 3, 5], rows).cumsum() * np.timedelta64(1, "D")
     names = [f"A{place}" for place in range(assets)]
-    sectors = {n: f"S{place % 2}" for place, n in enumerate(names[1:])} if draw(st.booleans()) else {}
+    sectors = {name: f"S{place % 2}" for place, name in enumerate(names[1:])}
     return MarketData(
         np.datetime64("2020-01-06", "ns") + gaps, names, list(columns),
         np.where(quoted[:, :, None], values, np.nan),
-        listed=listed, quoted=quoted, tradable=tradable, sectors=sectors,
+        listed=listed, quoted=quoted, tradable=tradable,
+        sectors=draw(st.sampled_from([{}, sectors])),
     )  # fmt: skip
 
 
@@ -260,15 +261,15 @@ def _masks(
     return listed, quoted, quoted & (rng.random(shape) >= halts / 2)
 
 
-def wishes(seed: int, steps: int, world_agents: Sequence[Any], assets: int, tilts: bool) -> Floats:
-    """Random actions: some that are allowed, some that are far from it, some that say nothing new."""
+def wishes(seed: int, steps: int, agents: int, assets: int, tilts: bool) -> Floats:
+    """Random actions: some that are allowed, some that are far from it, some all in one asset."""
     rng = np.random.default_rng(seed)
-    agents = len(world_agents)
     if tilts:
         return rng.integers(0, 3, (steps, agents * assets)).astype(np.float64)
     shape = (steps, agents, assets + 1)
     simplex = rng.dirichlet(np.full(assets + 1, 0.5), shape[:2])
     wild = rng.normal(0, 2, shape)
     corner = np.eye(assets + 1)[rng.integers(0, assets + 1, shape[:2])]
-    chosen = np.select([(k := rng.random((*shape[:2], 1))) < 0.5, k < 0.8], [simplex, wild], corner)
+    kind = rng.random((*shape[:2], 1))
+    chosen = np.select([kind < 0.5, kind < 0.8], [simplex, wild], corner)
     return chosen.reshape(steps, -1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ class ReferenceAccount:
         self.agent = agent
         self.is_margin = isinstance(agent.account, MarginAccount)
         self.leverage = agent.account.leverage
-        self.mandate = _mandate(agent.constraints, data, self.is_margin, self.leverage)
+        self.mandate = mandate_of(agent.constraints, data, self.is_margin, self.leverage)
         assets = len(data.assets)
         self.cash = self.equity = self.peak = agent.initial_cash
         self.units = np.zeros(assets)
@@ -58,9 +59,7 @@ class ReferenceAccount:
             held[-1] += held[asset]
             held[asset], can_move[asset] = 0.0, False
         order = project_weights(wanted, held, can_move, **self.mandate).weights[:-1].copy()
-        for asset in np.flatnonzero(~movable):
-            if asset not in removed:
-                order[asset] = np.nan
+        order[~movable & ~np.isin(np.arange(len(order)), list(removed))] = np.nan
         self.orders[due] = order
 
     def accrue(self, market: ReferenceMarket, row: int, costs: Costs) -> None:
@@ -119,8 +118,8 @@ class ReferenceAccount:
             "cost_penalty": -(cost - self.rewarded_cost) / before,
             "benchmark_relative": gain - benchmark,
         }
-        assert not callable(agent.reward)
-        self.reward += sum(weight * worth[term] for term, weight in dict(agent.reward).items())
+        assert isinstance(agent.reward, tuple)
+        self.reward += sum(weight * worth[term] for term, weight in agent.reward)
         self.profit += after - before
         self.rewarded_cost, self.rewarded_turnover, self.peak = cost, turnover, peak
 
@@ -134,9 +133,9 @@ class ReferenceAccount:
         }  # fmt: skip
 
 
-def _mandate(
+def mandate_of(
     given: Constraints, data: MarketData, is_margin: bool, account_leverage: float
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """A mandate as the projection takes it."""
     assert not isinstance(given.max_weight, dict)
     assert given.sector_caps is None or isinstance(given.sector_caps, float)
@@ -165,5 +164,5 @@ def first_row(config: PortfolioConfig, market: ReferenceMarket) -> tuple[int, in
     end = market.rows - 1
     length = end if config.episode_rows is None else min(config.episode_rows, end)
     deciding = [row for row in range(config.starts, end) if market.decides[row]]
-    first = deciding[0] if deciding else config.starts
+    first = deciding[0] if deciding else end - 1
     return first, min(max(config.starts + length, first + 1), end)

@@ -68,9 +68,7 @@ class ReferenceMarket:
         volume = self.mean_volume[row - 1, asset]
         if volume == 0.0:
             return 0.5
-        return float(
-            min(0.5, strength * self.volatility[row - 1, asset] * np.sqrt(size / volume))
-        )
+        return float(min(0.5, strength * self.volatility[row - 1, asset] * np.sqrt(size / volume)))
 
     def _decisions(self, data: MarketData, decisions: str) -> NDArray[np.bool_]:
         """The feature that is shown is missing in the row of an asset's first close."""

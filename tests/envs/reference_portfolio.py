@@ -170,10 +170,7 @@ class _Order:
         for asset in range(assets):
             target = order[asset] * max(self.value, 0.0) / self.prices[asset]
             is_open = bool(self.episode.world.data.tradable[row, asset])
-            if is_forced:
-                change = self._forced(asset, target, keep)
-            else:
-                change = self._free(asset, target)
+            change = self._forced(asset, target, keep) if is_forced else self._free(asset, target)
             changes[asset] = self._with_carried(asset, target, change, is_open, is_forced)
         return changes
 

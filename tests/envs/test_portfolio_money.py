@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from sekai.market import CashAccount, Constraints, Costs, Execution, MarginAccount
-from tests.envs.portfolio_draws import worlds
+from tests.envs.portfolio_draws import examples, worlds
 from tests.envs.portfolio_worlds import (
     KINDS,
     Episode,
@@ -24,7 +24,7 @@ from tests.envs.portfolio_worlds import (
 )
 from tests.envs.reference_market import ReferenceMarket
 
-every = hypothesis_settings(max_examples=80, deadline=None)
+every = examples(80)
 by_row = worlds(decisions="every_row")
 
 
@@ -72,7 +72,7 @@ def test_what_fills_cost_follows_from_the_fills(world: World) -> None:
     base = costs.proportional + costs.half_spread
 
     paid = {kind: episode.of(kind).sum() for kind in KINDS}
-    near = {"rel": 1e-9, "abs": 1e-9 * max(1.0, float(traded.sum()))}
+    near: dict[str, Any] = {"rel": 1e-9, "abs": 1e-9 * max(1.0, float(traded.sum()))}
     assert paid["commission"] == pytest.approx(costs.proportional * traded.sum(), **near)
     assert paid["spread"] == pytest.approx(costs.half_spread * traded.sum(), **near)
     assert paid["impact"] == pytest.approx(float((traded * (rates - base)).sum()), **near)
@@ -92,7 +92,7 @@ def test_what_fills_cost_follows_from_the_fills(world: World) -> None:
 )
 @every
 def test_a_round_trip_at_constant_prices_loses_exactly_its_costs(
-    costs: Costs, weight: float, fill: str
+    costs: Costs, weight: float, fill: Any
 ) -> None:
     moving = [10.0, 11.0, 10.0, 12.0]
     data = market_of(moving + [10.0] * 8, volume=[1e5] * 12)
@@ -130,7 +130,8 @@ def test_rewards_add_up_to_what_became_of_the_equity(term: str, world: World) ->
 
     total = episode.of("reward").sum()
     if term == "profit":
-        assert total == pytest.approx(last - first, abs=1e-9 * max(first, episode.of("gross").max()))
+        most = max(first, float(episode.of("gross").max()))
+        assert total == pytest.approx(last - first, abs=1e-9 * most)
     else:
         assert total == pytest.approx(np.log(last / first), abs=1e-9)
 

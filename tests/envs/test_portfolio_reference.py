@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 
-from tests.envs.portfolio_draws import worlds
+from tests.envs.portfolio_draws import examples, worlds
 from tests.envs.portfolio_worlds import INFO, Episode, World, play
 from tests.envs.reference_portfolio import Reference
 
@@ -43,7 +42,8 @@ def assert_same_account(wanted: Reference, found: Episode, agent: int, cash: flo
 
 
 def assert_same_fills(wanted: Reference, found: Episode, agent: int) -> None:
-    book = {(row, asset): (units, rate) for a, row, asset, units, rate in wanted.fills if a == agent}
+    mine = [fill[1:] for fill in wanted.fills if fill[0] == agent]
+    book = {(row, asset): (units, rate) for row, asset, units, rate in mine}
     done = {(row, asset): (units, rate) for row, asset, units, _, rate in found.fills(agent)}
     for place in book.keys() | done.keys():
         price = wanted.market.prices[place]
@@ -55,19 +55,19 @@ def assert_same_fills(wanted: Reference, found: Episode, agent: int) -> None:
 
 
 @given(world=worlds())
-@hypothesis_settings(max_examples=300, deadline=None)
+@examples(300)
 def test_one_portfolio_is_worth_what_the_book_says(world: World) -> None:
     assert_same_episode(world)
 
 
 @given(world=worlds(max_agents=4))
-@hypothesis_settings(max_examples=150, deadline=None)
+@examples(150)
 def test_several_portfolios_are_worth_what_the_book_says(world: World) -> None:
     assert_same_episode(world)
 
 
 @pytest.mark.nightly
 @given(world=worlds(max_agents=4))
-@hypothesis_settings(max_examples=20_000, deadline=None)
+@examples(20_000)
 def test_thousands_of_portfolios_are_worth_what_the_book_says(world: World) -> None:
     assert_same_episode(world)

@@ -112,7 +112,7 @@ def merged_on_index(data: Data) -> Floats:
 
 
 def merged_on_time(data: Data) -> Floats:
-    return np.nan_to_num(data["market"].field("signal"))
+    return np.asarray(np.nan_to_num(data["market"].field("signal")))
 
 
 def unlagged_fundamentals(data: Data) -> Floats:
@@ -125,7 +125,7 @@ def published_fundamentals(data: Data) -> Floats:
 
 def most_traded_of_all_time(data: Data) -> Floats:
     total = np.nan_to_num(data["market"].field("volume")).sum(axis=0)
-    return np.where(total == total.max(), close_of(data), 0.0)
+    return np.asarray(np.where(total == total.max(), close_of(data), 0.0))
 
 
 def most_traded_so_far(data: Data) -> Floats:
@@ -184,14 +184,20 @@ class TellsFills(Portfolio):
         )  # fmt: skip
 
 
+def prices(seed: int = 0) -> dict[str, Floats]:
+    """Opens and closes alone: where halts are part of the future, so is whether an order fills."""
+    market = sample(seed)["market"]
+    return {name: filled(market.field(name)) for name in ("open", "close")}
+
+
 def fills_at_the_next_open(data: Data) -> Portfolio:
-    return TellsFills(data["market"], ["log_return"], lookback=3, episode_rows=24)
+    times = np.datetime64("2021-03-01", "ns") + np.arange(ROWS) * np.timedelta64(1, "D")
+    values = np.stack([data["open"], data["close"]], axis=2)
+    market = MarketData(times, ["A", "B", "C"], ["open", "close"], values)
+    return TellsFills(market, ["log_return"], lookback=3, episode_rows=24)
 
 
 def fills_at_the_seen_close(data: Data) -> Portfolio:
     """Every order is filled at the close that the decision was made on."""
-    market: MarketData = data["market"]
-    seen = np.vstack([close_of(data)[:1], close_of(data)[:-1]])
-    values = market.values.copy()
-    values[:, :, 0] = np.where(market.quoted, seen, np.nan)
-    return fills_at_the_next_open({"market": market.replace(values=values)})
+    close = data["close"]
+    return fills_at_the_next_open({"open": np.vstack([close[:1], close[:-1]]), "close": close})

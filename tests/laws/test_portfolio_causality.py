@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sekai.data import MarketData
 from sekai.envs import Portfolio
 from sekai.utils.checker import check_causal
-from tests.envs.portfolio_draws import worlds
+from tests.envs.portfolio_draws import examples, worlds
 from tests.envs.portfolio_worlds import FEATURES, World
 from tests.laws.leaky_portfolios import (
     TWINS,
@@ -20,6 +20,7 @@ from tests.laws.leaky_portfolios import (
     fills_at_the_next_open,
     fills_at_the_seen_close,
     portfolio,
+    prices,
     sample,
 )
 
@@ -39,17 +40,17 @@ def test_its_causal_twin_is_not_accused(causal: Features) -> None:
 
 
 def test_a_fill_at_the_close_that_was_seen_is_caught() -> None:
-    issues = check_causal(fills_at_the_seen_close, sample(), **FEW)
+    issues = check_causal(fills_at_the_seen_close, prices(), **FEW)
 
     assert any(issue.startswith("ERROR: executed price at ") for issue in issues), issues
 
 
 def test_a_fill_at_the_next_open_is_not_accused() -> None:
-    assert check_causal(fills_at_the_next_open, sample(), **FEW) == []
+    assert check_causal(fills_at_the_next_open, prices(), **FEW) == []
 
 
 @given(world=worlds(lookback=2, observation="window"), starts=st.sampled_from(["random", 1]))
-@settings(max_examples=12, deadline=None)
+@examples(12)
 def test_no_portfolio_sees_the_future_whatever_its_settings(world: World, starts: Any) -> None:
     config = replace(world.config, starts=starts)
 

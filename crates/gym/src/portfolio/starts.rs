@@ -37,7 +37,8 @@ pub(super) fn span(panel: &Panel, settings: &PortfolioSettings, key: EpisodeKey)
         }
         Starts::Fixed(row) => row,
     };
-    // The first decision falls on a row that has one, if there is such a row.
-    let decision = (first..end).find(|row| panel.decides(*row as usize)).unwrap_or(first);
+    // The first decision falls on a row that has one. If there is none, that is known only at the
+    // end: an episode that began before would tell it.
+    let decision = (first..end).find(|row| panel.decides(*row as usize)).unwrap_or(end - 1);
     Span { first: decision as usize, last: (first + rows).max(decision + 1).min(end) as usize }
 }
