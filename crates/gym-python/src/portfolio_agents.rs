@@ -9,13 +9,15 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyList, PySlice, PyString};
 use pyo3::{intern, types::PyMapping};
 
 use crate::actions;
-use crate::batch::NativeBatch;
+use crate::batch::{NativeBatch, dict_for};
 use crate::errors::InvalidActionError;
 
 /// What agents are called, and what each of them is shown of the features.
 #[pyclass(module = "quant_gym_rs", frozen)]
 pub(crate) struct PortfolioAgents {
     names: Vec<Py<PyString>>,
+    /// A dict with the names of all.
+    everybody: Py<PyDict>,
     windows: Vec<Window>,
     /// Which of the windows an agent sees; none where all see the number of the row.
     shown: Vec<usize>,
@@ -43,6 +45,7 @@ impl PortfolioAgents {
     /// says for each agent which of them it sees, and is empty where all see the row's number.
     #[new]
     fn new(
+        py: Python<'_>,
         names: Vec<Py<PyString>>,
         windows: Vec<(Py<PyAny>, usize)>,
         shown: Vec<usize>,
@@ -58,7 +61,7 @@ impl PortfolioAgents {
         }
         let windows =
             windows.into_iter().map(|(features, lookback)| Window { features, lookback }).collect();
-        Ok(Self { names, windows, shown })
+        Ok(Self { everybody: dict_for(py, &names)?, names, windows, shown })
     }
 }
 
@@ -94,8 +97,12 @@ impl PortfolioAgents {
         let acted: Vec<usize> = alive(batch.batch.task(0)).collect();
         let outcome = batch.step_read(py)?;
         let scene = Scene::new(self, batch, py)?;
-        let (observations, rewards) = (PyDict::new(py), PyDict::new(py));
-        let (terminated, truncated, infos) = (PyDict::new(py), PyDict::new(py), PyDict::new(py));
+        let by_name = || match acted.len() == self.names.len() {
+            true => self.everybody.bind(py).copy(),
+            false => Ok(PyDict::new(py)),
+        };
+        let (observations, rewards, infos) = (by_name()?, by_name()?, by_name()?);
+        let (terminated, truncated) = (by_name()?, by_name()?);
         let mut left = 0;
         for &agent in &acted {
             let (name, report) = (&self.names[agent], batch.batch.task(0).report(agent));

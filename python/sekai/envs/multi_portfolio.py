@@ -101,10 +101,12 @@ class MultiPortfolio(MultiAgentEnv):
         """Let every agent that is left act once; a call that raises has moved nothing."""
         if not self.agents and self._step_agents is not _refuse:
             raise ResetRequired("no agent is in an episode: call reset() to begin one")
-        *given, left = self._step_agents(self._named, actions)
+        observations, rewards, terminated, truncated, infos, left = self._step_agents(
+            self._named, actions
+        )
         if left is not None:
             self.agents = left
-        return MAStepResult(*given)
+        return MAStepResult(observations, rewards, terminated, truncated, infos)
 
     def close(self) -> None:
         """Refuse everything from now on. Closing twice is no error."""
