@@ -1,7 +1,7 @@
 //! Several agents in one market by their names: dicts of actions in, dicts of results out.
 
 use gym::ActionError;
-use gym::portfolio::{ACCOUNT, Portfolio, REPORT_LEAD};
+use gym::portfolio::{ACCOUNT, INFO, Portfolio, REPORT_LEAD};
 use numpy::{PyArray1, ToPyArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -29,13 +29,14 @@ struct Window {
     lookback: usize,
 }
 
-/// What a step gave to all who took part, by name; and who is left, if somebody has gone.
+/// What a step gave to all who took part, by name; their infos one after the other, which few read
+/// and dicts of which would cost as much as all the rest; and who is left, if somebody has gone.
 pub(crate) type Stepped<'py> = (
     Bound<'py, PyDict>,
     Bound<'py, PyDict>,
     Bound<'py, PyDict>,
     Bound<'py, PyDict>,
-    Bound<'py, PyDict>,
+    Bound<'py, PyArray1<f64>>,
     Option<Bound<'py, PyList>>,
 );
 
@@ -101,8 +102,9 @@ impl PortfolioAgents {
             true => self.everybody.bind(py).copy(),
             false => Ok(PyDict::new(py)),
         };
-        let (observations, rewards, infos) = (by_name()?, by_name()?, by_name()?);
+        let (observations, rewards) = (by_name()?, by_name()?);
         let (terminated, truncated) = (by_name()?, by_name()?);
+        let mut told = Vec::with_capacity(acted.len() * INFO.len());
         let mut left = 0;
         for &agent in &acted {
             let (name, report) = (&self.names[agent], batch.batch.task(0).report(agent));
@@ -112,7 +114,7 @@ impl PortfolioAgents {
             rewards.set_item(name, PyFloat::new(py, reward))?;
             terminated.set_item(name, PyBool::new(py, is_ruined))?;
             truncated.set_item(name, PyBool::new(py, outcome.truncated && !is_ruined))?;
-            infos.set_item(name, batch.told(py, &report[REPORT_LEAD..])?)?;
+            told.extend_from_slice(&report[REPORT_LEAD..]);
             left += usize::from(!is_ruined);
         }
         let is_over = outcome.terminated || outcome.truncated;
@@ -124,7 +126,8 @@ impl PortfolioAgents {
             }
             () => None,
         };
-        Ok((observations, rewards, terminated, truncated, infos, survivors))
+        let told = PyArray1::from_vec(py, told);
+        Ok((observations, rewards, terminated, truncated, told, survivors))
     }
 
     /// Puts the agents' actions one after the other; none of those who are gone.
