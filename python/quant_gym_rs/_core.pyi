@@ -22,6 +22,7 @@ __all__ = [
     "OrderBook",
     "PerLot",
     "Placement",
+    "PortfolioAgents",
     "PortfolioBatch",
     "PortfolioPanel",
     "PyTradingEnv",
@@ -472,7 +473,7 @@ class PortfolioBatch(_NativeBatch[dict[str, NDArray[Any]]]):
         dict[str, float],
         dict[str, bool],
         dict[str, bool],
-        dict[str, dict[str, Any]],
+        NDArray[np.float64],
         list[str] | None,
     ]: ...
     @property

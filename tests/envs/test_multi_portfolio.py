@@ -30,7 +30,7 @@ def acting(env: MultiPortfolio, weights: Any = CASH) -> dict[str, Any]:
 
 
 def test_three_agents_can_be_made_without_data() -> None:
-    env = sekai.make("MultiPortfolio-v0", agents=3)
+    env: Any = sekai.make("MultiPortfolio-v0", agents=3)
 
     assert isinstance(env, MultiAgentEnv)
     assert env.possible_agents == ["agent_0", "agent_1", "agent_2"]
@@ -333,7 +333,7 @@ def test_a_vector_env_of_them_gives_what_single_ones_give(mode: Any) -> None:
 
 
 def test_a_time_limit_ends_the_episode_for_all() -> None:
-    env = sekai.make("MultiPortfolio-v0", agents=2, max_episode_steps=2)
+    env: Any = sekai.make("MultiPortfolio-v0", agents=2, max_episode_steps=2)
     env.reset(seed=0)
     env.action_spaces["agent_0"].seed(0)
     action = env.action_spaces["agent_0"].sample()

@@ -208,11 +208,9 @@ def test_all_envs_of_a_vector_get_the_new_asset() -> None:
 
 
 def test_a_new_asset_is_held_to_the_cap_of_its_sector() -> None:
-    sectors = {name: "tech" for name in DATA.assets}
+    sectors = dict.fromkeys(DATA.assets, "tech")
     data = DATA.replace(sectors=sectors)
-    env = begun(
-        data.select(data.assets[:3]), slots=1, constraints=Constraints(sector_caps=0.3)
-    )
+    env = begun(data.select(data.assets[:3]), slots=1, constraints=Constraints(sector_caps=0.3))
 
     env.add_asset("asset3", new_asset(data))
     weights = env.step(np.array([0.0, 0.0, 0.0, 1.0, 0.0])).observation["weights"]

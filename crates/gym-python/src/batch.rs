@@ -57,7 +57,7 @@ pub(crate) struct NativeBatch<T: Task> {
     /// What a batch of one shows, and what it does next.
     pub(crate) observation: T::Observation,
     pub(crate) action: Vec<T::Action>,
-    /// An info without values: a copy of it is quicker than a dict that grows.
+    /// An info without values.
     told: Py<PyDict>,
     /// Actions of all envs that came in another type of number.
     converted: Vec<T::Action>,
@@ -84,10 +84,11 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
     pub(crate) fn new(py: Python<'_>, prototype: &T, options: &BatchOptions) -> PyResult<Self> {
         let batch = Batch::new(prototype, options.num_envs, options.num_threads, entropy(py)?);
         let (names, layout) = (prototype.info_names(), prototype.layout());
+        let names: Vec<_> = names.iter().map(|name| PyString::intern(py, name).unbind()).collect();
         Ok(Self {
             batch: batch.with_step_limit(options.max_episode_steps),
-            told: names.iter().map(|name| (*name, py.None())).into_py_dict(py)?.unbind(),
-            names: names.iter().map(|name| PyString::intern(py, name).unbind()).collect(),
+            told: dict_for(py, &names)?,
+            names,
             observation: T::Observation::zeros(&layout, 1),
             layout,
             action: vec![T::Action::default(); prototype.action_len()],
@@ -282,6 +283,11 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
             ))),
         }
     }
+}
+
+/// A dict with these keys and no values: a copy of it is quicker than a dict that grows.
+pub(crate) fn dict_for(py: Python<'_>, names: &[Py<PyString>]) -> PyResult<Py<PyDict>> {
+    Ok(names.iter().map(|name| (name, py.None())).into_py_dict(py)?.unbind())
 }
 
 /// Steps a batch, and lets other Python threads run meanwhile where that takes long.

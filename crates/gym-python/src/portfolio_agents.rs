@@ -1,7 +1,7 @@
 //! Several agents in one market by their names: dicts of actions in, dicts of results out.
 
 use gym::ActionError;
-use gym::portfolio::{ACCOUNT, Portfolio, REPORT_LEAD};
+use gym::portfolio::{ACCOUNT, INFO, Portfolio, REPORT_LEAD};
 use numpy::{PyArray1, ToPyArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -9,13 +9,15 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyList, PySlice, PyString};
 use pyo3::{intern, types::PyMapping};
 
 use crate::actions;
-use crate::batch::NativeBatch;
+use crate::batch::{NativeBatch, dict_for};
 use crate::errors::InvalidActionError;
 
 /// What agents are called, and what each of them is shown of the features.
 #[pyclass(module = "quant_gym_rs", frozen)]
 pub(crate) struct PortfolioAgents {
     names: Vec<Py<PyString>>,
+    /// A dict with the names of all.
+    everybody: Py<PyDict>,
     windows: Vec<Window>,
     /// Which of the windows an agent sees; none where all see the number of the row.
     shown: Vec<usize>,
@@ -27,13 +29,14 @@ struct Window {
     lookback: usize,
 }
 
-/// What a step gave to all who took part, by name; and who is left, if somebody has gone.
+/// What a step gave to all who took part, by name; their infos one after the other, which few read
+/// and dicts of which would cost as much as all the rest; and who is left, if somebody has gone.
 pub(crate) type Stepped<'py> = (
     Bound<'py, PyDict>,
     Bound<'py, PyDict>,
     Bound<'py, PyDict>,
     Bound<'py, PyDict>,
-    Bound<'py, PyDict>,
+    Bound<'py, PyArray1<f64>>,
     Option<Bound<'py, PyList>>,
 );
 
@@ -43,6 +46,7 @@ impl PortfolioAgents {
     /// says for each agent which of them it sees, and is empty where all see the row's number.
     #[new]
     fn new(
+        py: Python<'_>,
         names: Vec<Py<PyString>>,
         windows: Vec<(Py<PyAny>, usize)>,
         shown: Vec<usize>,
@@ -58,7 +62,7 @@ impl PortfolioAgents {
         }
         let windows =
             windows.into_iter().map(|(features, lookback)| Window { features, lookback }).collect();
-        Ok(Self { names, windows, shown })
+        Ok(Self { everybody: dict_for(py, &names)?, names, windows, shown })
     }
 }
 
@@ -94,8 +98,13 @@ impl PortfolioAgents {
         let acted: Vec<usize> = alive(batch.batch.task(0)).collect();
         let outcome = batch.step_read(py)?;
         let scene = Scene::new(self, batch, py)?;
-        let (observations, rewards) = (PyDict::new(py), PyDict::new(py));
-        let (terminated, truncated, infos) = (PyDict::new(py), PyDict::new(py), PyDict::new(py));
+        let by_name = || match acted.len() == self.names.len() {
+            true => self.everybody.bind(py).copy(),
+            false => Ok(PyDict::new(py)),
+        };
+        let (observations, rewards) = (by_name()?, by_name()?);
+        let (terminated, truncated) = (by_name()?, by_name()?);
+        let mut told = Vec::with_capacity(acted.len() * INFO.len());
         let mut left = 0;
         for &agent in &acted {
             let (name, report) = (&self.names[agent], batch.batch.task(0).report(agent));
@@ -105,7 +114,7 @@ impl PortfolioAgents {
             rewards.set_item(name, PyFloat::new(py, reward))?;
             terminated.set_item(name, PyBool::new(py, is_ruined))?;
             truncated.set_item(name, PyBool::new(py, outcome.truncated && !is_ruined))?;
-            infos.set_item(name, batch.told(py, &report[REPORT_LEAD..])?)?;
+            told.extend_from_slice(&report[REPORT_LEAD..]);
             left += usize::from(!is_ruined);
         }
         let is_over = outcome.terminated || outcome.truncated;
@@ -117,7 +126,8 @@ impl PortfolioAgents {
             }
             () => None,
         };
-        Ok((observations, rewards, terminated, truncated, infos, survivors))
+        let told = PyArray1::from_vec(py, told);
+        Ok((observations, rewards, terminated, truncated, told, survivors))
     }
 
     /// Puts the agents' actions one after the other; none of those who are gone.

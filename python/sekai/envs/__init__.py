@@ -45,6 +45,7 @@ register(
 register(
     "MultiPortfolio-v0",
     "sekai.envs.multi_portfolio:MultiPortfolio",
+    vector_entry_point="sekai.vector.native_envs:multi_portfolio",
     validate_actions=False,
     order_enforce=False,
 )

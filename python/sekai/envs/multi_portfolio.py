@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar, NoReturn
 
@@ -12,11 +13,12 @@ from quant_gym_rs._core import PortfolioAgents, PortfolioBatch
 from sekai.core.multi_agent import MultiAgentEnv
 from sekai.core.result import MAResetResult, MAStepResult
 from sekai.data import FeaturePanel, MarketData, simulate_regimes
+from sekai.envs.agent_infos import AgentInfos
 from sekai.envs.multi_portfolio_config import MemberConfig, MultiPortfolioConfig
-from sekai.envs.portfolio_benchmark import Benchmark
 from sekai.envs.portfolio_panel import FeatureSource, features_of, panel_of
-from sekai.envs.portfolio_spaces import action_space, observation_space
+from sekai.envs.portfolio_spaces import ACCOUNT, INFO, action_space, observation_space
 from sekai.error import ClosedError, ResetRequired
+from sekai.spaces import Box, Dict
 
 __all__ = ["MultiPortfolio"]
 
@@ -38,7 +40,13 @@ class MultiPortfolio(MultiAgentEnv):
 
     metadata = {"stochastic": True, "reset_options": ()}  # noqa: RUF012 - as the base class types it
     # What was read or computed is not state: the batch's own state knows what it has seen of it.
-    state_excludes: ClassVar[tuple[str, ...]] = ("data", "features", "pipeline", "_named")
+    state_excludes: ClassVar[tuple[str, ...]] = (
+        "data",
+        "features",
+        "pipeline",
+        "_named",
+        "_panel",
+    )
 
     def __init__(
         self,
@@ -66,6 +74,13 @@ class MultiPortfolio(MultiAgentEnv):
         self.possible_agents = list(members)
         self.agents = []
         self._named = _named_agents(self.config, members, self.features)
+        self._panel = panel_of(
+            self.data,
+            self.features,
+            self.config.decisions,
+            self.config.benchmark,
+            open_ended=False,
+        )
         self.batch = self._batch()
         self._step_agents = self.batch.step_agents
         self.observation_spaces = {
@@ -102,20 +117,57 @@ class MultiPortfolio(MultiAgentEnv):
         """Let every agent that is left act once; a call that raises has moved nothing."""
         if not self.agents and self._step_agents is not _refuse:
             raise ResetRequired("no agent is in an episode: call reset() to begin one")
-        *given, left = self._step_agents(self._named, actions)
+        observations, rewards, terminated, truncated, told, left = self._step_agents(
+            self._named, actions
+        )
         if left is not None:
             self.agents = left
-        return MAStepResult(*given)
+        infos: Any = AgentInfos(rewards, INFO, told)
+        return MAStepResult(observations, rewards, terminated, truncated, infos)
 
     def close(self) -> None:
         """Refuse everything from now on. Closing twice is no error."""
         self._step_agents = _refuse
 
     def _batch(self) -> PortfolioBatch:
-        config = self.config
-        benchmark = Benchmark(config.benchmark, self.data)
-        panel = panel_of(self.data, self.features, config.decisions, benchmark, open_ended=False)
-        return PortfolioBatch(panel, config.core_settings(self.data))
+        # Windows are views that agents share: the core says which row they end with.
+        shown = dataclasses.replace(self.config, observation="index")
+        return PortfolioBatch(self._panel, shown.core_settings(self.data))
+
+    def make_batch(
+        self, num_envs: int, *, num_threads: int | None = None, max_episode_steps: int | None = None
+    ) -> dict[str, Any]:
+        """Many envs like this one: what a `sekai.vector.AgentsBatch` is made of."""
+        config, members = self.config, self.config.members
+        settings = config.core_settings(self.data)
+        batch = PortfolioBatch(self._panel, settings, num_envs, num_threads, max_episode_steps)
+        choices = sum(space.shape[0] for space in self.action_spaces.values() if space.shape)
+        return {
+            "batch": batch,
+            "observation_space": self._joint_space(),
+            "action_space": Box(-np.inf, np.inf, (choices,), np.float64),
+            "observation_spaces": self.observation_spaces,
+            "action_spaces": self.action_spaces,
+            "windows": [
+                (_lookback(config, member), _columns(_channels(name, member, self.features)))
+                for name, member in members.items()
+            ],
+            "info_names": INFO,
+        }
+
+    def _joint_space(self) -> Dict:
+        """What the batch shows of all agents together."""
+        config, agents = self.config, len(self.possible_agents)
+        channels = self.features.values.shape[2]
+        rows = len(self.data) if config.observation == "index" else None
+        seen = observation_space(self.data, rows=rows, lookback=config.lookback, channels=channels)
+        widths = {"weights": len(self.data.assets) + 1, "account": len(ACCOUNT)}
+        wide = {
+            part: Box(-np.inf, np.inf, (agents, width), np.float32)
+            for part, width in widths.items()
+        }
+        report = Box(-np.inf, np.inf, (agents, 3 + len(INFO)), np.float64)
+        return Dict({**seen.spaces, **wide, "report": report})
 
 
 def _named_agents(
@@ -152,14 +204,20 @@ def _channels(name: str, member: MemberConfig, features: FeaturePanel) -> tuple[
     return tuple(features.names.index(wanted) for wanted in member.features)
 
 
+def _columns(channels: tuple[int, ...]) -> slice | list[int]:
+    """Channels that lie next to each other as a slice, so that nothing is copied."""
+    first, last = channels[0], channels[-1]
+    is_slice = channels == tuple(range(first, last + 1))
+    return slice(first, last + 1) if is_slice else list(channels)
+
+
 def _seen(values: NDArray[np.float32], channels: tuple[int, ...]) -> NDArray[np.float32]:
-    """Some channels of all rows, without a copy where they lie next to each other."""
-    first, count = channels[0], len(channels)
-    if channels == tuple(range(first, first + count)):
-        seen = values[:, :, first : first + count]
-    else:
-        seen = np.ascontiguousarray(values[:, :, list(channels)])
-    # Windows are views of this, and agents share them.
+    """Some channels of all rows, of which windows are views that agents share."""
+    columns = _columns(channels)
+    seen = values[:, :, columns]
+    if isinstance(columns, list):
+        # A copy; in the order that windows are read in.
+        seen = np.ascontiguousarray(seen)
     seen.flags.writeable = False
     return seen
 

@@ -76,8 +76,6 @@ class MultiPortfolioConfig(PortfolioConfig):
     def core_settings(self, data: MarketData, first_row: int | None = None) -> str:
         """What the Rust core is given."""
         together = {
-            # Windows are views that agents share: the core says which row they end with.
-            "shown": "index",
             "agents": [member.settings(data) for member in self.members.values()],
             "shared_leverage": self.shared_leverage,
             "reward_mode": self.reward_mode,

@@ -35,7 +35,7 @@ def panel_of(
     data: MarketData,
     features: FeaturePanel | None,
     decisions: str,
-    benchmark: Benchmark,
+    benchmark: Benchmark | str,
     open_ended: bool,
 ) -> PortfolioPanel:
     """The rows of the Rust core; without features where those are shown from elsewhere."""
@@ -45,7 +45,8 @@ def panel_of(
         present = features.present.reshape(len(data), len(data.assets), -1)
         complete = np.logical_and.reduce(present, axis=2)
     columns = columns_of(data, values, complete, decisions)
-    columns["benchmark"] = benchmark.returns(data)
+    known = Benchmark(benchmark, data) if isinstance(benchmark, str) else benchmark
+    columns["benchmark"] = known.returns(data)
     return PortfolioPanel(columns, open_ended)
 
 

@@ -12,7 +12,7 @@ from sekai.data import MarketData
 from sekai.market import CashAccount, MarginAccount
 from sekai.spaces import Box, Dict, MultiBinary, MultiDiscrete, Simplex, Space
 
-__all__ = ["action_space", "observation_space"]
+__all__ = ["ACCOUNT", "INFO", "action_space", "observation_space"]
 
 ACCOUNT, INFO = portfolio_names()
 

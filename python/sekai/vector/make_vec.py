@@ -106,9 +106,12 @@ def _native(
     vec = loaded(known.vector_entry_point)(
         num_envs=num_envs, **limits, **{**known.kwargs, **kwargs}
     )
-    if not isinstance(vec, VecEnv):
-        raise TypeError(f"the vector entry point of {known.id} must return a VecEnv, was {vec!r}")
-    return vec
+    if not isinstance(vec, (VecEnv, MultiAgentVecEnv)):
+        raise TypeError(
+            f"the vector entry point of {known.id} must return a VecEnv or a MultiAgentVecEnv, "
+            f"was {vec!r}"
+        )
+    return cast("VecEnv", vec)
 
 
 def _composed(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from sekai.backend import Backend
+from sekai.registry import make
 from sekai.registry.entry_point import load
 from sekai.vector.autoreset import Autoreset
+from sekai.vector.multi_agent import MultiAgentVecEnv
 from sekai.vector.native import NativeVecEnv
+from sekai.vector.native_agents import AgentsBatch, NativeAgentsVecEnv
 
-__all__ = ["market_making", "native_vector", "portfolio", "trading"]
+__all__ = ["market_making", "multi_portfolio", "native_vector", "portfolio", "trading"]
 
 
 def native_vector(path: str) -> Callable[..., NativeVecEnv]:
@@ -39,6 +43,32 @@ def native_vector(path: str) -> Callable[..., NativeVecEnv]:
         )
 
     return make
+
+
+def multi_portfolio(
+    num_envs: int,
+    *,
+    num_threads: int | None = None,
+    max_episode_steps: int | None = None,
+    autoreset: Autoreset = "same_step",
+    backend: Backend = "numpy",
+    copy: bool = True,
+    **kwargs: Any,
+) -> MultiAgentVecEnv:
+    """Many markets with several agents each.
+
+    A single agent has no axis of agents in its batch: such envs are stepped one by one.
+    """
+    kind = load("sekai.envs.multi_portfolio:MultiPortfolio")
+    options: dict[str, Any] = {"autoreset": autoreset, "backend": backend, "copy": copy}
+    env = kind(**kwargs)
+    if len(env.possible_agents) == 1:
+        single: Any = functools.partial(
+            make, "MultiPortfolio-v0", max_episode_steps=max_episode_steps, **kwargs
+        )
+        return MultiAgentVecEnv([single] * num_envs, **options)
+    agents = env.make_batch(num_envs, num_threads=num_threads, max_episode_steps=max_episode_steps)
+    return NativeAgentsVecEnv(AgentsBatch(**agents), **options)
 
 
 market_making = native_vector("sekai.envs.market_making:MarketMaking")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sekai.core.result import MAResetResult, MAStepResult
@@ -57,7 +58,7 @@ def _check_keys(
     report: Report, event: Event, name: str, wanted: set[str], possible: set[str]
 ) -> None:
     given: Any = getattr(event.result, name)
-    if not isinstance(given, dict):
+    if not isinstance(given, Mapping):
         raise CheckStopped(f"{name} at {event.label} must be a dict by agent, was {given!r}")
     if wanted - given.keys():
         report.error(

@@ -70,15 +70,15 @@ def field_differences(left: Mapping[str, Any], right: Mapping[str, Any]) -> Iter
 
 def _entries(values: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
     for name, value in values.items():
-        if name == "info" and isinstance(value, dict):
+        if name == "info" and isinstance(value, Mapping):
             yield from _info_entries(value, (name,))
         else:
             yield (name,), value
 
 
-def _info_entries(info: dict[Any, Any], path: Path) -> Iterator[tuple[Path, Any]]:
+def _info_entries(info: Mapping[Any, Any], path: Path) -> Iterator[tuple[Path, Any]]:
     for key, value in info.items():
-        if isinstance(value, dict) and value:
+        if isinstance(value, Mapping) and value:
             yield from _info_entries(value, (*path, key))
         else:
             yield (*path, key), value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ def fields_of(result: Any) -> dict[str, Any]:
 
 def snapshot(value: Any) -> Any:
     """A deep copy; what refuses to be copied stands for itself."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: snapshot(part) for key, part in value.items()}
     if type(value) in (list, tuple):
         return type(value)(map(snapshot, value))
@@ -34,7 +35,7 @@ def snapshot(value: Any) -> Any:
 
 def scribble(value: Any) -> None:
     """Write over everything in `value` that can be written to, as a careless caller might."""
-    if isinstance(value, dict):
+    if isinstance(value, MutableMapping):
         for part in value.values():
             scribble(part)
         value.clear()
