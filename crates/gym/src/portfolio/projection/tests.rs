@@ -164,6 +164,18 @@ proptest! {
     }
 
     #[test]
+    fn the_level_of_plain_bounds_meets_the_sum(case in cases(), offset in -50.0..50.0_f64) {
+        let Case { constraints, wanted, held, movable } = &case;
+        let mut space = Workspace::new(constraints.assets(), constraints.sector_caps.len());
+        let wanted: Vec<f64> = wanted.iter().map(|wanted| wanted + offset).collect();
+        space.prepare(constraints, &wanted, held, movable);
+
+        let (_, excess) = space.bounded().level();
+
+        prop_assert!(excess.abs() <= TOLERANCE, "the sum is off by {excess}");
+    }
+
+    #[test]
     fn allowed_weights_are_returned_bit_for_bit(case in cases()) {
         let (allowed, projection) = case.project(&case.wanted);
         if !projection.is_exact() {
