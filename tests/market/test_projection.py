@@ -180,6 +180,18 @@ def test_the_way_to_compliance_is_gone_as_far_as_the_turnover_allows() -> None:
     assert int(first.compromise) == Compromise.CUT_SHORT
 
 
+@pytest.mark.parametrize("held", [[0.7, 0.6, -0.3], [0.05, 0.05, 0.9]])
+def test_cash_that_the_turnover_keeps_outside_its_bounds_moves_towards_them(
+    held: list[float],
+) -> None:
+    projected = project_weights(held, held, cash_upper=0.5, turnover=0.1)
+
+    towards = 0.05 if held[-1] > 0 else -0.05
+    expected = np.add(held, [towards, towards, -2 * towards])
+    np.testing.assert_allclose(projected.weights, expected, rtol=0, atol=1e-15)
+    assert int(projected.compromise) == Compromise.CUT_SHORT
+
+
 def test_steps_that_the_turnover_cuts_short_end_in_compliance() -> None:
     weights, steps = np.array([0.8, 0.1, 0.1]), 0
     while not (step := project_weights([0.8, 0.1, 0.1], weights, upper=0.5, turnover=0.1)).exact:
