@@ -32,7 +32,7 @@ class ReferenceAccount:
         self.orders: dict[int, Floats] = {}
         self.carried = np.zeros(assets)
         self.is_called, self.is_alive = False, True
-        self.mean = self.variance = 0.0
+        self.mean = self.variance = self.largest_reward = 0.0
         self.begin_step()
 
     def begin_step(self) -> None:
@@ -120,6 +120,7 @@ class ReferenceAccount:
         }
         assert isinstance(agent.reward, tuple)
         self.reward += sum(weight * worth[term] for term, weight in agent.reward)
+        self.largest_reward = max(self.largest_reward, abs(self.reward))
         self.profit += after - before
         self.rewarded_cost, self.rewarded_turnover, self.peak = cost, turnover, peak
 

@@ -24,7 +24,7 @@ from tests.envs.portfolio_worlds import (
 )
 from tests.envs.reference_market import ReferenceMarket
 
-every = examples(80)
+every = examples(50)
 by_row = worlds(decisions="every_row")
 
 

@@ -87,7 +87,7 @@ def called_worlds() -> st.SearchStrategy[World]:
 
 
 @given(world=called_worlds())
-@examples(150)
+@examples(80)
 def test_a_margin_call_never_adds_to_a_position(world: World) -> None:
     episode = play(world)
     before, after = holdings(world, episode)
@@ -100,7 +100,7 @@ def test_a_margin_call_never_adds_to_a_position(world: World) -> None:
 
 
 @given(world=called_worlds())
-@examples(150)
+@examples(80)
 def test_a_margin_call_brings_holdings_down_to_the_leverage(world: World) -> None:
     episode = play(world)
     market, execution = ReferenceMarket(world.data, world.config), world.config.execution
