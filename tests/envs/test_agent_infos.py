@@ -48,8 +48,9 @@ def test_reading_gives_what_a_dict_gives(read: Callable[[Any], Any]) -> None:
 
 
 def test_copies_are_plain_dicts() -> None:
-    assert type(copy.deepcopy(infos())) is dict
-    assert type(pickle.loads(pickle.dumps(infos()))) is dict
+    copies: list[Any] = [copy.deepcopy(infos()), pickle.loads(pickle.dumps(infos()))]
+
+    assert [type(each) for each in copies] == [dict, dict]
 
 
 def test_what_is_written_stays() -> None:

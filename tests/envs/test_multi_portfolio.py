@@ -261,6 +261,7 @@ def test_an_agent_can_be_shown_fewer_features_and_fewer_rows() -> None:
     assert np.array_equal(observations["turned"]["windows"], whole[:, :, places])
     for name in agents:
         assert observations[name] in env.observation_spaces[name]
+        assert not observations[name]["windows"].flags.writeable
 
 
 def test_features_that_can_be_written_into_are_copied() -> None:

@@ -129,6 +129,21 @@ def test_async_steps_give_what_steps_give() -> None:
         assert vec.step(actions) == asyncio.run(played(twin))
 
 
+def test_actions_of_agents_that_are_gone_are_not_looked_at() -> None:
+    rng = np.random.default_rng(0)
+    with made("native") as vec:
+        alive = vec.reset(seed=5).alive
+        were_gone = False
+        for _ in range(STEPS):
+            actions = {name: rng.dirichlet(np.ones(ASSETS + 1), COUNT) for name in AGENTS}
+            for name, rows in actions.items():
+                rows[~alive[name]] = np.nan
+                were_gone |= not alive[name].all()
+            alive = vec.step(actions).alive
+
+    assert were_gone
+
+
 def test_agents_that_see_the_same_share_their_windows() -> None:
     with made("native", agents=3) as vec:
         seen = vec.reset(seed=1).observations
