@@ -38,7 +38,6 @@ use trader::Trader;
 
 pub use costs::{Costs, Paid};
 pub use log::{EpisodeLog, StepRow, Trade};
-pub use universe::{UniverseError, fill_slot};
 pub use panel::{Bar, BarError, Panel, SlotError, Width};
 pub use reward::{PortfolioTerm, RewardRule};
 pub use settings::{
@@ -46,6 +45,7 @@ pub use settings::{
     ShownFeatures, Starts, Unfilled,
 };
 pub use shown::{ACCOUNT, INFO, PortfolioLayout, PortfolioRows, PortfolioShown, REPORT};
+pub use universe::{UniverseError, fill_slot};
 
 /// One episode of one or more portfolios in one market.
 #[derive(Clone, Debug)]
@@ -131,13 +131,8 @@ impl Portfolio {
         let trader =
             Trader::new(assets, settings.delay as usize, settings.unfilled == Unfilled::Carry);
         let traders = vec![trader; settings.agents.len()];
-        let episode = Episode {
-            key: EpisodeKey::default(),
-            row: 0,
-            last: 0,
-            traders,
-            removed: Vec::new(),
-        };
+        let episode =
+            Episode { key: EpisodeKey::default(), row: 0, last: 0, traders, removed: Vec::new() };
         Ok(Self { panel, settings: Arc::new(settings), episode, log: None })
     }
 

@@ -99,7 +99,7 @@ impl Panel {
     fn chain(&mut self, place: usize, asset: &Self) {
         for (digest, more) in self.digests.iter_mut().zip(&asset.digests) {
             let mut state = Sha256::new();
-            state.update(&*digest);
+            state.update(*digest);
             state.update(more);
             state.update((place as u64).to_le_bytes());
             *digest = state.finalize().into();
