@@ -72,20 +72,23 @@ def test_trades_and_costs_account_for_all_money(
     env = Portfolio(**world, starts=LOOKBACK, record=True, episode_rows=len(data))
     env.reset(seed=seed)
     taken = draw.draw(st.integers(0, 9))
-    equity, logs = [], []
-    while not (equity and result.done):
+    equity: list[float] = []
+    logs: list[EpisodeLog] = []
+    is_done = False
+    while not is_done:
         if len(equity) == taken:
             logs += env.take_log()
         result = env.step(wanted(rng, len(data.assets)))
         equity.append(result.info["equity"])
+        is_done = result.done
 
     logs += env.take_log()
     found = [value for log in logs for value in equity_from(log, data)]
     np.testing.assert_allclose(found, equity, rtol=1e-9, atol=1e-9 * world["initial_cash"])
     for log in logs:
         np.testing.assert_allclose(log.steps.costs.sum(axis=1), log.steps.cost, rtol=1e-12)
-        np.testing.assert_allclose(log.steps.equity[:0:-1] - log.steps.equity[-2::-1],
-                                   log.steps.pnl[:0:-1], atol=1e-9 * world["initial_cash"])  # fmt: skip
+        changes, scale = np.diff(log.steps.equity), world["initial_cash"]
+        np.testing.assert_allclose(changes, log.steps.pnl[1:], atol=1e-9 * scale)
         by_value = [log.costs[kind] for kind in ("commission", "spread", "impact", "delisting")]
         scale = np.abs(log.trades.value).sum() + 1.0
         np.testing.assert_allclose(log.trades.cost.sum(), sum(by_value), atol=1e-9 * scale)
@@ -189,7 +192,7 @@ def test_envs_of_a_vector_are_logged_one_by_one() -> None:
 
 
 def test_recording_changes_nothing_else() -> None:
-    options = {"lookback": LOOKBACK, "features": ("log_return",), "starts": 5}
+    options: dict[str, Any] = {"lookback": LOOKBACK, "features": ("log_return",), "starts": 5}
     silent = Portfolio(data=DATA, **options)
     silent.reset(seed=7)
 

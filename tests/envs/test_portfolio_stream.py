@@ -95,9 +95,9 @@ def bad_bar(bar: Bar, past: np.datetime64, rng: np.random.Generator) -> Bar:
     volume[:, :4] = 10.0
     everywhere = np.ones(len(values), bool)
     bad = [
-        Bar(past, values, *bar.masks().values(), bar.market),
+        Bar(past, values, market=bar.market, **bar.masks()),
         Bar(bar.time, values[:-1], market=bar.market),
-        Bar(bar.time, values, *bar.masks().values(), {"other": 1.0}),
+        Bar(bar.time, values, market={"other": 1.0}, **bar.masks()),
         Bar(bar.time, values, ~everywhere, ~everywhere, everywhere, bar.market),
         # Features can be computed from this one; only the core refuses it.
         Bar(bar.time, volume, everywhere, everywhere, everywhere, bar.market),
@@ -173,7 +173,7 @@ def test_another_thread_can_push() -> None:
     env, bars = a_stream()
 
     async def run() -> list[float]:
-        feed = threading.Thread(target=lambda: [env.push(bar) for bar in bars])
+        feed = threading.Thread(target=lambda: any(map(env.push, bars)))
         acting = asyncio.create_task(env.async_step(HALF))
         await asyncio.sleep(0.01)
         feed.start()

@@ -64,7 +64,8 @@ def test_what_is_removed_is_sold_and_never_bought(
     (log,) = env.take_log()
     held = log.opening_units[0, place]
     for units in log.trades.units[log.trades.asset == name]:
-        assert abs(held + units) <= abs(held) and held * (held + units) >= 0
+        assert abs(held + units) <= abs(held)
+        assert held * (held + units) >= 0
         held += units
     open_rows = data.tradable[log.opening_row + 4 : log.steps.row[-1] + 1, place]
     is_free = world["execution"].participation is None and not log.steps.margin_call.any()
@@ -122,7 +123,8 @@ def test_free_places_change_nothing_for_the_others(
     bare = Portfolio(**world, starts=LOOKBACK, episode_rows=99)
     wide = Portfolio(**world, starts=LOOKBACK, episode_rows=99, slots=slots)
 
-    one, other = bare.reset(seed=0), wide.reset(seed=0)
+    one: Any = bare.reset(seed=0)
+    other: Any = wide.reset(seed=0)
     while True:
         seen = other.observation
         assert same(one.observation["windows"], seen["windows"][:, :assets])
@@ -236,7 +238,7 @@ def test_a_state_after_a_new_asset_needs_the_same_asset() -> None:
 
 
 def test_features_of_others_stay_what_they_were_when_they_were_seen() -> None:
-    settings = {"features": ("rank(log_return)",), "lookback": LOOKBACK}
+    settings: dict[str, Any] = {"features": ("rank(log_return)",), "lookback": LOOKBACK}
     env = Portfolio(data=OLD.rows(0, 20), stream=True, slots=1, **settings)
     seen = env.reset(seed=0).observation["windows"]
 
