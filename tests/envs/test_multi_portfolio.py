@@ -177,6 +177,19 @@ def test_the_end_of_the_data_truncates_those_who_are_left() -> None:
         env.step({"idle": CASH})
 
 
+def test_who_is_ruined_at_the_end_of_the_data_is_terminated_and_not_truncated() -> None:
+    data = crash(rows=13, at=12)
+    env = several(data, agents={"bold": AgentConfig(ruin=0.5), "idle": AgentConfig()})
+    env.reset(seed=0)
+    env.step({"bold": FIRST, "idle": CASH})
+
+    result = env.step({"bold": FIRST, "idle": CASH})
+
+    assert result.terminated == {"bold": True, "idle": False}
+    assert result.truncated == {"bold": False, "idle": True}
+    assert env.agents == []
+
+
 def test_actions_of_agents_that_are_gone_missing_or_unknown_are_refused_by_name() -> None:
     env = several(crash(at=12), agents={"bold": AgentConfig(ruin=0.5), "idle": AgentConfig()})
     env.reset(seed=0)

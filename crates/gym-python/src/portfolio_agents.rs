@@ -98,10 +98,9 @@ impl PortfolioAgents {
         let acted: Vec<usize> = alive(batch.batch.task(0)).collect();
         let outcome = batch.step_read(py)?;
         let scene = Scene::new(self, batch, py)?;
-        let by_name = || match acted.len() == self.names.len() {
-            true => self.everybody.bind(py).copy(),
-            false => Ok(PyDict::new(py)),
-        };
+        let is_everybody = acted.len() == self.names.len();
+        let by_name =
+            || if is_everybody { self.everybody.bind(py).copy() } else { Ok(PyDict::new(py)) };
         let (observations, rewards) = (by_name()?, by_name()?);
         let (terminated, truncated) = (by_name()?, by_name()?);
         let mut told = Vec::with_capacity(acted.len() * INFO.len());
@@ -118,13 +117,13 @@ impl PortfolioAgents {
             left += usize::from(!is_ruined);
         }
         let is_over = outcome.terminated || outcome.truncated;
-        let survivors = match () {
-            () if is_over => Some(PyList::empty(py)),
-            () if left < acted.len() => {
-                let names = alive(batch.batch.task(0)).map(|agent| &self.names[agent]);
-                Some(PyList::new(py, names.collect::<Vec<_>>())?)
-            }
-            () => None,
+        let survivors = if is_over {
+            Some(PyList::empty(py))
+        } else if left < acted.len() {
+            let names = alive(batch.batch.task(0)).map(|agent| &self.names[agent]);
+            Some(PyList::new(py, names.collect::<Vec<_>>())?)
+        } else {
+            None
         };
         let told = PyArray1::from_vec(py, told);
         Ok((observations, rewards, terminated, truncated, told, survivors))

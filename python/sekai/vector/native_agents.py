@@ -15,8 +15,8 @@ from sekai.error import InvalidActionError
 from sekai.spaces import Space
 from sekai.vector.autoreset import FINAL_INFO, FINAL_OBSERVATION
 from sekai.vector.batching import map_arrays, to_backend, to_numpy
-from sekai.vector.columns import Column, RowDicts
-from sekai.vector.infos import ColumnInfos
+from sekai.vector.columns import Column
+from sekai.vector.infos import Infos
 from sekai.vector.multi_agent import (
     MultiAgentVecEnv,
     MultiAgentVecResetResult,
@@ -79,6 +79,10 @@ class NativeAgentsVecEnv(MultiAgentVecEnv):
         self._agents = agents
         self._backend = get_backend(backend)
         self._alive = np.zeros((self.num_envs, len(self.possible_agents)), np.bool_)
+        self._idle = {
+            name: np.zeros((self.num_envs, *(space.shape or ())))
+            for name, space in self.action_spaces.items()
+        }
 
     def _all_actions(self, actions: Mapping[str, Any]) -> Any:
         """The agents' actions one after the other; those of agents that are gone are nothing."""
@@ -94,20 +98,13 @@ class NativeAgentsVecEnv(MultiAgentVecEnv):
             columns.append(np.where(self._alive[:, place, None], column, 0.0))
         return np.concatenate(columns, axis=1)
 
-    @property
-    def _idle(self) -> Mapping[str, Any]:  # type: ignore[override]
-        return {
-            name: np.zeros((self.num_envs, *(space.shape or ())))
-            for name, space in self.action_spaces.items()
-        }
-
     def _reset_result(
         self, result: VecResetResult[Any], ids: Ids | None
     ) -> MultiAgentVecResetResult:
         seen = result.observations
         alive = seen["report"][:, :, 2] > 0.0
         self._alive[slice(None) if ids is None else np.asarray(ids)] = alive
-        infos = ColumnInfos(len(alive), self._told(seen["report"], alive))
+        infos = self._told(seen["report"], alive)
         shown = to_backend(self._backend, self._shown(seen, alive))
         return MultiAgentVecResetResult(shown, self._by_agent(alive), infos)
 
@@ -124,7 +121,7 @@ class NativeAgentsVecEnv(MultiAgentVecEnv):
             last = finals.values.batch
             report = report.copy()
             report[finals.indices] = last["report"]
-            told.update(self._endings(finals.indices, last))
+            told = told.with_columns(self._endings(finals.indices, last))
         ruined, goes_on = report[:, :, 1] > 0.0, report[:, :, 2] > 0.0
         truncated = np.asarray(result.truncated)[:, None] & goes_on
         over = np.asarray(result.dones)
@@ -136,7 +133,7 @@ class NativeAgentsVecEnv(MultiAgentVecEnv):
             self._by_agent(truncated),
             self._by_agent(self._alive.copy()),
             over,
-            ColumnInfos(self.num_envs, told),
+            told,
         )
 
     @staticmethod
@@ -164,26 +161,52 @@ class NativeAgentsVecEnv(MultiAgentVecEnv):
             shown[name] = map_arrays(_cleared(absent), own) if absent.any() else own
         return shown
 
-    def _told(self, report: NDArray[Any], there: NDArray[np.bool_]) -> dict[str, Column]:
-        """The infos of agents where they took part."""
-        told = {}
-        for place, name in enumerate(self.possible_agents):
-            envs = np.flatnonzero(there[:, place])
-            numbers = report[envs, place, LEAD:].T
-            columns = dict(zip(self._agents.info_names, numbers, strict=True))
-            told[name] = Column(envs, RowDicts(len(envs), columns))
-        return told
+    def _told(self, report: NDArray[Any], there: NDArray[np.bool_]) -> Infos:
+        return _ReportInfos(report, there, self.possible_agents, self._agents.info_names)
 
     def _endings(self, ended: NDArray[np.int64], last: Mapping[str, Any]) -> dict[str, Column]:
         """What agents saw and were told at the end of the episodes that ended."""
         report = last["report"]
         there = (report[:, :, 1] > 0.0) | (report[:, :, 2] > 0.0)
-        shown, infos = self._shown(last, there), ColumnInfos(len(ended), self._told(report, there))
+        shown, infos = self._shown(last, there), self._told(report, there)
         rows = [
             {name: {part: array[row] for part, array in own.items()} for name, own in shown.items()}
             for row in range(len(ended))
         ]
         return {FINAL_OBSERVATION: Column(ended, rows), FINAL_INFO: Column(ended, list(infos))}
+
+
+class _ReportInfos(Infos):
+    """Infos by agent, of the agents that took part, out of reports of all."""
+
+    __slots__ = ("_agents", "_keys", "_report", "_there")
+
+    def __init__(
+        self,
+        report: NDArray[Any],
+        there: NDArray[np.bool_],
+        agents: Sequence[str],
+        keys: Sequence[str],
+    ) -> None:
+        super().__init__()
+        self._report = report
+        self._there = there
+        self._agents = agents
+        self._keys = keys
+
+    def __len__(self) -> int:
+        return len(self._there)
+
+    def _build(self) -> list[dict[str, Any]]:
+        numbers, there = self._report[:, :, LEAD:].tolist(), self._there.tolist()
+        return [
+            {
+                agent: dict(zip(self._keys, row, strict=True))
+                for agent, row, is_there in zip(self._agents, rows, flags, strict=True)
+                if is_there
+            }
+            for rows, flags in zip(numbers, there, strict=True)
+        ]
 
 
 def _cleared(absent: NDArray[np.bool_]) -> Callable[[NDArray[Any]], NDArray[Any]]:
