@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sekai.data.window_writer import WriteOptions
+from sekai.data.windows.window_writer import WriteOptions
 
 import sekai
 from measure import in_peer, peer_python

@@ -102,14 +102,15 @@ def play(world: World, seed: int = 0) -> Episode:
         if result.done:
             break
     assert result is not None
-    return logged(batch, len(world.agents), result)
+    return logged(batch, len(world.agents), result, world.data.listed)
 
 
-def logged(batch: PortfolioBatch, agents: int, result: Any) -> Episode:
-    """The one episode of a batch's log."""
+def logged(batch: PortfolioBatch, agents: int, result: Any, listed: Bools) -> Episode:
+    """The one episode of a batch's log, without what delistings turned into cash."""
     (log,) = batch.take_log()
     names = ("row", "agent", "asset", "units", "price", "rate")
-    trades = {name: log[name] for name in names}
+    fills = listed[log["row"].astype(int), log["asset"].astype(int)]
+    trades = {name: log[name][fills] for name in names}
     return Episode(agents, log["steps"], trades, result.terminated, result.truncated)
 
 

@@ -270,14 +270,9 @@ def test_many_envs_share_a_stream() -> None:
     vec.close()
 
 
-def test_rows_are_seen_by_their_number_too() -> None:
-    env, bars = a_stream(observation="index")
-    env.push(bars[0])
-
-    result = env.step(HALF)
-
-    assert result.observation["index"] == 20
-    assert env.observation_space.contains(result.observation)
+def test_a_stream_shows_windows_since_indices_would_point_at_nothing() -> None:
+    with pytest.raises(ValueError, match="observation must be 'window'"):
+        a_stream(observation="index")
 
 
 def test_what_is_no_stream_takes_no_rows() -> None:

@@ -63,7 +63,9 @@ def test_a_single_env_has_the_windows_of_its_indices() -> None:
 
 
 def test_the_windows_beside_an_env_share_the_memory_of_its_features() -> None:
-    features = dataclasses.replace(FEATURES, values=FEATURES.values.copy())
+    values = FEATURES.values.copy()
+    values.flags.writeable = False
+    features = dataclasses.replace(FEATURES, values=values)
     env = single(observation="index", features=features).unwrapped
 
     assert np.shares_memory(env.windows.panel, env.features.values)
@@ -233,7 +235,7 @@ def gappy(tmp_path: Path) -> tuple[MarketData, Windows]:
     whole = write(folder)
     kept = np.flatnonzero(tradable[3:].any(axis=1))
     np.save(tmp_path / "gappy.npy", whole.gather(kept))
-    from sekai.data.window_index import write_index
+    from sekai.data.windows.window_index import write_index
 
     write_index(tmp_path / "gappy.parquet", whole.times[kept], {})
     names: dict[str, Any] = {"assets": DATA.assets, "features": FEATURES.names}
@@ -273,7 +275,7 @@ def test_windows_that_do_not_belong_to_the_data_are_refused(
 
 @pytest.mark.parametrize("order", [[1, 0], [0, 0], []])
 def test_windows_that_are_not_in_order_are_refused(tmp_path: Path, order: list[int]) -> None:
-    from sekai.data.window_index import write_index
+    from sekai.data.windows.window_index import write_index
 
     whole = write(tmp_path / "whole")
     np.save(tmp_path / "other.npy", whole.gather(np.array(order, np.int64)))

@@ -15,7 +15,6 @@ from quant_gym_rs._core import PortfolioBatch, PortfolioPanel
 from sekai.data import Bar, FeaturePanel, MarketData, Pipeline
 from sekai.envs.portfolio_benchmark import Benchmark
 from sekai.envs.portfolio_config import PortfolioConfig
-from sekai.envs.portfolio_log import EpisodeLog
 from sekai.envs.portfolio_panel import columns_of, panel_of
 from sekai.envs.portfolio_universe import asset_alone, padded, with_asset
 
@@ -64,7 +63,6 @@ class MarketBatch:
         panel = panel_of(data, features, config.decisions, self._benchmark, config.stream)
         settings = config.core_settings(data, first_row)
         self.native = PortfolioBatch(panel, settings, num_envs, num_threads, max_episode_steps)
-        self.native.keep_log(config.record)
         self._waiters: list[asyncio.Future[None]] = []
         self._is_closed = False
         # Another thread may bring rows. Where none can come, nothing stands before a step.
@@ -143,12 +141,6 @@ class MarketBatch:
         else:
             with self._lock:
                 self._fill(asset_alone(name, data, self.data))
-
-    def take_log(self) -> list[EpisodeLog]:
-        """What was recorded since this was last asked, episode by episode."""
-        if not self.config.record:
-            raise ValueError("nothing was recorded: make the env with record=True")
-        return [EpisodeLog.of(log, self.data) for log in self.native.take_log()]
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to continue from here, bit for bit, on the same rows."""

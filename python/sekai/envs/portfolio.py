@@ -112,8 +112,9 @@ class Portfolio(NativeEnv[Observation, Any]):
 
     def take_log(self) -> list[EpisodeLog]:
         """What was recorded since this was last asked, episode by episode."""
-        logs: list[EpisodeLog] = self.batch.take_log()
-        return logs
+        if not self.config.record:
+            raise ValueError("nothing was recorded: make the env with record=True")
+        return EpisodeLog.take(self.batch)
 
     def close(self) -> None:
         """Refuse everything from now on. Closing twice is no error."""
@@ -144,6 +145,8 @@ class Portfolio(NativeEnv[Observation, Any]):
             batch, seen = _batch_of_features(num_envs, data, features, config, options)
         if callable(config.reward):
             batch = RewardedBatch(batch, config.reward)
+        if config.record:
+            batch.keep_log(True)
         return batch, seen, action_space(config.action, data, config.account)
 
 

@@ -170,6 +170,11 @@ class EpisodeLog:
     steps: Steps
 
     @classmethod
+    def take(cls, batch: Any) -> list[EpisodeLog]:
+        """What a batch of portfolios has recorded since this was last asked, of all its envs."""
+        return [cls.of(log, batch.data) for log in batch.take_log()]
+
+    @classmethod
     def of(cls, log: Mapping[str, Any], data: MarketData) -> EpisodeLog:
         """A log of the native batch, with the names and times of its data."""
         row = log["row"].astype(np.int64)

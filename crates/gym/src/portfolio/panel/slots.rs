@@ -50,6 +50,7 @@ impl Panel {
         fill_column(&mut self.numbers, wide, place, &asset.numbers, one);
         fill_column(&mut self.log_returns, wide, place, &asset.log_returns, one);
         fill_column(&mut self.impacts, wide, place, &asset.impacts, one);
+        fill_column(&mut self.known, wide, place, &asset.known, one);
         fill_column(&mut self.movable, self.width.assets, place, &asset.movable, 1);
         fill_column(&mut self.listed, self.width.assets, place, &asset.listed, 1);
         self.fill_features(place, asset);
