@@ -139,6 +139,32 @@ def test_neither_carried_nor_delayed_orders_borrow_again_under_a_call(
         assert units[row + 1] <= units[row]
 
 
+def test_what_was_carried_gives_way_to_a_call() -> None:
+    close = np.array([100.0] * 4 + [70.0] * 4)
+    halted = np.full(8, 100.0)
+    halted[2:7] = np.nan
+    # The second asset is halted, so that nothing is decided and the first order stands alone.
+    data = market_of(
+        np.stack([close, halted], axis=1),
+        open_=np.stack([np.append(100.0, close[:-1]), halted], axis=1),
+        volume=np.full((8, 2), 2000.0),
+    )
+    config = settings(
+        account=MarginAccount(leverage=4.0, maintenance=0.25),
+        constraints=Constraints(max_weight=4.0),
+        execution=Execution(unfilled="carry", participation=0.5),
+        decisions="complete",
+        starts=1,
+    )
+
+    episode = play(World(data=data, config=config, actions=np.array([[4.0, 0.0, -3.0]] * 4)))
+
+    # A thousand a row until the call in row 4, and then as much out again, nothing in.
+    fills = [(row, round(units, 6)) for row, _, units, _, _ in episode.fills()]
+    assert fills[:4] == [(2, 1000.0), (3, 1000.0), (4, 1000.0), (5, -1000.0)]
+    assert all(units < 0 for row, units in fills if row > 4)
+
+
 def test_what_was_carried_ends_with_the_life_of_its_asset() -> None:
     close = np.array([[10.0], [10.0], [10.0], [np.nan], [np.nan], [10.0], [10.0], [5.0]])
     listed = np.array([True, True, True, False, False, True, True, True])[:, None]
