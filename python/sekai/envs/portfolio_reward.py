@@ -206,30 +206,25 @@ class RewardedBatch(BatchLayer):
 
     def _rewards(self, state: PortfolioState, begun: Rows) -> Floats:
         """What the function says of a step, after which the episodes of `begun` have begun."""
-        rewards = np.full(len(state), np.nan)
         try:
             rewards = self._checked(self._reward(state), state)
             if begun.size:
                 self._begin(begun)
         except BaseException:
             self._unrewarded.update(self._everyone.tolist())
+            self._note(state.ids, np.full(len(state), np.nan))
             raise
-        finally:
-            if self._logged:
-                for env, reward in zip(state.ids.tolist(), rewards.tolist(), strict=True):
-                    self._logged[env].append(reward)
+        self._note(state.ids, rewards)
         return rewards
 
     def _checked(self, given: ArrayLike, state: PortfolioState) -> Floats:
         """The rewards, if they are a finite number for each env."""
-        wanted = f"reward {self._name}: numbers of shape {state.ids.shape}, one for each env, were"
         try:
             rewards = np.asarray(given, np.float64)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{wanted} wanted, found {given!r}") from error
+            raise self._misshapen(state, repr(given)) from error
         if rewards.shape != state.ids.shape:
-            found = f"shape {rewards.shape}" if rewards.ndim else repr(given)
-            raise ValueError(f"{wanted} wanted, found {found}")
+            raise self._misshapen(state, f"shape {rewards.shape}" if rewards.ndim else repr(given))
         finite = np.isfinite(rewards)
         if not finite.all():
             place = int(np.argmin(finite))
@@ -238,6 +233,18 @@ class RewardedBatch(BatchLayer):
                 f"{state.ids[place]} in row {state.time_index[place]}"
             )
         return rewards
+
+    def _misshapen(self, state: PortfolioState, found: str) -> ValueError:
+        return ValueError(
+            f"reward {self._name}: numbers of shape {state.ids.shape}, one for each env, were "
+            f"wanted, found {found}"
+        )
+
+    def _note(self, ids: Rows, rewards: Floats) -> None:
+        """Remember rewards for the log, if one is kept."""
+        if self._logged:
+            for env, reward in zip(ids.tolist(), rewards.tolist(), strict=True):
+                self._logged[env].append(reward)
 
     def _begin(self, ids: Rows) -> None:
         if self._remembers:
