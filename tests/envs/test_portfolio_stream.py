@@ -137,6 +137,13 @@ def test_a_stream_needs_no_more_history_than_it_shows() -> None:
         streamed(DATA, LOOKBACK - 1)
 
 
+def test_a_stream_begins_even_where_all_history_is_warm_up() -> None:
+    history = DATA.rows(0, 20, warm_up=20)
+    env = Portfolio(data=history, stream=True, lookback=LOOKBACK, features=("log_return",))
+
+    assert env.reset(seed=0).info["time_index"] == 19
+
+
 def test_rows_can_be_pushed_ahead() -> None:
     env, bars = a_stream()
     for bar in bars:

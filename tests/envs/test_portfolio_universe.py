@@ -145,7 +145,7 @@ def test_a_new_asset_is_as_if_it_had_always_been_there(
     world: dict[str, Any], draw: st.DataObject, seed: int
 ) -> None:
     # Apart from what compares assets with each other: that stays as it was when it was seen.
-    world |= {"features": ("log_return", "volatility(4)", "drawdown"), "benchmark": "rate"}
+    world |= {"features": ("log_return", "volatility(4)", "drawdown")}
     world["decisions"] = "every_row"
     data, rng = world.pop("data"), np.random.default_rng(seed)
     if len(data.assets) == 1:
