@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sekai.data.windows.window_writer import WriteOptions
 
 import sekai
 from measure import in_peer, peer_python
 from quant_gym_rs._core import PortfolioBatch
 from sekai.data import FeaturePanel, MarketData, Windows, simulate_gbm
+from sekai.data.windows.window_writer import WriteOptions
 from sekai.envs import PortfolioConfig
 from sekai.envs.portfolio_panel import panel_of
 

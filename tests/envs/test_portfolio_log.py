@@ -183,7 +183,7 @@ def test_envs_of_a_vector_are_logged_one_by_one() -> None:
     for _ in range(6):
         vec.step(np.full((3, 5), 0.2))
 
-    logs = vec.batch.take_log()
+    logs = EpisodeLog.take(vec.batch)
 
     assert [(log.env, log.seed, log.episode, len(log.steps)) for log in logs] == [
         (env, env + 1, episode, steps) for env in range(3) for episode, steps in ((0, 4), (1, 2))

@@ -111,7 +111,8 @@ def random_mandate(rng: np.random.Generator, assets: int, parts: str) -> Mandate
     if "sectors" in parts:
         count = int(rng.integers(1, 6))
         sectors = [None if rng.random() < 0.1 else int(s) for s in rng.integers(count, size=assets)]
-        caps = [None if rng.random() < 0.2 else float(rng.uniform(0, 1.5) / count) for _ in range(count)]
+        draws = [(rng.random() < 0.2, float(rng.uniform(0, 1.5) / count)) for _ in range(count)]
+        caps = [None if is_free else cap for is_free, cap in draws]
     cash = (0.0, float(rng.choice([1.0, 0.2]) if rng.random() < 0.3 else 1.0))
     return Mandate(
         wanted,

@@ -167,6 +167,7 @@ impl<'a> Execution<'a> {
     #[inline(never)]
     fn carry(&self, trader: &mut Trader, changes: &mut [f64]) {
         let value = trader.cash + self.value_of(&trader.units);
+        let smallest = self.settings.smallest_trade * value;
         let orders = &trader.orders[trader.due(self.row)];
         for (asset, carried) in trader.carried.iter_mut().enumerate() {
             let is_open = self.gates[asset] > 0.0;
@@ -175,7 +176,9 @@ impl<'a> Execution<'a> {
                 let target = orders[asset] * value.max(0.0) * self.inverse[asset];
                 *carried = if is_open { 0.0 } else { target - trader.units[asset] };
             } else if is_open && !trader.is_called && value > 0.0 {
-                changes[asset] = *carried;
+                // What rounding left of an order is none, and costs no commission.
+                let is_large = (*carried * self.prices[asset]).abs() >= smallest;
+                changes[asset] = only_if(is_large, *carried);
                 *carried = 0.0;
             }
         }
