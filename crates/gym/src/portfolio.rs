@@ -93,6 +93,8 @@ struct Desk {
     workspace: Option<(usize, usize, Workspace)>,
     wanted: Vec<f64>,
     universe: Universe,
+    /// Orders of all agents that fill in the next row; NaN where there is none.
+    orders: Vec<f64>,
 }
 
 /// What is held and can be traded of the assets that the user has left in.
@@ -105,9 +107,7 @@ struct Universe {
 impl Universe {
     /// What was taken out is to be sold, whatever anybody wants: it counts as cash that cannot
     /// become anything else.
-    fn cut(&mut self, held: &[f64], movable: &[bool], removed: &[bool]) {
-        self.held.clear();
-        self.held.extend_from_slice(held);
+    fn cut(&mut self, movable: &[bool], removed: &[bool]) {
         self.movable.clear();
         self.movable.extend_from_slice(movable);
         for (asset, _) in removed.iter().enumerate().filter(|(_, removed)| **removed) {
@@ -211,42 +211,63 @@ impl Portfolio {
     #[inline(always)]
     fn decide(&mut self, agent: usize, action: &[f64], desk: &mut Desk) {
         let (row, delay) = (self.row(), self.delay());
+        let Desk { workspace, wanted, universe, orders, .. } = desk;
         let trader = &mut self.episode.traders[agent];
         let assets = self.panel.width().assets;
         let constraints = &self.settings.agents[agent].constraints;
-        let workspace = fitting(&mut desk.workspace, assets, constraints.sector_caps.len());
+        let workspace = fitting(workspace, assets, constraints.sector_caps.len());
+        let (movable, all_movable) = (self.panel.movable(row), self.panel.all_movable(row));
+        let is_tilt = matches!(self.settings.action, ActionMode::Tilts(_));
+        let removed = &self.episode.removed;
+        // What is held matters to what may be wanted only if something binds the two.
+        let is_free = all_movable && removed.is_empty() && constraints.turnover.is_none();
+        if is_free && !is_tilt {
+            universe.held.resize(assets + 1, 0.0);
+        } else {
+            universe.held.clear();
+            universe.held.extend(trader.weights(self.panel.marks(row)));
+        }
         let wanted = match self.settings.action {
             ActionMode::Weights => action,
             ActionMode::Tilts(size) => {
-                tilted(trader.held(), action, size, &mut desk.wanted);
-                &desk.wanted
+                tilted(&universe.held, action, size, wanted);
+                wanted
             }
         };
-        let due = trader.due(row + 1 + delay);
-        let (orders, held) = (&mut trader.orders[due], &trader.weights[..=assets]);
-        let allowed = &mut orders[..=assets];
-        let movable = self.panel.movable(row);
-        if self.episode.removed.is_empty() {
-            constraints.project(wanted, held, movable, workspace, allowed);
+        let orders = if delay == 0 {
+            let stride = trader.units.len();
+            &mut orders[agent * stride..][..stride]
         } else {
-            desk.universe.cut(held, movable, &self.episode.removed);
-            let Universe { held, movable } = &desk.universe;
+            let due = trader.due(row + 1 + delay);
+            &mut trader.orders[due]
+        };
+        let allowed = &mut orders[..=assets];
+        if removed.is_empty() {
+            constraints.project(wanted, &universe.held, movable, workspace, allowed);
+        } else {
+            universe.cut(movable, removed);
+            let Universe { held, movable } = &*universe;
             constraints.project(wanted, held, movable, workspace, allowed);
         }
-        if !self.panel.all_movable(row) {
+        if !all_movable {
             for (asset, order) in allowed.iter_mut().enumerate().take(assets) {
-                let is_removed = self.episode.removed.get(asset).copied().unwrap_or(false);
+                let is_removed = removed.get(asset).copied().unwrap_or(false);
                 *order = if movable[asset] || is_removed { *order } else { f64::NAN };
             }
         }
+        // Cash follows from the rest, and is no order.
+        orders[assets..].fill(f64::NAN);
     }
 
     /// A row goes by without a decision: no orders for the row in which they would be due.
     #[cold]
-    fn order_nothing(&mut self) {
-        let row = self.row() + 1 + self.delay();
+    fn order_nothing(&mut self, desk: &mut Desk) {
+        let (row, delay) = (self.row(), self.delay());
+        if delay == 0 {
+            return desk.orders.fill(f64::NAN);
+        }
         for trader in &mut self.episode.traders {
-            let due = trader.due(row);
+            let due = trader.due(row + 1 + delay);
             trader.orders[due].fill(f64::NAN);
         }
     }
@@ -270,7 +291,7 @@ impl Portfolio {
         }
         let execution = Execution::new(&self.panel, settings, row);
         let trades = self.log.as_mut().map(|log| &mut log.current().trades);
-        execution.run(&mut self.episode.traders, &mut desk.room, trades);
+        execution.run(&mut self.episode.traders, &desk.orders, &mut desk.room, trades);
         self.episode.row += 1;
         self.reward();
         let is_end = self.episode.row >= self.episode.last;

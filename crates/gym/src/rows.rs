@@ -119,7 +119,13 @@ impl<T: Task> Divisible for Rows<'_, '_, T> {
         let task = &episodes[0].task;
         let (layout, action_len) = (task.layout(), task.action_len());
         let info_len = task.info_names().len();
-        for (place, episode) in episodes.iter_mut().enumerate() {
+        let mut left = episodes;
+        for place in 0.. {
+            let Some((episode, later)) = left.split_first_mut() else { break };
+            if let Some(next) = later.first() {
+                next.task.warm();
+            }
+            left = later;
             if skip.is_some_and(|skip| skip[place]) {
                 continue;
             }

@@ -83,6 +83,11 @@ pub trait Task: Clone + Send + Sync {
     /// Takes an action that `check` has let through and writes the next observation.
     fn step(&mut self, action: &[Self::Action], observation: RowsOf<'_, Self>) -> Outcome;
 
+    /// Looks at what the next step will read, so that it is at hand then. Called while another env
+    /// is stepped; must not change anything, and may do nothing.
+    #[inline]
+    fn warm(&self) {}
+
     /// What the columns of `write_info` are called.
     fn info_names(&self) -> &[&'static str];
 

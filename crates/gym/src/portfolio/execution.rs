@@ -38,6 +38,14 @@ struct Plan {
     only_increases: f64,
 }
 
+/// What an agent has, has ordered, and is worth at the prices of fills.
+#[derive(Clone, Copy)]
+struct Wish<'a> {
+    units: &'a [f64],
+    orders: &'a [f64],
+    value: f64,
+}
+
 /// The market in one row, as orders meet it.
 pub(super) struct Execution<'a> {
     pub(super) panel: &'a Panel,
@@ -62,6 +70,7 @@ impl<'a> Execution<'a> {
     pub(super) fn run(
         &self,
         traders: &mut [Trader],
+        orders: &[f64],
         room: &mut Room,
         mut log: Option<&mut Vec<Trade>>,
     ) {
@@ -72,7 +81,8 @@ impl<'a> Execution<'a> {
         room.plans.resize(traders.len(), Plan::default());
         for (agent, trader) in traders.iter_mut().enumerate() {
             let changes = &mut room.changes[agent * stride..][..stride];
-            room.plans[agent].value = self.wish(agent, trader, changes);
+            let fresh = &orders[agent * stride..][..stride];
+            room.plans[agent].value = self.wish(agent, trader, fresh, changes);
         }
         self.set_rates(traders, room);
         for (agent, trader) in traders.iter().enumerate() {
@@ -96,19 +106,26 @@ impl<'a> Execution<'a> {
 
     /// The units that an agent wants to trade, and what its account is worth at these prices.
     #[inline(always)]
-    fn wish(&self, agent: usize, trader: &mut Trader, changes: &mut [f64]) -> f64 {
+    fn wish(&self, agent: usize, trader: &mut Trader, fresh: &[f64], changes: &mut [f64]) -> f64 {
         if !trader.is_alive {
             changes.fill(0.0);
             return 0.0;
         }
         let value = trader.cash + self.value_of(&trader.units);
-        if trader.is_called || value <= 0.0 {
-            self.wish_less(agent, trader, value, changes);
+        // Orders that had to wait are with the account, others have just been given.
+        let due = if trader.orders.is_empty() { 0..0 } else { trader.due(self.row) };
+        let Trader { units, orders, carried, is_called, .. } = trader;
+        let orders = if orders.is_empty() { fresh } else { &orders[due] };
+        let wish = Wish { units, orders, value };
+        let is_forced = *is_called || value <= 0.0;
+        if is_forced {
+            self.wish_less(agent, &wish, changes);
+            carried.fill(0.0);
         } else {
-            self.wish_freely(trader, value, changes);
+            self.wish_freely(&wish, changes);
         }
         if self.settings.unfilled == Unfilled::Carry {
-            self.carry(trader, changes);
+            self.carry(&wish, is_forced, carried, changes);
         }
         value
     }
@@ -125,10 +142,10 @@ impl<'a> Execution<'a> {
     }
 
     #[inline(always)]
-    fn wish_freely(&self, trader: &Trader, value: f64, changes: &mut [f64]) {
+    fn wish_freely(&self, wish: &Wish<'_>, changes: &mut [f64]) {
+        let Wish { units, orders, value } = *wish;
         let smallest = self.settings.smallest_trade * value;
-        let orders = &trader.orders[trader.due(self.row)];
-        let rows = lanes_mut(changes).iter_mut().zip(lanes(orders)).zip(lanes(&trader.units));
+        let rows = lanes_mut(changes).iter_mut().zip(lanes(orders)).zip(lanes(units));
         let prices = lanes(self.prices).iter().zip(lanes(self.inverse)).zip(lanes(self.gates));
         for (((changes, orders), units), ((prices, inverse), gates)) in rows.zip(prices) {
             for lane in 0..LANES {
@@ -145,14 +162,14 @@ impl<'a> Execution<'a> {
 
     /// Under a margin call, what is wanted is no more than what may be held.
     #[cold]
-    fn wish_less(&self, agent: usize, trader: &mut Trader, value: f64, changes: &mut [f64]) {
+    fn wish_less(&self, agent: usize, wish: &Wish<'_>, changes: &mut [f64]) {
+        let Wish { units, orders, value } = *wish;
         let limit = self.settings.agents[agent].account.leverage();
-        let held = trader.units.iter().zip(self.prices).map(|(units, price)| (units * price).abs());
+        let held = units.iter().zip(self.prices).map(|(units, price)| (units * price).abs());
         let gross: f64 = held.sum();
         let keep = if gross > 0.0 { (limit * value.max(0.0) / gross).min(1.0) } else { 0.0 };
-        let orders = &trader.orders[trader.due(self.row)];
         for (asset, change) in changes.iter_mut().enumerate() {
-            let units = trader.units[asset];
+            let units = units[asset];
             let most = units * keep;
             let target = orders[asset] * value.max(0.0) * self.inverse[asset];
             // On the same side and no larger; without an order, as much as may be kept.
@@ -160,22 +177,20 @@ impl<'a> Execution<'a> {
             let target = target.clamp(most.min(0.0), most.max(0.0));
             *change = (target - units) * self.gates[asset];
         }
-        trader.carried.fill(0.0);
     }
 
     /// Lets earlier orders stand where there is no new one, and remembers what cannot fill now.
     #[inline(never)]
-    fn carry(&self, trader: &mut Trader, changes: &mut [f64]) {
-        let value = trader.cash + self.value_of(&trader.units);
+    fn carry(&self, wish: &Wish<'_>, is_forced: bool, carried: &mut [f64], changes: &mut [f64]) {
+        let Wish { units, orders, value } = *wish;
         let smallest = self.settings.smallest_trade * value;
-        let orders = &trader.orders[trader.due(self.row)];
-        for (asset, carried) in trader.carried.iter_mut().enumerate() {
+        for (asset, carried) in carried.iter_mut().enumerate() {
             let is_open = self.gates[asset] > 0.0;
             let is_ordered = !orders[asset].is_nan() && asset < self.panel.width().assets;
             if is_ordered {
                 let target = orders[asset] * value.max(0.0) * self.inverse[asset];
-                *carried = if is_open { 0.0 } else { target - trader.units[asset] };
-            } else if is_open && !trader.is_called && value > 0.0 {
+                *carried = if is_open { 0.0 } else { target - units[asset] };
+            } else if is_open && !is_forced {
                 // What rounding left of an order is none, and costs no commission.
                 let is_large = (*carried * self.prices[asset]).abs() >= smallest;
                 changes[asset] = only_if(is_large, *carried);

@@ -7,7 +7,7 @@ mod slots;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use super::lanes::stride;
+use super::lanes::{stride, touched};
 pub use slots::SlotError;
 
 /// Rows that trailing volumes and volatilities look back on.
@@ -111,6 +111,9 @@ enum Column {
 }
 
 const COLUMNS: usize = 8;
+
+/// Gates of a row in which everything can be traded.
+static ALL_OPEN: [f64; 512] = [1.0; 512];
 
 /// Rows that are known so far, and what follows from each of them.
 #[derive(Clone, Debug)]
@@ -383,9 +386,21 @@ impl Panel {
         self.column(row, Column::Impact)
     }
 
+    /// 1 where orders are filled, 0 where they are not; what is no asset may be either.
     #[inline(always)]
     pub(super) fn gates(&self, row: usize) -> &[f64] {
-        self.column(row, Column::Gate)
+        // Nearly always all are open, and that is known without fetching them.
+        match ALL_OPEN.get(..stride(self.width.assets)) {
+            Some(open) if self.all_movable[row] => open,
+            _ => self.column(row, Column::Gate),
+        }
+    }
+
+    /// A sum that looks at every cache line that a step reads first, see `Task::warm`.
+    #[inline]
+    pub(super) fn touched(&self, row: usize) -> f64 {
+        let used = [Column::Open, Column::InverseOpen, Column::Impact, Column::Mark];
+        used.iter().map(|column| touched(self.column(row, *column))).sum::<f64>()
     }
 
     pub(super) fn movable(&self, row: usize) -> &[bool] {

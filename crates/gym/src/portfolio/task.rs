@@ -2,11 +2,13 @@
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
+use std::hint::black_box;
 use std::time::Instant;
 
 use market::{EpisodeKey, SnapshotError};
 use pulp::{Simd, WithSimd};
 
+use super::lanes::{stride, touched};
 use super::reward::combine;
 use super::shown::{INFO, PortfolioLayout, PortfolioRows, PortfolioShown, layout};
 use super::starts::span;
@@ -74,6 +76,18 @@ impl Task for Portfolio {
             self.note(began.elapsed().as_secs_f64());
         }
         outcome
+    }
+
+    /// Reads a number of each cache line that the next step begins with, all at once: the step
+    /// itself would wait for them one after the other.
+    #[inline]
+    fn warm(&self) {
+        let row = self.row() + 1;
+        if row < self.panel.rows() {
+            let units =
+                self.episode.traders.iter().map(|trader| touched(&trader.units)).sum::<f64>();
+            black_box(units + self.panel.touched(row));
+        }
     }
 
     fn info_names(&self) -> &[&'static str] {
@@ -183,6 +197,7 @@ impl Portfolio {
     /// Orders what was decided, and goes on to the next row with a decision.
     #[inline(always)]
     fn act(&mut self, action: &[f64], desk: &mut Desk) -> Outcome {
+        desk.orders.resize(self.episode.traders.len() * stride(self.panel.width().assets), 0.0);
         for (agent, choice) in action.chunks_exact(self.choice_len()).enumerate() {
             let trader = &mut self.episode.traders[agent];
             trader.told = Told::default();
@@ -192,7 +207,7 @@ impl Portfolio {
         }
         // Rows without a decision are gone through with the orders that stand.
         while !self.advance(desk) && !self.panel.decides(self.row()) {
-            self.order_nothing();
+            self.order_nothing(desk);
         }
         self.outcome()
     }
@@ -222,7 +237,7 @@ impl Portfolio {
             let start = rows.len();
             rows.resize(start + INFO.len(), 0.0);
             self.write_account(agent, &mut rows[start..]);
-            rows.extend_from_slice(trader.held());
+            rows.extend(trader.weights(self.panel.marks(self.row())));
         }
         if let Some(log) = &mut self.log {
             log.current().steps.append(&mut rows);

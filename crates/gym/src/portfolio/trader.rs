@@ -7,7 +7,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::costs::{Costs, Paid};
-use super::lanes::{LANES, Lanes, lanes, lanes_mut, stride, total};
+use super::lanes::{LANES, Lanes, lanes, stride, total};
 use super::panel::Panel;
 use super::settings::{AccountKind, AgentSettings};
 use crate::reward_memory::RewardMemory;
@@ -26,9 +26,8 @@ pub(super) struct Trader {
     /// Values held, long and short together, and long less short, at the last mark.
     pub(super) gross: f64,
     pub(super) net: f64,
-    /// What assets and cash are of equity, at the last mark.
-    pub(super) weights: Vec<f64>,
-    /// Weights that were ordered, a row for each fill that is due; NaN where there is no order.
+    /// Weights that were ordered and are due in later rows, a row for each; NaN where there is no
+    /// order. Where orders fill in the next row, nothing has to be kept.
     pub(super) orders: Vec<f64>,
     /// Units that are still to be traded of earlier orders; empty where those are dropped.
     pub(super) carried: Vec<f64>,
@@ -68,10 +67,9 @@ impl Trader {
     pub(super) fn new(assets: usize, delay: usize, carries: bool) -> Self {
         Self {
             assets,
-            slots: delay + 1,
+            slots: if delay == 0 { 0 } else { delay + 1 },
             units: vec![0.0; stride(assets)],
-            weights: vec![0.0; stride(assets)],
-            orders: vec![f64::NAN; stride(assets) * (delay + 1)],
+            orders: vec![f64::NAN; if delay == 0 { 0 } else { stride(assets) * (delay + 1) }],
             carried: vec![0.0; if carries { stride(assets) } else { 0 }],
             ..Self::default()
         }
@@ -83,8 +81,6 @@ impl Trader {
         self.equity = settings.initial_cash;
         (self.gross, self.net) = (0.0, 0.0);
         self.units.fill(0.0);
-        self.weights.fill(0.0);
-        self.weights[self.assets] = 1.0;
         self.orders.fill(f64::NAN);
         self.carried.fill(0.0);
         (self.is_called, self.is_alive) = (false, true);
@@ -140,26 +136,15 @@ impl Trader {
     #[inline(always)]
     pub(super) fn mark(&mut self, marks: &[f64], kind: AccountKind) {
         let (mut nets, mut grosses) = (Lanes::default(), Lanes::default());
-        let rows =
-            lanes_mut(&mut self.weights).iter_mut().zip(lanes(&self.units)).zip(lanes(marks));
-        for ((weights, units), marks) in rows {
+        for (units, marks) in lanes(&self.units).iter().zip(lanes(marks)) {
             for lane in 0..LANES {
                 let value = units[lane] * marks[lane];
-                weights[lane] = value;
                 nets[lane] += value;
                 grosses[lane] += value.abs();
             }
         }
         (self.net, self.gross) = (total(nets), total(grosses));
         self.equity = self.cash + self.net;
-        self.weights[self.assets] = self.cash;
-        // Shares of nothing are not told: such an account is at its end.
-        let share = if self.equity > 0.0 { 1.0 / self.equity } else { 0.0 };
-        for weights in lanes_mut(&mut self.weights) {
-            for weight in weights {
-                *weight *= share;
-            }
-        }
         if let AccountKind::Margin { maintenance, .. } = kind {
             self.is_called = self.equity < maintenance * self.gross;
         }
@@ -183,12 +168,11 @@ impl Trader {
         amount
     }
 
-    /// Where the orders stand that are due in `row`.
+    /// Where the orders stand that are due in `row`, if they are kept.
     #[inline]
     pub(super) fn due(&self, row: usize) -> Range<usize> {
         let stride = self.units.len();
-        // Nearly always there is one row of them, and no need to divide.
-        let first = if self.slots == 1 { 0 } else { row % self.slots * stride };
+        let first = row % self.slots * stride;
         first..first + stride
     }
 
@@ -197,9 +181,13 @@ impl Trader {
         &self.units[..self.assets]
     }
 
-    /// What assets and cash are of equity, without what fills the lanes.
-    pub(super) fn held(&self) -> &[f64] {
-        &self.weights[..=self.assets]
+    /// What assets and then cash are of equity, at these marks. Shares of nothing are not told:
+    /// such an account is at its end.
+    #[inline(always)]
+    pub(super) fn weights<'a>(&'a self, marks: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
+        let share = if self.equity > 0.0 { 1.0 / self.equity } else { 0.0 };
+        let assets = self.owned().iter().zip(marks).map(move |(units, mark)| units * mark * share);
+        assets.chain(std::iter::once(self.cash * share))
     }
 
     /// Whether it took part in the last step.
@@ -219,14 +207,12 @@ impl Trader {
         let is_padding_empty = |row: &[f64]| row.iter().skip(assets).all(|number| *number == 0.0);
         (self.assets, self.slots) == (assets, like.slots)
             && self.units.len() == like.units.len()
-            && self.weights.len() == like.weights.len()
             && self.orders.len() == like.orders.len()
             && self.carried.len() == like.carried.len()
             && is_padding_empty(&self.units)
             && is_padding_empty(&self.carried)
             && finite(&money)
             && finite(&self.units)
-            && finite(&self.weights)
             && finite(&self.carried)
             && !self.orders.iter().any(|order| order.is_infinite())
             && self.memory.is_sound()
