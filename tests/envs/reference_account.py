@@ -62,6 +62,12 @@ class ReferenceAccount:
         order[~movable & ~np.isin(np.arange(len(order)), list(removed))] = np.nan
         self.orders[due] = order
 
+    def sell_all_of(self, asset: int) -> None:
+        """Let what was ordered of an asset and has not filled yet become a sale of all of it."""
+        self.carried[asset] = 0.0
+        for order in self.orders.values():
+            order[asset] = np.nan if np.isnan(order[asset]) else 0.0
+
     def accrue(self, market: ReferenceMarket, row: int, costs: Costs) -> None:
         """Pay lenders for the days since the last row."""
         year = market.days[row] / 365.0

@@ -52,6 +52,9 @@ class Reference:
             if step in self.world.removals:
                 asset, is_out = self.world.removals[step]
                 (self.removed.add if is_out else self.removed.discard)(asset)
+                if is_out:
+                    for account in self.accounts:
+                        account.sell_all_of(asset)
             self._step(action)
             if self.terminated or self.truncated:
                 break

@@ -6,11 +6,16 @@
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
-use super::lanes::{LANES, Lanes, lanes, lanes_mut, larger, only_if, smaller, total};
+use wide::{CmpEq, CmpGe};
+
+use super::lanes::{Lanes, lanes, lanes_mut, only_where, total, with_sign_of};
 use super::log::Trade;
 use super::panel::Panel;
 use super::settings::{FillAt, PortfolioSettings, Unfilled};
 use super::trader::Trader;
+
+/// What rounding can leave of an order, as a share of equity.
+const DUST: f64 = 1e-9;
 
 /// Room to reckon in, one for each thread: nothing is allocated in a step.
 #[derive(Debug, Default)]
@@ -132,11 +137,9 @@ impl<'a> Execution<'a> {
 
     #[inline(always)]
     fn value_of(&self, units: &[f64]) -> f64 {
-        let mut sums = Lanes::default();
-        for (units, prices) in lanes(units).iter().zip(lanes(self.prices)) {
-            for lane in 0..LANES {
-                sums[lane] += units[lane] * prices[lane];
-            }
+        let mut sums = Lanes::ZERO;
+        for (units, prices) in lanes(units).zip(lanes(self.prices)) {
+            sums += units * prices;
         }
         total(sums)
     }
@@ -144,19 +147,18 @@ impl<'a> Execution<'a> {
     #[inline(always)]
     fn wish_freely(&self, wish: &Wish<'_>, changes: &mut [f64]) {
         let Wish { units, orders, value } = *wish;
-        let smallest = self.settings.smallest_trade * value;
+        let smallest = Lanes::splat(self.settings.smallest_trade * value);
+        let value = Lanes::splat(value);
         let rows = lanes_mut(changes).iter_mut().zip(lanes(orders)).zip(lanes(units));
-        let prices = lanes(self.prices).iter().zip(lanes(self.inverse)).zip(lanes(self.gates));
+        let prices = lanes(self.prices).zip(lanes(self.inverse)).zip(lanes(self.gates));
         for (((changes, orders), units), ((prices, inverse), gates)) in rows.zip(prices) {
-            for lane in 0..LANES {
-                let target = orders[lane] * value * inverse[lane];
-                let wanted = (target - units[lane]) * gates[lane];
-                // What closes a position is never too small.
-                let closing = only_if(target == 0.0, wanted);
-                // A comparison with NaN is false: no order, no change.
-                let is_large = (wanted * prices[lane]).abs() >= smallest;
-                changes[lane] = only_if(is_large, wanted) + only_if(!is_large, closing);
-            }
+            let targets = orders * value * inverse;
+            let wanted = (targets - units) * gates;
+            // A comparison with NaN is false: no order, no change. What closes a position is
+            // never too small.
+            let is_large = (wanted * prices).abs().cmp_ge(smallest);
+            let is_closing = targets.cmp_eq(Lanes::ZERO);
+            *changes = only_where(is_large | is_closing, wanted).to_array();
         }
     }
 
@@ -183,7 +185,7 @@ impl<'a> Execution<'a> {
     #[inline(never)]
     fn carry(&self, wish: &Wish<'_>, is_forced: bool, carried: &mut [f64], changes: &mut [f64]) {
         let Wish { units, orders, value } = *wish;
-        let smallest = self.settings.smallest_trade * value;
+        let dust = DUST * value;
         for (asset, carried) in carried.iter_mut().enumerate() {
             let is_open = self.gates[asset] > 0.0;
             let is_ordered = !orders[asset].is_nan() && asset < self.panel.width().assets;
@@ -192,8 +194,8 @@ impl<'a> Execution<'a> {
                 *carried = if is_open { 0.0 } else { target - units[asset] };
             } else if is_open && !is_forced {
                 // What rounding left of an order is none, and costs no commission.
-                let is_large = (*carried * self.prices[asset]).abs() >= smallest;
-                changes[asset] = only_if(is_large, *carried);
+                let is_order = (*carried * self.prices[asset]).abs() >= dust;
+                changes[asset] = if is_order { *carried } else { 0.0 };
                 *carried = 0.0;
             }
         }
@@ -209,15 +211,11 @@ impl<'a> Execution<'a> {
         }
         let (first, others) = room.changes.split_at(self.prices.len());
         for (demand, changes) in lanes_mut(&mut room.rates).iter_mut().zip(lanes(first)) {
-            for lane in 0..LANES {
-                demand[lane] = changes[lane].abs();
-            }
+            *demand = changes.abs().to_array();
         }
         for changes in others.chunks_exact(self.prices.len()) {
             for (demand, changes) in lanes_mut(&mut room.rates).iter_mut().zip(lanes(changes)) {
-                for lane in 0..LANES {
-                    demand[lane] += changes[lane].abs();
-                }
+                *demand = (Lanes::from(*demand) + changes.abs()).to_array();
             }
         }
         if let Some(participation) = self.settings.participation {
@@ -229,9 +227,8 @@ impl<'a> Execution<'a> {
         }
         let impacts = lanes(self.panel.impacts(self.row));
         for (rates, impacts) in lanes_mut(&mut room.rates).iter_mut().zip(impacts) {
-            for lane in 0..LANES {
-                rates[lane] = base + costs.impact_rate(rates[lane], impacts[lane]);
-            }
+            let sizes = Lanes::from(*rates);
+            *rates = (Lanes::splat(base) + costs.impact_rates(sizes, impacts)).to_array();
         }
     }
 
@@ -264,21 +261,17 @@ impl<'a> Execution<'a> {
     #[inline(always)]
     fn plan(&self, agent: usize, trader: &Trader, changes: &[f64], rates: &[f64], plan: &mut Plan) {
         let leverage = self.settings.agents[agent].account.leverage();
-        let (mut held, mut reduced, mut reduced_cost) = <(Lanes, Lanes, Lanes)>::default();
-        let (mut increases, mut increases_cost) = <(Lanes, Lanes)>::default();
-        let rows = lanes(changes).iter().zip(lanes(&trader.units));
-        let priced = lanes(self.prices).iter().zip(lanes(rates));
-        for ((changes, units), (prices, rates)) in rows.zip(priced) {
-            for lane in 0..LANES {
-                let (price, rate) = (prices[lane], rates[lane]);
-                let (less, more) = parts(changes[lane], units[lane]);
-                let (less, more) = (less * price, more * price);
-                held[lane] += units[lane].abs() * price;
-                reduced[lane] += less;
-                reduced_cost[lane] += less * rate;
-                increases[lane] += more;
-                increases_cost[lane] += more * rate;
-            }
+        let (mut held, mut reduced, mut reduced_cost) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
+        let (mut increases, mut increases_cost) = (Lanes::ZERO, Lanes::ZERO);
+        let rows = lanes(changes).zip(lanes(&trader.units));
+        for ((changes, units), (prices, rates)) in rows.zip(lanes(self.prices).zip(lanes(rates))) {
+            let (less, more) = parts(changes, units);
+            let (less, more) = (less * prices, more * prices);
+            held += units.abs() * prices;
+            reduced += less;
+            reduced_cost += less * rates;
+            increases += more;
+            increases_cost += more * rates;
         }
         (plan.reductions, plan.only_increases) = self.orders(trader, changes);
         let fixed = self.settings.costs.fixed * (plan.reductions + plan.only_increases);
@@ -296,10 +289,13 @@ impl<'a> Execution<'a> {
         if self.settings.costs.fixed == 0.0 {
             return (0.0, 0.0);
         }
-        let sizes = changes.iter().zip(&trader.units).map(|(change, units)| parts(*change, *units));
-        sizes.fold((0.0, 0.0), |(reductions, increases), (less, more)| {
-            let reduces = f64::from(u8::from(less > 0.0));
-            (reductions + reduces, increases + f64::from(u8::from(more > 0.0)) * (1.0 - reduces))
+        let orders = changes.iter().zip(&trader.units).filter(|(change, _)| **change != 0.0);
+        orders.fold((0.0, 0.0), |(reductions, increases), (change, units)| {
+            if change * units < 0.0 {
+                (reductions + 1.0, increases)
+            } else {
+                (reductions, increases + 1.0)
+            }
         })
     }
 
@@ -321,20 +317,19 @@ impl<'a> Execution<'a> {
     #[inline(always)]
     fn settle(&self, trader: &mut Trader, changes: &mut [f64], rates: &[f64], plan: &Plan) {
         let costs = &self.settings.costs;
-        let (mut bought, mut traded, mut rated) = <(Lanes, Lanes, Lanes)>::default();
+        let (mut bought, mut traded, mut rated) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
+        let share = Lanes::splat(plan.share);
         let rows = lanes_mut(changes).iter_mut().zip(lanes_mut(&mut trader.units));
-        let priced = lanes(self.prices).iter().zip(lanes(rates));
-        for ((changes, units), (prices, rates)) in rows.zip(priced) {
-            for lane in 0..LANES {
-                let (less, more) = parts(changes[lane], units[lane]);
-                let done = (less + plan.share * more).copysign(changes[lane]);
-                units[lane] += done;
-                changes[lane] = done;
-                let value = done * prices[lane];
-                bought[lane] += value;
-                traded[lane] += value.abs();
-                rated[lane] += value.abs() * rates[lane];
-            }
+        for ((changes, units), (prices, rates)) in rows.zip(lanes(self.prices).zip(lanes(rates))) {
+            let (change, held) = (Lanes::from(*changes), Lanes::from(*units));
+            let (less, more) = parts(change, held);
+            let done = with_sign_of(less + share * more, change);
+            *units = (held + done).to_array();
+            *changes = done.to_array();
+            let values = done * prices;
+            bought += values;
+            traded += values.abs();
+            rated += values.abs() * rates;
         }
         let (bought, traded, rated) = (total(bought), total(traded), total(rated));
         let orders = plan.reductions + if plan.share > 0.0 { plan.only_increases } else { 0.0 };
@@ -358,10 +353,10 @@ impl<'a> Execution<'a> {
     }
 }
 
-/// How much of a change reduces what is held, and how much goes beyond that.
+/// How much of each change reduces what is held, and how much goes beyond that.
 #[inline(always)]
-fn parts(change: f64, units: f64) -> (f64, f64) {
-    let towards_zero = -change * 1.0_f64.copysign(units);
-    let less = smaller(larger(towards_zero, 0.0), units.abs());
-    (less, change.abs() - less)
+fn parts(changes: Lanes, units: Lanes) -> (Lanes, Lanes) {
+    let towards_zero = -changes * with_sign_of(Lanes::ONE, units);
+    let less = towards_zero.fast_max(Lanes::ZERO).fast_min(units.abs());
+    (less, changes.abs() - less)
 }

@@ -3,11 +3,13 @@
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
+use wide::f64x4;
+
 /// Assets that are reckoned together.
 pub(super) const LANES: usize = 4;
 
 /// Four numbers of four assets.
-pub(super) type Lanes = [f64; LANES];
+pub(super) type Lanes = f64x4;
 
 /// How many numbers a row has for so many assets: one each, one for cash, and nothing up to a
 /// whole number of lanes.
@@ -17,38 +19,34 @@ pub(super) fn stride(assets: usize) -> usize {
 
 /// A row, four numbers at a time.
 #[inline(always)]
-pub(super) fn lanes(row: &[f64]) -> &[Lanes] {
-    row.as_chunks().0
+pub(super) fn lanes(row: &[f64]) -> impl Iterator<Item = Lanes> + '_ {
+    row.as_chunks::<LANES>().0.iter().map(|four| f64x4::from(*four))
 }
 
 /// A row to write into, four numbers at a time.
 #[inline(always)]
-pub(super) fn lanes_mut(row: &mut [f64]) -> &mut [Lanes] {
+pub(super) fn lanes_mut(row: &mut [f64]) -> &mut [[f64; LANES]] {
     row.as_chunks_mut().0
 }
 
 /// The sum of four sums.
 #[inline(always)]
 pub(super) fn total(sums: Lanes) -> f64 {
+    let sums = sums.to_array();
     (sums[0] + sums[2]) + (sums[1] + sums[3])
 }
 
-/// The smaller of two numbers. Unlike `f64::min` it says nothing of NaN, and is one instruction.
+/// The numbers that are wanted, NaN included, and 0 for the others.
 #[inline(always)]
-pub(super) fn smaller(one: f64, other: f64) -> f64 {
-    if one < other { one } else { other }
+pub(super) fn only_where(wanted: Lanes, numbers: Lanes) -> Lanes {
+    numbers & wanted
 }
 
-/// The larger of two numbers, as [`smaller`].
+/// Numbers with the signs of others.
 #[inline(always)]
-pub(super) fn larger(one: f64, other: f64) -> f64 {
-    if one > other { one } else { other }
-}
-
-/// A number, NaN included, or 0 if it is not wanted: without a jump that could be guessed wrong.
-#[inline(always)]
-pub(super) fn only_if(wanted: bool, number: f64) -> f64 {
-    f64::from_bits(number.to_bits() & 0_u64.wrapping_sub(u64::from(wanted)))
+pub(super) fn with_sign_of(numbers: Lanes, signs: Lanes) -> Lanes {
+    let sign = f64x4::splat(-0.0);
+    numbers.abs() | (signs & sign)
 }
 
 /// Numbers in a cache line.

@@ -7,7 +7,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::costs::{Costs, Paid};
-use super::lanes::{LANES, Lanes, lanes, stride, total};
+use super::lanes::{Lanes, lanes, stride, total};
 use super::panel::Panel;
 use super::settings::{AccountKind, AgentSettings};
 use crate::reward_memory::RewardMemory;
@@ -135,13 +135,11 @@ impl Trader {
     /// Values what is held at the last known prices.
     #[inline(always)]
     pub(super) fn mark(&mut self, marks: &[f64], kind: AccountKind) {
-        let (mut nets, mut grosses) = (Lanes::default(), Lanes::default());
-        for (units, marks) in lanes(&self.units).iter().zip(lanes(marks)) {
-            for lane in 0..LANES {
-                let value = units[lane] * marks[lane];
-                nets[lane] += value;
-                grosses[lane] += value.abs();
-            }
+        let (mut nets, mut grosses) = (Lanes::ZERO, Lanes::ZERO);
+        for (units, marks) in lanes(&self.units).zip(lanes(marks)) {
+            let values = units * marks;
+            nets += values;
+            grosses += values.abs();
         }
         (self.net, self.gross) = (total(nets), total(grosses));
         self.equity = self.cash + self.net;
