@@ -32,8 +32,9 @@ use thiserror::Error;
 
 use crate::batch::Batch;
 use execution::{Execution, Room};
+use lanes::{LANES, Lanes, total};
 use log::Log;
-use projection::Workspace;
+use projection::{TOLERANCE, Workspace};
 use reward::Earned;
 use trader::Trader;
 
@@ -242,7 +243,9 @@ impl Portfolio {
             &mut trader.orders[due]
         };
         let allowed = &mut orders[..=assets];
-        if removed.is_empty() {
+        if is_free && trader.is_simplex && is_on_simplex(wanted) {
+            allowed.copy_from_slice(wanted);
+        } else if removed.is_empty() {
             constraints.project(wanted, &universe.held, movable, workspace, allowed);
         } else {
             universe.cut(movable, removed);
@@ -257,6 +260,13 @@ impl Portfolio {
         }
         // Cash follows from the rest, and is no order.
         orders[assets..].fill(f64::NAN);
+    }
+
+    /// Works out once what every decision would ask of the mandates.
+    fn look_at_mandates(&mut self) {
+        for (trader, agent) in self.episode.traders.iter_mut().zip(&self.settings.agents) {
+            trader.is_simplex = agent.constraints.is_simplex();
+        }
     }
 
     /// A row goes by without a decision: no orders for the row in which they would be due.
@@ -350,6 +360,20 @@ fn fitting(
         *kept = None;
     }
     &mut kept.get_or_insert_with(|| (assets, sectors, Workspace::new(assets, sectors))).2
+}
+
+/// Whether weights are not negative and sum to one, as exactly as the projection asks.
+#[inline(always)]
+fn is_on_simplex(weights: &[f64]) -> bool {
+    let (fours, rest) = weights.as_chunks::<LANES>();
+    let (mut sums, mut least) = (Lanes::ZERO, Lanes::ZERO);
+    for four in fours {
+        sums += Lanes::from(*four);
+        least = least.fast_min(Lanes::from(*four));
+    }
+    let sum = total(sums) + rest.iter().sum::<f64>();
+    let is_negative = total(least) < 0.0 || rest.iter().any(|weight| *weight < 0.0);
+    !is_negative && (sum - 1.0).abs() <= TOLERANCE
 }
 
 /// What is held, with each asset tilted by what was chosen for it; cash pays.

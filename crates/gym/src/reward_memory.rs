@@ -37,6 +37,11 @@ impl RewardMemory {
         self.squares += apart * (change - self.mean);
     }
 
+    /// Takes in the worth alone, where nobody asks how changes were spread.
+    pub(crate) fn reach(&mut self, worth: f64) {
+        self.peak = self.peak.max(worth);
+    }
+
     /// The highest worth so far.
     pub(crate) fn peak(&self) -> f64 {
         self.peak

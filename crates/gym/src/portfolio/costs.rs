@@ -4,8 +4,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::lanes::Lanes;
-
 /// Days of the year that yearly rates are spread over.
 const YEAR_DAYS: f64 = 365.0;
 
@@ -81,9 +79,10 @@ impl Costs {
     /// What the size of all that is traded in an asset adds to that: the volatility times the
     /// root of size over volume, of which `volatility_per_root` is what the asset brings along.
     #[inline(always)]
-    pub(super) fn impact_rates(&self, sizes: Lanes, volatility_per_root: Lanes) -> Lanes {
-        let rates = Lanes::splat(self.impact) * (sizes.sqrt() * volatility_per_root);
-        rates.fast_min(Lanes::splat(WORST_IMPACT))
+    pub(super) fn impact_rate(&self, size: f64, volatility_per_root: f64) -> f64 {
+        let rate = self.impact * (size.sqrt() * volatility_per_root);
+        // Not `f64::min`, which asks for NaN as well.
+        if rate < WORST_IMPACT { rate } else { WORST_IMPACT }
     }
 
     /// A yearly rate for some days.

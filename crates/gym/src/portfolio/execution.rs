@@ -8,7 +8,7 @@
 
 use wide::{CmpEq, CmpGe};
 
-use super::lanes::{Lanes, lanes, lanes_mut, only_where, total, with_sign_of};
+use super::lanes::{LANES, Lanes, lanes, lanes_mut, only_where, total, with_sign_of};
 use super::log::Trade;
 use super::panel::Panel;
 use super::settings::{FillAt, PortfolioSettings, Unfilled};
@@ -225,10 +225,12 @@ impl<'a> Execution<'a> {
         if costs.impact == 0.0 {
             return room.rates.fill(base);
         }
-        let impacts = lanes(self.panel.impacts(self.row));
+        let impacts = self.panel.impacts(self.row).as_chunks::<LANES>().0;
         for (rates, impacts) in lanes_mut(&mut room.rates).iter_mut().zip(impacts) {
-            let sizes = Lanes::from(*rates);
-            *rates = (Lanes::splat(base) + costs.impact_rates(sizes, impacts)).to_array();
+            // Lane by lane: the compiler knows wider roots than the lanes themselves.
+            for lane in 0..LANES {
+                rates[lane] = base + costs.impact_rate(rates[lane], impacts[lane]);
+            }
         }
     }
 

@@ -102,6 +102,16 @@ impl Projection {
 }
 
 impl Constraints {
+    /// Whether all that is asked is that weights are not negative and sum to one.
+    #[must_use]
+    pub fn is_simplex(&self) -> bool {
+        self.only_bounds()
+            && self.cash_lower == 0.0
+            && self.cash_upper >= 1.0
+            && self.lower.iter().all(|lower| *lower == 0.0)
+            && self.upper.iter().all(|upper| *upper >= 1.0)
+    }
+
     /// How many assets there are, cash not counted.
     #[must_use]
     pub fn assets(&self) -> usize {

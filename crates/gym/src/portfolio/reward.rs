@@ -57,11 +57,21 @@ pub(super) struct Earned {
 }
 
 impl RewardRule {
+    /// Whether a term asks how returns were spread.
+    fn remembers(&self) -> bool {
+        let spread = [PortfolioTerm::DifferentialSharpe, PortfolioTerm::VolatilityPenalty];
+        self.terms.iter().any(|(term, _)| spread.contains(term))
+    }
+
     /// The weighed sum of all terms for one row, which is then remembered.
     pub(super) fn reward(&self, memory: &mut RewardMemory, earned: Earned) -> f64 {
         let past = *memory;
         let gained = earned.after / earned.before - 1.0;
-        memory.remember(self.memory, gained, earned.after);
+        if self.remembers() {
+            memory.remember(self.memory, gained, earned.after);
+        } else {
+            memory.reach(earned.after);
+        }
         let term = |term| match term {
             PortfolioTerm::Return => gained,
             PortfolioTerm::LogReturn => log_growth(earned.before, earned.after),

@@ -61,6 +61,7 @@ impl Task for Portfolio {
         for (trader, agent) in self.episode.traders.iter_mut().zip(&self.settings.agents) {
             trader.begin(agent);
         }
+        self.look_at_mandates();
         self.open_log();
         self.show(&mut observation);
     }
@@ -143,6 +144,7 @@ impl Task for Portfolio {
             episode.last = end;
         }
         self.episode = episode;
+        self.look_at_mandates();
         self.open_log();
         Ok(())
     }

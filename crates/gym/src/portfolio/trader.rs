@@ -35,6 +35,10 @@ pub(super) struct Trader {
     pub(super) is_called: bool,
     /// Whether it still trades.
     pub(super) is_alive: bool,
+    /// Whether its mandate asks for no more than weights that are not negative and sum to one;
+    /// follows from the settings.
+    #[serde(skip)]
+    pub(super) is_simplex: bool,
     pub(super) memory: RewardMemory,
     pub(super) told: Told,
 }
@@ -179,13 +183,29 @@ impl Trader {
         &self.units[..self.assets]
     }
 
-    /// What assets and then cash are of equity, at these marks. Shares of nothing are not told:
-    /// such an account is at its end.
+    /// One over equity. Shares of nothing are not told: such an account is at its end.
     #[inline(always)]
+    fn share(&self) -> f64 {
+        if self.equity > 0.0 { 1.0 / self.equity } else { 0.0 }
+    }
+
+    /// What assets and then cash are of equity, at these marks.
     pub(super) fn weights<'a>(&'a self, marks: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
-        let share = if self.equity > 0.0 { 1.0 / self.equity } else { 0.0 };
+        let share = self.share();
         let assets = self.owned().iter().zip(marks).map(move |(units, mark)| units * mark * share);
         assets.chain(std::iter::once(self.cash * share))
+    }
+
+    /// The same as learners are shown it.
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation)] // in single precision
+    pub(super) fn show_weights(&self, marks: &[f64], shown: &mut [f32]) {
+        let share = self.share();
+        let (cash, assets) = shown.split_last_mut().expect("cash is always there");
+        for ((shown, units), mark) in assets.iter_mut().zip(&self.units).zip(marks) {
+            *shown = (units * mark * share) as f32;
+        }
+        *cash = (self.cash * share) as f32;
     }
 
     /// Whether it took part in the last step.

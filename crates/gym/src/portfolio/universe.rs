@@ -42,6 +42,7 @@ pub fn fill_slot(
     for task in batch.tasks_mut() {
         task.panel = changed.panel.clone();
         task.settings = changed.settings.clone();
+        task.look_at_mandates();
     }
     Ok(())
 }
