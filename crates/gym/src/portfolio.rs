@@ -226,7 +226,7 @@ impl Portfolio {
             universe.held.resize(assets + 1, 0.0);
         } else {
             universe.held.clear();
-            universe.held.extend(trader.weights(self.panel.marks(row)));
+            universe.held.extend(trader.weights(&self.panel));
         }
         let wanted = match self.settings.action {
             ActionMode::Weights => action,
@@ -312,14 +312,14 @@ impl Portfolio {
     #[inline(always)]
     fn reward(&mut self) {
         let row = self.row();
-        let (marks, benchmark) = (self.panel.marks(row), self.panel.benchmark(row));
+        let benchmark = self.panel.benchmark(row);
         let agents = self.settings.agents.iter();
         for (trader, agent) in self.episode.traders.iter_mut().zip(agents) {
             if !trader.is_alive {
                 continue;
             }
             let before = trader.equity;
-            trader.mark(marks, agent.account);
+            trader.mark(&self.panel, row, agent.account);
             let (cost, turnover) = trader.told.since_last_row();
             let after = trader.equity;
             let earned = Earned { before, after, cost, turnover, benchmark };

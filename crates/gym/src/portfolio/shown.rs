@@ -97,7 +97,7 @@ impl Portfolio {
         let width = movable.len() + 1;
         for (agent, trader) in self.episode.traders.iter().enumerate() {
             let weights = &mut shown.weights[agent * width..][..width];
-            trader.show_weights(self.panel.marks(row), weights);
+            trader.show_weights(&self.panel, weights);
             let account = &mut shown.account[agent * ACCOUNT.len()..][..ACCOUNT.len()];
             account.copy_from_slice(&self.account(agent, trader));
         }

@@ -59,7 +59,7 @@ impl Task for Portfolio {
         self.episode.last = span.last as u64;
         self.episode.removed.clear();
         for (trader, agent) in self.episode.traders.iter_mut().zip(&self.settings.agents) {
-            trader.begin(agent);
+            trader.begin(agent, span.first);
         }
         self.look_at_mandates();
         self.open_log();
@@ -239,7 +239,7 @@ impl Portfolio {
             let start = rows.len();
             rows.resize(start + INFO.len(), 0.0);
             self.write_account(agent, &mut rows[start..]);
-            rows.extend(trader.weights(self.panel.marks(self.row())));
+            rows.extend(trader.weights(&self.panel));
         }
         if let Some(log) = &mut self.log {
             log.current().steps.append(&mut rows);
@@ -261,7 +261,9 @@ impl Portfolio {
         let sizes = episode.removed.is_empty() || episode.removed.len() == assets;
         sizes
             && episode.traders.len() == self.episode.traders.len()
-            && traders.into_iter().all(|(trader, like)| trader.is_sound(assets, like))
+            && traders.into_iter().all(|(trader, like)| {
+                trader.is_sound(assets, like) && trader.marked as u64 <= episode.row
+            })
     }
 }
 

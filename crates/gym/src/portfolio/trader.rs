@@ -26,6 +26,8 @@ pub(super) struct Trader {
     /// Values held, long and short together, and long less short, at the last mark.
     pub(super) gross: f64,
     pub(super) net: f64,
+    /// The row of that mark: for those who are ruined it stays the last one.
+    pub(super) marked: usize,
     /// Weights that were ordered and are due in later rows, a row for each; NaN where there is no
     /// order. Where orders fill in the next row, nothing has to be kept.
     pub(super) orders: Vec<f64>,
@@ -80,7 +82,8 @@ impl Trader {
     }
 
     /// Nothing but cash.
-    pub(super) fn begin(&mut self, settings: &AgentSettings) {
+    pub(super) fn begin(&mut self, settings: &AgentSettings, row: usize) {
+        self.marked = row;
         self.cash = settings.initial_cash;
         self.equity = settings.initial_cash;
         (self.gross, self.net) = (0.0, 0.0);
@@ -138,7 +141,9 @@ impl Trader {
 
     /// Values what is held at the last known prices.
     #[inline(always)]
-    pub(super) fn mark(&mut self, marks: &[f64], kind: AccountKind) {
+    pub(super) fn mark(&mut self, panel: &Panel, row: usize, kind: AccountKind) {
+        let marks = panel.marks(row);
+        self.marked = row;
         let (mut nets, mut grosses) = (Lanes::ZERO, Lanes::ZERO);
         for (units, marks) in lanes(&self.units).zip(lanes(marks)) {
             let values = units * marks;
@@ -189,9 +194,9 @@ impl Trader {
         if self.equity > 0.0 { 1.0 / self.equity } else { 0.0 }
     }
 
-    /// What assets and then cash are of equity, at these marks.
-    pub(super) fn weights<'a>(&'a self, marks: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
-        let share = self.share();
+    /// What assets and then cash are of equity, at the last mark.
+    pub(super) fn weights<'a>(&'a self, panel: &'a Panel) -> impl Iterator<Item = f64> + 'a {
+        let (share, marks) = (self.share(), panel.marks(self.marked));
         let assets = self.owned().iter().zip(marks).map(move |(units, mark)| units * mark * share);
         assets.chain(std::iter::once(self.cash * share))
     }
@@ -199,8 +204,8 @@ impl Trader {
     /// The same as learners are shown it.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation)] // in single precision
-    pub(super) fn show_weights(&self, marks: &[f64], shown: &mut [f32]) {
-        let share = self.share();
+    pub(super) fn show_weights(&self, panel: &Panel, shown: &mut [f32]) {
+        let (share, marks) = (self.share(), panel.marks(self.marked));
         let (cash, assets) = shown.split_last_mut().expect("cash is always there");
         for ((shown, units), mark) in assets.iter_mut().zip(&self.units).zip(marks) {
             *shown = (units * mark * share) as f32;
