@@ -4,91 +4,15 @@
 
 mod slots;
 
-use sha2::{Digest, Sha256};
-use thiserror::Error;
-
+use super::bar::{Bar, BarError, Width};
 use super::lanes::{stride, touched};
+use sha2::{Digest, Sha256};
 pub use slots::SlotError;
 
 /// Rows that trailing volumes and volatilities look back on.
 const TRAILING_ROWS: usize = 20;
 
 const DAY_NANOSECONDS: f64 = 86_400e9;
-
-/// One row of all assets, as it is known when it is over.
-#[derive(Clone, Copy, Debug)]
-pub struct Bar<'a> {
-    /// When it was known, in nanoseconds since 1970.
-    pub time: i64,
-    /// Prices at the beginning; empty where they are not known.
-    pub open: &'a [f64],
-    /// Prices at the end.
-    pub close: &'a [f64],
-    /// Units that changed hands; empty where they are not known.
-    pub volume: &'a [f64],
-    /// Which assets exist.
-    pub listed: &'a [bool],
-    /// Which of them have prices in this row.
-    pub quoted: &'a [bool],
-    /// In which of them orders are filled.
-    pub tradable: &'a [bool],
-    /// What learners are shown, all features of an asset next to each other.
-    pub features: &'a [f32],
-    /// Whether a decision falls on this row.
-    pub decides: bool,
-    /// What the benchmark returned since the row before.
-    pub benchmark: f64,
-}
-
-/// How wide the rows of a panel are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Width {
-    /// Assets in a row.
-    pub assets: usize,
-    /// Features of an asset.
-    pub features: usize,
-    /// Whether prices at the beginning of rows are known.
-    pub has_open: bool,
-    /// Whether volumes are known.
-    pub has_volume: bool,
-}
-
-/// Why a row is refused. The panel is as it was.
-#[derive(Clone, Debug, Error, PartialEq)]
-pub enum BarError {
-    /// A column is of another length.
-    #[error("{column} needs {wanted} values in a row, found {found}")]
-    Length {
-        /// The column.
-        column: &'static str,
-        /// How many values it should have.
-        wanted: usize,
-        /// How many it has.
-        found: usize,
-    },
-    /// It does not come after the last one.
-    #[error("a row after time {last} was wanted, found one at {found}")]
-    NotLater {
-        /// The time of the last row.
-        last: i64,
-        /// The time of the row.
-        found: i64,
-    },
-    /// A value cannot be.
-    #[error("{column} of asset {asset} must be {wanted}, was {found} at time {time}")]
-    Value {
-        /// The column.
-        column: &'static str,
-        /// The place of the asset.
-        asset: usize,
-        /// What it should be.
-        wanted: &'static str,
-        /// What it was.
-        found: f64,
-        /// The time of the row.
-        time: i64,
-    },
-}
 
 /// What a row has of each asset, in the order in which a step reads it: what belongs together
 /// lies together, since envs that are at different rows have to fetch all of it.
@@ -190,7 +114,7 @@ impl Panel {
     /// # Errors
     /// When it is not as wide as the others, not later, or has a price that cannot be.
     pub fn push(&mut self, bar: &Bar<'_>) -> Result<(), BarError> {
-        self.check(bar)?;
+        bar.check(self.width, self.times.last().copied())?;
         let digest = self.chained(bar);
         let last = self.times.last().copied();
         #[allow(clippy::cast_precision_loss)] // a share of a day
@@ -254,59 +178,6 @@ impl Panel {
             let is_traded = volume > 0.0;
             self.impacts[asset] = if is_traded { volatility / volume.sqrt() } else { f64::MAX };
         }
-    }
-
-    fn check(&self, bar: &Bar<'_>) -> Result<(), BarError> {
-        let Width { assets, features, has_open, has_volume } = self.width;
-        for (column, wanted, found) in [
-            ("open", if has_open { assets } else { 0 }, bar.open.len()),
-            ("close", assets, bar.close.len()),
-            ("volume", if has_volume { assets } else { 0 }, bar.volume.len()),
-            ("listed", assets, bar.listed.len()),
-            ("quoted", assets, bar.quoted.len()),
-            ("tradable", assets, bar.tradable.len()),
-            ("features", assets * features, bar.features.len()),
-        ] {
-            if wanted != found {
-                return Err(BarError::Length { column, wanted, found });
-            }
-        }
-        if let Some(&last) = self.times.last().filter(|last| **last >= bar.time) {
-            return Err(BarError::NotLater { last, found: bar.time });
-        }
-        (0..assets).try_for_each(|asset| self.check_asset(bar, asset))?;
-        let is_finite = bar.features.iter().position(|value| !value.is_finite());
-        let refuse = |column, asset, wanted, found| {
-            Err(BarError::Value { column, asset, wanted, found, time: bar.time })
-        };
-        if let Some(place) = is_finite {
-            let found = f64::from(bar.features[place]);
-            return refuse("features", place / features, "finite", found);
-        }
-        if bar.benchmark.is_finite() {
-            return Ok(());
-        }
-        refuse("benchmark", 0, "finite", bar.benchmark)
-    }
-
-    fn check_asset(&self, bar: &Bar<'_>, asset: usize) -> Result<(), BarError> {
-        let refuse = |column, wanted, found| {
-            Err(BarError::Value { column, asset, wanted, found, time: bar.time })
-        };
-        let is_price = |price: f64| price.is_finite() && price > 0.0;
-        if bar.quoted[asset] && !bar.listed[asset] || bar.tradable[asset] && !bar.quoted[asset] {
-            return refuse("quoted", "listed, and tradable only where quoted", 1.0);
-        }
-        if bar.quoted[asset] && !is_price(bar.close[asset]) {
-            return refuse("close", "above 0", bar.close[asset]);
-        }
-        if self.width.has_open && bar.tradable[asset] && !is_price(bar.open[asset]) {
-            return refuse("open", "above 0", bar.open[asset]);
-        }
-        if self.width.has_volume && bar.volume[asset] < 0.0 {
-            return refuse("volume", "at least 0", bar.volume[asset]);
-        }
-        Ok(())
     }
 
     /// The digest of a row and of all before it.

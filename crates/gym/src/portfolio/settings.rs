@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::bar::Width;
 use super::costs::Costs;
-use super::panel::Width;
 use super::projection::{Constraints, ConstraintsError};
 use super::reward::RewardRule;
 

@@ -4,7 +4,7 @@ use super::settings::ShownFeatures;
 use super::trader::Trader;
 use super::{Portfolio, PortfolioSettings};
 use crate::Shape;
-use crate::portfolio::panel::Width;
+use crate::portfolio::bar::Width;
 
 crate::parts! {
     /// What a portfolio's agents are shown; several agents share the window.
