@@ -17,6 +17,7 @@ from sekai.envs.agent_infos import AgentInfos
 from sekai.envs.multi_portfolio_config import MemberConfig, MultiPortfolioConfig
 from sekai.envs.portfolio_panel import FeatureSource, features_of, panel_of
 from sekai.envs.portfolio_spaces import ACCOUNT, INFO, action_space, observation_space
+from sekai.envs.portfolio_universe import with_slots
 from sekai.error import ClosedError, ResetRequired
 from sekai.spaces import Box, Dict
 
@@ -68,7 +69,7 @@ class MultiPortfolio(MultiAgentEnv):
                 f"either a config or its fields were wanted, found both: {sorted(settings)}"
             )
         self.config = MultiPortfolioConfig(**settings) if config is None else config
-        self.data = simulate_regimes() if data is None else data
+        self.data = with_slots(simulate_regimes() if data is None else data, 0)
         self.features, self.pipeline = features_of(self.data, features)
         members = self.config.members
         self.possible_agents = list(members)

@@ -47,6 +47,8 @@ class AgentConfig:
     """The share of the initial cash at or below which the agent is ruined."""
 
     def __post_init__(self) -> None:
+        _require(self, "account", (CashAccount, MarginAccount))
+        _require(self, "constraints", (Constraints,))
         if not callable(self.reward):
             # Pairs can be hashed and pickled, and nobody can change them later.
             object.__setattr__(self, "reward", _terms(self.reward))
@@ -121,6 +123,8 @@ class PortfolioConfig(AgentConfig):
     def __post_init__(self) -> None:
         # Not super(): the class is made anew with slots, and is not the one that this is in.
         AgentConfig.__post_init__(self)
+        _require(self, "execution", (Execution,))
+        _require(self, "costs", (Costs,))
         if not isinstance(self.slots, int) or self.slots < 0:
             raise ValueError(f"slots must be a whole number of at least 0, was {self.slots!r}")
         if self.stream and self.observation == "index":
@@ -161,6 +165,13 @@ class PortfolioConfig(AgentConfig):
         return 0 if self.stream else data.warm_up
 
 
+def _require(config: AgentConfig, name: str, kinds: tuple[type, ...]) -> None:
+    value = getattr(config, name)
+    if not isinstance(value, kinds):
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"{name} must be a {wanted} of sekai.market, was {value!r}")
+
+
 def _terms(reward: str | Mapping[str, float] | Terms) -> Terms:
     if isinstance(reward, str):
         return ((reward, 1.0),)
@@ -172,6 +183,12 @@ def _starts(starts: int | str, data: MarketData) -> Any:
     if starts in ("random", "sequential"):
         return starts
     if isinstance(starts, str):
-        time = np.datetime64(starts, "ns")
+        try:
+            time = np.datetime64(starts, "ns")
+        except ValueError as error:
+            raise ValueError(
+                f"starts must be 'random', 'sequential', a row or a time such as '2020-01-31', was "
+                f"{starts!r}"
+            ) from error
         return {"fixed": int(np.searchsorted(data.times, time))}
     return {"fixed": starts}

@@ -13,6 +13,11 @@ __all__ = ["asset_alone", "padded", "with_asset", "with_slots"]
 
 def with_slots(data: MarketData, slots: int) -> MarketData:
     """The data with so many more assets, none of which was ever listed."""
+    if not isinstance(data, MarketData):
+        raise TypeError(
+            f"data must be a MarketData, was {data!r}: see MarketData.from_parquet, from_csv and "
+            f"from_frame"
+        )
     if not slots:
         return data
     first = len(data.assets)

@@ -208,7 +208,8 @@ impl PortfolioSettings {
 
     fn check_trading(&self, width: Width) -> Result<(), PortfolioError> {
         let has_fill = self.fill == FillAt::NextClose || width.has_open;
-        require(has_fill, "fill", "at the next close, since the data has no open,", &"next open")?;
+        let wanted = "\"next_close\", since the data has no open,";
+        require(has_fill, "fill", wanted, &"\"next_open\"")?;
         require(self.delay <= 1_000, "delay", "of at most 1000 rows", &self.delay)?;
         if let Some(share) = self.participation {
             require(share > 0.0 && share <= 1.0, "participation", "above 0, at most 1", &share)?;
