@@ -26,8 +26,8 @@ TERMS = (
 
 
 HUNT = 1_000
-"""More examples than this are a hunt for what nobody has thought of; fewer are always the same.
-Two ways to reckon may differ in the last bit of a ruin, which is no reason to stop anybody."""
+"""More examples than this are a hunt for what nobody has thought of; fewer are always the same, so
+that a run that was green stays green."""
 
 
 def examples(count: int) -> settings:
