@@ -1,0 +1,1 @@
+"""Simulator, interpreters and reward composed into an environment."""
