@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from sekai.data.intraday import DayTicks
 from sekai.error import DataError
 
-TIMES = np.datetime64("2020-01-02T09:30", "ns") + np.arange(3) * np.timedelta64(1, "m")
+TIMES: NDArray[np.datetime64] = np.array(
+    ["2020-01-02T09:30", "2020-01-02T09:31", "2020-01-02T09:32"], dtype="datetime64[ns]"
+)
 
 
 def test_ticks_are_kept_as_they_were_given_and_cannot_be_changed() -> None:
@@ -30,7 +33,9 @@ def test_ticks_are_kept_as_they_were_given_and_cannot_be_changed() -> None:
         (np.append(TIMES[:2], TIMES[2] + np.timedelta64(1, "D")), [1, 2, 3], "one day"),
     ],
 )
-def test_ticks_that_cannot_be_are_refused(times: np.ndarray, close: list[float], said: str) -> None:
+def test_ticks_that_cannot_be_are_refused(
+    times: NDArray[np.datetime64], close: list[float], said: str
+) -> None:
     with pytest.raises(DataError, match=said):
         DayTicks("A", times, {"$close": np.array(close)})
 
