@@ -59,6 +59,7 @@ class ReferenceAccount:
             held[-1] += held[asset]
             held[asset], can_move[asset] = 0.0, False
         order = project_weights(wanted, held, can_move, **self.mandate).weights[:-1].copy()
+        order[np.abs(order) <= 1e-12] = 0.0
         order[~movable & ~np.isin(np.arange(len(order)), list(removed))] = np.nan
         self.orders[due] = order
 
@@ -99,9 +100,11 @@ class ReferenceAccount:
             np.zeros(len(values) + 1)
         )  # fmt: skip
         if isinstance(self.agent.account, MarginAccount):
-            self.is_called = self.equity < self.agent.account.maintenance * self.gross
+            limit = (self.agent.account.maintenance - 1e-12) * self.gross
+            self.is_called = self.equity < limit
         self._earn(before, market.benchmark[row])
-        self.was_ruined = self.equity <= self.agent.ruin * self.agent.initial_cash
+        # What rounding leaves of nothing is nothing.
+        self.was_ruined = self.equity <= (self.agent.ruin + 1e-12) * self.agent.initial_cash
         self.is_alive = not self.was_ruined
 
     def _earn(self, before: float, benchmark: float) -> None:

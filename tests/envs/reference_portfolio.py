@@ -199,7 +199,9 @@ class _Order:
         if self.carries and not np.isnan(target):
             carried[asset] = 0.0 if is_open else target - units
         elif self.carries and is_open and not is_forced:
-            change, carried[asset] = carried[asset], 0.0
+            # What rounding left of an order is none.
+            is_order = abs(carried[asset]) * self.prices[asset] >= 1e-9 * self.value
+            change, carried[asset] = carried[asset] if is_order else 0.0, 0.0
         return change if is_open else 0.0
 
     def lose(self, asset: int, share: float) -> None:

@@ -129,6 +129,19 @@ def test_a_delisting_loses_its_share_of_the_last_price() -> None:
     assert episode.of("cash")[-1] == episode.of("equity")[-1]
 
 
+@pytest.mark.parametrize("draw", range(40))
+def test_who_lost_everything_but_what_rounding_left_is_ruined(draw: int) -> None:
+    rng = np.random.default_rng(draw)
+    closes = np.vstack([rng.uniform(5, 500, (3, 3)), np.full((1, 3), np.nan)])
+    listed = np.isfinite(closes)
+    weights = np.append(rng.dirichlet(np.ones(3)), 0.0)
+    costs = {"delisting": 1.0, "proportional": 0.01, "half_spread": 0.0005}
+    episode = trade([weights] * 4, market_of(closes, listed=listed), costs, initial_cash=1000.0)
+
+    assert abs(episode.of("equity")[-1]) < 1e-9
+    assert episode.terminated
+
+
 def test_orders_fill_at_the_open_and_are_marked_at_the_close() -> None:
     data = market_of([10.0, 12.0], open_=[10.0, 8.0])
     opened = trade([[1.0, 0.0]], data, {})

@@ -54,6 +54,9 @@ pub use shown::{
 };
 pub use universe::{UniverseError, fill_slot};
 
+/// What rounding can leave of nothing, as a share of what an account is or was worth.
+const NOTHING: f64 = 1e-12;
+
 /// One episode of one or more portfolios in one market.
 #[derive(Clone, Debug)]
 pub struct Portfolio {
@@ -253,7 +256,7 @@ impl Portfolio {
             let earned = Earned { before, after, cost, turnover, benchmark };
             trader.told.reward += agent.reward.reward(&mut trader.memory, earned);
             trader.told.profit += after - before;
-            trader.told.is_ruined = after <= agent.ruin * agent.initial_cash;
+            trader.told.is_ruined = after <= (agent.ruin + NOTHING) * agent.initial_cash;
             trader.is_alive = !trader.told.is_ruined;
         }
     }

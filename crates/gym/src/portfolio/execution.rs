@@ -6,7 +6,7 @@
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
-use wide::{CmpEq, CmpGe};
+use wide::{CmpGe, CmpLe};
 
 use super::lanes::{LANES, Lanes, lanes, lanes_mut, only_where, total, with_sign_of};
 use super::log::Trade;
@@ -16,6 +16,9 @@ use super::trader::Trader;
 
 /// What rounding can leave of an order, as a share of equity.
 const DUST: f64 = 1e-9;
+
+/// Weights no larger than this are none: what rounding left of a sale of everything.
+const NO_WEIGHT: f64 = 1e-12;
 
 /// Room to reckon in, one for each thread: nothing is allocated in a step.
 #[derive(Debug, Default)]
@@ -152,14 +155,22 @@ impl<'a> Execution<'a> {
         let rows = lanes_mut(changes).iter_mut().zip(lanes(orders)).zip(lanes(units));
         let prices = lanes(self.prices).zip(lanes(self.inverse)).zip(lanes(self.gates));
         for (((changes, orders), units), ((prices, inverse), gates)) in rows.zip(prices) {
-            let targets = orders * value * inverse;
-            let wanted = (targets - units) * gates;
             // A comparison with NaN is false: no order, no change. What closes a position is
             // never too small.
+            let is_closing = orders.abs().cmp_le(Lanes::splat(NO_WEIGHT));
+            let targets = only_where(!is_closing, orders * value * inverse);
+            let wanted = (targets - units) * gates;
             let is_large = (wanted * prices).abs().cmp_ge(smallest);
-            let is_closing = targets.cmp_eq(Lanes::ZERO);
             *changes = only_where(is_large | is_closing, wanted).to_array();
         }
+    }
+
+    /// The units that a weight asks for; NaN where there is no order.
+    fn target(&self, asset: usize, order: f64, value: f64) -> f64 {
+        if order.abs() <= NO_WEIGHT {
+            return 0.0;
+        }
+        order * value.max(0.0) * self.inverse[asset]
     }
 
     /// Under a margin call, what is wanted is no more than what may be held.
@@ -173,7 +184,7 @@ impl<'a> Execution<'a> {
         for (asset, change) in changes.iter_mut().enumerate() {
             let units = units[asset];
             let most = units * keep;
-            let target = orders[asset] * value.max(0.0) * self.inverse[asset];
+            let target = self.target(asset, orders[asset], value);
             // On the same side and no larger; without an order, as much as may be kept.
             let target = if target.is_nan() { most } else { target };
             let target = target.clamp(most.min(0.0), most.max(0.0));
@@ -190,7 +201,7 @@ impl<'a> Execution<'a> {
             let is_open = self.gates[asset] > 0.0;
             let is_ordered = !orders[asset].is_nan() && asset < self.panel.width().assets;
             if is_ordered {
-                let target = orders[asset] * value.max(0.0) * self.inverse[asset];
+                let target = self.target(asset, orders[asset], value);
                 *carried = if is_open { 0.0 } else { target - units[asset] };
             } else if is_open && !is_forced {
                 // What rounding left of an order is none, and costs no commission.

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::NOTHING;
 use super::costs::{Costs, Paid};
 use super::lanes::{Lanes, lanes, stride, total};
 use super::panel::Panel;
@@ -153,7 +154,8 @@ impl Trader {
         (self.net, self.gross) = (total(nets), total(grosses));
         self.equity = self.cash + self.net;
         if let AccountKind::Margin { maintenance, .. } = kind {
-            self.is_called = self.equity < maintenance * self.gross;
+            // Who bought all that may be held is not called by a last bit.
+            self.is_called = self.equity < (maintenance - NOTHING) * self.gross;
         }
     }
 
