@@ -1,0 +1,1 @@
+"""Who is told while an agent learns."""

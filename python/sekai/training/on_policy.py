@@ -1,0 +1,158 @@
+"""Learning from what the present policy has just done: what PPO and A2C share."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from torchrl.objectives.value.functional import vec_generalized_advantage_estimate
+
+from sekai.training.agent import Agent, Metrics
+from sekai.training.agent_settings import AgentSettings
+from sekai.training.normalisation import RewardScaler
+from sekai.training.policies.actor_critic import ActorCritic
+from sekai.training.rollout import Rollout
+from sekai.training.schedules import scheduled
+from sekai.training.torchrl_modules import actor_module, critic_module, sum_of_losses
+
+__all__ = ["OnPolicyAgent", "OnPolicySettings"]
+
+JUDGED_ROWS = 16_384
+"""Observations that are judged at once, so that memory stays bounded."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OnPolicySettings(AgentSettings):
+    """How an agent learns from its own rollouts."""
+
+    rollout_steps: int = 128
+    """Steps of each env between two updates."""
+
+    trace: float = 0.95
+    """How far advantages look ahead: 0 trusts the critic after one step, 1 not at all."""
+
+    entropy_weight: float = 0.0
+    value_weight: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require_count("rollout_steps")
+        self._require_share("trace")
+
+
+class OnPolicyAgent(Agent):
+    """Acts for a while, then learns from just that."""
+
+    settings_type: ClassVar[type[AgentSettings]] = OnPolicySettings
+    settings: OnPolicySettings
+    network: ActorCritic
+
+    def _build(self) -> None:
+        settings = self.settings
+        self.network = ActorCritic(self.leaves, self.actions, settings.policy)
+        self.rollout = Rollout(self.vec, self.actions, settings.rollout_steps)
+        self.scaler: RewardScaler | None = None
+        if settings.normalise_rewards:
+            self.scaler = RewardScaler(settings.discount, self.vec.num_envs)
+        self.loss = self._loss(actor_module(self.network.actor), critic_module(self.network.critic))
+        self.optimiser = self._optimiser()
+
+    @abstractmethod
+    def _loss(self, actor: Any, critic: Any) -> Any:
+        """The TorchRL loss of the algorithm."""
+
+    @abstractmethod
+    def _optimiser(self) -> torch.optim.Optimizer:
+        """What changes the weights."""
+
+    @abstractmethod
+    def _update(self, batch: TensorDict) -> Metrics:
+        """Learn from a rollout, laid out in one row of samples."""
+
+    @property
+    def iteration_steps(self) -> int:
+        """Steps of single envs in an iteration."""
+        return self.settings.rollout_steps * self.vec.num_envs
+
+    def choose(self, observations: dict[str, Tensor], deterministic: bool) -> Tensor:
+        """What the policy chooses, before it is turned into actions of the env."""
+        chances = self.network.actor.distribution(observations)
+        return chances.mode if deterministic else chances.sample()
+
+    def _begin(self) -> None:
+        self.rollout.begin(self.seed)
+
+    def _iterate(self) -> Metrics:
+        for group in self.optimiser.param_groups:
+            group["lr"] = scheduled(
+                self.settings.learning_rate, self.settings.learning_rate_schedule, self.done_share
+            )
+        self.rollout.fill(lambda seen: self.choose(seen, deterministic=False))
+        rewards, done = self.rollout.rewards, self.rollout.terminated | self.rollout.truncated
+        for step in range(self.settings.rollout_steps):
+            self.episodes.add(rewards[step], done[step])
+        return self._update(self._batch())
+
+    @torch.no_grad()
+    def _batch(self) -> TensorDict:
+        """The rollout with advantages, as samples in a row."""
+        rollout, settings = self.rollout, self.settings
+        seen = rollout.observations()
+        if self.network.normaliser is not None:
+            flat = {name: rows[:-1].flatten(0, 1) for name, rows in seen.items()}
+            self.network.normaliser.learn(flat)
+        values = self._values(seen)
+        terminated = torch.from_numpy(rollout.terminated)
+        done = terminated | torch.from_numpy(rollout.truncated)
+        advantage, target = vec_generalized_advantage_estimate(
+            settings.discount, settings.trace, _last(values[:-1]),
+            _last(rollout.next_values(values, self.network.critic)), _last(self._rewards(done)),
+            _last(done), _last(terminated), time_dim=0,
+        )  # fmt: skip
+        samples = {
+            "observation": {name: rows[:-1].flatten(0, 1) for name, rows in seen.items()},
+            "action": rollout.chosen.flatten(0, 1),
+            "advantage": advantage.flatten(0, 1),
+            "value_target": target.flatten(0, 1),
+            "state_value": values[:-1].reshape(-1, 1),
+        }
+        return TensorDict(samples, batch_size=[self.iteration_steps])
+
+    def _rewards(self, done: Tensor) -> Tensor:
+        rewards = torch.from_numpy(self.rollout.rewards)
+        if self.scaler is None:
+            return rewards.float()
+        self.scaler.learn(rewards, done)
+        scaled: Tensor = self.scaler(rewards)
+        return scaled
+
+    def _values(self, seen: dict[str, Tensor]) -> Tensor:
+        """What everything seen is worth: times by envs."""
+        flat = {name: rows.flatten(0, 1) for name, rows in seen.items()}
+        count = (self.settings.rollout_steps + 1) * self.vec.num_envs
+        parts = [
+            self.network.critic({name: rows[first : first + JUDGED_ROWS] for name, rows in
+                                 flat.items()})
+            for first in range(0, count, JUDGED_ROWS)
+        ]  # fmt: skip
+        return torch.cat(parts).reshape(-1, self.vec.num_envs)
+
+    def _descend(self, samples: TensorDict) -> Metrics:
+        """One step of the optimiser."""
+        found = self.loss(samples)
+        self.optimiser.zero_grad()
+        sum_of_losses(found).backward()  # type: ignore[no-untyped-call]
+        norm = torch.nn.utils.clip_grad_norm_(
+            self.network.parameters(), self.settings.gradient_norm
+        )
+        self.optimiser.step()
+        told = {name: float(value.detach()) for name, value in found.items() if value.numel() == 1}
+        return {**told, "gradient_norm": float(norm)}
+
+
+def _last(rows: Tensor) -> Tensor:
+    return rows.unsqueeze(-1)

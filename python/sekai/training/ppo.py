@@ -1,0 +1,79 @@
+"""Proximal policy optimisation: several careful updates from each rollout."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import torch
+from tensordict import TensorDict
+from torchrl.objectives import ClipPPOLoss
+
+from sekai.training.agent import Metrics, mean_metrics
+from sekai.training.agent_settings import AgentSettings
+from sekai.training.on_policy import OnPolicyAgent, OnPolicySettings
+from sekai.training.settings import require
+
+__all__ = ["PPO", "PPOSettings"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PPOSettings(OnPolicySettings):
+    """How PPO learns."""
+
+    epochs: int = 4
+    """How often each sample is learnt from."""
+
+    minibatches: int = 4
+    """Into how many parts the samples of a rollout are split."""
+
+    clip: float = 0.2
+    """How far the probability of a choice may move before there is nothing more to gain."""
+
+    target_divergence: float | None = None
+    """How far the policy may move in an iteration before the rest of it is skipped."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require_count("epochs", "minibatches")
+        self._require_positive("clip")
+        far = self.target_divergence
+        require(far is None or far > 0, "target_divergence", "None or above 0", far)
+
+
+class PPO(OnPolicyAgent):
+    """Proximal policy optimisation (Schulman et al., 2017), clipped."""
+
+    settings_type: ClassVar[type[AgentSettings]] = PPOSettings
+    settings: PPOSettings
+
+    def _loss(self, actor: Any, critic: Any) -> ClipPPOLoss:
+        settings = self.settings
+        return ClipPPOLoss(
+            actor,
+            critic,
+            clip_epsilon=settings.clip,
+            entropy_bonus=settings.entropy_weight > 0,
+            entropy_coeff=settings.entropy_weight,
+            critic_coeff=settings.value_weight,
+            loss_critic_type="l2",
+            normalize_advantage=True,
+            functional=False,
+        )
+
+    def _optimiser(self) -> torch.optim.Optimizer:
+        return torch.optim.Adam(self.network.parameters(), self.settings.learning_rate, eps=1e-5)
+
+    def _update(self, batch: TensorDict) -> Metrics:
+        settings = self.settings
+        told: list[Metrics] = []
+        with torch.no_grad():
+            chances = self.network.actor.distribution(dict(batch["observation"].items()))
+            batch["action_log_prob"] = chances.log_prob(batch["action"])
+        for _ in range(settings.epochs):
+            parts = torch.randperm(len(batch)).chunk(settings.minibatches)
+            told += [self._descend(batch[places]) for places in parts]
+            far = settings.target_divergence
+            if far is not None and told[-1]["kl_approx"] > far:
+                break
+        return mean_metrics(told)

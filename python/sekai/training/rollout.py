@@ -1,0 +1,115 @@
+"""What happened in some steps of all envs: storage that envs write into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sekai.training.actions import ActionMap
+from sekai.training.observations import tensors_of
+from sekai.vector.batching import Batcher, map_arrays
+from sekai.vector.buffers import StepBuffers
+from sekai.vector.vec_env import VecEnv
+
+__all__ = ["Rollout"]
+
+
+class Rollout:
+    """`steps` steps of every env of a vector; native envs write straight into it.
+
+    Observations have one row of times more than the rest: the last is where the next rollout
+    begins. Where an episode was cut off, its last observation is kept, since what would have
+    followed it is worth something; where it ended, nothing follows.
+    """
+
+    def __init__(self, vec: VecEnv, actions: ActionMap, steps: int) -> None:
+        self.vec, self.actions, self.steps = vec, actions, steps
+        count = vec.num_envs
+        batcher = Batcher(vec.observation_space)
+        rows = batcher.allocate((steps + 1) * count)
+        self._observations = map_arrays(
+            lambda array: array.reshape(steps + 1, count, *array.shape[1:]), rows
+        )
+        self._finals = batcher.allocate(count)
+        self._cut: list[tuple[int, np.ndarray[Any, Any], dict[str, Tensor]]] = []
+        self.rewards = np.zeros((steps, count))
+        self.terminated = np.zeros((steps, count), np.bool_)
+        self.truncated = np.zeros((steps, count), np.bool_)
+        kind = torch.int64 if actions.is_choice else torch.float32
+        self.chosen = torch.zeros((steps, count, actions.width), dtype=kind)
+
+    def begin(self, seed: int | None) -> None:
+        """Start all envs."""
+        first = self.vec.reset(seed=seed).observations
+        map_arrays(lambda row, array: np.copyto(row[-1], array), self._observations, first)
+
+    @torch.no_grad()
+    def fill(
+        self,
+        act: Callable[[dict[str, Tensor]], Tensor],
+        watch: Callable[[Any, int], None] | None = None,
+    ) -> None:
+        """Let all envs act `steps` times.
+
+        Args:
+            act: what to choose, from what is seen.
+            watch: told the result of each step, and which it was.
+        """
+        map_arrays(lambda rows: np.copyto(rows[0], rows[-1]), self._observations)
+        self._cut.clear()
+        for step in range(self.steps):
+            seen = tensors_of(self._row(step))
+            chosen = act(seen)
+            self.chosen[step] = chosen
+            out = StepBuffers(
+                self._row(step + 1), self.rewards[step], self.terminated[step],
+                self.truncated[step], self._finals,
+            )  # fmt: skip
+            result = self.vec.step(self.actions.to_env(chosen), out=out)
+            self._keep_finals(step)
+            if watch is not None:
+                watch(result, step)
+
+    def observations(self) -> dict[str, Tensor]:
+        """Everything seen: times by envs by whatever it is, one time more than there were steps."""
+        return tensors_of(self._observations)
+
+    @torch.no_grad()
+    def next_values(self, values: Tensor, judge: Callable[[dict[str, Tensor]], Tensor]) -> Tensor:
+        """What the future of each step was worth, from what each observation was.
+
+        Args:
+            values: of all observations: times by envs, one time more than there were steps.
+            judge: what the last observations of episodes that were cut off are worth.
+        """
+        after = values[1:].clone()
+        if self._cut:
+            names = self._cut[0][2]
+            finals = {name: torch.cat([rows[name] for _, _, rows in self._cut]) for name in names}
+            lengths = [len(places) for _, places, _ in self._cut]
+            worth = torch.split(judge(finals).reshape(-1), lengths)
+            for (step, places, _), value in zip(self._cut, worth, strict=True):
+                after[step, torch.from_numpy(places)] = value
+        return after
+
+    def _row(self, step: int) -> Any:
+        return map_arrays(lambda array: array[step], self._observations)
+
+    def _keep_finals(self, step: int) -> None:
+        is_cut = self.truncated[step] & ~self.terminated[step]
+        if is_cut.any():
+            places = np.flatnonzero(is_cut)
+            finals = map_arrays(lambda array: array[places], self._finals)
+            self._cut.append((step, places, tensors_of(finals)))
+
+    def state(self) -> Any:
+        """The observations that the next rollout begins with."""
+        return map_arrays(lambda array: array[-1].copy(), self._observations)
+
+    def load_state(self, state: Any) -> None:
+        """Begin the next rollout with observations that were saved."""
+        map_arrays(lambda row, array: np.copyto(row[-1], array), self._observations, state)
