@@ -57,7 +57,8 @@ class ActionMap:
         """A batch of actions for the env."""
         space, count = self.space, chosen.shape[0]
         if isinstance(space, Discrete):
-            return chosen[:, 0].numpy().astype(np.int64) + int(space.start)
+            picks: NDArray[Any] = chosen[:, 0].numpy()
+            return picks + int(space.start)
         if isinstance(space, MultiDiscrete):
             return chosen.numpy().astype(space.dtype).reshape(count, *space.shape)
         if isinstance(space, Simplex):

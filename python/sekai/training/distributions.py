@@ -28,7 +28,10 @@ class Choices(Distribution):
             counts: how many each pick chooses from; nothing for one pick from all.
         """
         self.counts = counts or (logits.shape[-1],)
-        self.logs = [torch.log_softmax(part, dim=-1) for part in logits.split(self.counts, dim=-1)]
+        self.logs = [
+            torch.log_softmax(part, dim=-1)
+            for part in torch.split(logits, list(self.counts), dim=-1)
+        ]
         batch = logits.shape[:-1]
         super().__init__(batch, torch.Size([len(self.counts)]), validate_args=False)
 

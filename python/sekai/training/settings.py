@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import math
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -77,7 +78,7 @@ class Settings:
 
 
 def _read(field: dataclasses.Field[Any], value: Any) -> Any:
-    made_by = field.default_factory
+    made_by: Any = field.default_factory
     if isinstance(value, Mapping) and isinstance(made_by, type) and issubclass(made_by, Settings):
         return made_by.from_dict(value)
     return tuple(value) if isinstance(value, list) else value
@@ -90,8 +91,8 @@ def _written(value: Any) -> Any:
 
 
 def _toml_reader() -> Any:
+    # In the standard library from Python 3.11 on.
     try:
-        import tomllib
+        return import_module("tomllib")
     except ImportError:
-        import tomli as tomllib  # type: ignore[no-redef]
-    return tomllib
+        return import_module("tomli")

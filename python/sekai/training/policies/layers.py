@@ -16,7 +16,8 @@ _KINDS = {"tanh": nn.Tanh, "relu": nn.ReLU, "silu": nn.SiLU}
 
 def activation(settings: PolicySettings) -> nn.Module:
     """The bend between two layers."""
-    return _KINDS[settings.activation]()
+    made: nn.Module = _KINDS[settings.activation]()
+    return made
 
 
 def linear(wide: int, narrow: int, gain: float = math.sqrt(2.0)) -> nn.Linear:

@@ -1,0 +1,103 @@
+"""One file with numbers as safetensors and words as JSON in its header, written whole or not."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from sekai.error import MissingExtraError, StateError
+from sekai.training.kept_tree import packed, unpacked
+
+__all__ = ["ModelFileError", "file_of", "read_file", "write_file"]
+
+NAME = "agent.safetensors"
+"""What the file is called in a folder."""
+
+FORMAT = "1"
+LARGEST = 64 * 2**30
+"""Bytes that are read at most."""
+
+
+class ModelFileError(StateError):
+    """A saved agent is damaged, of another version, or of another kind; nothing was loaded."""
+
+
+def file_of(path: str | os.PathLike[str]) -> Path:
+    """The file that a path means: itself, or the one in the folder that it names."""
+    given = Path(path)
+    return given if given.suffix == ".safetensors" else given / NAME
+
+
+def write_file(path: str | os.PathLike[str], content: Mapping[str, Any]) -> Path:
+    """Keep a nested value; who is killed while writing leaves the old file, or none."""
+    target = file_of(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    tensors: dict[str, NDArray[Any]] = {}
+    words = json.dumps(packed(content, tensors), allow_nan=False)
+    data = _safetensors().save(tensors, metadata={"format": FORMAT, "sekai": words})
+    handle, fresh = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, target)
+    except BaseException:
+        Path(fresh).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The value that was kept.
+
+    Raises:
+        ModelFileError: there is none, or it is not what `write_file` writes.
+    """
+    file = file_of(path)
+    data = _bytes_of(file)
+    try:
+        words = _words(data)
+        content = unpacked(json.loads(words["sekai"]), _safetensors().load(data))
+    except ModelFileError:
+        raise
+    except Exception as error:
+        # The reader of tensors raises errors of its own, JSON others; all mean the same.
+        raise ModelFileError(f"{file} is no saved agent, or a damaged one: {error}") from error
+    if not isinstance(content, dict):
+        raise ModelFileError(f"{file}: an agent was wanted, found {type(content).__name__}")
+    return content
+
+
+def _words(data: bytes) -> dict[str, str]:
+    length = int.from_bytes(data[:8], "little")
+    if length > len(data) - 8:
+        raise ModelFileError(f"a header of {length} bytes was announced, the file has {len(data)}")
+    words: dict[str, str] = json.loads(data[8 : 8 + length]).get("__metadata__", {})
+    if words.get("format") != FORMAT:
+        raise ModelFileError(f"format {FORMAT} was wanted, found {words.get('format')!r}")
+    return words
+
+
+def _bytes_of(file: Path) -> bytes:
+    try:
+        size = file.stat().st_size
+        if size > LARGEST:
+            raise ModelFileError(f"{file} has {size} bytes, more than {LARGEST}")
+        return file.read_bytes()
+    except OSError as error:
+        raise ModelFileError(f"{file} cannot be read: {error}") from error
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors.numpy
+    except ImportError as error:
+        raise MissingExtraError.of("safetensors", "train", "Keeping an agent") from error
+    return safetensors.numpy
