@@ -66,7 +66,7 @@ class ActionMap:
             return weights.numpy().astype(space.dtype, copy=False)
         numbers = torch.where(self._is_bounded, chosen.clamp(-1.0, 1.0), chosen).double()
         stretched = (self._middle + self._half * numbers).numpy()
-        cut = np.clip(stretched, self._low, self._high)
+        cut: NDArray[Any] = np.clip(stretched, self._low, self._high)
         return cut.astype(space.dtype, copy=False).reshape(count, *(space.shape or ()))
 
     def from_env(self, actions: NDArray[Any]) -> torch.Tensor:

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
+from sekai.error import StateError
+from sekai.registry import EnvSpec
 from sekai.training.actions import ActionMap
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.callbacks.callback import Callback
 from sekai.training.defaults import default_settings
 from sekai.training.episodes import Episodes
-from sekai.training.observations import leaves_of, tensors_of
+from sekai.training.keeping import described, load_network, read_agent, space_of
+from sekai.training.kept_file import ModelFileError, write_file
+from sekai.training.observations import leaves_of
 from sekai.training.policies.policy_settings import PolicySettings
 from sekai.training.randomness import Randomness
+from sekai.training.trained_policy import Chooser, TrainedPolicy
 from sekai.training.worlds import vector_of
-from sekai.vector.batching import Batcher
 from sekai.vector.vec_env import VecEnv
 
 __all__ = ["Agent"]
 
 Metrics = dict[str, float]
+Own = TypeVar("Own", bound="Agent")
 
 
 class Agent(ABC):
@@ -34,7 +39,7 @@ class Agent(ABC):
     """
 
     settings_type: ClassVar[type[AgentSettings]] = AgentSettings
-    network: nn.Module
+    network: Chooser
     """Everything that is learnt; what is saved of an agent."""
 
     def __init__(
@@ -81,7 +86,6 @@ class Agent(ABC):
             )
         self.leaves = leaves_of(vec.observation_space)
         self.actions = ActionMap(vec.action_space)
-        self._batcher = Batcher(vec.observation_space)
         return vec
 
     @abstractmethod
@@ -101,11 +105,7 @@ class Agent(ABC):
     def iteration_steps(self) -> int:
         """Steps of single envs in an iteration."""
 
-    @abstractmethod
-    def choose(self, observations: dict[str, Tensor], deterministic: bool) -> Tensor:
-        """What the policy chooses, before it is turned into actions of the env."""
-
-    def fit(self, steps: int, callbacks: Sequence[Callback] = ()) -> Agent:
+    def fit(self: Own, steps: int, callbacks: Sequence[Callback] = ()) -> Own:
         """Learn for so many steps of single envs, rounded up to whole iterations.
 
         Args:
@@ -147,16 +147,122 @@ class Agent(ABC):
 
     def predict(self, observation: Any, deterministic: bool = True) -> Any:
         """The action for one observation of one env."""
-        batch = self._batcher.stack([observation])
-        rows = self.predict_batch(batch, deterministic)
-        return Batcher(self.vec.action_space).rows(rows)[0]
+        return self.policy.predict(observation, deterministic)
 
-    @torch.no_grad()
     def predict_batch(self, observations: Any, deterministic: bool = True) -> Any:
         """Actions for a batch of observations, as a vector env gives and takes them."""
-        with self.randomness:
-            chosen = self.choose(tensors_of(observations), deterministic)
-        return self.actions.to_env(chosen)
+        return self.policy.predict_batch(observations, deterministic)
+
+    @property
+    def policy(self) -> TrainedPolicy:
+        """What acts, without what learns."""
+        spaces = self.vec.observation_space, self.vec.action_space
+        return TrainedPolicy(self.network, *spaces, self.randomness)
+
+    def save(
+        self, path: str | os.PathLike[str], *, training: bool = True, envs: bool = True
+    ) -> Path:
+        """Keep the agent in a file, or in a folder; an older one is replaced all at once.
+
+        Args:
+            path: a file that ends in .safetensors, or a folder for it.
+            training: whether training can go on from there, bit for bit: optimisers, random
+                streams, envs and all. Without it, what is needed to act is kept.
+            envs: whether episodes that are under way can be gone on with; without it, training
+                that goes on begins new ones. Envs of other frameworks can seldom be kept.
+        """
+        content = described(self)
+        if training:
+            content["training"] = self._training_state(envs)
+        try:
+            return write_file(path, content)
+        except StateError as error:
+            raise StateError(f"{error}: save(..., envs=False) keeps all but the envs") from error
+
+    @classmethod
+    def load(cls: type[Own], path: str | os.PathLike[str], env: Any = None, **given: Any) -> Own:
+        """An agent that acts as the kept one did, ready to learn on.
+
+        Args:
+            path: where it was kept.
+            env: what to learn on; None for the env that the file names.
+            given: what else agents are made with, such as `env_options`.
+        """
+        return cls._from(read_agent(path, cls.__name__), path, env, given)
+
+    @classmethod
+    def resume(
+        cls: type[Own],
+        path: str | os.PathLike[str],
+        steps: int | None = None,
+        callbacks: Sequence[Callback] = (),
+        env: Any = None,
+        **given: Any,
+    ) -> Own:
+        """Go on where the kept agent was, bit for bit.
+
+        Args:
+            path: where it was kept, with what its training needs.
+            steps: how many to learn at once; None only gets ready to.
+            callbacks: as in `fit`.
+            env: what to learn on, the same as before; None for the env that the file names.
+            given: what else agents are made with, such as `env_options`.
+        """
+        content = read_agent(path, cls.__name__)
+        if "training" not in content:
+            raise ModelFileError(f"{path} was saved with training=False: use {cls.__name__}.load")
+        agent = cls._from(content, path, env, given)
+        agent._load_training_state(content["training"])
+        return agent if steps is None else agent.fit(steps, callbacks)
+
+    @classmethod
+    def _from(cls: type[Own], content: Mapping[str, Any], path: Any, env: Any, given: Any) -> Own:
+        if env is None:
+            if content.get("env") is None:
+                raise ModelFileError(f"{path} does not say how to make its env: pass env=...")
+            env = EnvSpec.from_json(content["env"])
+        settings = cls.settings_type.from_dict(content["settings"])
+        agent = cls(env, seed=content["seed"], settings=settings, **given)
+        for name in ("observation_space", "action_space"):
+            if space_of(content, name) != getattr(agent.vec, name):
+                raise ModelFileError(f"{path} was trained with another {name}")
+        load_network(agent.network, content["network"])
+        agent.steps = content["steps"]
+        return agent
+
+    def _training_state(self, envs: bool) -> dict[str, Any]:
+        """Everything needed to go on learning."""
+        return {
+            "randomness": self.randomness.state,
+            "has_begun": self._has_begun,
+            "planned_steps": self.planned_steps,
+            "episodes": self.episodes.state_dict(),
+            "envs": self.vec.state_dict() if self._has_begun and envs else None,
+            "learning": self._learning_state(),
+        }
+
+    def _load_training_state(self, state: Mapping[str, Any]) -> None:
+        try:
+            self.randomness.state = state["randomness"]
+            self._has_begun = state["has_begun"]
+            self.planned_steps = state["planned_steps"]
+            self.episodes.load_state_dict(state["episodes"])
+            self._load_learning_state(state["learning"])
+            if self._has_begun:
+                self._begin()
+            if state["envs"] is not None:
+                self.vec.load_state_dict(state["envs"])
+                self._load_learning_state(state["learning"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"the file's training cannot be gone on with: {error}") from error
+
+    @abstractmethod
+    def _learning_state(self) -> dict[str, Any]:
+        """What the algorithm itself needs to go on."""
+
+    @abstractmethod
+    def _load_learning_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
 
     def close(self) -> None:
         """Close the envs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -78,10 +79,18 @@ class OnPolicyAgent(Agent):
         """Steps of single envs in an iteration."""
         return self.settings.rollout_steps * self.vec.num_envs
 
-    def choose(self, observations: dict[str, Tensor], deterministic: bool) -> Tensor:
-        """What the policy chooses, before it is turned into actions of the env."""
-        chances = self.network.actor.distribution(observations)
-        return chances.mode if deterministic else chances.sample()
+    def _learning_state(self) -> dict[str, Any]:
+        return {
+            "optimiser": self.optimiser.state_dict(),
+            "scaler": None if self.scaler is None else dict(self.scaler.state_dict()),
+            "seen": self.rollout.state(),
+        }
+
+    def _load_learning_state(self, state: Mapping[str, Any]) -> None:
+        self.optimiser.load_state_dict(state["optimiser"])
+        if self.scaler is not None:
+            self.scaler.load_state_dict(state["scaler"])
+        self.rollout.load_state(state["seen"])
 
     def _begin(self) -> None:
         self.rollout.begin(self.seed)
@@ -91,7 +100,7 @@ class OnPolicyAgent(Agent):
             group["lr"] = scheduled(
                 self.settings.learning_rate, self.settings.learning_rate_schedule, self.done_share
             )
-        self.rollout.fill(lambda seen: self.choose(seen, deterministic=False))
+        self.rollout.fill(lambda seen: self.network.choose(seen, deterministic=False))
         rewards, done = self.rollout.rewards, self.rollout.terminated | self.rollout.truncated
         for step in range(self.settings.rollout_steps):
             self.episodes.add(rewards[step], done[step])

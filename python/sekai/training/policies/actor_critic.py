@@ -17,6 +17,7 @@ from sekai.training.policies.build import backbone
 from sekai.training.policies.heads import ChoiceHead, NumberHead, ValueHead
 from sekai.training.policies.inputs import Inputs
 from sekai.training.policies.policy_settings import PolicySettings
+from sekai.training.trained_policy import Chooser
 
 __all__ = ["Actor", "ActorCritic", "Critic"]
 
@@ -78,7 +79,7 @@ class Critic(nn.Module):
         return value
 
 
-class ActorCritic(nn.Module):
+class ActorCritic(Chooser):
     """Both, and the moments of observations that they share."""
 
     def __init__(
@@ -89,3 +90,9 @@ class ActorCritic(nn.Module):
         inputs = Inputs(leaves, self.normaliser)
         self.actor = Actor(inputs, backbone(leaves, settings), actions, settings.initial_spread)
         self.critic = Critic(inputs, backbone(leaves, settings))
+
+    def choose(self, observations: Mapping[str, Tensor], deterministic: bool) -> Tensor:
+        """What to do, before it is turned into actions of the env."""
+        chances = self.actor.distribution(observations)
+        chosen: Tensor = chances.mode if deterministic else chances.sample()
+        return chosen
