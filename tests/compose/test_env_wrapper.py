@@ -177,16 +177,14 @@ def test_an_exhausted_env_keeps_its_last_status_and_refuses_everything() -> None
 
 
 def test_there_is_no_status_before_the_first_reset_and_a_new_one_with_each() -> None:
-    env = walk_env()
-    assert env.status is None
-    assert env.simulator is None
+    env: Any = walk_env()
+    assert (env.status, env.simulator) == (None, None)
     env.reset()
     first = env.status
     env.step(1)
     env.reset()
 
     assert env.status is not first
-    assert env.status is not None
     assert env.status["cur_step"] == env.status.cur_step == 0
     assert env.status["initial_state"] == 5.0
     with pytest.raises(KeyError, match="no 'steps' in the status; there are .*'cur_step'"):
@@ -361,7 +359,7 @@ def test_steps_out_of_turn_are_refused() -> None:
 
 
 def test_what_is_no_simulator_is_refused() -> None:
-    env: Any = EnvWrapper(lambda seed: seed, Seen(), Push(), [1.0])  # type: ignore[misc]
+    env: Any = EnvWrapper(lambda seed: seed, Seen(), Push(), [1.0])
 
     with pytest.raises(TypeError, match=r"simulator_fn returns must be a .*Simulator, was 1\.0"):
         env.reset()

@@ -132,7 +132,7 @@ def test_the_async_path_gives_the_same() -> None:
 def build(kind: str, factories: list[Any], **options: Any) -> VecEnv:
     if kind == "proc":
         return ProcVecEnv(factories, num_workers=2, start_method="fork", **options)
-    return {"sync": SyncVecEnv, "async": AsyncVecEnv}[kind](factories, **options)
+    return (SyncVecEnv if kind == "sync" else AsyncVecEnv)(factories, **options)
 
 
 def play(vec: VecEnv, steps: int, seed: int = 5) -> list[Any]:
