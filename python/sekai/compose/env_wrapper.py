@@ -55,7 +55,6 @@ class EnvWrapper(
     """The episode in hand, or the last one; None before the first reset."""
     status: EnvWrapperStatus | None
     """Where that episode stands; None before the first reset."""
-    _link: WrapperLink | None = None
 
     def __init__(
         self,
@@ -92,6 +91,7 @@ class EnvWrapper(
         self.logger = _required("logger", logger, LogCollector) or LogCollector()
         self.simulator = None
         self.status = None
+        self._link = WrapperLink(self)
         self._seeds = seed_source(seed_iterator)
         self._exhausted = self._closed = False
         self._refusal: str | None = NOT_BEGUN
@@ -178,7 +178,7 @@ class EnvWrapper(
         self._attach()
 
     def _begin(self, arguments: tuple[Any, ...]) -> ResetResult[ObsType]:
-        link = self._own_link()
+        link = self._link
         self._refusal = RESET_FAILED
         self._close_simulator()
         self.simulator = None
@@ -201,7 +201,7 @@ class EnvWrapper(
         action: PolicyActType,
     ) -> None:
         """Let the action have its effect; if it is refused, all is as it was before."""
-        link, before = self._own_link(), status.cur_step
+        link, before = self._link, status.cur_step
         self._refusal = BROKEN_OFF
         status.action_history.append(kept(action))
         try:
@@ -224,7 +224,7 @@ class EnvWrapper(
         action: PolicyActType,
     ) -> StepResult[ObsType]:
         """See what has become of it, and pay."""
-        link = self._own_link()
+        link = self._link
         status.done = done = bool(simulator.done())
         state = simulator.get_state()
         self.state_interpreter._attach(link)
@@ -274,21 +274,16 @@ class EnvWrapper(
 
     def _attach(self) -> None:
         """Attach all components, so that they know their env before it first calls them."""
-        link = self._own_link()
+        link = self._link
         parts = (self.state_interpreter, self.action_interpreter, self.reward_fn)
         for part in (*parts, self.aux_info_collector, self.simulator):
             if part is not None:
                 part._attach(link)
 
-    def _own_link(self) -> WrapperLink:
-        link = self._link
-        if link is None:
-            link = self._link = WrapperLink(self)
-        return link
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A copy has a link of its own.
-        return {name: value for name, value in vars(self).items() if name != "_link"}
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        # A copy is not linked to where it was copied from.
+        self._link = WrapperLink(self)
 
 
 def _require(name: str, value: Any, kind: type) -> None:
