@@ -205,12 +205,15 @@ def test_a_frozen_dataclass_is_a_component() -> None:
 
 
 def test_calling_an_interpreter_is_final() -> None:
-    with pytest.raises(TypeError, match="Sly defines __call__, which is final.*write interpret"):
+    class Sly:
+        def __call__(self, simulator_state: Place) -> Any:
+            return None
 
-        class Sly(Seen):
-            def __call__(self, simulator_state: Place) -> Any:  # type: ignore[misc]
-                return None
-
+    for bases in [(Sly, Seen), (Sly, Push)]:
+        with pytest.raises(TypeError, match="Sly defines __call__, which is final.*interpret"):
+            type("Mixed", bases, {})
+    with pytest.raises(TypeError, match="Own defines __call__, which is final.*write interpret"):
+        type("Own", (Seen,), {"__call__": Sly.__call__})
     assert issubclass(Seen, Interpreter)
 
 

@@ -47,7 +47,8 @@ class EnvWrapper(
     whatever is asked of the env afterwards raises `ExhaustedError`.
 
     `reset(seed=...)` begins the stream `env.rng`, which a simulator may draw from as
-    `self.env.rng`; it does not choose the seed of the episode, which is always the next one.
+    `self.env.rng`, and so may an iterator of seeds that is `Attached`. It does not choose the
+    seed of the episode, which is always the next one.
     """
 
     state_excludes: ClassVar[tuple[str, ...]] = ("_link", "_closed", "simulator_fn")
@@ -121,7 +122,7 @@ class EnvWrapper(
         self._set_rng(seed)
         self.logger.reset()
         try:
-            arguments = self._seeds.take()
+            arguments = self._seeds.take(self._link)
         except StopIteration:
             self._exhausted, self._refusal = True, OVER
             return ResetResult(generate_nan_observation(self.observation_space), self._info({}))
