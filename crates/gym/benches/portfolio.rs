@@ -1,12 +1,13 @@
 //! Nanoseconds of CPU time for a step of one portfolio, in batches of them on one thread.
 //!
-//! `cargo bench -p gym --bench portfolio` prints a table. The measured parts take turns, and the
-//! median of the rounds is shown.
+//! `cargo bench -p gym --bench portfolio` prints a table; words after `--` choose lines of it, as
+//! in `-- window`. The measured parts take turns, and the median of the rounds is shown.
 
 #![allow(clippy::print_stdout)] // the table is what the program is for
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // numbers are small
 #![allow(clippy::cast_precision_loss)]
 
+use std::env;
 use std::fs;
 use std::sync::Arc;
 
@@ -41,12 +42,16 @@ struct Bench {
 fn main() {
     let mut stream = EpisodeKey { seed: 1, episode: 0 }.stream(0);
     let (few, many) = (Arc::new(panel(20, &mut stream)), Arc::new(panel(100, &mut stream)));
-    let mut benches = [
+    let mut benches = vec![
         Bench::new("20 assets, index, allowed weights", &few, ShownFeatures::Index, true),
         Bench::new("20 assets, index, any weights", &few, ShownFeatures::Index, false),
         Bench::new("20 assets, window, allowed weights", &few, ShownFeatures::Window, true),
         Bench::new("100 assets, index, allowed weights", &many, ShownFeatures::Index, true),
     ];
+    // Cargo adds a flag of its own.
+    for word in env::args().skip(1).filter(|word| !word.starts_with('-')) {
+        benches.retain(|bench| bench.name.contains(&word));
+    }
     for _ in 0..ROUNDS {
         benches.iter_mut().for_each(Bench::round);
     }
