@@ -2,7 +2,7 @@
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
-use super::lanes::{LANES, Lanes, total};
+use super::lanes::{LANES, Lanes, Machine, total};
 use super::projection::{TOLERANCE, Workspace};
 use super::{ActionMode, Desk, Portfolio};
 
@@ -30,7 +30,13 @@ impl Universe {
 impl Portfolio {
     /// What an agent decided becomes orders for the row in which they are due.
     #[inline(always)]
-    pub(super) fn decide(&mut self, agent: usize, action: &[f64], desk: &mut Desk) {
+    pub(super) fn decide<M: Machine>(
+        &mut self,
+        machine: M,
+        agent: usize,
+        action: &[f64],
+        desk: &mut Desk,
+    ) {
         let (row, delay) = (self.row(), self.delay());
         let Desk { workspace, wanted, universe, orders, .. } = desk;
         let trader = &mut self.episode.traders[agent];
@@ -63,7 +69,7 @@ impl Portfolio {
             &mut trader.orders[due]
         };
         let allowed = &mut orders[..=assets];
-        if is_free && trader.is_simplex && is_on_simplex(wanted) {
+        if is_free && trader.is_simplex && is_on_simplex(machine, wanted) {
             allowed.copy_from_slice(wanted);
         } else if removed.is_empty() {
             constraints.project(wanted, &universe.held, movable, workspace, allowed);
@@ -98,12 +104,12 @@ fn fitting(
 
 /// Whether weights are not negative and sum to one, as exactly as the projection asks.
 #[inline(always)]
-fn is_on_simplex(weights: &[f64]) -> bool {
-    let (fours, rest) = weights.as_chunks::<LANES>();
-    let (mut sums, mut least) = (Lanes::ZERO, Lanes::ZERO);
-    for four in fours {
-        sums += Lanes::from(*four);
-        least = least.fast_min(Lanes::from(*four));
+fn is_on_simplex(machine: impl Machine, weights: &[f64]) -> bool {
+    let rest = weights.as_chunks::<LANES>().1;
+    let (mut sums, mut least) = (machine.all(0.0), machine.all(0.0));
+    for four in machine.lanes(weights) {
+        sums = sums + four;
+        least = least.smaller(four);
     }
     let sum = total(sums) + rest.iter().sum::<f64>();
     let is_negative = total(least) < 0.0 || rest.iter().any(|weight| *weight < 0.0);

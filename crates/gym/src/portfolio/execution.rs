@@ -6,9 +6,7 @@
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
-use wide::{CmpEq, CmpGe};
-
-use super::lanes::{LANES, Lanes, lanes, lanes_mut, only_where, total, with_sign_of};
+use super::lanes::{Lanes, Machine, lanes_mut, total};
 use super::log::Trade;
 use super::panel::Panel;
 use super::settings::{FillAt, PortfolioSettings, Unfilled};
@@ -36,6 +34,10 @@ struct Plan {
     held: f64,
     /// Value of purchases and short sales.
     increases: f64,
+    increases_cost: f64,
+    /// Value of reductions.
+    reduced: f64,
+    reduced_cost: f64,
     /// The share of those that can be afforded.
     share: f64,
     /// Orders that reduce, and those that only increase.
@@ -52,7 +54,8 @@ struct Wish<'a> {
 }
 
 /// The market in one row, as orders meet it.
-pub(super) struct Execution<'a> {
+pub(super) struct Execution<'a, M> {
+    machine: M,
     pub(super) panel: &'a Panel,
     pub(super) settings: &'a PortfolioSettings,
     pub(super) row: usize,
@@ -61,13 +64,19 @@ pub(super) struct Execution<'a> {
     gates: &'a [f64],
 }
 
-impl<'a> Execution<'a> {
-    pub(super) fn new(panel: &'a Panel, settings: &'a PortfolioSettings, row: usize) -> Self {
+impl<'a, M: Machine> Execution<'a, M> {
+    #[inline(always)]
+    pub(super) fn new(
+        machine: M,
+        panel: &'a Panel,
+        settings: &'a PortfolioSettings,
+        row: usize,
+    ) -> Self {
         let (prices, inverse) = match settings.fill {
             FillAt::NextOpen => panel.opens(row),
             FillAt::NextClose => panel.closes(row),
         };
-        Self { panel, settings, row, prices, inverse, gates: panel.gates(row) }
+        Self { machine, panel, settings, row, prices, inverse, gates: panel.gates(row) }
     }
 
     /// Fills what can be filled of all orders that are due.
@@ -102,7 +111,11 @@ impl<'a> Execution<'a> {
         self.share_limit(&mut room.plans);
         for (agent, trader) in traders.iter_mut().enumerate().filter(|(_, it)| it.is_alive) {
             let changes = &mut room.changes[agent * stride..][..stride];
-            self.settle(trader, changes, &room.rates, &room.plans[agent]);
+            let plan = &room.plans[agent];
+            if plan.share < 1.0 {
+                self.cut(&trader.units, changes, plan.share);
+            }
+            self.settle(trader, changes, plan);
             if let Some(log) = log.as_deref_mut() {
                 self.note(agent, changes, &room.rates, log);
             }
@@ -137,9 +150,10 @@ impl<'a> Execution<'a> {
 
     #[inline(always)]
     fn value_of(&self, units: &[f64]) -> f64 {
-        let mut sums = Lanes::ZERO;
-        for (units, prices) in lanes(units).zip(lanes(self.prices)) {
-            sums += units * prices;
+        let machine = self.machine;
+        let mut sums = machine.all(0.0);
+        for (units, prices) in machine.lanes(units).zip(machine.lanes(self.prices)) {
+            sums = sums + units * prices;
         }
         total(sums)
     }
@@ -147,18 +161,19 @@ impl<'a> Execution<'a> {
     #[inline(always)]
     fn wish_freely(&self, wish: &Wish<'_>, changes: &mut [f64]) {
         let Wish { units, orders, value } = *wish;
-        let smallest = Lanes::splat(self.settings.smallest_trade * value);
-        let value = Lanes::splat(value);
-        let rows = lanes_mut(changes).iter_mut().zip(lanes(orders)).zip(lanes(units));
-        let prices = lanes(self.prices).zip(lanes(self.inverse)).zip(lanes(self.gates));
+        let it = self.machine;
+        let smallest = it.all(self.settings.smallest_trade * value);
+        let value = it.all(value);
+        let rows = lanes_mut(changes).iter_mut().zip(it.lanes(orders)).zip(it.lanes(units));
+        let prices = it.lanes(self.prices).zip(it.lanes(self.inverse)).zip(it.lanes(self.gates));
         for (((changes, orders), units), ((prices, inverse), gates)) in rows.zip(prices) {
             let targets = orders * value * inverse;
             let wanted = (targets - units) * gates;
             // A comparison with NaN is false: no order, no change. What closes a position is
             // never too small.
-            let is_large = (wanted * prices).abs().cmp_ge(smallest);
-            let is_closing = targets.cmp_eq(Lanes::ZERO);
-            *changes = only_where(is_large | is_closing, wanted).to_array();
+            let is_large = (wanted * prices).abs().at_least(smallest);
+            let is_closing = targets.equals(it.all(0.0));
+            *changes = (wanted & (is_large | is_closing)).to_array();
         }
     }
 
@@ -209,13 +224,15 @@ impl<'a> Execution<'a> {
         if self.settings.participation.is_none() && costs.impact == 0.0 {
             return room.rates.fill(base);
         }
+        let machine = self.machine;
         let (first, others) = room.changes.split_at(self.prices.len());
-        for (demand, changes) in lanes_mut(&mut room.rates).iter_mut().zip(lanes(first)) {
+        for (demand, changes) in lanes_mut(&mut room.rates).iter_mut().zip(machine.lanes(first)) {
             *demand = changes.abs().to_array();
         }
         for changes in others.chunks_exact(self.prices.len()) {
-            for (demand, changes) in lanes_mut(&mut room.rates).iter_mut().zip(lanes(changes)) {
-                *demand = (Lanes::from(*demand) + changes.abs()).to_array();
+            let demands = lanes_mut(&mut room.rates).iter_mut();
+            for (demand, changes) in demands.zip(machine.lanes(changes)) {
+                *demand = (machine.four(*demand) + changes.abs()).to_array();
             }
         }
         if let Some(participation) = self.settings.participation {
@@ -225,12 +242,11 @@ impl<'a> Execution<'a> {
         if costs.impact == 0.0 {
             return room.rates.fill(base);
         }
-        let impacts = self.panel.impacts(self.row).as_chunks::<LANES>().0;
+        let base = machine.all(base);
+        let impacts = machine.lanes(self.panel.impacts(self.row));
         for (rates, impacts) in lanes_mut(&mut room.rates).iter_mut().zip(impacts) {
-            // Lane by lane: the compiler knows wider roots than the lanes themselves.
-            for lane in 0..LANES {
-                rates[lane] = base + costs.impact_rate(rates[lane], impacts[lane]);
-            }
+            let sizes = machine.four(*rates);
+            *rates = (base + costs.impact_rates(machine, sizes, impacts)).to_array();
         }
     }
 
@@ -263,25 +279,28 @@ impl<'a> Execution<'a> {
     #[inline(always)]
     fn plan(&self, agent: usize, trader: &Trader, changes: &[f64], rates: &[f64], plan: &mut Plan) {
         let leverage = self.settings.agents[agent].account.leverage();
-        let (mut held, mut reduced, mut reduced_cost) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
-        let (mut increases, mut increases_cost) = (Lanes::ZERO, Lanes::ZERO);
-        let rows = lanes(changes).zip(lanes(&trader.units));
-        for ((changes, units), (prices, rates)) in rows.zip(lanes(self.prices).zip(lanes(rates))) {
-            let (less, more) = parts(changes, units);
+        let it = self.machine;
+        let none = it.all(0.0);
+        let (mut held, mut reduced, mut reduced_cost) = (none, none, none);
+        let (mut increases, mut increases_cost) = (none, none);
+        let rows = it.lanes(changes).zip(it.lanes(&trader.units));
+        let prices = it.lanes(self.prices).zip(it.lanes(rates));
+        for ((changes, units), (prices, rates)) in rows.zip(prices) {
+            let (less, more) = parts(it, changes, units);
             let (less, more) = (less * prices, more * prices);
-            held += units.abs() * prices;
-            reduced += less;
-            reduced_cost += less * rates;
-            increases += more;
-            increases_cost += more * rates;
+            held = held + units.abs() * prices;
+            reduced = reduced + less;
+            reduced_cost = reduced_cost + less * rates;
+            increases = increases + more;
+            increases_cost = increases_cost + more * rates;
         }
         (plan.reductions, plan.only_increases) = self.orders(trader, changes);
         let fixed = self.settings.costs.fixed * (plan.reductions + plan.only_increases);
-        let equity = plan.value - total(reduced_cost) - fixed;
-        plan.held = total(held) - total(reduced);
-        plan.increases = total(increases);
-        let room = leverage * equity - plan.held;
-        let needed = plan.increases + leverage * total(increases_cost);
+        (plan.reduced, plan.reduced_cost) = (total(reduced), total(reduced_cost));
+        (plan.increases, plan.increases_cost) = (total(increases), total(increases_cost));
+        plan.held = total(held) - plan.reduced;
+        let room = leverage * (plan.value - plan.reduced_cost - fixed) - plan.held;
+        let needed = plan.increases + leverage * plan.increases_cost;
         plan.share = if needed <= room { 1.0 } else { (room / needed).max(0.0) };
     }
 
@@ -315,28 +334,33 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// Moves cash and units, and leaves in `changes` what was traded.
+    /// Leaves of the changes what can be afforded.
     #[inline(always)]
-    fn settle(&self, trader: &mut Trader, changes: &mut [f64], rates: &[f64], plan: &Plan) {
-        let costs = &self.settings.costs;
-        let (mut bought, mut traded, mut rated) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
-        let share = Lanes::splat(plan.share);
-        let rows = lanes_mut(changes).iter_mut().zip(lanes_mut(&mut trader.units));
-        for ((changes, units), (prices, rates)) in rows.zip(lanes(self.prices).zip(lanes(rates))) {
-            let (change, held) = (Lanes::from(*changes), Lanes::from(*units));
-            let (less, more) = parts(change, held);
-            let done = with_sign_of(less + share * more, change);
-            *units = (held + done).to_array();
-            *changes = done.to_array();
-            let values = done * prices;
-            bought += values;
-            traded += values.abs();
-            rated += values.abs() * rates;
+    fn cut(&self, units: &[f64], changes: &mut [f64], share: f64) {
+        let machine = self.machine;
+        let share = machine.all(share);
+        for (changes, units) in lanes_mut(changes).iter_mut().zip(machine.lanes(units)) {
+            let change = machine.four(*changes);
+            let (less, more) = parts(machine, change, units);
+            *changes = machine.with_sign_of(less + share * more, change).to_array();
         }
-        let (bought, traded, rated) = (total(bought), total(traded), total(rated));
+    }
+
+    /// Moves cash and units.
+    #[inline(always)]
+    fn settle(&self, trader: &mut Trader, changes: &[f64], plan: &Plan) {
+        let (costs, machine) = (&self.settings.costs, self.machine);
+        let mut bought = machine.all(0.0);
+        let rows = lanes_mut(&mut trader.units).iter_mut().zip(machine.lanes(changes));
+        for ((units, changes), prices) in rows.zip(machine.lanes(self.prices)) {
+            *units = (machine.four(*units) + changes).to_array();
+            bought = bought + changes * prices;
+        }
+        let traded = plan.reduced + plan.share * plan.increases;
+        let rated = plan.reduced_cost + plan.share * plan.increases_cost;
         let orders = plan.reductions + if plan.share > 0.0 { plan.only_increases } else { 0.0 };
         let fixed = costs.fixed * orders;
-        trader.cash -= bought + rated + fixed;
+        trader.cash -= total(bought) + rated + fixed;
         let paid = &mut trader.told.paid;
         paid.proportional += traded * costs.proportional;
         paid.spread += traded * costs.half_spread;
@@ -357,8 +381,9 @@ impl<'a> Execution<'a> {
 
 /// How much of each change reduces what is held, and how much goes beyond that.
 #[inline(always)]
-fn parts(changes: Lanes, units: Lanes) -> (Lanes, Lanes) {
-    let towards_zero = -changes * with_sign_of(Lanes::ONE, units);
-    let less = towards_zero.fast_max(Lanes::ZERO).fast_min(units.abs());
+fn parts<M: Machine>(machine: M, changes: M::Lanes, units: M::Lanes) -> (M::Lanes, M::Lanes) {
+    let none = machine.all(0.0);
+    let towards_zero = none - (changes ^ (units & machine.all(-0.0)));
+    let less = towards_zero.larger(none).smaller(units.abs());
     (less, changes.abs() - less)
 }

@@ -3,24 +3,69 @@
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
-use wide::f64x4;
+#[cfg(target_arch = "x86_64")]
+mod avx;
+mod plain;
+
+use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use avx::Avx;
+pub(super) use plain::Plain;
 
 /// Assets that are reckoned together.
 pub(super) const LANES: usize = 4;
 
-/// Four numbers of four assets.
-pub(super) type Lanes = f64x4;
+/// Four numbers of four assets. NaN is never compared for size.
+pub(super) trait Lanes:
+    Copy
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + BitAnd<Output = Self>
+    + BitOr<Output = Self>
+    + BitXor<Output = Self>
+{
+    fn abs(self) -> Self;
+    fn sqrt(self) -> Self;
+    fn smaller(self, other: Self) -> Self;
+    fn larger(self, other: Self) -> Self;
+    /// All bits where it is, none where it is not, nor where there is NaN.
+    fn at_least(self, other: Self) -> Self;
+    /// As `at_least`.
+    fn equals(self, other: Self) -> Self;
+    fn to_array(self) -> [f64; LANES];
+}
+
+/// A kind of machine, and the lanes that it has. Only those who know that they are on one have it.
+pub(super) trait Machine: Copy {
+    type Lanes: Lanes;
+
+    fn four(self, numbers: [f64; LANES]) -> Self::Lanes;
+
+    /// The same number four times.
+    #[inline(always)]
+    fn all(self, number: f64) -> Self::Lanes {
+        self.four([number; LANES])
+    }
+
+    /// A row, four numbers at a time.
+    #[inline(always)]
+    fn lanes(self, row: &[f64]) -> impl Iterator<Item = Self::Lanes> {
+        row.as_chunks::<LANES>().0.iter().map(move |four| self.four(*four))
+    }
+
+    /// Numbers with the signs of others.
+    #[inline(always)]
+    fn with_sign_of(self, numbers: Self::Lanes, signs: Self::Lanes) -> Self::Lanes {
+        numbers.abs() | (signs & self.all(-0.0))
+    }
+}
 
 /// How many numbers a row has for so many assets: one each, one for cash, and nothing up to a
 /// whole number of lanes.
 pub(super) fn stride(assets: usize) -> usize {
     (assets + 1).next_multiple_of(LANES)
-}
-
-/// A row, four numbers at a time.
-#[inline(always)]
-pub(super) fn lanes(row: &[f64]) -> impl Iterator<Item = Lanes> + '_ {
-    row.as_chunks::<LANES>().0.iter().map(|four| f64x4::from(*four))
 }
 
 /// A row to write into, four numbers at a time.
@@ -31,22 +76,9 @@ pub(super) fn lanes_mut(row: &mut [f64]) -> &mut [[f64; LANES]] {
 
 /// The sum of four sums.
 #[inline(always)]
-pub(super) fn total(sums: Lanes) -> f64 {
+pub(super) fn total(sums: impl Lanes) -> f64 {
     let sums = sums.to_array();
     (sums[0] + sums[2]) + (sums[1] + sums[3])
-}
-
-/// The numbers that are wanted, NaN included, and 0 for the others.
-#[inline(always)]
-pub(super) fn only_where(wanted: Lanes, numbers: Lanes) -> Lanes {
-    numbers & wanted
-}
-
-/// Numbers with the signs of others.
-#[inline(always)]
-pub(super) fn with_sign_of(numbers: Lanes, signs: Lanes) -> Lanes {
-    let sign = f64x4::splat(-0.0);
-    numbers.abs() | (signs & sign)
 }
 
 /// Numbers in a cache line.

@@ -6,9 +6,11 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use market::{EpisodeKey, SnapshotError};
-use pulp::{Simd, WithSimd};
+use pulp::NullaryFnOnce;
 
-use super::lanes::{stride, touched};
+#[cfg(target_arch = "x86_64")]
+use super::lanes::Avx;
+use super::lanes::{Machine, Plain, stride, touched};
 use super::reward::combine;
 use super::shown::{INFO, PortfolioLayout, PortfolioRows, PortfolioShown, layout};
 use super::starts::span;
@@ -69,8 +71,12 @@ impl Task for Portfolio {
     fn step(&mut self, action: &[f64], mut observation: PortfolioRows<'_>) -> Outcome {
         let began = self.log.is_some().then(|| self.continue_log());
         let outcome = DESK.with_borrow_mut(|desk| {
-            let arch = desk.arch;
-            arch.dispatch(Act { portfolio: self, action, desk })
+            #[cfg(target_arch = "x86_64")]
+            if let pulp::Arch::V3(machine) = desk.arch {
+                let act = Act { portfolio: self, machine: Avx(machine), action, desk };
+                return machine.vectorize(act);
+            }
+            Act { portfolio: self, machine: Plain, action, desk }.call()
         });
         self.show(&mut observation);
         if let Some(began) = began {
@@ -150,19 +156,20 @@ impl Task for Portfolio {
     }
 }
 
-/// A step, to be compiled for each width of lanes.
-struct Act<'a> {
+/// A step, to be compiled for each kind of machine.
+struct Act<'a, M> {
     portfolio: &'a mut Portfolio,
+    machine: M,
     action: &'a [f64],
     desk: &'a mut Desk,
 }
 
-impl WithSimd for Act<'_> {
+impl<M: Machine> NullaryFnOnce for Act<'_, M> {
     type Output = Outcome;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> Outcome {
-        self.portfolio.act(self.action, self.desk)
+    fn call(self) -> Outcome {
+        self.portfolio.act(self.machine, self.action, self.desk)
     }
 }
 
@@ -198,17 +205,17 @@ impl Portfolio {
 
     /// Orders what was decided, and goes on to the next row with a decision.
     #[inline(always)]
-    fn act(&mut self, action: &[f64], desk: &mut Desk) -> Outcome {
+    fn act<M: Machine>(&mut self, machine: M, action: &[f64], desk: &mut Desk) -> Outcome {
         desk.orders.resize(self.episode.traders.len() * stride(self.panel.width().assets), 0.0);
         for (agent, choice) in action.chunks_exact(self.choice_len()).enumerate() {
             let trader = &mut self.episode.traders[agent];
             trader.told = Told::default();
             if trader.is_alive {
-                self.decide(agent, choice, desk);
+                self.decide(machine, agent, choice, desk);
             }
         }
         // Rows without a decision are gone through with the orders that stand.
-        while !self.advance(desk) && !self.panel.decides(self.row()) {
+        while !self.advance(machine, desk) && !self.panel.decides(self.row()) {
             self.order_nothing(desk);
         }
         self.outcome()

@@ -7,7 +7,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::costs::{Costs, Paid};
-use super::lanes::{Lanes, lanes, stride, total};
+use super::lanes::{Lanes, Machine, stride, total};
 use super::panel::Panel;
 use super::settings::{AccountKind, AgentSettings};
 use crate::reward_memory::RewardMemory;
@@ -141,14 +141,20 @@ impl Trader {
 
     /// Values what is held at the last known prices.
     #[inline(always)]
-    pub(super) fn mark(&mut self, panel: &Panel, row: usize, kind: AccountKind) {
-        let marks = panel.marks(row);
+    pub(super) fn mark<M: Machine>(
+        &mut self,
+        machine: M,
+        panel: &Panel,
+        row: usize,
+        kind: AccountKind,
+    ) {
         self.marked = row;
-        let (mut nets, mut grosses) = (Lanes::ZERO, Lanes::ZERO);
-        for (units, marks) in lanes(&self.units).zip(lanes(marks)) {
+        let (mut nets, mut grosses) = (machine.all(0.0), machine.all(0.0));
+        let marks = machine.lanes(panel.marks(row));
+        for (units, marks) in machine.lanes(&self.units).zip(marks) {
             let values = units * marks;
-            nets += values;
-            grosses += values.abs();
+            nets = nets + values;
+            grosses = grosses + values.abs();
         }
         (self.net, self.gross) = (total(nets), total(grosses));
         self.equity = self.cash + self.net;
