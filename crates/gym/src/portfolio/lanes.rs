@@ -81,11 +81,25 @@ pub(super) fn total(sums: impl Lanes) -> f64 {
     (sums[0] + sums[2]) + (sums[1] + sums[3])
 }
 
-/// Numbers in a cache line.
-const LINE: usize = 8;
+/// Bytes in a cache line.
+const LINE: usize = 64;
 
-/// A sum that has to look at every cache line of a row, and at nothing more.
+/// Asks for memory that will be read soon, and does not wait for it.
 #[inline(always)]
-pub(super) fn touched(row: &[f64]) -> f64 {
-    row.iter().step_by(LINE).sum()
+#[cfg(target_arch = "x86_64")]
+pub(super) fn fetch<E>(memory: &[E]) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
+    let start = memory.as_ptr().cast::<i8>();
+    for byte in (0..size_of_val(memory)).step_by(LINE) {
+        // SAFETY: a hint that reads nothing, and the address lies within the slice.
+        #[allow(unsafe_code)]
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(start.add(byte));
+        }
+    }
 }
+
+/// Elsewhere there is no way to ask.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn fetch<E>(_memory: &[E]) {}

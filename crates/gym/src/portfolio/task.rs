@@ -2,7 +2,6 @@
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
-use std::hint::black_box;
 use std::time::Instant;
 
 use market::{EpisodeKey, SnapshotError};
@@ -10,7 +9,7 @@ use pulp::NullaryFnOnce;
 
 #[cfg(target_arch = "x86_64")]
 use super::lanes::Avx;
-use super::lanes::{Machine, Plain, stride, touched};
+use super::lanes::{Machine, Plain, fetch, stride};
 use super::reward::combine;
 use super::shown::{INFO, PortfolioLayout, PortfolioRows, PortfolioShown, layout};
 use super::starts::span;
@@ -85,15 +84,14 @@ impl Task for Portfolio {
         outcome
     }
 
-    /// Reads a number of each cache line that the next step begins with, all at once: the step
-    /// itself would wait for them one after the other.
+    /// Asks for all that the next step begins with at once: the step itself would wait for one
+    /// after the other.
     #[inline]
     fn warm(&self) {
         let row = self.row() + 1;
         if row < self.panel.rows() {
-            let units =
-                self.episode.traders.iter().map(|trader| touched(&trader.units)).sum::<f64>();
-            black_box(units + self.panel.touched(row));
+            self.panel.fetch(row, self.settings.fill);
+            self.episode.traders.iter().for_each(|trader| fetch(&trader.units));
         }
     }
 
