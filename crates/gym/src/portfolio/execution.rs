@@ -225,7 +225,18 @@ impl<'a, M: Machine> Execution<'a, M> {
             return room.rates.fill(base);
         }
         let machine = self.machine;
+        let impacts = machine.lanes(self.panel.impacts(self.row));
+        let rates = |sizes, impacts| {
+            (machine.all(base) + costs.impact_rates(machine, sizes, impacts)).to_array()
+        };
         let (first, others) = room.changes.split_at(self.prices.len());
+        if others.is_empty() && self.settings.participation.is_none() {
+            let sizes = machine.lanes(first).zip(impacts);
+            for (all, (changes, impacts)) in lanes_mut(&mut room.rates).iter_mut().zip(sizes) {
+                *all = rates(changes.abs(), impacts);
+            }
+            return;
+        }
         for (demand, changes) in lanes_mut(&mut room.rates).iter_mut().zip(machine.lanes(first)) {
             *demand = changes.abs().to_array();
         }
@@ -242,11 +253,8 @@ impl<'a, M: Machine> Execution<'a, M> {
         if costs.impact == 0.0 {
             return room.rates.fill(base);
         }
-        let base = machine.all(base);
-        let impacts = machine.lanes(self.panel.impacts(self.row));
-        for (rates, impacts) in lanes_mut(&mut room.rates).iter_mut().zip(impacts) {
-            let sizes = machine.four(*rates);
-            *rates = (base + costs.impact_rates(machine, sizes, impacts)).to_array();
+        for (all, impacts) in lanes_mut(&mut room.rates).iter_mut().zip(impacts) {
+            *all = rates(machine.four(*all), impacts);
         }
     }
 

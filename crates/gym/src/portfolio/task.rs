@@ -9,7 +9,7 @@ use pulp::NullaryFnOnce;
 
 #[cfg(target_arch = "x86_64")]
 use super::lanes::Avx;
-use super::lanes::{Machine, Plain, fetch, stride};
+use super::lanes::{LANES, Machine, Plain, fetch, stride, total};
 use super::reward::combine;
 use super::shown::{INFO, PortfolioLayout, PortfolioRows, PortfolioShown, layout};
 use super::starts::span;
@@ -64,7 +64,7 @@ impl Task for Portfolio {
         }
         self.look_at_mandates();
         self.open_log();
-        self.show(&mut observation);
+        self.show(Plain, &mut observation);
     }
 
     fn step(&mut self, action: &[f64], mut observation: PortfolioRows<'_>) -> Outcome {
@@ -72,12 +72,14 @@ impl Task for Portfolio {
         let outcome = DESK.with_borrow_mut(|desk| {
             #[cfg(target_arch = "x86_64")]
             if let pulp::Arch::V3(machine) = desk.arch {
-                let act = Act { portfolio: self, machine: Avx(machine), action, desk };
-                return machine.vectorize(act);
+                let machine = Avx(machine);
+                let act = Act { portfolio: self, machine, action, shown: &mut observation, desk };
+                return machine.0.vectorize(act);
             }
-            Act { portfolio: self, machine: Plain, action, desk }.call()
+            let act =
+                Act { portfolio: self, machine: Plain, action, shown: &mut observation, desk };
+            act.call()
         });
-        self.show(&mut observation);
         if let Some(began) = began {
             self.note(began.elapsed().as_secs_f64());
         }
@@ -155,19 +157,22 @@ impl Task for Portfolio {
 }
 
 /// A step, to be compiled for each kind of machine.
-struct Act<'a, M> {
+struct Act<'a, 'o, M> {
     portfolio: &'a mut Portfolio,
     machine: M,
     action: &'a [f64],
+    shown: &'a mut PortfolioRows<'o>,
     desk: &'a mut Desk,
 }
 
-impl<M: Machine> NullaryFnOnce for Act<'_, M> {
+impl<M: Machine> NullaryFnOnce for Act<'_, '_, M> {
     type Output = Outcome;
 
     #[inline(always)]
     fn call(self) -> Outcome {
-        self.portfolio.act(self.machine, self.action, self.desk)
+        let outcome = self.portfolio.act(self.machine, self.action, self.desk);
+        self.portfolio.show(self.machine, self.shown);
+        outcome
     }
 }
 
@@ -177,12 +182,8 @@ impl Portfolio {
     /// # Errors
     /// When a number is not one that can be chosen.
     pub fn check_choice(&self, action: &[f64]) -> Result<(), ActionError> {
-        // In one pass that the compiler can unroll; which one is wrong is found when one is.
         let (fits, wanted) = match self.settings.action {
-            ActionMode::Weights => {
-                let fits = action.iter().fold(true, |fits, number| fits & number.is_finite());
-                (fits, "finite weights")
-            }
+            ActionMode::Weights => (are_finite(action), "finite weights"),
             ActionMode::Tilts(_) => {
                 (action.iter().copied().all(is_tilt), "0, 1 or 2 for each asset")
             }
@@ -270,6 +271,14 @@ impl Portfolio {
                 trader.is_sound(assets, like) && trader.marked as u64 <= episode.row
             })
     }
+}
+
+/// Whether numbers are finite: of what is not, no part is nothing.
+fn are_finite(numbers: &[f64]) -> bool {
+    let nothing = Plain.all(0.0);
+    let rest = numbers.as_chunks::<LANES>().1;
+    let sums = Plain.lanes(numbers).fold(nothing, |sums, four| sums + four * nothing);
+    total(sums) == 0.0 && rest.iter().all(|number| number.is_finite())
 }
 
 fn is_tilt(choice: f64) -> bool {

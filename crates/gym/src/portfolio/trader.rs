@@ -7,7 +7,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::costs::{Costs, Paid};
-use super::lanes::{Lanes, Machine, stride, total};
+use super::lanes::{LANES, Lanes, Machine, stride, total};
 use super::panel::Panel;
 use super::settings::{AccountKind, AgentSettings};
 use crate::reward_memory::RewardMemory;
@@ -210,10 +210,16 @@ impl Trader {
     /// The same as learners are shown it.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation)] // in single precision
-    pub(super) fn show_weights(&self, panel: &Panel, shown: &mut [f32]) {
+    pub(super) fn show_weights<M: Machine>(&self, machine: M, panel: &Panel, shown: &mut [f32]) {
         let (share, marks) = (self.share(), panel.marks(self.marked));
         let (cash, assets) = shown.split_last_mut().expect("cash is always there");
-        for ((shown, units), mark) in assets.iter_mut().zip(&self.units).zip(marks) {
+        let (fours, rest) = assets.as_chunks_mut();
+        let held = machine.lanes(&self.units).zip(machine.lanes(marks));
+        let done = fours.len() * LANES;
+        for (shown, (units, marks)) in fours.iter_mut().zip(held) {
+            *shown = (units * marks * machine.all(share)).to_array().map(|weight| weight as f32);
+        }
+        for ((shown, units), mark) in rest.iter_mut().zip(&self.units[done..]).zip(&marks[done..]) {
             *shown = (units * mark * share) as f32;
         }
         *cash = (self.cash * share) as f32;
