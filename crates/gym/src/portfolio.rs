@@ -19,6 +19,7 @@ pub mod projection;
 mod reward;
 mod settings;
 mod shown;
+mod simplex;
 mod starts;
 mod task;
 mod trader;

@@ -2,9 +2,9 @@
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
-use super::lanes::{LANES, Lanes, Machine, total};
-use super::projection::{TOLERANCE, Workspace};
-use super::{ActionMode, Desk, Portfolio};
+use super::lanes::Machine;
+use super::projection::Workspace;
+use super::{ActionMode, Desk, Portfolio, simplex};
 
 /// What is held and can be traded of the assets that the user has left in.
 #[derive(Debug, Default)]
@@ -68,9 +68,10 @@ impl Portfolio {
             let due = trader.due(row + 1 + delay);
             &mut trader.orders[due]
         };
+        let is_met = is_free && trader.is_simplex && simplex::meet(machine, wanted, orders);
         let allowed = &mut orders[..=assets];
-        if is_free && trader.is_simplex && is_on_simplex(machine, wanted) {
-            allowed.copy_from_slice(wanted);
+        if is_met {
+            // Nothing else is asked.
         } else if removed.is_empty() {
             constraints.project(wanted, &universe.held, movable, workspace, allowed);
         } else {
@@ -100,20 +101,6 @@ fn fitting(
         *kept = None;
     }
     &mut kept.get_or_insert_with(|| (assets, sectors, Workspace::new(assets, sectors))).2
-}
-
-/// Whether weights are not negative and sum to one, as exactly as the projection asks.
-#[inline(always)]
-fn is_on_simplex(machine: impl Machine, weights: &[f64]) -> bool {
-    let rest = weights.as_chunks::<LANES>().1;
-    let (mut sums, mut least) = (machine.all(0.0), machine.all(0.0));
-    for four in machine.lanes(weights) {
-        sums = sums + four;
-        least = least.smaller(four);
-    }
-    let sum = total(sums) + rest.iter().sum::<f64>();
-    let is_negative = total(least) < 0.0 || rest.iter().any(|weight| *weight < 0.0);
-    !is_negative && (sum - 1.0).abs() <= TOLERANCE
 }
 
 /// What is held, with each asset tilted by what was chosen for it; cash pays.
