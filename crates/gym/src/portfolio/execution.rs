@@ -25,6 +25,14 @@ pub(super) struct Room {
     plans: Vec<Plan>,
 }
 
+impl Room {
+    #[cold]
+    fn new(agents: usize, stride: usize) -> Self {
+        let (changes, rates) = (vec![0.0; agents * stride], vec![0.0; stride]);
+        Self { changes, rates, plans: vec![Plan::default(); agents] }
+    }
+}
+
 /// What an agent's orders come to before they are cut to what it can afford.
 #[derive(Clone, Copy, Debug, Default)]
 struct Plan {
@@ -89,10 +97,9 @@ impl<'a, M: Machine> Execution<'a, M> {
         mut log: Option<&mut Vec<Trade>>,
     ) {
         let stride = self.prices.len();
-        room.changes.resize(traders.len() * stride, 0.0);
-        room.rates.resize(stride, 0.0);
-        room.plans.clear();
-        room.plans.resize(traders.len(), Plan::default());
+        if room.changes.len() != traders.len() * stride || room.rates.len() != stride {
+            *room = Room::new(traders.len(), stride);
+        }
         for (agent, trader) in traders.iter_mut().enumerate() {
             let changes = &mut room.changes[agent * stride..][..stride];
             let fresh = &orders[agent * stride..][..stride];

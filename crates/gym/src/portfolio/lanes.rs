@@ -6,6 +6,8 @@
 #[cfg(target_arch = "x86_64")]
 mod avx;
 mod plain;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
 

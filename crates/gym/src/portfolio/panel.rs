@@ -113,6 +113,11 @@ impl Panel {
         self.width
     }
 
+    /// Numbers in a column of a row, see `lanes`.
+    pub(super) fn stride(&self) -> usize {
+        self.stride
+    }
+
     /// Whether more rows may come.
     #[must_use]
     pub fn is_open_ended(&self) -> bool {

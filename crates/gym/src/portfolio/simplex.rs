@@ -67,3 +67,70 @@ fn write(machine: impl Machine, row: &mut [f64], level: f64) {
         *four = left.larger(machine.all(0.0)).to_array();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::lanes::{Plain, stride};
+    use super::super::projection::{Constraints, Workspace};
+    use super::*;
+
+    fn constraints(assets: usize) -> Constraints {
+        Constraints {
+            lower: vec![0.0; assets],
+            upper: vec![1.0; assets],
+            cash_lower: 0.0,
+            cash_upper: 1.0,
+            leverage: None,
+            sectors: vec![],
+            sector_caps: vec![],
+            turnover: None,
+        }
+    }
+
+    /// The nearest weights by any mandate's way.
+    fn nearest(wanted: &[f64]) -> Vec<f64> {
+        let assets = wanted.len() - 1;
+        let (held, mut allowed) = (vec![0.0; assets + 1], vec![0.0; assets + 1]);
+        let mut workspace = Workspace::new(assets, 0);
+        let movable = vec![true; assets];
+        constraints(assets).project(wanted, &held, &movable, &mut workspace, &mut allowed);
+        allowed
+    }
+
+    fn met(wanted: &[f64]) -> Option<Vec<f64>> {
+        let mut row = vec![f64::NAN; stride(wanted.len() - 1)];
+        meet(Plain, wanted, &mut row).then(|| row[..wanted.len()].to_vec())
+    }
+
+    proptest! {
+        #[test]
+        fn the_nearest_weights_are_those_of_any_mandates_way(
+            wanted in prop::collection::vec(-50.0..50.0, 2..30),
+        ) {
+            let weights = met(&wanted).expect("such weights have a sum");
+
+            for (weight, nearest) in weights.iter().zip(nearest(&wanted)) {
+                prop_assert!((weight - nearest).abs() < 1e-12, "{weights:?}");
+            }
+        }
+
+        #[test]
+        fn weights_that_are_allowed_are_left_as_they_are(
+            shares in prop::collection::vec(0.0..1.0, 2..30),
+        ) {
+            let sum: f64 = shares.iter().sum();
+            prop_assume!(sum > 0.0);
+            let wanted: Vec<f64> = shares.iter().map(|share| share / sum).collect();
+
+            prop_assert_eq!(met(&wanted), Some(wanted));
+        }
+    }
+
+    #[test]
+    fn what_is_not_sure_is_left_to_others() {
+        assert_eq!(met(&[1e300, -1e300, 0.0]), None, "rounding spoils the sum");
+        assert_eq!(met(&[1.0 + 1e-13, -1e-13, 0.0]), None, "allowed within the tolerance");
+    }
+}

@@ -9,7 +9,7 @@ use pulp::NullaryFnOnce;
 
 #[cfg(target_arch = "x86_64")]
 use super::lanes::Avx;
-use super::lanes::{LANES, Machine, Plain, fetch, stride, total};
+use super::lanes::{LANES, Machine, Plain, fetch, total};
 use super::reward::combine;
 use super::shown::{INFO, PortfolioLayout, PortfolioRows, PortfolioShown, layout};
 use super::starts::span;
@@ -205,12 +205,13 @@ impl Portfolio {
     /// Orders what was decided, and goes on to the next row with a decision.
     #[inline(always)]
     fn act<M: Machine>(&mut self, machine: M, action: &[f64], desk: &mut Desk) -> Outcome {
-        desk.orders.resize(self.episode.traders.len() * stride(self.panel.width().assets), 0.0);
-        for (agent, choice) in action.chunks_exact(self.choice_len()).enumerate() {
+        let (agents, width) = (self.episode.traders.len(), self.choice_len());
+        desk.orders.resize(agents * self.panel.stride(), 0.0);
+        for agent in 0..agents {
             let trader = &mut self.episode.traders[agent];
             trader.told = Told::default();
             if trader.is_alive {
-                self.decide(machine, agent, choice, desk);
+                self.decide(machine, agent, &action[agent * width..][..width], desk);
             }
         }
         // Rows without a decision are gone through with the orders that stand.
