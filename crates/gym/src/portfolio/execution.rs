@@ -6,6 +6,8 @@
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
+mod rates;
+
 use super::lanes::{Lanes, Machine, lanes_mut, total};
 use super::log::Trade;
 use super::panel::Panel;
@@ -219,69 +221,6 @@ impl<'a, M: Machine> Execution<'a, M> {
                 let is_order = (*carried * self.prices[asset]).abs() >= dust;
                 changes[asset] = if is_order { *carried } else { 0.0 };
                 *carried = 0.0;
-            }
-        }
-    }
-
-    /// Cuts wishes to the volume there is, and prices what a unit of value costs in each asset.
-    #[inline(always)]
-    fn set_rates(&self, traders: &mut [Trader], room: &mut Room) {
-        let costs = &self.settings.costs;
-        let base = costs.base_rate();
-        if self.settings.participation.is_none() && costs.impact == 0.0 {
-            return room.rates.fill(base);
-        }
-        let machine = self.machine;
-        let impacts = machine.lanes(self.panel.impacts(self.row));
-        let rates = |sizes, impacts| {
-            (machine.all(base) + costs.impact_rates(machine, sizes, impacts)).to_array()
-        };
-        let (first, others) = room.changes.split_at(self.prices.len());
-        if others.is_empty() && self.settings.participation.is_none() {
-            let sizes = machine.lanes(first).zip(impacts);
-            for (all, (changes, impacts)) in lanes_mut(&mut room.rates).iter_mut().zip(sizes) {
-                *all = rates(changes.abs(), impacts);
-            }
-            return;
-        }
-        for (demand, changes) in lanes_mut(&mut room.rates).iter_mut().zip(machine.lanes(first)) {
-            *demand = changes.abs().to_array();
-        }
-        for changes in others.chunks_exact(self.prices.len()) {
-            let demands = lanes_mut(&mut room.rates).iter_mut();
-            for (demand, changes) in demands.zip(machine.lanes(changes)) {
-                *demand = (machine.four(*demand) + changes.abs()).to_array();
-            }
-        }
-        if let Some(participation) = self.settings.participation {
-            self.cut_to_volume(participation, traders, room);
-        }
-        // Where nothing trades, no share of the worst impact is none.
-        if costs.impact == 0.0 {
-            return room.rates.fill(base);
-        }
-        for (all, impacts) in lanes_mut(&mut room.rates).iter_mut().zip(impacts) {
-            *all = rates(machine.four(*all), impacts);
-        }
-    }
-
-    /// Everybody is given the same share of what they want where all want more than there is.
-    fn cut_to_volume(&self, participation: f64, traders: &mut [Trader], room: &mut Room) {
-        let stride = self.prices.len();
-        let volumes = self.panel.volumes(self.row);
-        for (asset, (demand, volume)) in room.rates.iter_mut().zip(volumes).enumerate() {
-            let most = participation * volume;
-            if *demand <= most {
-                continue;
-            }
-            let share = most / *demand;
-            *demand = most;
-            for (agent, trader) in traders.iter_mut().enumerate() {
-                let change = &mut room.changes[agent * stride + asset];
-                if let Some(carried) = trader.carried.get_mut(asset) {
-                    *carried += *change * (1.0 - share);
-                }
-                *change *= share;
             }
         }
     }
