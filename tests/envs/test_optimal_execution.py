@@ -206,6 +206,8 @@ def test_the_env_whose_action_does_not_fit_is_named_and_nobody_moves() -> None:
         ("side", "hold", 'must be "sell" or "buy", was "hold"'),
         ("action", "all", 'must be "rest" or "order", was "all"'),
         ("shares", 0.0, "above 0"),
+        ("shares", 1e200, "such that value, costs and risk"),
+        ("shares", 1e-320, "such that value, costs and risk"),
         ("initial_price", np.nan, "above 0"),
         ("horizon", -1.0, "above 0"),
         ("episode_steps", 0, "from 1 to 1000000, was 0"),

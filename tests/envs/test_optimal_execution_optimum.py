@@ -63,12 +63,13 @@ def test_the_optimal_schedule_costs_its_closed_form(side: str) -> None:
 
     assert result.terminated.all()
     assert_costs(infos["shortfall"], model.expected_cost(), model.variance())
-    assert infos["expected_cost"] == pytest.approx(model.expected_cost(), rel=1e-9)
-    assert infos["variance"] == pytest.approx(model.variance(), rel=1e-9)
+    assert np.allclose(infos["expected_cost"], model.expected_cost(), rtol=1e-9)
+    assert np.allclose(infos["variance"], model.variance(), rtol=1e-9)
     # The mean-variance objective is what is earned on average.
     error = math.sqrt(model.variance() / 200_000)
     assert abs(rewards.mean() + model.objective()) < 4 * error
-    assert rewards == pytest.approx(-infos["shortfall"] - 1e-6 * model.variance(), rel=1e-9)
+    risk = 1e-6 * model.variance()
+    assert np.allclose(-rewards, infos["shortfall"] + risk, rtol=0.0, atol=1e-9 * model.notional)
 
 
 @given(parts=st.lists(st.floats(0.0, 1.0), min_size=6, max_size=6), seed=st.integers(0, 2**32))
@@ -144,7 +145,7 @@ def test_the_core_and_the_policy_trade_the_optimal_schedule(action: Any, aversio
         result = env.step(chosen)
         traded.append(result.info["traded"])
         shown = result.observation
-        assert traded[-1] == pytest.approx(wanted, abs=1e-9 * 1e6)
+        assert traded[-1] == pytest.approx(wanted, abs=1e-3)
         if result.done:
             break
     assert sum(traded) == pytest.approx(1e6)
@@ -183,6 +184,7 @@ def test_a_policy_answers_one_env_and_many_alike() -> None:
         assert np.array_equal(actions, np.array([policy(row) for row in shown]))
         assert vec.call("optimal_action") == pytest.approx(actions)
         shown = vec.step(actions).observations
+    # At the end nothing is left, and any share of it will do.
     assert policy(np.zeros(4)).tolist() == [1.0]
 
 

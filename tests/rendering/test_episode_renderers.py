@@ -51,7 +51,7 @@ def equity_of(info: dict[str, Any]) -> float:
     """What an account is worth, whatever the task calls it."""
     if "shortfall" in info:
         return -float(info["shortfall"])
-    return float(info.get("equity", info.get("wealth")))
+    return float(info["equity"] if "equity" in info else info["wealth"])
 
 
 @ALL

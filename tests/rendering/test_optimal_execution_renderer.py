@@ -35,7 +35,7 @@ def test_fills_are_marked_where_they_were_and_on_their_side(side: str) -> None:
     third = infos[2]["price"] - sign * (0.0625 + rate * 1.25e5)
 
     assert np.asarray(own.get_offsets()) == pytest.approx(np.array([[1, first], [3, third]]))
-    assert own.get_sizes() == pytest.approx([100.0, 25.0])
+    assert own.get_sizes() == pytest.approx([300.0, 75.0])
     assert len(np.asarray(other.get_offsets())) == 0
     assert renderer.price.get_ydata().tolist() == [info["price"] for info in infos]
 
@@ -49,6 +49,12 @@ def test_what_is_left_is_drawn_beside_the_optimum(side: str) -> None:
     assert renderer.optimum.get_ydata() == pytest.approx(optimum, rel=1e-12)
     left = [sign * info["inventory"] for info in infos]
     assert renderer.account.position.get_ydata().tolist() == left
+
+
+def test_the_picture_is_as_wide_as_the_order_lasts() -> None:
+    renderer, _, _ = worked([0.2, 0.1])
+
+    assert renderer.prices.get_xlim() == (-0.5, 60.5)
 
 
 def test_a_restored_env_tells_the_same_scene() -> None:

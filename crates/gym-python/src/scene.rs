@@ -65,6 +65,7 @@ pub(crate) fn of_optimal_execution<'py>(
     let sign = -task.settings().side.sign();
     dict.set_item("sign", sign)?;
     dict.set_item("shares", task.settings().shares)?;
+    dict.set_item("episode_steps", task.settings().episode_steps)?;
     dict.set_item("fill_price", task.fill_price())?;
     dict.set_item("optimal_inventory", task.optimal_inventory())?;
     Ok(dict)

@@ -143,12 +143,7 @@ class OptimalExecution(NativeEnv[Shown, Floats]):
 
 
 class OptimalSchedule:
-    """The policy that plays the optimal schedule, for one env or many.
-
-    >>> policy = OptimalSchedule(OptimalExecutionConfig(episode_steps=4, risk_aversion=0.0))
-    >>> policy(np.array([1.0, 1.0, 0.0, 0.0]))
-    array([0.25])
-    """
+    """The policy that plays the optimal schedule, for one env or many: observations to actions."""
 
     def __init__(self, config: OptimalExecutionConfig | None = None, **settings: Any) -> None:
         """Play orders of this config, or of its fields by name."""

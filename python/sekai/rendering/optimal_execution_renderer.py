@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OptimalExecutionRenderer"]
 
-LARGEST = 200
+LARGEST = 600
 """The area of a mark that trades the whole order, in square points."""
 
 
@@ -37,7 +37,7 @@ class OptimalExecutionRenderer(EpisodeRenderer[OptimalExecutionScene]):
         """Make everything that will be drawn, on an empty `figure`."""
         grid = figure.add_gridspec(
             3, 1, height_ratios=(2.0, 1.5, 1.3), hspace=0.22,
-            left=0.15, right=0.96, top=0.88, bottom=0.075,
+            left=0.17, right=0.96, top=0.88, bottom=0.075,
         )  # fmt: skip
         self.prices = figure.add_subplot(grid[0])
         position = figure.add_subplot(grid[1], sharex=self.prices)
@@ -51,6 +51,8 @@ class OptimalExecutionRenderer(EpisodeRenderer[OptimalExecutionScene]):
         self.bought = self.prices.scatter([], [], marker="^", color=BUY, **marks)
         self.sold = self.prices.scatter([], [], marker="v", color=SELL, **marks)
         self.account = AccountPanels(position, equity)
+        caption(position, "Left to trade, and the optimal schedule", "shares")
+        caption(equity, "Minus the shortfall, and its drawdown", "currency")
         (self.optimum,) = position.plot([], [], color=FAIR, linewidth=1.4, linestyle="--")
         keys = {"price": self.price, "bought": self.bought, "sold": self.sold}
         explain(figure, {**keys, "left": self.account.position, "optimal": self.optimum})
@@ -60,17 +62,17 @@ class OptimalExecutionRenderer(EpisodeRenderer[OptimalExecutionScene]):
         ticks, prices = history.column("tick"), history.column("price")
         fills, traded = history.column("fill_price"), history.column("traded")
         self.price.set_data(ticks, prices)
-        sign = history.last.sign
+        last, sign = history.last, history.last.sign
         for marks, side in ((self.bought, -1), (self.sold, 1)):
             is_own = (traded > 0) & (sign == side)
             marks.set_offsets(np.column_stack([ticks, fills])[is_own])
-            marks.set_sizes(LARGEST * traded[is_own] / history.last.shares)
+            marks.set_sizes(LARGEST * traded[is_own] / last.shares)
         self.account.update(history)
         optimum = sign * history.column("optimal_inventory")
         self.optimum.set_data(ticks, optimum)
         fit(self.account.axes[0], np.concatenate([[0.0], optimum, history.column("position")]))
-        last = history.last
         self.title.update(last, float(history.peaks()[-1]))
-        begin = max(last.tick - history.ticks, 0)
-        self.prices.set_xlim(begin - 0.5, begin + history.ticks + 0.5)
+        room = min(history.ticks, last.episode_steps)
+        begin = max(last.tick - room, 0)
+        self.prices.set_xlim(begin - 0.5, begin + room + 0.5)
         fit(self.prices, np.concatenate([prices, fills[traded > 0]]))

@@ -127,6 +127,8 @@ class OptimalExecutionScene:
     """1 for an order that sells, -1 for one that buys."""
     shares: float
     """The whole order."""
+    episode_steps: int
+    """The decisions there are for it."""
     shortfall: float
     inventory: float
     """What is left to trade."""

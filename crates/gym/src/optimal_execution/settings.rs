@@ -66,7 +66,19 @@ impl OptimalExecutionSettings {
         SettingsError::unless(is_even_best, "temporary_impact", wanted, self.temporary_impact)?;
         not_negative("half_spread", self.half_spread)?;
         not_negative("risk_aversion", self.risk_aversion)?;
-        self.reward_unit.map_or(Ok(()), |unit| positive("reward_unit", unit))
+        self.reward_unit.map_or(Ok(()), |unit| positive("reward_unit", unit))?;
+        self.check_size()
+    }
+
+    /// Whether money stays finite and above 0, even if all is traded at once or nothing for long.
+    fn check_size(&self) -> Result<(), SettingsError> {
+        let risk = self.volatility * self.volatility * self.horizon * (1.0 + self.risk_aversion);
+        let impact = self.temporary_impact / self.step_time() + self.permanent_impact;
+        let most = self.shares * self.shares * (impact + risk) + self.shares * self.half_spread;
+        let value = self.shares * self.initial_price;
+        let is_sane = (most + value).is_finite() && value.is_normal();
+        let wanted = "such that value, costs and risk of the order are finite and above 0";
+        SettingsError::unless(is_sane, "shares", wanted, self.shares)
     }
 
     /// How long a step lasts.
