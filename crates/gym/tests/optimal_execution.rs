@@ -164,7 +164,7 @@ proptest! {
 
     #[test]
     fn the_market_moves_by_itself_whatever_is_traded(
-        seed in any::<u64>(), actions in prop::collection::vec((0.01..0.9, 0.01..0.9), 24),
+        seed in any::<u64>(), actions in prop::collection::vec((0.01..0.9, prop_oneof![Just(0.0), 0.01..0.9]), 24),
     ) {
         let quiet = OptimalExecutionSettings { permanent_impact: 0.0, ..settings() };
         let (mut one, mut other) = (begun(quiet.clone(), seed), begun(quiet, seed));
