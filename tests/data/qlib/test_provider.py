@@ -88,9 +88,14 @@ def test_only_the_slots_that_are_asked_for_are_read(
 
     found = QlibProvider(minutely(tmp_path / "min"))
     found.calendar("1min")
-    sizes = []
+    sizes: list[int] = []
     read = os.read
-    monkeypatch.setattr(os, "read", lambda file, size: (sizes.append(size), read(file, size))[1])
+
+    def spy(file: int, size: int) -> bytes:
+        sizes.append(size)
+        return read(file, size)
+
+    monkeypatch.setattr(os, "read", spy)
     found.values("SH600000", "$close", 240, 250, "1min")
     assert sizes == [4, 40]
 
