@@ -152,7 +152,7 @@ def test_a_value_of_the_day_before_may_be_moved_by_no_less_than_a_day(ticks: Qli
 CAUSAL = [
     "Ref($close, 3)", "Mean($close, 7)", "EMA($close, 5)", "FFillNan($close)", "Mean($volume, 0)",
     "DayCumsum($volume)", "Ref(DayLast($close), 240)", "Delta(Mean($close, 3), 2)",
-    "Ref($close, 0)", "Cut($close, 250)", "If($ask == 0, $bid, $ask)", 
+    "Ref($close, 0)", "Cut($close, 250)", "If($ask == 0, $bid, $ask)",
     "Std(Ref($close, 2), 4) / Max($close, 30)", "Mean(Ref(DayLast($close), 240), 5)",
 ]  # fmt: skip
 
