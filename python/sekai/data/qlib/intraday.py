@@ -115,24 +115,26 @@ class QlibIntraday:
         fields: Sequence[str],
     ) -> DayTicks:  # fmt: skip
         first, stop = self._slots(day)
-        extents = [self.provider.extent(symbol, field, self.freq) for field in fields]
-        first = max(first, min((begin for begin, _ in extents), default=stop))
-        stop = max(first, min(stop, max((end for _, end in extents), default=first)))
         listed = self.provider.listed(symbol, first, stop, self.freq)
-        if not listed.any():
-            raise DataError(f"{stock_id} has no ticks on {day}: {self._told(symbol)}")
         values = {
-            name: column_of(self.provider, symbol, Expression.parse(name), first, stop, self.freq)[
-                listed
-            ].astype(np.float64)
+            name: column_of(self.provider, symbol, Expression.parse(name), first, stop, self.freq)
             for name in columns
         }
-        return DayTicks(stock_id, self.provider.calendar(self.freq)[first:stop][listed], values)
+        empty = all(np.isnan(column).all() for column in values.values())
+        if not listed.any() or (empty and not self._covered(symbol, first, stop, fields)):
+            raise DataError(f"{stock_id} has no ticks on {day}: {self._told(symbol)}")
+        ticks = {name: column[listed].astype(np.float64) for name, column in values.items()}
+        return DayTicks(stock_id, self.provider.calendar(self.freq)[first:stop][listed], ticks)
+
+    def _covered(self, symbol: str, first: int, stop: int, fields: Sequence[str]) -> bool:
+        """Whether some file has a place for some slot, be it an empty one."""
+        extents = [self.provider.extent(symbol, field, self.freq) for field in fields]
+        return any(begin < stop and end > first for begin, end in extents)
 
     def _told(self, symbol: str) -> str:
         ranges = self.provider.instruments("all", self.freq)[symbol]
         spans = ", ".join(f"{first} to {last}" for first, last in ranges[:3])
-        return f"it is listed from {spans}, and the calendar may not have the day"
+        return f"it is listed from {spans}; see whether the calendar and its files have the day"
 
 
 def _bytes(ticks: DayTicks) -> int:
