@@ -28,7 +28,10 @@ EXPRESSIONS = [
     "0.2 * DayCumsum($volume, '9:30', '14:29')", "Ref(DayLast($close),240)", "FFillNan($close)",
     "$close/Ref(DayLast($close),240)", "IsNull($close)", "IsInf(Log($bid))", "Std(Log($bid),5)",
     "If(IsNull($close),$open,$close)", "Mean($close,0)", "Sum($close,0)", "Std($close,0)",
-    "Max($close,0)", "Delta($close,0)",
+    "Max($close,0)", "Delta($close,0)", "Count($close,5)", "Med($close,5)", "Mad($close,5)",
+    "WMA($close,5)", "Rank($close,5)", "IdxMax($close,5)", "IdxMin($close,5)", "Slope($close,5)",
+    "Resi($close,5)", "Rsquare($close,5)", "Quantile($close,5,0.8)", "Cov($close,$open,5)",
+    "Corr($close,Log($volume+1),5)",
 ]  # fmt: skip
 
 
