@@ -17,10 +17,8 @@ ROOT = Path(__file__).parent.parent.parent.parent
 SCRIPT = Path(__file__).parent / "ask_pyqlib.py"
 
 
-def cached() -> Path:
-    """Where one is kept that was made on demand."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    return cache / "sekai" / f"pyqlib-{VERSION}" / "bin" / "python"
+CACHED = ROOT / ".venv" / "peers" / "pyqlib" / "bin" / "python"
+"""Where one is kept that was made on demand, by a long run or a benchmark."""
 
 
 def pyqlib_python() -> str:
@@ -28,24 +26,24 @@ def pyqlib_python() -> str:
     named = os.environ.get(VARIABLE)
     if named:
         return named
-    if not cached().exists():
+    if not CACHED.exists():
         pytest.skip(
-            f"no Python with pyqlib: name one by {VARIABLE}, or make one by "
-            f"`pytest -m nightly tests/data/qlib/test_pyqlib.py`"
+            f"no Python with pyqlib: name one by {VARIABLE}, or make one by `make nightly` or "
+            f"`python benchmarks/provider_directories.py`"
         )
-    return str(cached())
+    return str(CACHED)
 
 
 def make_pyqlib_python() -> str:
     """The one there is, or a new one."""
-    if VARIABLE in os.environ or cached().exists():
+    if VARIABLE in os.environ or CACHED.exists():
         return pyqlib_python()
-    folder = cached().parent.parent
+    folder = CACHED.parent.parent
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     # Its own code calls what newer versions of pandas no longer have.
     wanted = [f"pyqlib=={VERSION}", "pandas<3", "setuptools", "cloudpickle", "pyarrow"]
     subprocess.run([folder / "bin" / "pip", "install", "--quiet", *wanted], check=True)
-    return str(cached())
+    return str(CACHED)
 
 
 def ask(python: str, home: Path, *arguments: str) -> Any:
