@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
@@ -106,6 +106,7 @@ EXPANDING = {name: name.lower() for name in ("Mean", "Sum", "Std", "Var", "Max",
         max_size=30,
     ),
 )  # fmt: skip
+@example(name="EMA", size=1, numbers=[0.0, NAN])
 def test_windows_are_those_of_pandas(name: str, size: int, numbers: list[float]) -> None:
     from sekai.data.qlib.expressions.operator import Window
     from sekai.data.qlib.expressions.operators import OPERATORS

@@ -120,6 +120,7 @@ def test_slots_that_a_file_does_not_have_are_missing(tmp_path: Path) -> None:
         (lambda p: p.calendar("day", future=True), "there is no file .*day_future.txt"),
         (lambda p: p.features(["AAA"], []), "one field or more"),
         (lambda p: p.features(["AAA"], ["$close", "$close"]), "each once"),
+        (lambda p: p.values("a/../../x", "$close", 0, 1), "the name of a symbol was wanted"),
         (lambda p: p.values("../x", "$close", 0, 1), "the name of a symbol was wanted"),
         (lambda p: p.values("AAA", "$../x", 0, 1), "the name of a field was wanted"),
         (lambda p: p.instruments("../x"), "the name of a market was wanted"),

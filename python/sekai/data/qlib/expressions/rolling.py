@@ -50,13 +50,14 @@ def smoothed(_: Window, values: Array, size: float) -> Array:
     """Exponential mean whose weights count the slots of missing values too."""
     kept = 1.0 - (size if size < 1 else 2.0 / (size + 1.0))
     result = np.full(len(values), np.nan)
-    total = weight = 0.0
+    mean, weight = float("nan"), 0.0
     for place, value in enumerate(clean(values).tolist()):
-        total, weight = total * kept, weight * kept
+        weight *= kept
         if value == value:
-            total, weight = total + value, weight + 1.0
-        if weight:
-            result[place] = total / weight
+            # Weighed against what was before: a weight that has faded away keeps the mean.
+            mean = (weight * mean + value) / (weight + 1.0) if mean == mean else value
+            weight += 1.0
+        result[place] = mean
     return result
 
 
