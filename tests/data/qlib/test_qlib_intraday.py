@@ -78,8 +78,10 @@ def test_a_day_that_was_read_is_kept_and_shared_by_none_with_other_columns(tmp_p
     other = QlibIntraday(found, columns=["$open"], cache=cache)
     assert one.day("SH600000", DATE) is one.day("SH600000", DATE)
     assert list(other.day("SH600000", DATE).columns) == ["$open"]
-    assert len(cache) == 2
-    assert cache.nbytes == 2 * 240 * 16
+    doubled = QlibIntraday(found, columns=["2 * $close"], cache=cache).day("SH600000", DATE)
+    assert list(doubled.columns) == ["2 * $close"]
+    assert len(cache) == 3
+    assert cache.nbytes == 3 * 240 * 16
 
 
 def test_preloading_reads_every_day_that_there_is_and_tells_how_far_it_is(tmp_path: Path) -> None:
@@ -168,6 +170,14 @@ def test_no_order_of_switching_rewriting_and_reading_serves_an_old_value(
             for _ in range(2):
                 ticks = sources[current].day("A", np.datetime64("2020-01-01"))
                 assert (ticks.column("$close") == wrote[current]).all()
+
+
+def test_rewriting_within_one_tick_of_the_disks_clock_is_seen(tmp_path: Path) -> None:
+    constant(tmp_path / "a", 1)
+    source = QlibIntraday(QlibProvider(tmp_path / "a"))
+    for value in range(2, 300):
+        patch(tmp_path / "a", value)
+        assert source.day("A", np.datetime64("2020-01-01")).column("$close")[0] == value
 
 
 def constant(root: Path, value: int) -> None:
