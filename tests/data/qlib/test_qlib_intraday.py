@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.data import DayCache, IntradayData, QlibIntraday, QlibProvider
+from sekai.data.file_stamp import stamp_of
 from sekai.error import DataError
 from tests.data.qlib.providers import daily, let_settle, minutely, minutes, provider, text
 
@@ -172,7 +173,16 @@ def test_no_order_of_switching_rewriting_and_reading_serves_an_old_value(
                 assert (ticks.column("$close") == wrote[current]).all()
 
 
-def test_rewriting_within_one_tick_of_the_disks_clock_is_seen(tmp_path: Path) -> None:
+def test_rewriting_within_one_tick_of_the_disks_clock_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tick = 10_000_000
+
+    def coarse(path: str) -> tuple[int, int, int]:
+        number, written, size = stamp_of(path)
+        return number, written // tick * tick, size
+
+    monkeypatch.setattr("sekai.data.qlib.provider.stamp_of", coarse)
     constant(tmp_path / "a", 1)
     source = QlibIntraday(QlibProvider(tmp_path / "a"))
     for value in range(2, 300):
