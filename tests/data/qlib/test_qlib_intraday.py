@@ -63,6 +63,17 @@ def test_ticks_outside_of_the_listing_are_left_out(tmp_path: Path) -> None:
     assert not source.has("A", np.datetime64("2020-01-01"))
 
 
+def test_a_day_that_no_file_has_a_place_for_has_no_ticks(tmp_path: Path) -> None:
+    root = provider(tmp_path / "x", "1min", minutes(2), {"A": {"close": (0, np.full(240, np.nan))}})
+    source = QlibIntraday(QlibProvider(root), columns=["If(IsNull($close), 1, 0)"])
+    assert not source.has("A", DATE)
+    with pytest.raises(DataError, match="A has no ticks on 2020-01-02"):
+        source.day("A", DATE)
+    assert source.has("A", np.datetime64("2020-01-01"))
+    assert len(source.day("A", np.datetime64("2020-01-01"))) == 240
+    assert source.preload(["A"], [DATE]) == 0
+
+
 def test_columns_and_frequencies_are_checked_when_it_is_made(tmp_path: Path) -> None:
     found = QlibProvider(minutely(tmp_path / "min"))
     with pytest.raises(DataError, match="looks ahead"):
