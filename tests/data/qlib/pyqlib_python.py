@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,20 @@ CACHED = ROOT / ".venv" / "peers" / "pyqlib" / "bin" / "python"
 """Where one is kept that was made on demand, by a long run or a benchmark."""
 
 
+@cache
+def is_ready() -> bool:
+    """Whether one is there as a whole, and not being made just now."""
+    if not CACHED.exists():
+        return False
+    return subprocess.run([CACHED, "-c", "import qlib.data"], capture_output=True).returncode == 0
+
+
 def pyqlib_python() -> str:
     """The one there is; tests that need it are skipped where there is none."""
     named = os.environ.get(VARIABLE)
     if named:
         return named
-    if not CACHED.exists():
+    if not is_ready():
         pytest.skip(
             f"no Python with pyqlib: name one by {VARIABLE}, or make one by `make nightly` or "
             f"`python benchmarks/provider_directories.py`"
@@ -36,7 +45,7 @@ def pyqlib_python() -> str:
 
 def make_pyqlib_python() -> str:
     """The one there is, or a new one."""
-    if VARIABLE in os.environ or CACHED.exists():
+    if VARIABLE in os.environ or is_ready():
         return pyqlib_python()
     folder = CACHED.parent.parent
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)

@@ -87,6 +87,17 @@ def test_a_field_that_only_some_have_is_a_problem(tmp_path: Path) -> None:
     assert MarketData.from_qlib(root, policies=Policies(columns="ignore")).fields == ("close",)
 
 
+def test_an_instrument_without_a_folder_is_left_out_only_if_asked(tmp_path: Path) -> None:
+    root = daily(tmp_path / "day")
+    path = root / "instruments" / "all.txt"
+    path.write_text(f"{path.read_text()}DDD\t2020-01-01\t2020-01-02\n")
+    with pytest.raises(DataError, match="DDD: an instrument without a folder"):
+        MarketData.from_qlib(root)
+    data = MarketData.from_qlib(root, policies=Policies(empty="drop"))
+    assert data.assets == ("AAA", "BBB")
+    assert data.repairs[0].asset == "DDD"
+
+
 def test_minutes_need_a_time_zone(tmp_path: Path) -> None:
     root = minutely(tmp_path / "min")
     with pytest.raises(DataError, match="time_zone"):

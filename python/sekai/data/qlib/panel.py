@@ -42,7 +42,7 @@ def read_panel(
     )  # fmt: skip
     provider = QlibProvider(root)
     ledger = Ledger()
-    symbols = _symbols(provider, options)
+    symbols = _with_folders(provider, _symbols(provider, options), options, ledger)
     fields = _fields(provider, symbols, options, ledger)
     first, stop = provider.slots(options.start, options.end, options.freq)
     if first == stop or not symbols:
@@ -58,6 +58,19 @@ def _symbols(provider: QlibProvider, options: QlibOptions) -> list[str]:
     if isinstance(options.symbols, str):
         raise TypeError(f"symbols must be a list of names, was {options.symbols!r}")
     return [provider.symbol(name, options.freq, options.market) for name in options.symbols]
+
+
+def _with_folders(
+    provider: QlibProvider, symbols: Sequence[str], options: QlibOptions, ledger: Ledger
+) -> list[str]:
+    """The symbols without those of which there is nothing but a line, if a policy says so."""
+    there = [name for name in symbols if provider.has_folder(name, options.freq)]
+    policy = options.policies.empty
+    for name in sorted(set(symbols) - set(there)):
+        ledger.add(Problem("empty", "an instrument without a folder", name, policy=policy))
+    if policy == "error":
+        ledger.raise_errors()
+    return there
 
 
 def _fields(

@@ -114,6 +114,10 @@ class QlibProvider:
         names = (file.name for file in folder.glob(f"*{end}"))
         return tuple(sorted(f"${name.removesuffix(end)}" for name in names if name[0] != "."))
 
+    def has_folder(self, symbol: str, freq: str = "day") -> bool:
+        """Whether an instrument has a folder of features at all."""
+        return os.path.isdir(feature_folder(self._root(freq)[0], symbol))
+
     def has_field(self, symbol: str, field: str, freq: str = "day") -> bool:
         """Whether a symbol has a field."""
         root, freq = self._root(freq)
