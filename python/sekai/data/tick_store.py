@@ -88,7 +88,7 @@ class TickStore:
         Args:
             source: a panel of ticks, or a provider directory.
             folder: where to; files that are there are refused unless `overwrite` says so.
-            **options: what is written, see `BuildOptions`.
+            **options: what is written, see `StoreOptions`.
         """
         from sekai.data.tick_store_building import build
 

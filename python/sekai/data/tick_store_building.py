@@ -19,7 +19,7 @@ from sekai.data.tick_file import TIME, write_ticks
 from sekai.data.tick_store import BACKTEST, FEATURE, store_path
 from sekai.error import DataError
 
-__all__ = ["BuildOptions", "build"]
+__all__ = ["BuildOptions", "StoreOptions", "build"]
 
 Times = NDArray[np.datetime64]
 Floats = NDArray[np.float64]
@@ -28,7 +28,7 @@ YESTERDAY = "_1"
 
 
 class BuildOptions(TypedDict, total=False):
-    """The keywords of `TickStore.build`; see `_Options` for what each says."""
+    """The keywords of `TickStore.build`; see `StoreOptions` for what each says."""
 
     stocks: Sequence[str] | None
     backtest_columns: Columns | None
@@ -43,7 +43,7 @@ class BuildOptions(TypedDict, total=False):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Options:
+class StoreOptions:
     """What is written to a store."""
 
     stocks: Sequence[str] | None = None
@@ -110,7 +110,7 @@ def with_yesterday(
 class _Panel:
     """Reads stocks out of a panel."""
 
-    def __init__(self, data: MarketData, options: _Options) -> None:
+    def __init__(self, data: MarketData, options: StoreOptions) -> None:
         for columns in (options.backtest_columns, options.feature_columns):
             if isinstance(columns, Mapping):
                 raise TypeError("names of columns were wanted: a panel computes no expressions")
@@ -139,7 +139,7 @@ class _Panel:
 class _Provider:
     """Reads stocks out of a provider directory."""
 
-    def __init__(self, provider: QlibProvider, options: _Options) -> None:
+    def __init__(self, provider: QlibProvider, options: StoreOptions) -> None:
         if not isinstance(provider, QlibProvider):
             raise TypeError(
                 f"a MarketData or a QlibProvider was wanted, found {type(provider).__name__}"
@@ -161,11 +161,11 @@ class _Provider:
         return table["datetime"], {name: table[text] for name, text in texts.items()}
 
 
-def _options(given: Mapping[str, Any]) -> _Options:
-    known = {option.name for option in dataclasses.fields(_Options)}
+def _options(given: Mapping[str, Any]) -> StoreOptions:
+    known = {option.name for option in dataclasses.fields(StoreOptions)}
     if unknown := sorted(given.keys() - known):
         raise TypeError(f"options among {sorted(known)} were wanted, found {unknown}")
-    options = _Options(**given)
+    options = StoreOptions(**given)
     for columns in (options.backtest_columns, options.feature_columns):
         if isinstance(columns, str):
             raise TypeError(f"a list of columns was wanted, found {columns!r}")
@@ -187,7 +187,9 @@ def _check(paths: Mapping[str, Sequence[str]], overwrite: bool) -> None:
         )
 
 
-def _write(reader: _Panel | _Provider, stock: str, paths: Sequence[str], options: _Options) -> None:
+def _write(
+    reader: _Panel | _Provider, stock: str, paths: Sequence[str], options: StoreOptions
+) -> None:
     times, columns = reader.read(stock, options.backtest_columns)
     seen, features = reader.read(stock, options.feature_columns)
     if not len(times) or not len(seen):

@@ -19,7 +19,6 @@ WHOLE = re.compile(rf"(?:{STAMP}\n)+")
 ONE = re.compile(STAMP)
 FIRST, LAST = (np.datetime64(year, "s") for year in ("1678", "2262"))
 """Between these a stamp has room in nanoseconds."""
-DAY = np.timedelta64(86_400 * 10**9, "ns")
 
 
 def read_text(path: str, what: str) -> str:
