@@ -1,5 +1,6 @@
 """Simulator, interpreters and reward composed into an environment."""
 
+from sekai.compat.qlib import QlibConfig, current_qlib, init_qlib
 from sekai.compose.attached import Attached
 from sekai.compose.aux_info import AuxiliaryInfoCollector
 from sekai.compose.env_wrapper import EnvWrapper
@@ -36,6 +37,7 @@ __all__ = [
     "LogWriter",
     "MlflowWriter",
     "ParquetWriter",
+    "QlibConfig",
     "Reward",
     "RewardCombination",
     "RewardError",
@@ -44,6 +46,8 @@ __all__ = [
     "StateInterpreter",
     "TensorBoardWriter",
     "check_nan_observation",
+    "current_qlib",
     "generate_nan_observation",
+    "init_qlib",
     "validate_space",
 ]
