@@ -18,6 +18,7 @@ mod order_arguments;
 mod order_book;
 mod order_columns;
 mod order_error;
+mod order_execution;
 mod order_records;
 mod portfolio;
 mod portfolio_agents;
@@ -53,6 +54,8 @@ mod _core {
     use crate::moments::RunningMoments;
     #[pymodule_export]
     use crate::order_book::OrderBook;
+    #[pymodule_export]
+    use crate::order_execution::{OrderMatcher, OrderSummary};
     #[pymodule_export]
     use crate::order_records::{DepthLevel, Fill, Placement, QueuePosition, Resting};
     #[pymodule_export]

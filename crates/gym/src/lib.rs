@@ -10,6 +10,7 @@ mod glft;
 mod market_making;
 mod moments;
 mod observation;
+pub mod order_execution;
 mod parts;
 pub mod portfolio;
 mod reward_memory;
