@@ -12,7 +12,7 @@ use crate::errors::{InvalidActionError, ResetRequired, StateError};
 use crate::record::record;
 
 /// Sums and means over the ticks of a step, or of all steps so far.
-#[pyclass(frozen, get_all, new = "from_fields", module = "quant_gym_rs")]
+#[pyclass(frozen, get_all, new = "from_fields", module = "quant_gym_rs._core")]
 #[derive(Clone, Copy)]
 pub(crate) struct OrderSummary {
     wanted: f64,
@@ -33,7 +33,7 @@ impl From<Summary> for OrderSummary {
 }
 
 /// An order that is being worked: the matching and the costs behind both order simulators.
-#[pyclass(module = "quant_gym_rs")]
+#[pyclass(module = "quant_gym_rs._core")]
 pub(crate) struct OrderMatcher(OrderExecution);
 
 type Floats<'py> = PyReadonlyArray1<'py, f64>;
