@@ -78,7 +78,7 @@ class FullHistoryStateInterpreter(StateInterpreter[SAOEState, dict[str, Any]]):
                 f"by {self.data_dim} features were wanted, found {rows.shape}"
             )
         fitted = np.zeros((self.data_ticks, self.data_dim), np.float32)
-        fitted[: len(rows)] = np.nan_to_num(rows)
+        fitted[: len(rows)] = rows
         return fitted
 
     def _positions(self, state: SAOEState) -> Floats:

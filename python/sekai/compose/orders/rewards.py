@@ -50,7 +50,7 @@ class PAPenaltyReward(Reward[SAOEState]):
         advantage = last.pa * last.deal_amount / simulator_state.order.amount
         penalty = self.penalty * _concentration(simulator_state)
         self.log("reward/pa", advantage * self.scale)
-        self.log("reward/penalty", -penalty * self.scale)
+        self.log("reward/penalty", (0.0 - penalty) * self.scale)
         return (advantage - penalty) * self.scale
 
 
@@ -82,7 +82,7 @@ class ShortfallReward(Reward[SAOEState]):
         advantage = gained / (state.order.amount * arrival) * 1e4 if arrival > 0 else 0.0
         penalty = self.penalty * _concentration(state)
         self.log("reward/shortfall", advantage * self.scale)
-        self.log("reward/penalty", -penalty * self.scale)
+        self.log("reward/penalty", (0.0 - penalty) * self.scale)
         return (advantage - penalty) * self.scale
 
 
