@@ -46,4 +46,10 @@ __all__ = [
     "check_nan_observation",
     "generate_nan_observation",
     "validate_space",
+from sekai.compat.qlib import QlibConfig, current_qlib, init_qlib
+
+__all__ = [
+    "QlibConfig",
+    "current_qlib",
+    "init_qlib",
 ]

@@ -22,23 +22,23 @@ FIRST, LAST = (np.datetime64(year, "s") for year in ("1678", "2262"))
 DAY = np.timedelta64(86_400 * 10**9, "ns")
 
 
-def read_text(path: Path, what: str) -> str:
+def read_text(path: str, what: str) -> str:
     """The text of a small file, with an error that says what it was wanted for."""
     try:
-        return path.read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise DataError(f"{what} was wanted, there is no file {str(path)!r}") from None
+        raise DataError(f"{what} was wanted, there is no file {path!r}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{what} was wanted, {str(path)!r} cannot be read: {error}") from error
+        raise DataError(f"{what} was wanted, {path!r} cannot be read: {error}") from error
 
 
-def read_calendar(path: Path) -> Times:
+def read_calendar(path: str) -> Times:
     """The stamps of a calendar in nanoseconds; they cannot be written to."""
     text = read_text(path, "a calendar")
     lines = [line.strip() for line in text.splitlines()]
     filled = [line for line in lines if line]
     if not filled:
-        raise DataError(f"a calendar of at least one stamp was wanted, {str(path)!r} is empty")
+        raise DataError(f"a calendar of at least one stamp was wanted, {path!r} is empty")
     if WHOLE.fullmatch("\n".join([*filled, ""])) is None:
         _refuse_line(path, lines)
     try:
@@ -80,7 +80,7 @@ def _line_of(lines: list[str], place: int) -> int:
     return [number for number, line in enumerate(lines, 1) if line][place]
 
 
-def _refuse_line(path: Path, lines: list[str]) -> None:
+def _refuse_line(path: str, lines: list[str]) -> None:
     for number, line in enumerate(lines, 1):
         if line and parse_stamp(line) is None:
             raise DataError(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,19 +24,19 @@ EXACT = 1 << 24
 class FeatureFile:
     """A file that was looked at: where its values begin, and how many there are."""
 
-    path: Path
+    path: str
     start: int
     """The slot of the calendar to which the first value belongs."""
     count: int
 
     @classmethod
-    def opened(cls, path: Path, slots: int) -> FeatureFile:
+    def opened(cls, path: str, slots: int) -> FeatureFile:
         """Look at the head of a file; see `read` for what `slots` is."""
-        with path.open("rb", buffering=0) as file:
-            return cls._head(path, file.read(KIND.itemsize), os.fstat(file.fileno()).st_size, slots)
+        with _open(path) as file:
+            return cls._head(path, os.read(file, KIND.itemsize), os.fstat(file).st_size, slots)
 
     @classmethod
-    def read(cls, path: Path, slots: int, first: int, stop: int) -> tuple[FeatureFile, Floats32]:
+    def read(cls, path: str, slots: int, first: int, stop: int) -> Floats32:
         """The values of some slots, NaN where the file has none; only these are read.
 
         Args:
@@ -44,23 +45,25 @@ class FeatureFile:
             first: the first slot wanted.
             stop: the one after the last.
         """
-        with path.open("rb", buffering=0) as file:
-            size = os.fstat(file.fileno()).st_size
-            head = cls._head(path, file.read(KIND.itemsize), size, slots)
+        with _open(path) as file:
+            size = os.fstat(file).st_size
+            head = cls._head(path, os.read(file, KIND.itemsize), size, slots)
             begin = min(max(first, head.start), stop)
             end = max(begin, min(stop, head.start + head.count))
-            values = np.full(stop - first, np.nan, np.float32)
-            if end > begin:
-                file.seek((1 + begin - head.start) * KIND.itemsize)
-                wanted = (end - begin) * KIND.itemsize
-                content = file.read(wanted)
-                if len(content) != wanted:
-                    raise DataError(f"{path}: {wanted} bytes were wanted, found {len(content)}")
-                values[begin - first : end - first] = np.frombuffer(content, KIND)
-        return head, values
+            wanted = (end - begin) * KIND.itemsize
+            os.lseek(file, (1 + begin - head.start) * KIND.itemsize, os.SEEK_SET)
+            content = os.read(file, wanted)
+        if len(content) != wanted:
+            raise DataError(f"{path}: {wanted} bytes were wanted, found {len(content)}")
+        found = np.frombuffer(content, KIND)
+        if len(found) == stop - first:
+            return found
+        values = np.full(stop - first, np.nan, np.float32)
+        values[begin - first : end - first] = found
+        return values
 
     @classmethod
-    def _head(cls, path: Path, content: bytes, size: int, slots: int) -> FeatureFile:
+    def _head(cls, path: str, content: bytes, size: int, slots: int) -> FeatureFile:
         if size < KIND.itemsize or size % KIND.itemsize or len(content) < KIND.itemsize:
             raise DataError(
                 f"{path}: a start index and values of 4 bytes each were wanted, found {size} bytes"
@@ -92,3 +95,13 @@ def encoded(values: NDArray[np.float64], start: int, what: str) -> bytes:
     if np.any(np.isinf(narrow) & np.isfinite(values)):
         raise DataError(f"{what}: values below 3.4e38 were wanted, which is as far as 32 bits go")
     return np.concatenate([np.array([start], KIND), narrow]).tobytes()
+
+
+@contextmanager
+def _open(path: str) -> Iterator[int]:
+    # Far less work than a file object, of which thousands would be made for a panel.
+    file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    try:
+        yield file
+    finally:
+        os.close(file)

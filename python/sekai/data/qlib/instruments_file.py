@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ Ranges = tuple[Range, ...]
 Instruments = Mapping[str, Ranges]
 
 
-def read_instruments(path: Path) -> dict[str, Ranges]:
+def read_instruments(path: str) -> dict[str, Ranges]:
     """The ranges of each symbol, in the order of the file."""
     found: dict[str, list[Range]] = {}
     folders: dict[str, str] = {}

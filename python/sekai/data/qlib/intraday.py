@@ -12,6 +12,7 @@ from sekai.data.intraday import DayTicks
 from sekai.data.preloading import day_of, preload
 from sekai.data.progress import Progress
 from sekai.data.qlib.expressions import Expression, column_of
+from sekai.data.qlib.layout import canonical_frequency
 from sekai.data.qlib.provider import QlibProvider
 from sekai.error import DataError
 
@@ -44,22 +45,29 @@ class QlibIntraday:
             cache: what keeps days; one of its own if not given. It can be shared.
         """
         self.provider = provider
-        self.freq = freq
+        self.freq = canonical_frequency(freq)
         self.cache = DayCache() if cache is None else cache
         self.columns = None if columns is None else tuple(columns)
         for column in self.columns or ():
             Expression.parse(column)
-        provider.calendar(freq)
+        provider.calendar(self.freq)
 
     def day(self, stock_id: str, date: np.datetime64) -> DayTicks:
         """The ticks of a symbol on a day; a `DataError` where there are none."""
         symbol, day = self.provider.symbol(stock_id, self.freq), day_of(date)
         columns = self.columns or self.provider.fields(symbol, self.freq)
         fields = sorted({name for one in columns for name in Expression.parse(one).columns})
-        root = self.provider.roots.get(self.freq, self.freq)
         for _ in range(ATTEMPTS):
             stamps = self.provider.stamps(symbol, fields, self.freq)
-            key = (str(root), self.freq, stamps, symbol, stock_id, str(day), columns)
+            key = (
+                self.provider.roots[self.freq],
+                self.freq,
+                stamps,
+                symbol,
+                stock_id,
+                str(day),
+                columns,
+            )
             kept: DayTicks | None = self.cache.get(key)
             if kept is not None:
                 return kept

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from functools import lru_cache
 from pathlib import Path
 
 from sekai.error import DataError
@@ -49,28 +51,32 @@ def checked_name(name: str, what: str) -> str:
     return name
 
 
-def frequencies_in(root: Path) -> list[str]:
+def frequencies_in(root: str) -> list[str]:
     """The frequencies of which a root has a calendar."""
-    stems = (file.stem for file in (root / "calendars").glob("*.txt"))
+    stems = (file.stem for file in Path(root, "calendars").glob("*.txt"))
     return sorted(stem for stem in stems if not stem.endswith("_future") and stem[0] != ".")
 
 
-def calendar_path(root: Path, freq: str, future: bool = False) -> Path:
+@lru_cache(maxsize=1024)
+def calendar_path(root: str, freq: str, future: bool = False) -> str:
     """The file of stamps."""
-    return root / "calendars" / f"{freq}{'_future' if future else ''}.txt"
+    return os.path.join(root, "calendars", f"{freq}{'_future' if future else ''}.txt")
 
 
-def instruments_path(root: Path, market: str) -> Path:
+@lru_cache(maxsize=1024)
+def instruments_path(root: str, market: str) -> str:
     """The file of the instruments of a market."""
-    return root / "instruments" / f"{checked_name(market, 'market').lower()}.txt"
+    return os.path.join(root, "instruments", f"{checked_name(market, 'market').lower()}.txt")
 
 
-def feature_folder(root: Path, symbol: str) -> Path:
+def feature_folder(root: str, symbol: str) -> str:
     """The folder of a symbol: in lower case, whatever the case of the symbol."""
     name = checked_name(symbol, "symbol").lower()
-    return root / "features" / (f"_qlib_{name}" if name in RESERVED else name)
+    return os.path.join(root, "features", f"_qlib_{name}" if name in RESERVED else name)
 
 
-def feature_path(root: Path, symbol: str, field: str, freq: str) -> Path:
-    """The file of a field of a symbol, likewise in lower case."""
-    return feature_folder(root, symbol) / f"{checked_name(field, 'field').lower()}.{freq}.bin"
+@lru_cache(maxsize=1 << 16)
+def feature_path(root: str, symbol: str, field: str, freq: str) -> str:
+    """The file of a field such as `$close` of a symbol, likewise in lower case."""
+    name = checked_name(field.removeprefix("$"), "field").lower()
+    return os.path.join(feature_folder(root, symbol), f"{name}.{freq}.bin")

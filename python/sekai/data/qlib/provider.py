@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -61,10 +62,10 @@ class QlibProvider:
             self.roots = MappingProxyType(roots)
         if not self.roots:
             raise DataError("a folder of at least one frequency was wanted, found {}")
-        self._kept: dict[Path, tuple[Stamp, Any]] = {}
+        self._kept: dict[Hashable, tuple[Stamp, Any]] = {}
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{freq}: {str(root)!r}" for freq, root in self.roots.items())
+        told = ", ".join(f"{freq}: {root!r}" for freq, root in self.roots.items())
         return f"QlibProvider({{{told}}})"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -83,31 +84,40 @@ class QlibProvider:
             future: the stamps of the file that goes on into the future, if there is one.
         """
         root, freq = self._root(freq)
-        return self._content(calendar_path(root, freq, future), read_calendar)
+        path = calendar_path(root, freq, future)
+        try:
+            return self._content(path, read_calendar)
+        except FileNotFoundError:
+            raise DataError(f"a calendar was wanted, there is no file {path!r}") from None
 
     def markets(self, freq: str = "day") -> tuple[str, ...]:
         """The names of the files of instruments."""
-        folder = self._root(freq)[0] / "instruments"
+        folder = Path(self._root(freq)[0], "instruments")
         return tuple(sorted(file.stem for file in folder.glob("*.txt")))
 
     def instruments(self, market: str = "all", freq: str = "day") -> Instruments:
         """The symbols of a market and the ranges in which each is listed, both ends included."""
-        path = instruments_path(self._root(freq)[0], market)
-        if not path.is_file():
-            raise DataError(
-                f"no market {market!r} in {path.parent}{near(market, self.markets(freq))}"
-            )
-        return MappingProxyType(self._content(path, read_instruments))
+        root, freq = self._root(freq)
+        try:
+            return self._content(instruments_path(root, market), _instruments)
+        except FileNotFoundError:
+            there = self.markets(freq)
+            raise DataError(f"no market {market!r} in {root}{near(market, there)}") from None
 
     def fields(self, symbol: str, freq: str = "day") -> tuple[str, ...]:
         """The fields of a symbol, as `$close`, in the order of their names."""
         root, freq = self._root(freq)
-        folder = feature_folder(root, self.symbol(symbol, freq))
+        folder = Path(feature_folder(root, self.symbol(symbol, freq)))
         if not folder.is_dir():
             raise DataError(f"{symbol} is an instrument, but there is no folder {str(folder)!r}")
         end = f".{freq}.bin"
         names = (file.name for file in folder.glob(f"*{end}"))
         return tuple(sorted(f"${name.removesuffix(end)}" for name in names if name[0] != "."))
+
+    def has_field(self, symbol: str, field: str, freq: str = "day") -> bool:
+        """Whether a symbol has a field."""
+        root, freq = self._root(freq)
+        return os.path.isfile(feature_path(root, symbol, field, freq))
 
     def symbol(self, name: str, freq: str = "day", market: str = "all") -> str:
         """A symbol as the market's file spells it; case does not count."""
@@ -144,17 +154,18 @@ class QlibProvider:
     def extent(self, symbol: str, field: str, freq: str = "day") -> tuple[int, int]:
         """The slots of which a field's file has values: the first, and the one after the last."""
         root, freq = self._root(freq)
-        path = feature_path(root, symbol, field.removeprefix("$"), freq)
-        head = self._read(lambda: FeatureFile.opened(path, len(self.calendar(freq))), symbol, path)
+        path, slots = feature_path(root, symbol, field, freq), len(self.calendar(freq))
+        look = partial(FeatureFile.opened, slots=slots)
+        with self._told(symbol, [path]):
+            head: FeatureFile = self._content(path, look, (path, slots))
         return head.start, head.start + head.count
 
     def values(self, symbol: str, field: str, first: int, stop: int, freq: str = "day") -> Floats32:
         """What the file of a field has for some slots, NaN for those that it does not have."""
         root, freq = self._root(freq)
-        path = feature_path(root, symbol, field.removeprefix("$"), freq)
-        slots = len(self.calendar(freq))
-        read = FeatureFile.read
-        return self._read(lambda: read(path, slots, first, stop)[1], symbol, path)
+        path = feature_path(root, symbol, field, freq)
+        with self._told(symbol, [path]):
+            return FeatureFile.read(path, len(self.calendar(freq)), first, stop)
 
     def features(
         self,
@@ -187,10 +198,11 @@ class QlibProvider:
         """What changes when anything is rewritten that these fields of a symbol come from."""
         root, freq = self._root(freq)
         paths = [calendar_path(root, freq), instruments_path(root, "all")]
-        paths += [feature_path(root, symbol, field.removeprefix("$"), freq) for field in fields]
-        return tuple(self._read(partial(stamp_of, path), symbol, path) for path in paths)
+        paths += [feature_path(root, symbol, field, freq) for field in fields]
+        with self._told(symbol, paths):
+            return tuple([stamp_of(path) for path in paths])
 
-    def _root(self, freq: str) -> tuple[Path, str]:
+    def _root(self, freq: str) -> tuple[str, str]:
         found = self.roots.get(freq)
         if found is not None:
             return found, freq
@@ -199,48 +211,54 @@ class QlibProvider:
             raise DataError(f"no data of the frequency {freq!r}{near(name, self.roots)}")
         return self.roots[name], name
 
-    def _content(self, path: Path, read: Callable[[Path], Content]) -> Content:
+    def _content(self, path: str, read: Callable[[str], Content], key: Hashable = None) -> Content:
         """What a file says, read again when it has changed."""
-        try:
-            stamp = stamp_of(path)
-        except OSError:
-            return read(path)
-        kept = self._kept.get(path)
+        stamp = stamp_of(path)
+        kept = self._kept.get(key or path)
         if kept is not None and kept[0] == stamp:
             content: Content = kept[1]
             return content
         content = read(path)
         if is_settled([stamp]) and stamp_of(path) == stamp:
-            self._kept[path] = (stamp, content)
+            self._kept[key or path] = (stamp, content)
         return content
 
-    def _read(self, read: Callable[[], Content], symbol: str, path: Path) -> Content:
+    @contextmanager
+    def _told(self, symbol: str, paths: Sequence[str]) -> Iterator[None]:
+        """Turn what the system says of files into an error that says what was wanted."""
         try:
-            return read()
+            yield
         except FileNotFoundError:
-            freq = path.name.split(".")[-2]
-            field = path.name.removesuffix(f".{freq}.bin")
+            path = next((path for path in paths if not os.path.exists(path)), paths[-1])
+            field, _, kind = os.path.basename(path).rpartition(".")
+            if kind != "bin":
+                raise DataError(f"a provider directory was wanted, there is no {path!r}") from None
+            field, _, freq = field.rpartition(".")
             there = self.fields(symbol, freq)
             raise DataError(f"{symbol} has no field '${field}'{near(f'${field}', there)}") from None
         except OSError as error:
-            raise DataError(f"{path} cannot be read: {error}") from error
+            raise DataError(f"{paths[-1]!r} cannot be read: {error}") from error
 
 
-def _folder(root: Root) -> Path:
+def _instruments(path: str) -> Instruments:
+    return MappingProxyType(read_instruments(path))
+
+
+def _folder(root: Root) -> str:
     place = Path(root).absolute()
     if not place.is_dir():
         raise DataError(
             f"a provider directory of Qlib was wanted, there is no folder {str(root)!r}"
         )
-    return place
+    return str(place)
 
 
-def _frequencies(root: Path) -> list[str]:
+def _frequencies(root: str) -> list[str]:
     for name in ("calendars", "instruments", "features"):
-        if not (root / name).is_dir():
+        if not Path(root, name).is_dir():
             raise DataError(
                 f"a provider directory of Qlib was wanted, with the folders calendars, instruments "
-                f"and features; {str(root)!r} has no {name}"
+                f"and features; {root!r} has no {name}"
             )
     found = frequencies_in(root)
     if not found:
@@ -248,7 +266,7 @@ def _frequencies(root: Path) -> list[str]:
     return found
 
 
-def _check_frequency(freq: str, found: Sequence[str], root: Path) -> None:
+def _check_frequency(freq: str, found: Sequence[str], root: str) -> None:
     if freq not in found:
         raise DataError(f"no calendar of {freq!r} in {root}{near(freq, found)}")
 

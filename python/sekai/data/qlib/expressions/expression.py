@@ -6,6 +6,7 @@ import ast
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 
 from sekai.data.near_names import near
 from sekai.data.qlib.expressions import operator as kinds
@@ -54,7 +55,8 @@ def _parsed(text: str) -> Expression:
         raise DataError(
             f"an expression of up to {MAX_LENGTH} characters was wanted, found {len(text)}"
         )
-    node = _Reader(text).node(_tree(text).body, 0)
+    names = DOLLAR.findall(text)
+    node = _Reader(text, names).node(_tree(text).body, 0)
     columns = tuple(sorted(set(columns_of(node))))
     if not columns:
         raise DataError(f"an expression with a column such as $close was wanted, found {text!r}")
@@ -66,8 +68,11 @@ def _tree(text: str) -> ast.Expression:
         raise DataError(f"columns such as $close were wanted, found {text!r}")
     if max(text.count(sign) for sign in "([{-+~") > 10 * MAX_DEPTH:
         raise DataError(f"an expression of a person's size was wanted, found {_short(text)}")
+    # By number: Python's grammar knows several spellings of one name, file systems do not.
+    number = count()
+    plain = DOLLAR.sub(lambda _: f"{PREFIX}{next(number)} ", text.strip())
     try:
-        return ast.parse(DOLLAR.sub(rf"{PREFIX}\1", text.strip()), mode="eval")
+        return ast.parse(plain, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise DataError(f"{_short(text)} is no expression: {error}") from None
 
@@ -77,6 +82,7 @@ class _Reader:
     """Turns Python's tree into ours; what is not named here is refused."""
 
     text: str
+    names: list[str]
 
     def node(self, tree: ast.expr, depth: int) -> Node:
         if depth > MAX_DEPTH:
@@ -109,7 +115,7 @@ class _Reader:
     def column(self, name: str) -> Column:
         if not name.startswith(PREFIX):
             raise self.refusal(f"columns begin with a dollar: found {name!r} for '${name}'")
-        return Column(f"${name.removeprefix(PREFIX)}")
+        return Column(f"${self.names[int(name.removeprefix(PREFIX))]}")
 
     def unary(self, tree: ast.UnaryOp, depth: int) -> Node:
         inner = self.node(tree.operand, depth + 1)
