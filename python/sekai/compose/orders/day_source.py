@@ -11,6 +11,7 @@ from sekai.compose.orders.order import Order
 from sekai.data.intraday import DayTicks, IntradayData
 from sekai.data.market_data import MarketData
 from sekai.data.market_intraday import MarketIntraday
+from sekai.data.preloading import day_of
 from sekai.error import DataError
 
 __all__ = ["TRADABLE", "OneDay", "OrderData", "PanelDays", "intraday", "window"]
@@ -41,17 +42,24 @@ class OneDay:
 
 
 class PanelDays(MarketIntraday):
-    """The days of a panel, with its mask of what is tradable."""
+    """The days of a panel: a tick for each of its rows, whether the asset is listed or not.
+
+    How many ticks a day has must not depend on what becomes of an asset later in the day; where
+    it cannot be traded it has no price, or a 0 in the column `$tradable`.
+    """
 
     def day(self, stock_id: str, date: np.datetime64) -> DayTicks:
-        """The ticks of an asset on a day, with a column of where it is tradable if it is not."""
-        ticks = super().day(stock_id, date)
-        rows = np.searchsorted(self._beginnings, ticks.times)
-        tradable = self.data.tradable[rows, self.data.asset(stock_id)]
-        if tradable.all():
-            return ticks
-        columns = {**ticks.columns, TRADABLE: tradable.astype(np.float64)}
-        return DayTicks(stock_id, ticks.times, columns)
+        """All rows of a day; a `DataError` where there are none, or the asset is in none."""
+        day = day_of(date)
+        found = super().day(stock_id, day)
+        begin, stop = np.searchsorted(self._beginnings, [day, day + np.timedelta64(1, "D")])
+        place = self.data.asset(stock_id)
+        values = self.data.values[begin:stop, place]
+        tradable = self.data.tradable[begin:stop, place]
+        columns = {name: values[:, column] for column, name in enumerate(found.columns)}
+        if not tradable.all():
+            columns[TRADABLE] = tradable.astype(np.float64)
+        return DayTicks(stock_id, self._beginnings[begin:stop], columns)
 
 
 def intraday(data: OrderData) -> IntradayData:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sekai.compat.qlib import QlibConfig, current_qlib, init_qlib
 from sekai.compose.orders.backtest_data import BacktestData
 from sekai.compose.orders.day_source import window
 from sekai.compose.orders.exchange_config import ExchangeConfig
@@ -47,8 +48,8 @@ class SingleAssetOrderExecution(OrderSimulator):
             order: what is to be traded, within one day.
             executor_config: how long a step is, see `ExecutorConfig.of`.
             exchange_config: prices, limits, caps and costs, see `ExchangeConfig`.
-            qlib_config: where the data is, as `init_qlib` takes it; what that was last given if
-                this is None.
+            qlib_config: where the data is: given to `init_qlib`, unless it has that already; what
+                that was last given if this is None.
             cash_limit: what can be paid with; None if money is no object. A sale of the last
                 shares need not be in whole units if it is given.
 
@@ -76,7 +77,7 @@ def _day(order: Order, exchange: ExchangeConfig, qlib_config: Mapping[str, Any] 
     codes = exchange.codes
     if codes != "all" and order.stock_id not in ([codes] if isinstance(codes, str) else codes):
         raise DataError(f"{order.stock_id} is not among the exchange's codes {codes!r}")
-    provider = _provider(qlib_config)
+    provider = _session(qlib_config).provider
     columns = exchange.columns(order.direction)
     symbol = provider.symbol(order.stock_id, exchange.freq)
     if FACTOR in provider.fields(symbol, exchange.freq) and FACTOR not in columns:
@@ -105,22 +106,17 @@ def _costs(exchange: ExchangeConfig) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _provider(qlib_config: Mapping[str, Any] | None) -> QlibProvider:
-    """The provider of a config; one is made for each set of folders and kept."""
-    if qlib_config is None:
-        raise DataError("no qlib_config was given")
-    prefix = "provider_uri_"
-    roots = tuple(
-        (name.removeprefix(prefix), str(place))
-        for name, place in sorted(qlib_config.items())
-        if name.startswith(prefix)
-    )
-    return _provider_of(roots)
+def _session(config: Mapping[str, Any] | None) -> QlibConfig:
+    """What `init_qlib` made of the config; the same config again is not opened again."""
+    global _last
+    if config is None:
+        return current_qlib()
+    if _last is None or _last[0] != config or _last[1] is not current_qlib():
+        _last = dict(config), init_qlib(config)
+    return _last[1]
 
 
-@lru_cache(maxsize=8)
-def _provider_of(roots: tuple[tuple[str, str], ...]) -> QlibProvider:
-    return QlibProvider(dict(roots))
+_last: tuple[Mapping[str, Any], QlibConfig] | None = None
 
 
 @lru_cache(maxsize=32)

@@ -8,7 +8,6 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
 
-import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 from numpy.typing import NDArray
 
@@ -107,6 +106,8 @@ def _worked(run: _Run, orders: Sequence[Order], workers: int) -> Iterator[tuple[
     chunks = np.array_split(np.arange(len(orders)), min(len(orders), workers * CHUNKS_PER_WORKER))
     # Not by fork, which copies the locks of other threads as they are.
     context = multiprocessing.get_context("spawn")
+    import cloudpickle  # type: ignore[import-untyped]
+
     pickled = cloudpickle.dumps(run)
     with ProcessPoolExecutor(workers, context, _begin_worker, (pickled,)) as pool:
         waiting = [
@@ -126,6 +127,8 @@ _worker_run: _Run | None = None
 
 def _begin_worker(pickled: bytes) -> None:
     global _worker_run
+    import cloudpickle
+
     _worker_run = cloudpickle.loads(pickled)
 
 
