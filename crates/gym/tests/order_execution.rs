@@ -153,7 +153,7 @@ fn refused_amounts_change_nothing() {
 
     for amount in [f64::NAN, -1.0, 6.1, f64::INFINITY] {
         let refused = order.step(amount).unwrap_err();
-        assert!(matches!(refused, ExecutionError::Amount { left: 6.0, .. }), "{refused}");
+        assert!(matches!(refused, ExecutionError::Amount { .. }), "{refused}");
         assert_eq!(order, before);
     }
 }

@@ -114,7 +114,11 @@ impl OrderRules {
     /// Whole units, of real shares; a tenth of a share is taken for rounding.
     pub(super) fn in_units(&self, amount: f64, factor: Option<f64>) -> f64 {
         match (self.trade_unit, factor) {
-            (Some(unit), Some(factor)) => ((amount * factor + 0.1) / unit).floor() * unit / factor,
+            (Some(unit), Some(factor)) => {
+                let shares = amount * factor + 0.1;
+                // By the remainder: a quotient just below a whole number could be rounded to it.
+                ((shares - shares % unit) / unit).round() * unit / factor
+            }
             _ => amount,
         }
     }
