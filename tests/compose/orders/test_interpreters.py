@@ -18,6 +18,7 @@ from sekai.compose import (
     OrderDir,
     SingleAssetOrderExecutionSimple,
     SpaceValidationError,
+    StateInterpreter,
     TickFeatures,
     TwapRelativeActionInterpreter,
 )
@@ -41,7 +42,7 @@ def test_all_states_of_an_order_belong_to_the_space(world: Any) -> None:
     ticks, given_order, length, shares = world
     simulator = SingleAssetOrderExecutionSimple(given_order, ticks, length)
     steps = simulator.get_state().num_steps
-    shown = [
+    shown: list[StateInterpreter[Any, Any]] = [
         CurrentStepStateInterpreter(steps),
         FullHistoryStateInterpreter(steps, len(ticks), 2, TickFeatures(ticks)),
         DummyStateInterpreter(),
@@ -98,9 +99,7 @@ def test_the_future_is_never_shown(steps: int, seed: int) -> None:
 def test_the_history_has_today_yesterday_and_what_was_left() -> None:
     data = panel()
     given_order = order()
-    today = type(given_order)(
-        "AAA", 100, OrderDir.SELL, "2020-01-03 09:30", "2020-01-03 15:00"
-    )
+    today = type(given_order)("AAA", 100, OrderDir.SELL, "2020-01-03 09:30", "2020-01-03 15:00")
     provider = TickFeatures(data, ["$close"], relative=False)
     simulator = SingleAssetOrderExecutionSimple(today, data)
     simulator.step(20.0)

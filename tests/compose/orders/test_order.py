@@ -27,7 +27,7 @@ START = np.datetime64("2020-01-02T09:30:00", "ns")
     ],
 )
 def test_moments_can_be_given_in_many_ways(moment: Any) -> None:
-    given = Order("AAA", 1, 1, moment, "2020-01-02 15:00")  # type: ignore[arg-type]
+    given = Order("AAA", 1, 1, moment, "2020-01-02 15:00")
 
     assert given.start_time == START
     assert given.start_time.dtype == "datetime64[ns]"
@@ -47,7 +47,7 @@ def test_what_is_no_moment_is_refused(moment: Any) -> None:
 def test_directions_are_those_of_qlib() -> None:
     assert (OrderDir.SELL, OrderDir.BUY) == (0, 1)
     assert order(direction=0).sign == -1
-    assert Order("A", 1, "buy", START, START).direction is OrderDir.BUY  # type: ignore[arg-type]
+    assert Order("A", 1, "buy", START, START).direction is OrderDir.BUY
 
 
 @pytest.mark.parametrize("direction", [2, -1, "hold", None])

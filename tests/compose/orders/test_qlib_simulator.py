@@ -180,7 +180,9 @@ def test_nothing_is_bought_at_the_upper_limit(data: MarketData, tmp_path: Path) 
 def test_suspended_ticks_are_skipped_and_caught_up(data: MarketData, tmp_path: Path) -> None:
     values, quoted = data.values.copy(), data.quoted.copy()
     values[3:5, 0, 0], quoted[3:5, 0] = np.nan, False
-    data.replace(values=values, quoted=quoted, tradable=quoted).to_qlib(tmp_path / "data", freq="1min")
+    data.replace(values=values, quoted=quoted, tradable=quoted).to_qlib(
+        tmp_path / "data", freq="1min"
+    )
     one = simulator({"provider_uri_1min": str(tmp_path / "data")})
 
     one.step(30.0)

@@ -70,7 +70,7 @@ def plain(case: dict[str, Any]) -> Reference:
 @given(case=cases(), shares=st.lists(st.floats(0, 1), min_size=1, max_size=4))
 def test_the_native_matching_is_the_plain_one(case: dict[str, Any], shares: list[float]) -> None:
     matcher, reference = native(case), plain(case)
-    amounts = []
+    amounts: list[float] = []
     while not matcher.done:
         amounts.append(matcher.position * shares[len(amounts) % len(shares)])
         matcher.step(amounts[-1])

@@ -34,9 +34,7 @@ def rewards(simulator: Any, reward: Any, policy: Any) -> list[float]:
 @given(world=worlds(), threshold=st.none() | st.floats(0, 0.3))
 def test_price_advantages_add_up_to_that_of_what_was_filled(world: Any, threshold: Any) -> None:
     ticks, given_order, length, shares = world
-    simulator = SingleAssetOrderExecutionSimple(
-        given_order, ticks, length, vol_threshold=threshold
-    )
+    simulator = SingleAssetOrderExecutionSimple(given_order, ticks, length, vol_threshold=threshold)
 
     paid = rewards(simulator, PAPenaltyReward(penalty=0.0), shares_of_rest(shares))
 
@@ -113,9 +111,7 @@ def test_nothing_is_paid_before_the_end() -> None:
 
 def test_an_order_that_was_never_filled_counts_at_the_market() -> None:
     simulator = work(
-        SingleAssetOrderExecutionSimple(
-            order(), day(close=np.full(240, 10.0)), vol_threshold=0.0
-        ),
+        SingleAssetOrderExecutionSimple(order(), day(close=np.full(240, 10.0)), vol_threshold=0.0),
         TWAP(),
     )
     assert PPOReward(9)(simulator.get_state()) == 0.0

@@ -112,7 +112,9 @@ def test_costs_are_paid_for_every_fill() -> None:
     assert simulator.fills["cost"].tolist() == [5.0] * 240
 
 
-@pytest.mark.parametrize(("start", "end"), [("08:00", "09:30"), ("15:00", "16:00"), ("11:30", "12")])
+@pytest.mark.parametrize(
+    ("start", "end"), [("08:00", "09:30"), ("15:00", "16:00"), ("11:30", "12")]
+)
 def test_an_order_outside_the_session_names_the_session(start: str, end: str) -> None:
     with pytest.raises(DataError, match="from 2020-01-02T09:30:00.* to 2020-01-02T14:59:00"):
         simple(order(start, end), day())

@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["moment"]
+__all__ = ["Moment", "moment"]
+
+Moment = str | date | np.datetime64
+"""A stamp of pandas is a date too."""
 
 
 def moment(value: Any) -> np.datetime64:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sekai.compose.orders.moments import moment
+from sekai.compose.orders.moments import Moment, moment
 from sekai.error import SekaiError
 
 __all__ = ["DirectionError", "Order", "OrderDir"]
@@ -31,7 +31,7 @@ class OrderDir(enum.IntEnum):
         return 1 if self is OrderDir.BUY else -1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Order:
     """An amount of one asset to be traded within one window of time.
 
@@ -49,17 +49,27 @@ class Order:
     factor: float | None = None
     """Adjusted shares times this are real ones."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "direction", _direction(self.direction))
-        for name in ("start_time", "end_time"):
-            object.__setattr__(self, name, moment(getattr(self, name)))
-        for name in ("amount", "deal_amount"):
-            object.__setattr__(self, name, _amount(name, getattr(self, name)))
-        if self.start_time > self.end_time:
-            raise ValueError(
-                f"an order must not end before it starts, found {self.start_time} to "
-                f"{self.end_time}"
-            )
+    def __init__(
+        self,
+        stock_id: str,
+        amount: float,
+        direction: OrderDir | int | str,
+        start_time: Moment,
+        end_time: Moment,
+        deal_amount: float = 0.0,
+        factor: float | None = None,
+    ) -> None:
+        """Check and convert."""
+        start, end = moment(start_time), moment(end_time)
+        if start > end:
+            raise ValueError(f"an order must not end before it starts, found {start} to {end}")
+        values = {
+            "stock_id": stock_id, "amount": _amount("amount", amount),
+            "direction": _direction(direction), "start_time": start, "end_time": end,
+            "deal_amount": _amount("deal_amount", deal_amount), "factor": factor,
+        }  # fmt: skip
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @property
     def date(self) -> np.datetime64:

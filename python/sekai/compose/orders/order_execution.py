@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from sekai.compose.orders.drawn_orders import DrawnOrders
 from sekai.compose.orders.dummy_interpreter import DummyStateInterpreter
 from sekai.compose.orders.features import TickFeatures
 from sekai.compose.orders.full_history import FullHistoryStateInterpreter
+from sekai.compose.orders.metrics import SAOEMetrics, price_advantage
 from sekai.compose.orders.order import Order
 from sekai.compose.orders.order_execution_config import OrderExecutionConfig
 from sekai.compose.orders.rewards import PAPenaltyReward, PPOReward, ShortfallReward
@@ -43,6 +45,10 @@ class OrderExecution(EnvWrapper[Order, SAOEState, float, Any, Any]):
     Reward: basis points of the order gained against its first price, less costs.
     Terminates: when nothing is left, or the window is over.
     Truncates: never.
+
+    When an order is done, its metrics are in `info["log"]`. There `pa` compares with the TWAP of
+    the ticks until then, and knows no later price; `env.simulator.metrics` has the one of the
+    whole window.
     """
 
     metadata = {"stochastic": True}  # noqa: RUF012 - as the base class types it
@@ -102,6 +108,14 @@ class OrderExecution(EnvWrapper[Order, SAOEState, float, Any, Any]):
         )  # fmt: skip
 
 
+class _Worked(SingleAssetOrderExecutionSimple):
+    """Logs nothing that is not known when the order is done."""
+
+    def _log(self, metrics: SAOEMetrics) -> None:
+        advantage = price_advantage(metrics.trade_price, metrics.market_price, self.order.direction)
+        super()._log(replace(metrics, pa=advantage))
+
+
 class _Simulators:
     """Makes the simulator of an order."""
 
@@ -110,7 +124,7 @@ class _Simulators:
 
     def __call__(self, order: Order) -> SingleAssetOrderExecutionSimple:
         config = self.config
-        return SingleAssetOrderExecutionSimple(
+        return _Worked(
             order, self.days, config.ticks_per_step, config.deal_price_type,
             vol_threshold=config.vol_threshold, costs=config.costs,
         )  # fmt: skip

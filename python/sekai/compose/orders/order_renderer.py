@@ -9,7 +9,7 @@ import numpy as np
 from sekai.compose.orders.order import OrderDir
 from sekai.compose.orders.state import SAOEState
 from sekai.error import ResetRequired
-from sekai.rendering.look import INK, caption, dress
+from sekai.rendering.look import BUY, FAIR, INK, PAPER, SELL, caption, dress
 from sekai.rendering.matplotlib_renderer import MatplotlibRenderer
 
 if TYPE_CHECKING:
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["OrderRenderer"]
-
-FILL = "#0072b2"
-LEFT = "#d55e00"
 
 
 class OrderRenderer(MatplotlibRenderer):
@@ -34,12 +31,14 @@ class OrderRenderer(MatplotlibRenderer):
         if simulator is None:
             raise ResetRequired("there is no order to draw: call reset() first")
         state: SAOEState = simulator.get_state()
+        figure.set_facecolor(PAPER)
         top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
         self._draw_prices(state, top)
         self._draw_left(state, bottom)
         side = "Buy" if state.order.direction is OrderDir.BUY else "Sell"
         when = str(state.cur_time.astype("datetime64[m]")).replace("T", " ")
-        figure.suptitle(f"{side} {state.order.amount:,.0f} {state.order.stock_id}, {when}")
+        title = f"{side} {state.order.amount:,.0f} {state.order.stock_id}, {when}"
+        figure.suptitle(title, color=INK)
 
     def _draw_prices(self, state: SAOEState, axes: Axes) -> None:
         dress(axes, has_ticks=False)
@@ -51,7 +50,13 @@ class OrderRenderer(MatplotlibRenderer):
         ticks = state.first_tick + np.flatnonzero(filled > 0)
         if len(ticks):
             sizes = 40 * filled[filled > 0] / filled.max()
-            axes.scatter(ticks, prices[ticks], s=sizes, color=FILL, zorder=3)
+            axes.scatter(
+                ticks,
+                prices[ticks],
+                s=sizes,
+                color=BUY if state.order.direction is OrderDir.BUY else SELL,
+                zorder=3,
+            )
         axes.set_xlim(-0.5, len(state.ticks_index) - 0.5)
 
     def _draw_left(self, state: SAOEState, axes: Axes) -> None:
@@ -59,5 +64,5 @@ class OrderRenderer(MatplotlibRenderer):
         caption(axes, "Left to trade", "shares")
         left = state.order.amount - np.concatenate([[0.0], np.cumsum(state.history.filled())])
         ticks = state.first_tick + np.arange(len(left))
-        axes.plot(ticks, left, color=LEFT, linewidth=1.4, drawstyle="steps-post")
+        axes.plot(ticks, left, color=FAIR, linewidth=1.4, drawstyle="steps-post")
         axes.set_ylim(0, state.order.amount * 1.05)

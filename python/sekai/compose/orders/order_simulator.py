@@ -16,6 +16,7 @@ from sekai.compose.orders.order import Order, OrderDir
 from sekai.compose.orders.state import SAOEState
 from sekai.compose.simulator import Simulator
 from sekai.error import DataError, InvalidActionError
+from sekai.rendering.renderer import Frame
 
 __all__ = ["OrderSimulator"]
 
@@ -91,6 +92,13 @@ class OrderSimulator(Simulator[Order, SAOEState, float]):
     def done(self) -> bool:
         """Whether everything is traded, or the window is over."""
         return self._matcher.done
+
+    def render(self, width: int = 640, height: int = 480) -> Frame:
+        """A picture of prices, fills and what is left, up to now."""
+        from sekai.compose.orders.order_renderer import OrderRenderer
+
+        with OrderRenderer(width, height) as renderer:
+            return renderer.render(self)
 
     @property
     def position(self) -> float:
