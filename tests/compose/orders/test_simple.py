@@ -131,7 +131,7 @@ def test_days_of_another_asset_or_date_are_refused() -> None:
 def test_what_has_no_ticks_is_refused() -> None:
     with pytest.raises(TypeError, match="data must be DayTicks"):
         simple(order(), 3)
-    with pytest.raises(DataError, match="no price from"):
+    with pytest.raises(DataError, match="has no price on 2020-01-02"):
         simple(order(), day(close=np.full(240, np.nan)))
     with pytest.raises(ValueError, match="deal_price_type must be one of"):
         simple(order(), day(), deal_price_type="vwap")
@@ -139,6 +139,17 @@ def test_what_has_no_ticks_is_refused() -> None:
         simple(order(), day(), vol_threshold=-0.1)
     with pytest.raises(ValueError, match="above 0"):
         simple(order(amount=0.0), day())
+
+
+def test_an_order_in_a_suspended_asset_is_reported_unfilled() -> None:
+    close = np.where(np.arange(240) < 60, np.nan, 100.0)
+
+    worked = work(simple(order("09:30", "10:30"), day(close=close)), TWAP())
+
+    assert worked.metrics is not None
+    told = worked.metrics
+    assert (told.position, told.ffr, told.pa, told.market_price) == (1000.0, 0.0, 0.0, 0.0)
+    assert worked.cur_step == 2
 
 
 def test_steps_after_the_end_and_what_is_no_number_are_refused() -> None:

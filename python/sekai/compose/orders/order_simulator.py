@@ -52,7 +52,7 @@ class OrderSimulator(Simulator[Order, SAOEState, float]):
         self.ticks_index = data.ticks.times
         self._first, self._stop = window
         self.ticks_for_order = self.ticks_index[slice(*window)]
-        self.twap_price = _mean_price(order, data.deal_price[slice(*window)])
+        self.twap_price = _mean_price(order, data.deal_price, window)
         self.metrics: SAOEMetrics | None = None
         self._steps: tuple[SAOEMetrics, ...] = ()
         self._matcher = OrderMatcher(
@@ -166,14 +166,15 @@ class OrderSimulator(Simulator[Order, SAOEState, float]):
                 env.logger.add_any(name, getattr(self, name), LogLevel.DEBUG)
 
 
-def _mean_price(order: Order, prices: NDArray[np.float64]) -> float:
-    known = prices[(prices > 0) & np.isfinite(prices)]
-    if not len(known):
+def _mean_price(order: Order, prices: NDArray[np.float64], window: tuple[int, int]) -> float:
+    """The mean of the window's prices; 0 if the asset was suspended all the time."""
+    is_known = (prices > 0) & np.isfinite(prices)
+    if not is_known.any():
         raise DataError(
-            f"{order.stock_id} has no price from {order.start_time} to {order.end_time}: choose "
-            f"other times or mend the data"
+            f"{order.stock_id} has no price on {order.date}: choose another day or mend the data"
         )
-    return float(known.mean())
+    known = prices[slice(*window)][is_known[slice(*window)]]
+    return float(known.mean()) if len(known) else 0.0
 
 
 def _floats(values: Any) -> NDArray[np.float64]:
