@@ -146,6 +146,28 @@ fn the_last_odd_lot_is_sold_only_by_who_is_known_to_hold_it() {
 }
 
 #[test]
+fn a_tenth_of_a_share_below_a_unit_is_rounding() {
+    let adjusted = OrderDay { factor: Some(vec![1.0]), ..day(1) };
+    for (amount, fill) in [(99.95, 99.95), (99.8, 0.0)] {
+        let rules = OrderRules { trade_unit: Some(100.0), ..twap_rules(1) };
+
+        let order = worked(buy(adjusted.clone(), rules, amount, (0, 1)), &[1.0]);
+
+        assert_eq!(filled(&order), [fill]);
+    }
+}
+
+#[test]
+fn rounding_up_to_a_unit_spends_no_cash_that_is_not_there() {
+    let adjusted = OrderDay { factor: Some(vec![1.0]), price: vec![1.0], ..day(1) };
+    let rules = OrderRules { trade_unit: Some(100.0), cash: Some(99.95), ..twap_rules(1) };
+
+    let order = worked(buy(adjusted, rules, 1_000.0, (0, 1)), &[1.0]);
+
+    assert_eq!((filled(&order), order.cash()), (vec![99.95], Some(0.0)));
+}
+
+#[test]
 fn refused_amounts_change_nothing() {
     let mut order = buy(day(60), OrderRules::default(), 10.0, (0, 60));
     order.step(4.0).unwrap();

@@ -20,7 +20,7 @@ from sekai.compose.orders.categorical_action import CategoricalActionInterpreter
 from sekai.compose.orders.costs import OrderCosts
 from sekai.compose.orders.current_step import CurrentStepStateInterpreter
 from sekai.compose.orders.dummy_interpreter import DummyStateInterpreter
-from sekai.compose.orders.features import DayFeatures, TickFeatures
+from sekai.compose.orders.features import DayFeatures, StoredFeatures, TickFeatures
 from sekai.compose.orders.full_history import FullHistoryStateInterpreter
 from sekai.compose.orders.metrics import SAOEMetrics
 from sekai.compose.orders.order import DirectionError, Order, OrderDir
@@ -89,6 +89,7 @@ __all__ = [
     "SingleAssetOrderExecutionSimple",
     "SpaceValidationError",
     "StateInterpreter",
+    "StoredFeatures",
     "TensorBoardWriter",
     "TickFeatures",
     "TwapRelativeActionInterpreter",

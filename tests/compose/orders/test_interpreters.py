@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,17 @@ from sekai.compose import (
     DayFeatures,
     DummyStateInterpreter,
     FullHistoryStateInterpreter,
+    Order,
     OrderDir,
     SingleAssetOrderExecutionSimple,
     SpaceValidationError,
     StateInterpreter,
+    StoredFeatures,
     TickFeatures,
     TwapRelativeActionInterpreter,
 )
 from sekai.data.intraday import DayTicks
+from sekai.data.tick_store import TickStore
 from sekai.error import DataError
 from tests.compose.orders.days import day, order, panel, shares_of_rest, work, worlds
 from tests.spaces.strategies import law
@@ -98,8 +102,7 @@ def test_the_future_is_never_shown(steps: int, seed: int) -> None:
 
 def test_the_history_has_today_yesterday_and_what_was_left() -> None:
     data = panel()
-    given_order = order()
-    today = type(given_order)("AAA", 100, OrderDir.SELL, "2020-01-03 09:30", "2020-01-03 15:00")
+    today = Order("AAA", 100, OrderDir.SELL, "2020-01-03 09:30", "2020-01-03 15:00")
     provider = TickFeatures(data, ["$close"], relative=False)
     simulator = SingleAssetOrderExecutionSimple(today, data)
     simulator.step(20.0)
@@ -113,6 +116,23 @@ def test_the_history_has_today_yesterday_and_what_was_left() -> None:
     assert shown["cur_tick"] == 60
     assert shown["acquiring"] == 0
     assert shown["position_history"] == pytest.approx([100, 80, 50, 0, 0, 0, 0, 0])
+
+
+def test_stored_features_are_those_of_the_store(tmp_path: Path) -> None:
+    data = panel()
+    store = TickStore.build(data, tmp_path / "store", feature_columns=["$close"])
+    provider = StoredFeatures(store, ["$close"], ["$close_1"])
+    simulator = SingleAssetOrderExecutionSimple(
+        Order("AAA", 100, OrderDir.SELL, "2020-01-03 09:30", "2020-01-03 15:00"), store
+    )
+    simulator.step(10.0)
+
+    shown = FullHistoryStateInterpreter(8, 240, 1, provider)(simulator.get_state())
+
+    closes = data.field("close")[:, 0]
+    assert shown["data_processed"][:30, 0] == pytest.approx(closes[240:270], rel=1e-6)
+    assert not shown["data_processed"][30:].any()
+    assert shown["data_processed_prev"][:, 0] == pytest.approx(closes[:240], rel=1e-6)
 
 
 def test_what_is_shown_is_a_copy() -> None:

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from sekai.compose.orders.day_source import OrderData, intraday
 from sekai.data.day_cache import DayCache
 from sekai.data.intraday import DayTicks
+from sekai.data.tick_store import TickStore
 from sekai.error import DataError
 
-__all__ = ["DayFeatures", "FeatureProvider", "TickFeatures", "earlier_days"]
+__all__ = ["DayFeatures", "FeatureProvider", "StoredFeatures", "TickFeatures", "earlier_days"]
 
 LONGEST_BREAK = 10
 """Days without ticks after which there counts as no day before."""
@@ -81,6 +82,34 @@ class TickFeatures:
         rows = np.nan_to_num(values).astype(np.float32)
         rows.flags.writeable = False
         return rows
+
+
+class StoredFeatures:
+    """Features that a `TickStore` keeps ready, today's beside those of the day before."""
+
+    def __init__(
+        self, store: TickStore, columns_today: Sequence[str], columns_yesterday: Sequence[str]
+    ) -> None:
+        """Choose what is shown.
+
+        Args:
+            store: where features are kept.
+            columns_today: such as `$close`.
+            columns_yesterday: such as `$close_1`, as many as of today.
+        """
+        self.store = store
+        self.columns_today, self.columns_yesterday = tuple(columns_today), tuple(columns_yesterday)
+
+    def features(self, stock_id: str, date: np.datetime64) -> DayFeatures:
+        """The features of an asset on a day; what is missing is 0."""
+        rows = self.store.processed(stock_id, date, self.columns_today, self.columns_yesterday)
+        times = self.store.day(stock_id, date).times
+        if len(times) != len(rows[0]):
+            raise DataError(
+                f"{stock_id} on {date}: features of {len(times)} ticks were wanted, found those "
+                f"of {len(rows[0])}"
+            )
+        return DayFeatures(times, *(np.nan_to_num(part) for part in rows))
 
 
 def _first_known(values: NDArray[np.float64]) -> NDArray[np.float64]:
