@@ -62,6 +62,7 @@ class OrderRenderer(MatplotlibRenderer):
     def _draw_left(self, state: SAOEState, axes: Axes) -> None:
         dress(axes, has_ticks=True)
         caption(axes, "Left to trade", "shares")
+        axes.xaxis.get_label().set_text("tick of the day")
         left = state.order.amount - np.concatenate([[0.0], np.cumsum(state.history.filled())])
         ticks = state.first_tick + np.arange(len(left))
         axes.plot(ticks, left, color=FAIR, linewidth=1.4, drawstyle="steps-post")
