@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from sekai.compose import (
 )
 from sekai.core.env import Env
 from sekai.core.equality import equal_values
+from sekai.core.result import ResetResult
 from sekai.error import InvalidActionError, ResetRequired, WorkerError
 from sekai.registry import isolated
 from sekai.spaces import Box
@@ -43,6 +45,7 @@ from sekai.wrappers import (
     ValidateAction,
 )
 from tests.compose.walks import Nearness, Place, Walk, walk_env
+from tests.worlds import RandomWalk
 
 
 class Spot(StateInterpreter[Place, Any]):
@@ -63,11 +66,11 @@ class Lean(ActionInterpreter[Place, Any, float]):
         return float(action[0])
 
 
-def lean_env(noise: float = 0.5, length: int = 6) -> Any:
-    def simulator_fn() -> Walk:
-        return Walk(0.0, length, noise)
+def lean_env(seeds: list[float] | None = None) -> Any:
+    def simulator_fn(start: float = 0.0) -> Walk:
+        return Walk(start, 6, 0.5)
 
-    return EnvWrapper(simulator_fn, Spot(), Lean(), None, Nearness())
+    return EnvWrapper(simulator_fn, Spot(), Lean(), seeds, Nearness())
 
 
 def mask_of(env: Any) -> Any:
@@ -96,6 +99,56 @@ LAYERS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", LAYERS)
 def test_nothing_is_wrong_with_it_in_any_layer(name: str) -> None:
     assert sekai.check_env(LAYERS[name](lean_env()), n_steps=30) == []
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_end_of_all_episodes_is_told_through_any_layer(name: str) -> None:
+    env = LAYERS[name](lean_env([1.0]))
+    first = env.reset()
+    assert not first.info["exhausted"]
+
+    last = env.reset()
+
+    assert last.info["exhausted"]
+    assert check_nan_observation(last.observation)
+    assert np.shape(last.observation) == env.observation_space.shape
+    again = LAYERS[name](lean_env([]))
+    assert equal_values(asyncio.run(again.async_reset()).observation, last.observation)
+
+
+# The state of statistics holds seconds, which go on.
+@pytest.mark.parametrize("name", sorted(LAYERS.keys() - {"statistics"}))
+def test_no_layer_takes_the_end_for_an_episode(name: str) -> None:
+    env = LAYERS[name](lean_env([1.0]))
+    env.reset()
+    held = pickle.dumps(env.state_dict()["layer"])
+
+    env.reset()
+
+    assert pickle.dumps(env.state_dict()["layer"]) == held
+
+
+def test_numbers_out_of_their_space_reach_no_layer() -> None:
+    env = NormalizeObservation(FlattenObservation(walk_env([])))
+
+    last = env.reset()
+
+    assert last.info["exhausted"]
+    assert last.observation.shape == env.observation_space.shape
+    assert np.isnan(last.observation).all()
+
+
+def test_a_key_of_the_same_name_means_nothing_elsewhere() -> None:
+    class Tired(RandomWalk):
+        def reset(self, **kwargs: Any) -> Any:
+            return ResetResult(super().reset(**kwargs).observation, {"exhausted": True})
+
+    doubled = TransformObservation(Tired(), lambda row: 2 * row)
+
+    assert (
+        doubled.reset(seed=1).observation.tolist()
+        == (2 * RandomWalk().reset(seed=1).observation).tolist()
+    )
 
 
 def test_actions_can_be_masked() -> None:
@@ -132,7 +185,7 @@ def test_the_async_path_gives_the_same() -> None:
 def build(kind: str, factories: list[Any], **options: Any) -> VecEnv:
     if kind == "proc":
         return ProcVecEnv(factories, num_workers=2, start_method="fork", **options)
-    return {"sync": SyncVecEnv, "async": AsyncVecEnv}[kind](factories, **options)
+    return (SyncVecEnv if kind == "sync" else AsyncVecEnv)(factories, **options)
 
 
 def play(vec: VecEnv, steps: int, seed: int = 5) -> list[Any]:
@@ -240,6 +293,16 @@ def test_gymnasium_checks_it_and_sees_the_same_numbers() -> None:
         assert info == result.info
     _, info = theirs.reset()
     assert info["exhausted"]
+
+
+@pytest.mark.parametrize("starts", [0, 1, 3])
+def test_a_vector_finds_its_mode_though_there_are_few_seeds(starts: int) -> None:
+    with isolated():
+        sekai.register("walks/Walk-v0", make_walk)
+        with sekai.make_vec("walks/Walk-v0", num_envs=2, mode="auto", starts=starts) as vec:
+            flags = [info["exhausted"] for info in vec.reset().infos]
+
+    assert flags == [starts == 0] * 2
 
 
 def test_gymnasium_steps_a_vector_of_them() -> None:

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sekai.compose import EnvWrapper
+from sekai import check_env
+from sekai.compose import Attached, EnvWrapper
 from sekai.error import ClosedError, StateError
 from tests.compose.walks import Push, Seen, Walk, walk_env
 from tests.spaces.strategies import law
@@ -145,6 +146,31 @@ def test_an_iterator_with_a_state_of_its_own_is_asked_for_it() -> None:
     assert env.reset().observation["position"] == 2.0
 
 
+class Drawn(Attached):
+    """Seeds from the stream of whichever env asks."""
+
+    def __iter__(self) -> Iterator[float]:
+        return self
+
+    def __next__(self) -> float:
+        assert self.env is not None
+        return float(self.env.rng.normal())
+
+
+def test_seeds_may_be_drawn_from_the_stream_of_the_env() -> None:
+    drawn = Drawn()
+    first, second = walk_env(drawn), walk_env(drawn)
+    starts = [first.reset(seed=3), second.reset(seed=3), first.reset(), second.reset()]
+    state = first.state_dict()
+    following = first.reset()
+
+    first.load_state_dict(state)
+
+    assert starts[0] == starts[1] != starts[2] == starts[3]
+    assert first.reset() == following
+    assert check_env(walk_env(Drawn())) == []
+
+
 @pytest.mark.parametrize(
     ("seeds", "words"),
     [
@@ -197,7 +223,7 @@ def test_what_is_closed_stays_closed() -> None:
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
 def test_a_copy_of_an_env_goes_its_own_way(copied: Any) -> None:
-    env = EnvWrapper(Walk, Seen(), Push(), STARTS)
+    env: Any = EnvWrapper(Walk, Seen(), Push(), STARTS)
     env.reset()
     env.step(2)
 
@@ -210,5 +236,4 @@ def test_a_copy_of_an_env_goes_its_own_way(copied: Any) -> None:
     assert env.state_interpreter.env is env
     assert [one.status.cur_step for one in (env, twin)] == [2, 2]
     assert twin.status.obs_history[-1]["position"] == STARTS[0] + 2
-    assert env.status is not None
     assert env.status.obs_history[-1]["position"] == STARTS[0]
