@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.data.market_data import frozen
 from sekai.data.near_names import near
 from sekai.data.reading.extras import arrow, needed
 from sekai.data.reading.files import readable
@@ -60,9 +62,11 @@ class TickFile:
         values = {name: _numbers(table.column(name))[begin:stop] for name in columns}
         return times[begin:stop], values
 
-    def times(self) -> Times:
-        """The times of all ticks."""
-        return self._times(self._rows(list(range(self._metadata.num_row_groups)), [TIME]))
+    @cached_property
+    def days(self) -> Times:
+        """The days on which there are ticks."""
+        times = self._times(self._rows(list(range(self._metadata.num_row_groups)), [TIME]))
+        return frozen(np.unique(times.astype("datetime64[D]")))
 
     def _rows(self, groups: list[int], columns: list[str]) -> Any:
         with readable(Path(self.path)):

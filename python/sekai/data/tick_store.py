@@ -102,7 +102,7 @@ class TickStore:
 
     def dates(self, stock_id: str, part: str = BACKTEST) -> NDArray[np.datetime64]:
         """The days on which a stock has ticks."""
-        return np.unique(self._file(part, stock_id)[0].times().astype("datetime64[D]"))
+        return self._file(part, stock_id)[0].days
 
     def day(self, stock_id: str, date: np.datetime64) -> DayTicks:
         """The ticks of a stock on a day; a `DataError` where there are none."""

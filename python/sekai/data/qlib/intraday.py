@@ -55,8 +55,7 @@ class QlibIntraday:
     def day(self, stock_id: str, date: np.datetime64) -> DayTicks:
         """The ticks of a symbol on a day; a `DataError` where there are none."""
         symbol, day = self.provider.symbol(stock_id, self.freq), day_of(date)
-        columns = self.columns or self.provider.fields(symbol, self.freq)
-        fields = sorted({name for one in columns for name in Expression.parse(one).columns})
+        columns, fields = self._names(symbol)
         for _ in range(ATTEMPTS):
             stamps = self.provider.stamps(symbol, fields, self.freq)
             key = (
@@ -79,9 +78,11 @@ class QlibIntraday:
         raise DataError(f"the files of {symbol} are rewritten while they are read: try again later")
 
     def has(self, stock_id: str, date: np.datetime64) -> bool:
-        """Whether a symbol is listed in some slot of a day."""
+        """Whether a symbol has ticks on a day, be they empty ones."""
         symbol = self.provider.symbol(stock_id, self.freq)
-        return bool(self.provider.listed(symbol, *self._slots(day_of(date)), self.freq).any())
+        slots = self._slots(day_of(date))
+        listed = self.provider.listed(symbol, *slots, self.freq)
+        return bool(listed.any()) and self._covered(symbol, *slots, self._names(symbol)[1])
 
     def preload(
         self,
@@ -95,7 +96,7 @@ class QlibIntraday:
 
         Args:
             stocks: the symbols.
-            dates: the days; those on which a symbol is not listed are left out.
+            dates: the days; those on which a symbol has no ticks are left out.
             workers: how many threads read.
             progress: True for a bar on the standard error stream, or a function of how many days
                 are done and how many there are.
@@ -115,24 +116,30 @@ class QlibIntraday:
         fields: Sequence[str],
     ) -> DayTicks:  # fmt: skip
         first, stop = self._slots(day)
-        extents = [self.provider.extent(symbol, field, self.freq) for field in fields]
-        first = max(first, min((begin for begin, _ in extents), default=stop))
-        stop = max(first, min(stop, max((end for _, end in extents), default=first)))
         listed = self.provider.listed(symbol, first, stop, self.freq)
-        if not listed.any():
+        if not listed.any() or not self._covered(symbol, first, stop, fields):
             raise DataError(f"{stock_id} has no ticks on {day}: {self._told(symbol)}")
         values = {
-            name: column_of(self.provider, symbol, Expression.parse(name), first, stop, self.freq)[
-                listed
-            ].astype(np.float64)
+            name: column_of(self.provider, symbol, Expression.parse(name), first, stop, self.freq)
             for name in columns
         }
-        return DayTicks(stock_id, self.provider.calendar(self.freq)[first:stop][listed], values)
+        ticks = {name: column[listed].astype(np.float64) for name, column in values.items()}
+        return DayTicks(stock_id, self.provider.calendar(self.freq)[first:stop][listed], ticks)
+
+    def _covered(self, symbol: str, first: int, stop: int, fields: Sequence[str]) -> bool:
+        """Whether some file has a place for some slot, be it an empty one."""
+        extents = (self.provider.extent(symbol, field, self.freq) for field in fields)
+        return any(begin < stop and end > first for begin, end in extents)
+
+    def _names(self, symbol: str) -> tuple[tuple[str, ...], list[str]]:
+        """The columns, and the fields that they are made of."""
+        columns = self.columns or self.provider.fields(symbol, self.freq)
+        return columns, sorted({name for one in columns for name in Expression.parse(one).columns})
 
     def _told(self, symbol: str) -> str:
         ranges = self.provider.instruments("all", self.freq)[symbol]
         spans = ", ".join(f"{first} to {last}" for first, last in ranges[:3])
-        return f"it is listed from {spans}, and the calendar may not have the day"
+        return f"it is listed from {spans}; see whether the calendar and its files have the day"
 
 
 def _bytes(ticks: DayTicks) -> int:

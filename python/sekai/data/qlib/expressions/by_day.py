@@ -38,7 +38,7 @@ def cumulated(window: Window, values: Array, start: str, end: str, granularity: 
     return np.where(clock > _time(end), 0, result).astype(numbers.dtype)
 
 
-def cut(window: Window, values: Array, left: int) -> Array:
+def cut(window: Window, values: Array, left: int, _: None) -> Array:
     """The values without the first ones of the asset."""
     numbers = values if values.dtype.kind == "f" else values.astype(np.float64)
     return np.where(window.slots >= window.origin + left, numbers, np.nan).astype(numbers.dtype)

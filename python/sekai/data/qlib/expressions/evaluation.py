@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from sekai.data.qlib.expressions.expression import Expression
 from sekai.data.qlib.expressions.nodes import Call, Column, Constant, Node
-from sekai.data.qlib.expressions.operator import COUNT, TIME, WINDOW, Operator, Window
+from sekai.data.qlib.expressions.operator import (
+    COUNT,
+    FRACTION,
+    TIME,
+    WINDOW,
+    Operator,
+    Window,
+)
 from sekai.error import DataError
 
 if TYPE_CHECKING:
@@ -108,7 +115,7 @@ def _reach(node: Node, slot: int, calendar: NDArray[np.datetime64], origin: int)
     told = [
         argument.value
         for kind, argument in zip(operator.takes, node.arguments, strict=True)
-        if kind in (WINDOW, COUNT, TIME) and isinstance(argument, Constant)
+        if kind in (WINDOW, COUNT, FRACTION, TIME) and isinstance(argument, Constant)
     ]
     back = operator.back(*told)
     earlier = min(slot, origin) if back is None else max(min(slot, origin), slot - back)

@@ -104,6 +104,8 @@ class _Reader:
         raise self.refusal(f"found {type(tree).__name__}, which is no part of one")
 
     def constant(self, value: object) -> Constant:
+        if value is None:
+            return Constant(None)
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise self.refusal(f"numbers and times of day were wanted, found {value!r}")
         if isinstance(value, int) and abs(value) > 1 << 53:
@@ -120,7 +122,7 @@ class _Reader:
     def unary(self, tree: ast.UnaryOp, depth: int) -> Node:
         inner = self.node(tree.operand, depth + 1)
         if isinstance(tree.op, ast.USub):
-            if isinstance(inner, Constant) and not isinstance(inner.value, str):
+            if isinstance(inner, Constant) and isinstance(inner.value, int | float):
                 return Constant(-inner.value)
             return self.checked(OPERATORS["Mul"], [inner, Constant(-1)])
         if isinstance(tree.op, ast.UAdd):
@@ -162,13 +164,17 @@ class _Reader:
 
     def check(self, operator: Operator, kind: str, argument: Node) -> None:
         if kind in (kinds.VALUE, kinds.SERIES, kinds.CONDITION):
-            text = isinstance(argument, Constant) and isinstance(argument.value, str)
-            if text or (kind != kinds.VALUE and not any(columns_of(argument))):
+            plain = isinstance(argument, Constant) and isinstance(argument.value, str | None)
+            if plain or (kind != kinds.VALUE and not any(columns_of(argument))):
                 raise self.refusal(f"{operator.name} takes {kind}, found {_told(argument)}")
             return
         value = argument.value if isinstance(argument, Constant) else None
         if kind == kinds.TIME:
             fits = isinstance(value, str) and TIME_OF_DAY.fullmatch(value) is not None
+        elif kind == kinds.NOTHING:
+            fits = isinstance(argument, Constant) and value is None
+        elif kind == kinds.FRACTION:
+            fits = isinstance(value, int | float) and 0 <= value <= 1
         else:
             fits = _is_window(value, operator, 1 if kind == kinds.COUNT else 0)
             if operator.shifts and isinstance(value, int) and value < 0:

@@ -19,9 +19,9 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A number, or a time of day."""
+    """A number, a time of day, or nothing."""
 
-    value: int | float | str
+    value: int | float | str | None
 
 
 @dataclass(frozen=True, slots=True)

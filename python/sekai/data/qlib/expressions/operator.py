@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "CONDITION", "COUNT", "SERIES", "TIME", "VALUE", "WINDOW", "Array", "Operator", "Window",
+    "CONDITION", "COUNT", "FRACTION", "NOTHING", "SERIES", "TIME", "VALUE", "WINDOW", "Array",
+    "Operator", "Window",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -21,6 +22,8 @@ VALUE = "a column or a number"
 CONDITION = "a condition"
 WINDOW = "a number of slots from 1, or 0 for all before"
 COUNT = "a whole number above 0"
+FRACTION = "a number from 0 to 1"
+NOTHING = "None, as the end of data is not known beforehand"
 TIME = "a time of day such as '9:30'"
 
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from sekai.data.qlib.expressions import by_day, rolling
+from sekai.data.qlib.expressions import by_day, rolling, statistics
 from sekai.data.qlib.expressions.operator import (
     CONDITION,
     COUNT,
+    FRACTION,
+    NOTHING,
     SERIES,
     TIME,
     VALUE,
@@ -96,13 +98,25 @@ _ALL = [
     Operator("Delta", (SERIES, WINDOW), rolling.difference, back=_shift_back, shifts=True),
     Operator("EMA", (SERIES, WINDOW), rolling.smoothed, back=lambda _: None),
     Operator("FFillNan", (SERIES,), rolling.filled, back=lambda: None),
-    Operator("Cut", (SERIES, COUNT), by_day.cut),
+    Operator("Cut", (SERIES, COUNT, NOTHING), by_day.cut, defaults=(None,)),
     Operator("DayLast", (SERIES,), by_day.last, by_day=True, sees_day=True),
     Operator(
         "DayCumsum", (SERIES, TIME, TIME, COUNT), by_day.cumulated,
         defaults=("9:30", "14:59", 1), by_day=True,
     ),
+    Operator(
+        "Quantile", (SERIES, COUNT, FRACTION), statistics.quantile,
+        back=lambda size, _: _back(size),
+    ),
     *(_rolling(name) for name in rolling.REDUCTIONS),
+    *(
+        Operator(name, (SERIES, COUNT), partial(statistics.statistic, name), back=_back)
+        for name in statistics.STATISTICS
+    ),
+    *(
+        Operator(name, (SERIES, SERIES, COUNT), partial(statistics.paired, name), back=_back)
+        for name in statistics.PAIRS
+    ),
 ]  # fmt: skip
 
 OPERATORS = {operator.name: operator for operator in _ALL}

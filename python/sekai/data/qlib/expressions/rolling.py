@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from sekai.data.qlib.expressions.operator import Array, Window
 
-__all__ = ["REDUCTIONS", "difference", "filled", "rolled", "shifted", "smoothed"]
+__all__ = [
+    "REDUCTIONS", "clean", "difference", "filled", "rolled", "shifted", "smoothed", "windows_of",
+]  # fmt: skip
 
 Floats = NDArray[np.float64]
 BLOCK = 1 << 20
@@ -48,13 +50,14 @@ def smoothed(_: Window, values: Array, size: float) -> Array:
     """Exponential mean whose weights count the slots of missing values too."""
     kept = 1.0 - (size if size < 1 else 2.0 / (size + 1.0))
     result = np.full(len(values), np.nan)
-    total = weight = 0.0
-    for place, value in enumerate(_clean(values).tolist()):
-        total, weight = total * kept, weight * kept
+    mean, weight = float("nan"), 0.0
+    for place, value in enumerate(clean(values).tolist()):
+        weight *= kept
         if value == value:
-            total, weight = total + value, weight + 1.0
-        if weight:
-            result[place] = total / weight
+            # Weighed against what was before: a weight that has faded away keeps the mean.
+            mean = (weight * mean + value) / (weight + 1.0) if mean == mean else value
+            weight += 1.0
+        result[place] = mean
     return result
 
 
@@ -62,12 +65,12 @@ def rolled(name: str, _: Window, values: Array, size: float) -> Array:
     """A reduction of the last `size` slots, missing values left out; of all before for 0."""
     if 0 < size < 1:
         return smoothed(_, values, size)
-    numbers = _clean(values)
+    numbers = clean(values)
     if size == 0:
         return _expanding(name, numbers)
     reduce = REDUCTIONS[name]
     result = np.full(len(numbers), np.nan)
-    for part, windows in _windows(numbers, int(size)):
+    for part, windows in windows_of(numbers, int(size)):
         counts = np.isfinite(windows).sum(axis=1)
         with np.errstate(all="ignore"):
             found = reduce(windows, counts)
@@ -75,8 +78,17 @@ def rolled(name: str, _: Window, values: Array, size: float) -> Array:
     return result
 
 
-def _windows(numbers: Floats, size: int) -> Iterator[tuple[slice, Floats]]:
-    padded = np.concatenate([np.full(size - 1, np.nan), numbers])
+def windows_of(
+    numbers: Floats, size: int, before: float = np.nan
+) -> Iterator[tuple[slice, Floats]]:
+    """The last `size` slots of each slot, some slots at a time.
+
+    Args:
+        numbers: of all slots.
+        size: how many slots a window has.
+        before: what stands in windows for slots before the first.
+    """
+    padded = np.concatenate([np.full(size - 1, before), numbers])
     step = max(1, BLOCK // size)
     for begin in range(0, len(numbers), step):
         end = min(begin + step, len(numbers))
@@ -148,7 +160,7 @@ def _moment(name: str, count: int, mean: float, squares: float) -> float:
     return variance if name == "Var" else float(np.sqrt(variance))
 
 
-def _clean(values: Array) -> Floats:
+def clean(values: Array) -> Floats:
     """Numbers of 64 bits; what is infinite counts as missing, as pandas has it."""
     numbers = np.asarray(values, np.float64)
     return np.where(np.isinf(numbers), np.nan, numbers)
