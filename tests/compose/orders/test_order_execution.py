@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any, Literal
 
@@ -128,6 +129,19 @@ def test_vectors_in_processes_give_what_those_in_one_give() -> None:
         assert np.array_equal(seen[0][0][name], seen[1][0][name]), name
     assert seen[0][1].tolist() == seen[1][1].tolist()
     assert seen[0][1].all()
+
+
+def test_the_state_of_an_env_holds_a_day_and_not_all_data() -> None:
+    data = panel(30)
+    env = OrderExecution(data=data)
+    env.reset(seed=0)
+    env.step(1)
+    state = env.state_dict()
+
+    assert len(pickle.dumps(state)) < data.values.nbytes / 4
+    twin = OrderExecution(data=data)
+    twin.load_state_dict(state)
+    assert twin.step(2).reward == env.step(2).reward
 
 
 def test_stores_of_ticks_are_read(tmp_path: Path) -> None:

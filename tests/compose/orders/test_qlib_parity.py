@@ -1,11 +1,10 @@
-"""Tick by tick the same fills and costs as Qlib's own exchange gives, where Qlib is installed."""
+"""Tick by tick the same fills and costs as Qlib's own exchange gives."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
+import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from sekai.compose import Order, SingleAssetOrderExecution
 from sekai.data.market_data import MarketData
 from tests.compose.orders import qlib_reference
 from tests.compose.orders.days import times
+from tests.data.qlib.pyqlib_python import make_pyqlib_python, pyqlib_python
 
 COSTS = {"deal_price": "$close", "open_cost": 0.0005, "close_cost": 0.0015, "min_cost": 5.0}
 EXCHANGES: list[dict[str, Any]] = [
@@ -71,15 +71,32 @@ def cases() -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.skipif(importlib.util.find_spec("qlib") is None, reason="needs sekai[qlib]")
-@pytest.mark.timeout(300)
-def test_fills_and_costs_are_those_of_qlib(folders: dict[str, str]) -> None:
+def by_qlib(python: str, folders: dict[str, str], home: Path) -> list[Any]:
+    """The fills of all cases as a Python that has pyqlib finds them."""
     asked = json.dumps({"folders": folders, "cases": cases()})
-    program = [sys.executable, str(Path(qlib_reference.__file__))]
-    answer = subprocess.run(program, input=asked, capture_output=True, text=True, check=False)
+    program = [python, str(Path(qlib_reference.__file__))]
+    environment = {**os.environ, "HOME": str(home)}
+    answer = subprocess.run(
+        program, input=asked, capture_output=True, text=True, env=environment, cwd=home, check=False
+    )
     assert answer.returncode == 0, answer.stderr[-3000:]
+    found: list[Any] = json.loads(answer.stdout.splitlines()[-1])
+    return found
 
-    for case, theirs in zip(cases(), json.loads(answer.stdout.splitlines()[-1]), strict=True):
+
+@pytest.mark.timeout(300)
+def test_fills_and_costs_are_those_of_qlib(folders: dict[str, str], tmp_path: Path) -> None:
+    check_fills(folders, by_qlib(pyqlib_python(), folders, tmp_path))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+def test_they_are_with_a_qlib_that_is_made_for_it(folders: dict[str, str], tmp_path: Path) -> None:
+    check_fills(folders, by_qlib(make_pyqlib_python(), folders, tmp_path))
+
+
+def check_fills(folders: dict[str, str], found: list[Any]) -> None:
+    for case, theirs in zip(cases(), found, strict=True):
         order = Order("AAA", sum(case["amounts"]), case["direction"],
                       qlib_reference.START, qlib_reference.END)  # fmt: skip
         simulator = SingleAssetOrderExecution(

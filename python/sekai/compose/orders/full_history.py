@@ -25,6 +25,9 @@ class FullHistoryStateInterpreter(StateInterpreter[SAOEState, dict[str, Any]]):
     Rows of today at and after the current time are zeros: the future is never shown.
     """
 
+    # It never changes, and has all the data.
+    state_excludes = ("provider",)
+
     def __init__(
         self, max_step: int, data_ticks: int, data_dim: int, provider: FeatureProvider
     ) -> None:

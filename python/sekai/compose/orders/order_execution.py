@@ -26,7 +26,6 @@ from sekai.compose.orders.simple import SingleAssetOrderExecutionSimple
 from sekai.compose.orders.state import SAOEState
 from sekai.compose.orders.twap_relative_action import TwapRelativeActionInterpreter
 from sekai.compose.reward import Reward
-from sekai.core.result import ResetResult
 from sekai.data.intraday import IntradayData
 from sekai.error import ResetRequired
 
@@ -52,23 +51,17 @@ class OrderExecution(EnvWrapper[Order, SAOEState, float, Any, Any]):
     """
 
     metadata = {"stochastic": True}  # noqa: RUF012 - as the base class types it
+    # It never changes, and has all the data.
+    state_excludes = ("config",)
 
     def __init__(self, config: OrderExecutionConfig | None = None, **settings: Any) -> None:
         """Build from a config, or from its fields by name."""
         self.config = _config(config, settings)
         days = intraday(self.config.simulated if self.config.data is None else self.config.data)
-        self._orders = DrawnOrders(self.config, days)
         super().__init__(
             _Simulators(self.config, days), _state(self.config, days), _action(self.config),
-            self._orders, _reward(self.config),
+            DrawnOrders(self.config, days), _reward(self.config),
         )  # fmt: skip
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> ResetResult[Any]:
-        """Begin to work another order: the first one of `seed`, or the next one of its stream."""
-        self._orders.env = self
-        return super().reset(seed=seed, options=options)
 
     def optimal_schedule(
         self,
