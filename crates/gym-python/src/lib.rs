@@ -19,6 +19,7 @@ mod order_arguments;
 mod order_book;
 mod order_columns;
 mod order_error;
+mod order_execution;
 mod order_records;
 mod portfolio;
 mod portfolio_agents;
@@ -56,6 +57,8 @@ mod _core {
     use crate::optimal_execution::OptimalExecutionBatch;
     #[pymodule_export]
     use crate::order_book::OrderBook;
+    #[pymodule_export]
+    use crate::order_execution::{OrderMatcher, OrderSummary};
     #[pymodule_export]
     use crate::order_records::{DepthLevel, Fill, Placement, QueuePosition, Resting};
     #[pymodule_export]

@@ -11,6 +11,7 @@ mod market_making;
 mod moments;
 mod observation;
 mod optimal_execution;
+pub mod order_execution;
 mod parts;
 pub mod portfolio;
 mod reward_memory;

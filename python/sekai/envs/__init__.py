@@ -58,6 +58,9 @@ register(
     order_enforce=False,
 )
 
+# Registered here with the others; `compose` is a later stage, loaded when the env is made.
+register("OrderExecution-v0", "sekai.compose.orders.order_execution:OrderExecution")
+
 register(
     "OptimalExecution-v0",
     "sekai.envs.optimal_execution:OptimalExecution",
