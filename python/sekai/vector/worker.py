@@ -7,9 +7,11 @@ import pickle
 import select
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sekai.error import SpaceError
 from sekai.vector.autoreset import Autoreset
@@ -167,6 +169,21 @@ class _Worker:
         infos = {place: result.info for place, result in enumerate(results) if result.info}
         return infos or None
 
+    def step_some(self, places: Sequence[int], slot: int) -> dict[int, dict[str, Any]] | None:
+        """Let some envs act; the result goes into their rows of `slot`."""
+        self._slot = slot
+        envs, rows = self._assignment.envs, np.array(places, np.int64)
+        everyone = self._actions.rows(self._memory.actions_of(envs.start, envs.stop))
+        actions = [everyone[place] for place in places]
+        results = self._group.step(self._announced(actions, places), places)
+        self._write_rows([result.observation for result in results], rows)
+        target = self._steps[slot]
+        target.rewards[rows] = [result.reward for result in results]
+        target.terminated[rows] = [result.terminated for result in results]
+        target.truncated[rows] = [result.truncated for result in results]
+        told = zip(places, results, strict=True)
+        return {place: result.info for place, result in told if result.info} or None
+
     def reset(self, orders: Sequence[ResetOrder], slot: int) -> dict[int, dict[str, Any]] | None:
         """Begin episodes; the first observations go into the rows of `slot`."""
         self._slot = slot
@@ -174,12 +191,8 @@ class _Worker:
         for order in orders:
             self._current[0] = order[0]
             results.append(self._group.reset_one(*order))
-        samples = [result.observation for result in results]
         places = np.array([place for place, _, _ in orders], np.int64)
-        batch = self._observations.allocate(len(orders))
-        self._write(samples, batch, (places + self._assignment.first).tolist())
-        target = self._steps[slot].observations
-        map_arrays(lambda rows, new: rows.__setitem__(places, new), target, batch)
+        self._write_rows([result.observation for result in results], places)
         return {
             place: result.info
             for place, result in zip(places.tolist(), results, strict=True)
@@ -210,16 +223,24 @@ class _Worker:
         """Close every env."""
         self._group.close()
 
+    def _write_rows(self, samples: Sequence[Any], places: NDArray[np.int64]) -> None:
+        batch = self._observations.allocate(len(samples))
+        self._write(samples, batch, (places + self._assignment.first).tolist())
+        target = self._steps[self._slot].observations
+        map_arrays(lambda rows, new: rows.__setitem__(places, new), target, batch)
+
     def _write(self, samples: Sequence[Any], batch: Any, indices: Sequence[int]) -> None:
         try:
             self._observations.write(samples, batch)
         except SpaceError:
             raise unfit(self._observations, samples, indices) from None
 
-    def _announced(self, items: Iterable[Item]) -> Iterator[Item]:
+    def _announced(
+        self, items: Iterable[Item], places: Iterable[int] | None = None
+    ) -> Iterator[Item]:
         """The items one by one, saying each time which env has its turn."""
         current = self._current
-        for place, item in enumerate(items):
+        for place, item in zip(count() if places is None else places, items, strict=False):
             current[0] = place
             yield item
 
