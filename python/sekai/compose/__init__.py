@@ -1,1 +1,35 @@
 """Simulator, interpreters and reward composed into an environment."""
+
+from sekai.compose.attached import Attached
+from sekai.compose.aux_info import AuxiliaryInfoCollector
+from sekai.compose.env_wrapper import EnvWrapper
+from sekai.compose.interpreter import ActionInterpreter, Interpreter, StateInterpreter
+from sekai.compose.logs.collector import LogCollector
+from sekai.compose.logs.level import LogLevel
+from sekai.compose.nan_observation import check_nan_observation, generate_nan_observation
+from sekai.compose.reward import Reward, RewardCombination, RewardError
+from sekai.compose.seeds import ExhaustedError
+from sekai.compose.simulator import Simulator
+from sekai.compose.status import EnvWrapperStatus
+from sekai.compose.validation import SpaceValidationError, validate_space
+
+__all__ = [
+    "ActionInterpreter",
+    "Attached",
+    "AuxiliaryInfoCollector",
+    "EnvWrapper",
+    "EnvWrapperStatus",
+    "ExhaustedError",
+    "Interpreter",
+    "LogCollector",
+    "LogLevel",
+    "Reward",
+    "RewardCombination",
+    "RewardError",
+    "Simulator",
+    "SpaceValidationError",
+    "StateInterpreter",
+    "check_nan_observation",
+    "generate_nan_observation",
+    "validate_space",
+]
