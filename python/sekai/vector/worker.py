@@ -25,7 +25,7 @@ from sekai.vector.wire import DONE, FAULT, VALUE, Portable, dumps, portable_erro
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-__all__ = ["Assignment", "serve"]
+__all__ = ["Assignment", "prepare_process", "serve"]
 
 Item = TypeVar("Item")
 
@@ -65,7 +65,7 @@ def serve(
     inherited: Sequence[Connection[Any, Any]],
 ) -> None:
     """Build the envs, then do what the vector asks until it closes or dies."""
-    _prepare_process(inherited)
+    prepare_process(inherited)
     try:
         worker = _Worker(connection, assignment)
     except BaseException as error:
@@ -249,7 +249,8 @@ class _Worker:
         return self._observations.copied(self._observations.rows(before)[place])
 
 
-def _prepare_process(inherited: Sequence[Connection[Any, Any]]) -> None:
+def prepare_process(inherited: Sequence[Connection[Any, Any]] = ()) -> None:
+    """Let a worker process leave Ctrl-C to its parent, and end when its parent has ended."""
     import signal
     import threading
 
