@@ -23,11 +23,11 @@ from sekai.error import (
 from sekai.spaces import Box, Discrete
 from sekai.vector import SyncVecEnv, VecEnv, env_seed
 from sekai.wrappers import TimeLimit
-from tests.vector.worlds import BACKENDS, Drifter, Scripted, build
+from tests.vector.worlds import ALL_BACKENDS, Drifter, Scripted, build
 from tests.worlds import Market, RandomWalk
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=ALL_BACKENDS)
 def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -43,6 +43,8 @@ class ProcVecEnv(BaseVecEnv):
     Observations, actions, rewards and flags go through shared memory; infos, which are seldom
     large, through a pipe, and are unpickled when they are read. Workers sleep between steps.
     """
+
+    _shares_batches: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -204,6 +206,7 @@ class ProcVecEnv(BaseVecEnv):
                 factories=Portable(list(factories[first:last])),
                 autoreset=self.autoreset,
                 on_error=self.on_error,
+                shares_batches=self._shares_batches,
                 seeds=[None] * (last - first),
                 finished=[False] * (last - first),
             )
@@ -218,11 +221,16 @@ class ProcVecEnv(BaseVecEnv):
             check_spaces(0, spaces[0], mine.first, found)
         self._set_spaces(spaces[0])
         self._memory = VectorMemory(
-            self._observations, self._actions, self.num_envs, self.num_workers
+            self._observations,
+            self._actions,
+            self.num_envs,
+            self.num_workers,
+            self._shares_batches,
         )
         self._block = SharedBlock.create(self._memory.size)
         self._memory.attach(self._block)
-        self._steps = [self._memory.step_of(slot) for slot in range(SLOTS)]
+        if self._shares_batches:
+            self._steps = [self._memory.step_of(slot) for slot in range(SLOTS)]
         for worker in range(self.num_workers):
             self._crew.share(worker, self._block, self._memory)
 
@@ -286,16 +294,17 @@ class ProcVecEnv(BaseVecEnv):
         mine = self._assignments[worker]
         place = int(self._memory.current[worker])
         index = mine.first + place
-        action = None
-        if is_step:
-            action = self._actions.rows(self._memory.actions_of(index, index + 1))[0]
         return WorkerError(
             f"env {index} (seed {self._seeds[index]}) was lost: {lost.reason}",
             env_index=index,
             seed=self._seeds[index],
-            last_action=action,
+            last_action=self._action_of(index) if is_step else None,
             exit_code=lost.exit_code,
         )
+
+    def _action_of(self, index: int) -> Any:
+        """The action that an env was given last."""
+        return self._actions.rows(self._memory.actions_of(index, index + 1))[0]
 
     def _give_up(self, error: BaseException) -> NoReturn:
         """Raise an error; if an env has failed, close the vector first."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.core.result import ResetResult, StepResult
 from sekai.error import SpaceError
 from sekai.vector.autoreset import Autoreset
 from sekai.vector.batching import Batcher, map_arrays
@@ -49,6 +50,8 @@ class Assignment:
     on_error: OnError
     seeds: Sequence[int | None]
     finished: Sequence[bool]
+    shares_batches: bool = True
+    """Whether observations and actions go through shared memory; else they are pickled."""
     lost: str | None = None
     """How the worker before this one died, if there was one."""
 
@@ -100,13 +103,16 @@ class _Worker:
 
     def _attach(self) -> None:
         mine, envs = self._assignment, self._assignment.envs
-        memory = VectorMemory(self._observations, self._actions, mine.num_envs, mine.workers)
+        memory = VectorMemory(
+            self._observations, self._actions, mine.num_envs, mine.workers, mine.shares_batches
+        )
         memory.attach(SharedBlock.receive(self._connection, memory.size))
         self._bell = Bell.receive_listener(self._connection)
         self._next_bell = Bell.receive_ringer(self._connection)
         self._memory = memory
         self._order = 0
-        self._steps = [memory.step_of(slot, envs.start, envs.stop) for slot in range(SLOTS)]
+        if mine.shares_batches:
+            self._steps = [memory.step_of(slot, envs.start, envs.stop) for slot in range(SLOTS)]
         self._group.restarts = memory.restarts[envs.start : envs.stop]
         self._current = memory.current[mine.number : mine.number + 1]
 
@@ -187,10 +193,7 @@ class _Worker:
     def reset(self, orders: Sequence[ResetOrder], slot: int) -> dict[int, dict[str, Any]] | None:
         """Begin episodes; the first observations go into the rows of `slot`."""
         self._slot = slot
-        results = []
-        for order in orders:
-            self._current[0] = order[0]
-            results.append(self._group.reset_one(*order))
+        results = self.reset_by_pipe(orders)
         places = np.array([place for place, _, _ in orders], np.int64)
         self._write_rows([result.observation for result in results], places)
         return {
@@ -198,6 +201,15 @@ class _Worker:
             for place, result in zip(places.tolist(), results, strict=True)
             if result.info
         } or None
+
+    def reset_by_pipe(self, orders: Sequence[ResetOrder]) -> list[ResetResult[Any]]:
+        """Begin episodes, and tell all of it."""
+        places = [place for place, _, _ in orders]
+        return self._group.reset(self._announced(orders, places))
+
+    def step_by_pipe(self, places: Sequence[int], actions: Sequence[Any]) -> list[StepResult[Any]]:
+        """Let some envs act, and tell all of it."""
+        return self._group.step(self._announced(actions, places), places)
 
     def get_attr(self, name: str) -> list[Any]:
         """The attribute of each env."""
