@@ -68,6 +68,8 @@ class Walk(Simulator[float, Place, float]):
 class Seen(StateInterpreter[Place, dict[str, Any]]):
     """The position, the steps, and whether the walk is on the right."""
 
+    observation_space: Dict
+
     def __init__(self) -> None:
         self.observation_space = Dict(
             {

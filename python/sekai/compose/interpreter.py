@@ -21,8 +21,9 @@ PolicyActType = TypeVar("PolicyActType")
 class Interpreter(Component, ABC):
     """Translates and checks; meant to have no state of its own.
 
-    A subclass writes `interpret` and has a space, as an attribute or a property (which should
-    give the same object every time: it is asked for with every call).
+    A subclass writes `interpret` and has a space: an attribute that is declared in the class and
+    set in `__init__`, or a property. It is asked for with every call, so let a property give the
+    same object every time (`functools.cached_property` does).
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
