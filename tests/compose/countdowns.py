@@ -61,8 +61,9 @@ class Countdown(Simulator[Seed, tuple[int, int], int]):
 class Shown(StateInterpreter[tuple[int, int], dict[str, Any]]):
     """The number of the seed, the steps left, and whether it is the last one."""
 
-    def __init__(self) -> None:
-        self.observation_space = Dict(
+    @property
+    def observation_space(self) -> Dict:
+        return Dict(
             {
                 "number": Box(-np.inf, np.inf, (1,), np.float64),
                 "left": Discrete(2**40),
