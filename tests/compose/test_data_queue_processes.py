@@ -7,7 +7,7 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Callable, Iterator
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 
 from sekai.compose import DataQueue, data_queue_line, data_queue_server
 from sekai.error import ClosedError, WorkerError
-from sekai.vector.wire import Portable
+from tests.compose.consumers import Consumers
 from tests.compose.resources import resources, started, wait_until_gone
 from tests.compose.test_data_queue import OddError, Shelf, failing_at
 
@@ -25,42 +25,6 @@ START_METHODS = ["fork", "forkserver", "spawn"]
 @pytest.fixture(params=START_METHODS)
 def start_method(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-def run(job: Portable, answers: Any) -> None:
-    """Do a job in this process and tell what came of it."""
-    try:
-        answers.send(job.value())
-    except Exception as error:
-        cause = error.__cause__
-        answers.send((type(error).__name__, str(error), str(cause) if cause else ""))
-
-
-class Consumers:
-    """Processes that do the same job; what they say can be awaited."""
-
-    def __init__(self, start_method: str, count: int, job: Callable[[], Any]) -> None:
-        context: Any = multiprocessing.get_context(start_method)
-        self.answers, self.processes = [], []
-        for _ in range(count):
-            mine, theirs = context.Pipe(duplex=False)
-            process = context.Process(target=run, args=(Portable(job), theirs), daemon=True)
-            process.start()
-            theirs.close()
-            self.answers.append(mine)
-            self.processes.append(process)
-
-    def results(self) -> Iterator[Any]:
-        """What each process said; None of one that died."""
-        for answer, process in zip(self.answers, self.processes, strict=True):
-            assert answer.poll(30), "a consumer hangs"
-            try:
-                yield answer.recv()
-            except EOFError:
-                yield None
-            answer.close()
-            process.join()
-            process.close()
 
 
 def test_every_seed_is_taken_by_exactly_one_process(start_method: str) -> None:
@@ -128,7 +92,7 @@ def test_a_consumer_that_is_killed_while_it_waits_loses_nothing() -> None:
         server = queue._server
         assert server is not None
         while len(server._lines) < 2:
-            pass
+            time.sleep(0.01)
         for process in doomed.processes:
             process.kill()
             process.join()
@@ -137,6 +101,7 @@ def test_a_consumer_that_is_killed_while_it_waits_loses_nothing() -> None:
         taken: list[int] = []
         while len(taken) < 20:
             taken.extend(queue)
+            time.sleep(0.01)
 
     assert sorted(taken) == list(range(20))
 
@@ -146,13 +111,23 @@ def wait_for(event: threading.Event) -> None:
 
 
 def test_a_stopped_consumer_keeps_nobody_waiting() -> None:
-    with DataQueue(range(100)) as queue:
-        stopped = Consumers("fork", 1, lambda: os.kill(os.getpid(), signal.SIGSTOP))
-        taken = list(queue)
-        stopped.processes[0].kill()
-        assert list(stopped.results()) == [None]
+    def ask_and_stop() -> None:
+        line = data_queue_line.connected(queue._address())
+        line.send_bytes(b"?")
+        os.kill(os.getpid(), signal.SIGSTOP)
 
-    assert len(taken) == 100
+    large = [bytes(2_000_000)] * 20
+    with DataQueue(large, queue_maxsize=2) as queue:
+        stopped = Consumers("fork", 1, ask_and_stop)
+        server = queue._server
+        assert server is not None
+        while not server._lines:
+            time.sleep(0.01)
+        (taken,) = Consumers("fork", 1, lambda: len(list(queue))).results()
+
+    assert taken in (19, 20)
+    stopped.processes[0].kill()
+    assert list(stopped.results()) == [None]
 
 
 def test_an_error_of_the_data_set_reaches_every_process(start_method: str) -> None:
