@@ -17,12 +17,14 @@ def resources() -> dict[str, int]:
     """Descriptors, threads, children, shared-memory segments and mappings of this process."""
     gc.collect()
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    mapped = Path("/proc/self/maps").read_text()
     return {
         "descriptors": len(os.listdir("/proc/self/fd")),
         "threads": len(os.listdir("/proc/self/task")),
         "children": len(children),
-        "segments": len(os.listdir("/dev/shm")),
-        "mappings": Path("/proc/self/maps").read_text().count("memfd:sekai"),
+        # Other programs have segments too: only those that this one has mapped are counted.
+        "segments": mapped.count("/dev/shm/"),
+        "mappings": mapped.count("memfd:sekai"),
     }
 
 

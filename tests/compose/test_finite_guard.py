@@ -16,7 +16,7 @@ import pytest
 from sekai.compose import DataQueue, FiniteVectorEnv, vectorize_env
 from sekai.error import ClosedError
 from tests.compose.countdowns import ENV_TYPES, Memory, collect, countdown_env, countdowns
-from tests.compose.resources import resources, started, wait_until_gone
+from tests.compose.resources import started, wait_until_gone
 
 
 @pytest.fixture(params=ENV_TYPES)
