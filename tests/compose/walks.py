@@ -74,7 +74,7 @@ class Seen(StateInterpreter[Place, dict[str, Any]]):
         self.observation_space = Dict(
             {
                 "position": Box(-np.inf, np.inf, (1,), np.float64),
-                "steps": Discrete(2**40),
+                "steps": Discrete(1000),
                 "right": Box(False, True, (), np.bool_),
             }
         )

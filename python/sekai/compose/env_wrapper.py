@@ -47,7 +47,8 @@ class EnvWrapper(
     whatever is asked of the env afterwards raises `ExhaustedError`.
 
     `reset(seed=...)` begins the stream `env.rng`, which a simulator may draw from as
-    `self.env.rng`; it does not choose the seed of the episode, which is always the next one.
+    `self.env.rng`, and so may an iterator of seeds that is `Attached`. It does not choose the
+    seed of the episode, which is always the next one.
     """
 
     state_excludes: ClassVar[tuple[str, ...]] = ("_link", "_closed", "simulator_fn")
@@ -55,7 +56,6 @@ class EnvWrapper(
     """The episode in hand, or the last one; None before the first reset."""
     status: EnvWrapperStatus | None
     """Where that episode stands; None before the first reset."""
-    _link: WrapperLink | None = None
 
     def __init__(
         self,
@@ -92,6 +92,7 @@ class EnvWrapper(
         self.logger = _required("logger", logger, LogCollector) or LogCollector()
         self.simulator = None
         self.status = None
+        self._link = WrapperLink(self)
         self._seeds = seed_source(seed_iterator)
         self._exhausted = self._closed = False
         self._refusal: str | None = NOT_BEGUN
@@ -121,7 +122,7 @@ class EnvWrapper(
         self._set_rng(seed)
         self.logger.reset()
         try:
-            arguments = self._seeds.take()
+            arguments = self._seeds.take(self._link)
         except StopIteration:
             self._exhausted, self._refusal = True, OVER
             return ResetResult(generate_nan_observation(self.observation_space), self._info({}))
@@ -178,7 +179,7 @@ class EnvWrapper(
         self._attach()
 
     def _begin(self, arguments: tuple[Any, ...]) -> ResetResult[ObsType]:
-        link = self._own_link()
+        link = self._link
         self._refusal = RESET_FAILED
         self._close_simulator()
         self.simulator = None
@@ -201,7 +202,7 @@ class EnvWrapper(
         action: PolicyActType,
     ) -> None:
         """Let the action have its effect; if it is refused, all is as it was before."""
-        link, before = self._own_link(), status.cur_step
+        link, before = self._link, status.cur_step
         self._refusal = BROKEN_OFF
         status.action_history.append(kept(action))
         try:
@@ -224,7 +225,7 @@ class EnvWrapper(
         action: PolicyActType,
     ) -> StepResult[ObsType]:
         """See what has become of it, and pay."""
-        link = self._own_link()
+        link = self._link
         status.done = done = bool(simulator.done())
         state = simulator.get_state()
         self.state_interpreter._attach(link)
@@ -274,21 +275,16 @@ class EnvWrapper(
 
     def _attach(self) -> None:
         """Attach all components, so that they know their env before it first calls them."""
-        link = self._own_link()
+        link = self._link
         parts = (self.state_interpreter, self.action_interpreter, self.reward_fn)
         for part in (*parts, self.aux_info_collector, self.simulator):
             if part is not None:
                 part._attach(link)
 
-    def _own_link(self) -> WrapperLink:
-        link = self._link
-        if link is None:
-            link = self._link = WrapperLink(self)
-        return link
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A copy has a link of its own.
-        return {name: value for name, value in vars(self).items() if name != "_link"}
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        # A copy is not linked to where it was copied from.
+        self._link = WrapperLink(self)
 
 
 def _require(name: str, value: Any, kind: type) -> None:

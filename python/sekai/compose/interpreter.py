@@ -28,10 +28,11 @@ class Interpreter(Component, ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "__call__" in vars(cls) and cls.__module__ != __name__:
+        definer = next((one for one in cls.__mro__ if "__call__" in vars(one)), cls)
+        if cls.__module__ != __name__ and definer.__module__ != __name__:
             raise TypeError(
-                f"{cls.__qualname__} defines __call__, which is final: it interprets and checks; "
-                f"write interpret() instead"
+                f"{definer.__qualname__} defines __call__, which is final in an interpreter: it "
+                f"interprets and checks; write interpret() instead"
             )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sekai.compose.attached import Attached, WrapperLink
 from sekai.error import SekaiError, StateError
 
 __all__ = ["ExhaustedError", "SeedSource", "seed_source"]
@@ -20,7 +21,7 @@ class ExhaustedError(SekaiError, RuntimeError):
 class SeedSource(Protocol):
     """Gives one seed after the other, and can say where it stands."""
 
-    def take(self) -> tuple[Any, ...]:
+    def take(self, link: WrapperLink) -> tuple[Any, ...]:
         """What `simulator_fn` is called with next; StopIteration when the seeds are used up."""
 
     def state_dict(self) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def seed_source(seeds: Iterable[Any] | None) -> SeedSource:
 class _NoSeeds:
     """Episodes without seeds, and without end."""
 
-    def take(self) -> tuple[Any, ...]:
+    def take(self, link: WrapperLink) -> tuple[Any, ...]:
         return ()
 
     def state_dict(self) -> dict[str, Any]:
@@ -59,7 +60,7 @@ class _SequenceSeeds:
         self._seeds = seeds
         self._position = 0
 
-    def take(self) -> tuple[Any, ...]:
+    def take(self, link: WrapperLink) -> tuple[Any, ...]:
         if self._position >= len(self._seeds):
             raise StopIteration
         self._position += 1
@@ -83,7 +84,9 @@ class _IteratorSeeds:
     def __init__(self, iterator: Iterator[Any]) -> None:
         self._iterator = iterator
 
-    def take(self) -> tuple[Any, ...]:
+    def take(self, link: WrapperLink) -> tuple[Any, ...]:
+        if isinstance(self._iterator, Attached):
+            self._iterator._attach(link)
         return (next(self._iterator),)
 
     def state_dict(self) -> dict[str, Any]:

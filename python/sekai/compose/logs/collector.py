@@ -26,8 +26,7 @@ class LogCollector(Stateful):
 
     def reset(self) -> None:
         """Forget everything: the next step begins."""
-        # A new dict, not an emptied one: the old may have been given out.
-        self._logs = {}
+        self._logs.clear()
 
     def add_scalar(
         self, name: str, value: Any, loglevel: int | LogLevel = LogLevel.PERIODIC
