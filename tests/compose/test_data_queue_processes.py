@@ -53,6 +53,37 @@ def test_an_iterator_that_was_begun_here_goes_on_in_a_forked_process() -> None:
     assert there == list(range(2, 50))
 
 
+def test_a_process_that_forks_shares_seeds_with_its_child() -> None:
+    def fork_and_take() -> list[int]:
+        seeds = iter(queue)
+        taken = [next(seeds)]
+        reader, writer = os.pipe()
+        if not os.fork():
+            os.write(writer, pickle.dumps([next(seeds) for _ in range(20)]))
+            os._exit(0)
+        taken.extend(next(seeds) for _ in range(20))
+        os.wait()
+        return [*taken, *pickle.loads(os.read(reader, 9999)), *seeds]
+
+    with DataQueue(range(100)) as queue:
+        (taken,) = Consumers("fork", 1, fork_and_take).results()
+
+    assert sorted(taken) == list(range(100))
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+def test_an_interrupted_wait_loses_no_seed(is_here: bool) -> None:
+    may_read = threading.Event()
+    with DataQueue(Shelf(9, lambda _: wait_for(may_read)), shuffle=False) as queue:
+        seeds = iter(queue if is_here else pickle.loads(pickle.dumps(queue)))
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            next(seeds)
+        may_read.set()
+
+        assert list(seeds) == list(range(9))
+
+
 def test_the_data_set_is_read_here_and_seeds_alone_are_sent(start_method: str) -> None:
     class Pinned(Shelf):
         """A data set that cannot leave its process."""
