@@ -251,6 +251,27 @@ def test_a_program_that_ends_without_closing_a_queue_ends(tmp_path: Path, worker
     assert (output, errors, program.returncode) == ("True\n", "", 0)
 
 
+def test_a_forked_program_that_ends_leaves_the_queue_alone(tmp_path: Path) -> None:
+    program = started(
+        tmp_path,
+        """
+        import os
+        from sekai.compose import DataQueue
+
+        with DataQueue(range(5), shuffle=False) as queue:
+            seeds = iter(queue)
+            first = next(seeds)
+            child = os.fork()
+            if child:
+                print(os.waitpid(child, 0)[1], first, *seeds)
+        """,
+    )
+
+    output, errors = program.communicate(timeout=50)
+
+    assert (output, errors, program.returncode) == ("0 0 1 2 3 4\n", "", 0)
+
+
 def test_reading_processes_end_when_the_process_of_the_queue_is_killed(tmp_path: Path) -> None:
     class_of_readers = """
         import os, time

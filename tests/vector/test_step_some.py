@@ -90,7 +90,7 @@ def test_a_mask_and_an_array_name_envs_too(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", ALL_BACKENDS)
 def test_who_waits_for_a_reset_does_not_keep_the_others_waiting(backend: str) -> None:
-    lengths = [partial(Scripted, 1), partial(Scripted, 5), partial(Scripted, 5)]
+    lengths = [partial(Scripted, 1), partial(Scripted, 2), partial(Scripted, 5)]
     with build(backend, lengths, autoreset="disabled") as vec:
         vec.reset()
         vec.step([0, 0, 0])
@@ -101,9 +101,12 @@ def test_who_waits_for_a_reset_does_not_keep_the_others_waiting(backend: str) ->
             vec.step([0, 0], ids=[1, 0])
         rest = vec.step([0, 0], ids=[2, 1])
         vec.reset(ids=[0])
+        with pytest.raises(ResetRequired, match=r"reset\(ids=\[1\]\)"):
+            vec.step([0, 0, 0])
+        vec.reset(ids=[1])
 
         assert rest.observations[:, 1].tolist() == [2.0, 2.0]
-        assert vec.step([0, 0, 0]).observations[:, 1].tolist() == [1.0, 3.0, 3.0]
+        assert vec.step([0, 0, 0]).observations[:, 1].tolist() == [1.0, 1.0, 3.0]
 
 
 @pytest.mark.parametrize("backend", ALL_BACKENDS)
