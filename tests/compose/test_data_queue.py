@@ -182,6 +182,7 @@ def test_an_error_of_the_data_set_reaches_every_consumer() -> None:
         for seeds in (one, two, one, iter(queue)):
             with pytest.raises(KeyError, match="no such day") as raised:
                 next(seeds)
+            assert "while the data set was read" in str(raised.value.__cause__)
             assert "in before" in str(raised.value.__cause__)
 
 

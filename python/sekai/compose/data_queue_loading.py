@@ -217,7 +217,8 @@ def _explained(error: BaseException) -> BaseException:
         told.__cause__ = error
         return told
     elif error.__cause__ is None:
-        error.__cause__ = RemoteTraceback("".join(traceback.format_exception(error)))
+        text = "".join(traceback.format_exception(error))
+        error.__cause__ = RemoteTraceback(text, "while the data set was read")
     if isinstance(error, StopIteration):
         # Consumers would take it for the end of the seeds.
         told_plainly = RuntimeError(f"the data set raised StopIteration: {error}")

@@ -73,10 +73,14 @@ def dumps(value: Any) -> bytes:
 
 
 class RemoteTraceback(Exception):  # noqa: N818 - it is shown, never caught
-    """Where an error began, in another process."""
+    """Where an error began, in another process or thread."""
+
+    def __init__(self, text: str, where: str = "in a worker process") -> None:
+        super().__init__(text, where)
 
     def __str__(self) -> str:
-        return f"in a worker process\n\n{self.args[0]}"
+        text, where = self.args
+        return f"{where}\n\n{text}"
 
 
 def portable_error(error: BaseException) -> tuple[BaseException, BaseException | None, str]:
