@@ -180,7 +180,8 @@ def test_an_env_that_fails_among_some_is_named(backend: str, harm: str) -> None:
     vec.reset()
 
     with pytest.raises(WorkerError, match="env 3") as raised:
-        vec.step([0, 1], ids=[2, 3])
+        # Of each worker's two envs one acts.
+        vec.step([0, 1], ids=[0, 3])
 
     assert raised.value.env_index == 3
     assert raised.value.last_action == 1
