@@ -179,11 +179,11 @@ def test_an_env_that_fails_among_some_is_named(backend: str, harm: str) -> None:
     vec = build(backend, [partial(Faulty, harm)] * 4)
     vec.reset()
 
-    with pytest.raises(WorkerError, match="env 3") as raised:
-        # Of each worker's two envs one acts.
-        vec.step([0, 1], ids=[0, 3])
+    with pytest.raises(WorkerError, match="env 2") as raised:
+        # Of each worker's two envs one acts, and not the one that was reset last.
+        vec.step([0, 1], ids=[1, 2])
 
-    assert raised.value.env_index == 3
+    assert raised.value.env_index == 2
     assert raised.value.last_action == 1
     assert vec.closed
 
