@@ -25,7 +25,7 @@ from sekai.compose import (
 from sekai.core.env import Env
 from sekai.core.equality import equal_values
 from sekai.core.result import ResetResult, StepResult
-from sekai.error import ClosedError, InvalidActionError, ResetRequired
+from sekai.error import ClosedError, InvalidActionError, ResetRequired, WorkerError
 from sekai.spaces import Discrete
 from sekai.vector import SyncVecEnv
 from tests.compose.countdowns import (
@@ -80,14 +80,51 @@ def test_dead_workers_show_what_was_seen_first(env_type: str) -> None:
             assert env.step(ones(1), ids=[1]).dones.tolist() == [True]
             with pytest.raises(StopIteration, match="used up"):
                 env.reset([1])
-            for use in (env.reset, partial(env.step, ones(3)), env.collector_guard().__enter__):
-                with pytest.raises(ExhaustedError, match="all seeds are used up"):
-                    use()
 
     assert memory.begun == [(0, 5), (1, 7)]
     assert [(worker, number) for worker, number, _, _ in memory.steps] == [
         (1, 7), (0, 5), (1, 7), (1, 7),
     ]  # fmt: skip
+
+
+def test_who_is_told_that_the_seeds_are_used_up_is_told_once(env_type: str) -> None:
+    # Outside of a guard, which would keep a second StopIteration inside.
+    with DataQueue([(5, 1)]) as queue, countdowns(queue, env_type, 2) as env:
+        with pytest.warns(RuntimeWarning):
+            env.reset()
+        env.step(ones(2))
+        with pytest.warns(RuntimeWarning), pytest.raises(StopIteration, match="used up"):
+            env.reset()
+
+        for use in (env.reset, partial(env.step, ones(2)), env.collector_guard().__enter__):
+            with pytest.raises(ExhaustedError, match="all seeds are used up"):
+                use()
+
+
+def test_the_living_get_their_own_actions(env_type: str) -> None:
+    with DataQueue([(5, 9)]) as queue:
+        env = countdowns(queue, env_type, 2, harm="raise")
+        with env.collector_guard():
+            env.reset(1)
+            env.reset(0)
+            # The action 2 would do harm to whoever is alive.
+            for actions, ids in (([2, 1], None), ([1, 2], [1, 0]), ([2], [0])):
+                assert not env.step(actions, ids).dones.any()
+            with pytest.raises(WorkerError, match="env 1"):
+                env.step([1, 2])
+
+
+def test_what_was_seen_first_is_not_the_callers_to_change() -> None:
+    with DataQueue([(5, 9)]) as queue:
+        env = countdowns(queue, "dummy", 2)
+        with env.collector_guard():
+            env.reset([0]).observations["number"][:] = 99.0
+            assert env.reset([1]).observations["number"][0, 0] == 5.0
+            for _ in range(2):
+                shown = env.step(ones(2)).observations["number"]
+                assert shown[1, 0] == 5.0
+                shown[:] = 99.0
+                assert env.reset([1]).observations["number"][0, 0] == 5.0
 
 
 class Script(Env[Any, Any]):

@@ -120,11 +120,11 @@ class Loader:
         except CancelledError:
             raise closed_early() from None
         except BaseException as error:
-            if not future.done():
-                # The wait was interrupted: the seed is still to be had.
-                self._put_first(future)
-                raise
-            self.fail(error)
+            if future.done() and future.exception() is error:
+                self.fail(error)
+            # The wait was interrupted: the seed is still to be had.
+            self._put_first(future)
+            raise
 
     def give_back(self, parcel: Parcel) -> None:
         """Keep a seed for somebody else, since whom it was meant for has died."""
