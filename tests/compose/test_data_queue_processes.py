@@ -71,6 +71,7 @@ def test_a_process_that_forks_shares_seeds_with_its_child() -> None:
     assert sorted(taken) == list(range(100))
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("is_here", [True, False])
 def test_an_interrupted_wait_loses_no_seed(is_here: bool) -> None:
     may_read = threading.Event()

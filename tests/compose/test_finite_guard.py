@@ -87,6 +87,7 @@ def test_only_the_end_of_the_seeds_is_kept_inside(queue: DataQueue[Any]) -> None
         raise StopAsyncIteration
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_in_a_step_closes_the_workers(queue: DataQueue[Any], env_type: str) -> None:
     env = countdowns(queue, env_type, 2)
     workers = workers_of(env)
