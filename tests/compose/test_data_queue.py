@@ -240,6 +240,23 @@ def test_closing_wakes_who_waits_for_a_seed() -> None:
         next(iter(queue))
 
 
+def test_closing_waits_for_the_seed_that_is_being_read_and_reads_no_other() -> None:
+    begun = threading.Event()
+
+    def before(index: int) -> None:
+        begun.set()
+        time.sleep(0.2)
+
+    shelf = Shelf(9, before)
+    with DataQueue(shelf, queue_maxsize=5):
+        begun.wait()
+
+    assert len(shelf.read) == 1
+    time.sleep(0.5)
+    assert len(shelf.read) == 1
+    assert not [thread for thread in threading.enumerate() if "sekai-data" in thread.name]
+
+
 def test_the_position_in_a_queue_is_no_state() -> None:
     with DataQueue([1, 2]) as queue, pytest.raises(StateError, match="cannot be put back"):
         copy.deepcopy(iter(queue))
