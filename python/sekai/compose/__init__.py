@@ -3,7 +3,15 @@
 from sekai.compat.qlib import QlibConfig, current_qlib, init_qlib
 from sekai.compose.attached import Attached
 from sekai.compose.aux_info import AuxiliaryInfoCollector
+from sekai.compose.data_queue import DataQueue
 from sekai.compose.env_wrapper import EnvWrapper
+from sekai.compose.finite.kinds import (
+    FiniteDummyVectorEnv,
+    FiniteShmemVectorEnv,
+    FiniteSubprocVectorEnv,
+)
+from sekai.compose.finite.vector_env import FiniteVectorEnv
+from sekai.compose.finite.vectorize import UnknownEnvTypeError, vectorize_env
 from sekai.compose.interpreter import ActionInterpreter, Interpreter, StateInterpreter
 from sekai.compose.logs.buffer import LogBuffer
 from sekai.compose.logs.collector import LogCollector
@@ -52,12 +60,17 @@ __all__ = [
     "ConsoleWriter",
     "CsvWriter",
     "CurrentStepStateInterpreter",
+    "DataQueue",
     "DayFeatures",
     "DirectionError",
     "DummyStateInterpreter",
     "EnvWrapper",
     "EnvWrapperStatus",
     "ExhaustedError",
+    "FiniteDummyVectorEnv",
+    "FiniteShmemVectorEnv",
+    "FiniteSubprocVectorEnv",
+    "FiniteVectorEnv",
     "FullHistoryStateInterpreter",
     "Interpreter",
     "LogBuffer",
@@ -93,10 +106,12 @@ __all__ = [
     "TensorBoardWriter",
     "TickFeatures",
     "TwapRelativeActionInterpreter",
+    "UnknownEnvTypeError",
     "check_nan_observation",
     "current_qlib",
     "generate_nan_observation",
     "init_qlib",
     "run_orders",
     "validate_space",
+    "vectorize_env",
 ]
