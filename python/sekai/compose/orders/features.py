@@ -38,6 +38,12 @@ class FeatureProvider(Protocol):
         """The features of an asset on a day; a `DataError` where there are none."""
 
 
+class _Kept(NamedTuple):
+    ticks: DayTicks
+    before: list[DayTicks]
+    features: DayFeatures
+
+
 class TickFeatures:
     """Columns of the ticks themselves, as they are or as changes since the day's beginning."""
 
@@ -62,16 +68,19 @@ class TickFeatures:
 
     def features(self, stock_id: str, date: np.datetime64) -> DayFeatures:
         """The features of an asset on a day; what is missing is 0."""
+        ticks = self.data.day(stock_id, date)
+        before = earlier_days(self.data, stock_id, date, 1)
         key = (stock_id, str(date))
-        kept: DayFeatures | None = self._cache.get(key)
-        if kept is None:
-            ticks = self.data.day(stock_id, date)
-            before = earlier_days(self.data, stock_id, date, 1)
+        kept = self._cache.get(key)
+        # Days that were read anew are other objects: what was rewritten is never shown as it was.
+        if kept is None or kept.ticks is not ticks or kept.before != before:
             nothing = np.zeros((0, len(self.columns)), np.float32)
             yesterday = self._rows(before[0]) if before else nothing
-            kept = DayFeatures(ticks.times, self._rows(ticks), yesterday)
-            self._cache.put(key, kept, sum(part.nbytes for part in kept))
-        return kept
+            made = DayFeatures(ticks.times, self._rows(ticks), yesterday)
+            kept = _Kept(ticks, before, made)
+            self._cache.put(key, kept, sum(part.nbytes for part in made))
+        found: DayFeatures = kept.features
+        return found
 
     def _rows(self, ticks: DayTicks) -> NDArray[np.float32]:
         values = np.stack([ticks.column(name) for name in self.columns], axis=1)
