@@ -44,6 +44,8 @@ bench: $(VENV)/.dev $(VENV)/.built ## benchmarks beside their peers
 	@$(BIN)/python benchmarks/market.py
 	@$(BIN)/python benchmarks/windows.py
 	@$(BIN)/python benchmarks/portfolio.py
+	@$(BIN)/python benchmarks/provider_directories.py
+	@$(BIN)/python benchmarks/orders.py
 
 nightly: $(VENV)/.dev $(VENV)/.built ## the long runs
 	@cargo test --quiet --release --workspace -- --ignored

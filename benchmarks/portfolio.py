@@ -1,7 +1,8 @@
 """What a step of Portfolio-v0 costs, one env or many, and how that grows.
 
 CPU time on one thread, medians of repeats that take turns, since the machine is shared. Every
-other action is off the simplex, so that the projection works. Peers run in interpreters of their
+other action is off the simplex, so that the projection works; where weights are said to be allowed,
+they are as a policy that ends in a softmax gives them. Peers run in interpreters of their
 own, in the same run: PyPI's sekai 0.2.0, whose observations have one feature, and FinRL's
 StockTradingEnv.
 """
@@ -65,6 +66,7 @@ def many_runs(folder: str) -> dict[str, Callable[[], int]]:
         "windows from a file": vector_run(ENVS, STEPS // 4, made, **file),
         "index, the batch alone": core_run(ENVS, 5 * STEPS, made, lookback=LOOKBACK),
         "index": vector_run(ENVS, 5 * STEPS, made, **index),
+        "index, allowed weights": vector_run(ENVS, 5 * STEPS, made, **index, allowed=True),
         "index, new arrays each step": vector_run(ENVS, 5 * STEPS, made, **index, copy=True),
         "index, reward in Python": vector_run(ENVS, STEPS, made, **index, reward=growth),
     }

@@ -114,10 +114,14 @@ def world(assets: int, features: int = FEATURES) -> Market:
     return data, FeaturePanel(values, names, present, data.times, data.assets)
 
 
-def random_weights(shape: tuple[int, ...], assets: int) -> NDArray[np.float64]:
-    """Actions of which every other one is off the simplex, so that it has to be projected."""
+def random_weights(
+    shape: tuple[int, ...], assets: int, *, allowed: bool = False
+) -> NDArray[np.float64]:
+    """Weights as a policy with softmax gives them; or every other one has to be projected."""
     rng = np.random.default_rng(0)
     weights = rng.dirichlet(np.ones(assets + 1), shape)
+    if allowed:
+        return weights
     weights[..., ::2, :] = rng.standard_normal(weights[..., ::2, :].shape)
     return weights
 
@@ -130,12 +134,15 @@ def file_of(market: Market, lookback: int, folder: str) -> Windows:
     return Windows.open(f"{folder}/windows")
 
 
-def vector_run(envs: int, steps: int, market: Market, **options: Any) -> Callable[[], int]:
+def vector_run(
+    envs: int, steps: int, market: Market, *, allowed: bool = False, **options: Any
+) -> Callable[[], int]:
     """Steps a vector env on one thread; a unit is a step of one env."""
     data, features = market
     settings = {"features": features, "copy": False, **options}
     vec = sekai.make_vec("Portfolio-v0", envs, "native", data=data, num_threads=1, **settings)
-    plan = random_weights((min(steps, 16), max(envs, 2)), len(data.assets))[:, :envs]
+    shape = min(steps, 16), max(envs, 2)
+    plan = random_weights(shape, len(data.assets), allowed=allowed)[:, :envs]
     vec.reset(seed=0)
 
     def run() -> int:

@@ -19,7 +19,10 @@ __all__ = [
     "Market",
     "MarketMakingBatch",
     "OfNotional",
+    "OptimalExecutionBatch",
     "OrderBook",
+    "OrderMatcher",
+    "OrderSummary",
     "PerLot",
     "Placement",
     "PortfolioAgents",
@@ -191,6 +194,113 @@ class DepthLevel:
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
+
+@final
+class OrderSummary:
+    """Sums and means over the ticks of a step, or of all steps so far."""
+
+    __match_args__: tuple[str, ...]
+    def __new__(
+        cls,
+        wanted: float,
+        filled: float,
+        value: float,
+        cost: float,
+        market_volume: float,
+        market_price: float,
+    ) -> Self: ...
+    @property
+    def wanted(self) -> float: ...
+    @property
+    def filled(self) -> float: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def cost(self) -> float: ...
+    @property
+    def market_volume(self) -> float: ...
+    @property
+    def market_price(self) -> float: ...
+    def __getnewargs__(self) -> tuple[float, ...]: ...
+
+@final
+class OrderMatcher:
+    """An order that is being worked: the matching and the costs behind both order simulators."""
+
+    def __new__(
+        cls,
+        price: NDArray[np.float64],
+        volume: NDArray[np.float64],
+        is_buy: bool,
+        amount: float,
+        first: int,
+        stop: int,
+        *,
+        ticks_per_step: int = 30,
+        carries: bool = False,
+        finishes: bool = True,
+        tradable: NDArray[np.bool_] | None = None,
+        current_cap: NDArray[np.float64] | None = None,
+        cumulative_cap: NDArray[np.float64] | None = None,
+        factor: NDArray[np.float64] | None = None,
+        trade_unit: float | None = None,
+        open_cost: float = 0.0,
+        close_cost: float = 0.0,
+        min_cost: float = 0.0,
+        impact_cost: float = 0.0,
+        cash: float | None = None,
+    ) -> Self:
+        """An order of `amount` that may be worked from tick `first` up to `stop`, not included.
+
+        Args:
+            price: the deal price of each tick of the day.
+            volume: what the market traded in each.
+            is_buy: which way the order goes.
+            amount: how much is to be traded.
+            first: the first tick of the order.
+            stop: the tick after its last.
+            ticks_per_step: how many ticks a step has, counted from the day's first.
+            carries: ask again in a step's later ticks for what a cap refused.
+            finishes: ask for all that is left in the last tick.
+            tradable: where fills are possible at all.
+            current_cap: the most that is filled in each tick.
+            cumulative_cap: the most that is filled up to and including each tick.
+            factor: adjusted shares times this are real ones.
+            trade_unit: real shares come in multiples of this.
+            open_cost: commission of purchases, as a share.
+            close_cost: commission of sales, as a share.
+            min_cost: the least commission.
+            impact_cost: times the square of the share of the market's value.
+            cash: what can be paid with; None if money is no object.
+        """
+
+    def step(self, amount: float) -> OrderSummary:
+        """Spread `amount` over the ticks of the next step; a refused amount changes nothing."""
+
+    def total(self) -> OrderSummary:
+        """What happened in all steps so far."""
+
+    def fills(self, begin: int = 0, stop: int | None = None) -> NDArray[np.float64]:
+        """Rows wanted, filled, value, cost, price and volume, of ticks that have been worked."""
+
+    @property
+    def done(self) -> bool: ...
+    @property
+    def position(self) -> float: ...
+    @property
+    def cash(self) -> float | None: ...
+    @property
+    def tick(self) -> int: ...
+    @property
+    def next_boundary(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def total_steps(self) -> int: ...
+    @staticmethod
+    def from_bytes(bytes: bytes) -> OrderMatcher: ...
+    def __copy__(self) -> OrderMatcher: ...
+    def __deepcopy__(self, _memo: Any, /) -> OrderMatcher: ...
 
 @final
 class QueuePosition:
@@ -424,6 +534,22 @@ class MarketMakingBatch(_NativeBatch[NDArray[np.float64]]):
     def check(config: Any) -> None: ...
     def optimal_action(self) -> NDArray[np.float64]: ...
     def certainty_equivalent(self) -> NDArray[np.float64]: ...
+    def scene(self, env: int = 0) -> dict[str, Any]: ...
+
+@final
+class OptimalExecutionBatch(_NativeBatch[NDArray[np.float32]]):
+    """Many episodes of working an order."""
+
+    def __new__(
+        cls,
+        config: Any,
+        num_envs: int = 1,
+        num_threads: int | None = None,
+        max_episode_steps: int | None = None,
+    ) -> OptimalExecutionBatch: ...
+    @staticmethod
+    def check(config: Any) -> None: ...
+    def optimal_action(self) -> NDArray[np.float64]: ...
     def scene(self, env: int = 0) -> dict[str, Any]: ...
 
 @final

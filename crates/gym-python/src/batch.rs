@@ -2,10 +2,10 @@
 //! way of a single env.
 
 use gym::{Batch, BatchError, Observation, Outcome, RowsOf, StepOut, Task};
-use numpy::PyArray1;
+use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyBool, PyBytes, PyDict, PyFloat, PyString};
+use pyo3::types::{IntoPyDict, PyBool, PyBytes, PyDict, PyFloat, PySlice, PyString};
 
 use crate::actions::{self, ActionNumber};
 use crate::arrays::{readable, writable};
@@ -252,15 +252,13 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
         Ok(dict)
     }
 
-    /// Rows of what envs have to say, as a new array for each name.
+    /// Rows of what envs have to say, as a new array for each name: all of them views of one copy.
     fn columns_of<'py>(&self, py: Python<'py>, rows: &[f64]) -> PyResult<Bound<'py, PyDict>> {
-        let width = self.names.len();
-        let column = |place: usize| {
-            // Not from an iterator, whose length NumPy cannot know: that grows array by array.
-            let values: Vec<f64> = rows.iter().skip(place).step_by(width).copied().collect();
-            PyArray1::from_vec(py, values)
-        };
-        self.dict_of(py, (0..width).map(column))
+        let (width, count) = (self.names.len(), self.batch.num_envs());
+        let table = PyArray1::from_slice(py, rows).reshape([count, width])?;
+        let everywhere = PySlice::full(py);
+        let columns = (0..width).map(|place| table.get_item((&everywhere, place)));
+        self.dict_of(py, columns.collect::<PyResult<Vec<_>>>()?.into_iter())
     }
 
     fn dict_of<'py>(

@@ -14,10 +14,12 @@ mod market_config;
 mod market_making;
 mod moments;
 mod native_class;
+mod optimal_execution;
 mod order_arguments;
 mod order_book;
 mod order_columns;
 mod order_error;
+mod order_execution;
 mod order_records;
 mod portfolio;
 mod portfolio_agents;
@@ -52,7 +54,11 @@ mod _core {
     #[pymodule_export]
     use crate::moments::RunningMoments;
     #[pymodule_export]
+    use crate::optimal_execution::OptimalExecutionBatch;
+    #[pymodule_export]
     use crate::order_book::OrderBook;
+    #[pymodule_export]
+    use crate::order_execution::{OrderMatcher, OrderSummary};
     #[pymodule_export]
     use crate::order_records::{DepthLevel, Fill, Placement, QueuePosition, Resting};
     #[pymodule_export]

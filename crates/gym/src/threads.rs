@@ -198,12 +198,16 @@ mod tests {
 
     #[test]
     fn batches_with_as_many_threads_share_them() {
-        let (mut one, mut other) = (Threads::new(Some(5)), Threads::new(Some(5)));
+        let are_shared = || {
+            let (mut one, mut other) = (Threads::new(Some(5)), Threads::new(Some(5)));
+            std::ptr::eq(
+                one.workers().expect("threads can be had"),
+                other.workers().expect("threads can be had"),
+            )
+        };
 
-        assert!(std::ptr::eq(
-            one.workers().expect("threads can be had"),
-            other.workers().expect("threads can be had")
-        ));
+        // Who finds the list of pools in use makes their own, as other tests may cause here.
+        assert!((0..100).any(|_| are_shared()));
     }
 
     #[test]

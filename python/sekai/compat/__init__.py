@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from sekai.compat.gymnasium.spaces import space_from_gymnasium, space_to_gymnasium
     from sekai.compat.pettingzoo.exported import to_pettingzoo
     from sekai.compat.pettingzoo.imported import from_pettingzoo
+    from sekai.compat.qlib import current_qlib, init_qlib
     from sekai.compat.stable_baselines3 import to_stable_baselines3
 
 __all__ = [
+    "current_qlib",
     "from_gymnasium",
     "from_gymnasium_vector",
     "from_pettingzoo",
     "gymnasium_vector",
+    "init_qlib",
     "space_from_gymnasium",
     "space_to_gymnasium",
     "to_gymnasium",
@@ -32,10 +35,12 @@ __all__ = [
 ]
 
 PLACES = {
+    "current_qlib": "qlib",
     "from_gymnasium": "gymnasium.imported",
     "from_gymnasium_vector": "gymnasium.imported_vector",
     "from_pettingzoo": "pettingzoo.imported",
     "gymnasium_vector": "gymnasium.exported_vector",
+    "init_qlib": "qlib",
     "space_from_gymnasium": "gymnasium.spaces",
     "space_to_gymnasium": "gymnasium.spaces",
     "to_gymnasium": "gymnasium.exported",

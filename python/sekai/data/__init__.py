@@ -4,6 +4,7 @@ from sekai.data.bar import Bar
 from sekai.data.bootstrap import bootstrap
 from sekai.data.bundled import BundledSet, bundled_sets, load_bundled
 from sekai.data.calendar import Calendar, Frequency
+from sekai.data.day_cache import DayCache
 from sekai.data.features.events import Events
 from sekai.data.features.feature import PanelFeature
 from sekai.data.features.feature_panel import FeaturePanel
@@ -13,12 +14,16 @@ from sekai.data.features.registry import feature_kinds, make_feature, register_f
 from sekai.data.features.stream import FeatureStream
 from sekai.data.indicators import FEATURES, Feature, Indicators, compute, feature_names
 from sekai.data.inspection import inspect
+from sekai.data.intraday import DayTicks, IntradayData
 from sekai.data.market_data import PRICE_FIELDS, MarketData
+from sekai.data.market_intraday import MarketIntraday
 from sekai.data.policies import Policies
 from sekai.data.problems import Problem, Problems
+from sekai.data.qlib import QlibIntraday, QlibProvider, write_qlib
 from sekai.data.reading.options import Options
 from sekai.data.simulators import Disruptions, Regime, regime_path, simulate_gbm, simulate_regimes
 from sekai.data.splits import Fold, WalkForward
+from sekai.data.tick_store import TickStore
 from sekai.data.windows.panel_windows import PanelWindows
 from sekai.data.windows.window_file import Windows
 
@@ -28,6 +33,8 @@ __all__ = [
     "Bar",
     "BundledSet",
     "Calendar",
+    "DayCache",
+    "DayTicks",
     "Disruptions",
     "Events",
     "Feature",
@@ -36,7 +43,9 @@ __all__ = [
     "Fold",
     "Frequency",
     "Indicators",
+    "IntradayData",
     "MarketData",
+    "MarketIntraday",
     "Options",
     "PanelFeature",
     "PanelWindows",
@@ -44,7 +53,10 @@ __all__ = [
     "Policies",
     "Problem",
     "Problems",
+    "QlibIntraday",
+    "QlibProvider",
     "Regime",
+    "TickStore",
     "WalkForward",
     "Windows",
     "bootstrap",
@@ -61,4 +73,5 @@ __all__ = [
     "register_feature",
     "simulate_gbm",
     "simulate_regimes",
+    "write_qlib",
 ]

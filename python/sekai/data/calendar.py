@@ -84,10 +84,15 @@ class Calendar:
     @cached_property
     def dates(self) -> Times:
         """The day of each row where the market is."""
+        return self.local.astype("datetime64[D]")
+
+    @cached_property
+    def local(self) -> Times:
+        """What the clocks of the time zone show at each row."""
         if self.timezone is None:
-            return self.times.astype("datetime64[D]")
-        local = self.nanoseconds + _offsets(self.nanoseconds, ZoneInfo(self.timezone))
-        return local.astype("datetime64[ns]").astype("datetime64[D]")
+            return self.times.astype("datetime64[ns]")
+        offsets = _offsets(self.nanoseconds, ZoneInfo(self.timezone))
+        return (self.nanoseconds + offsets).astype("datetime64[ns]")
 
     @cached_property
     def sessions(self) -> Times:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,13 @@ class DayTicks:
 
     def __len__(self) -> int:
         return len(self.times)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.stock_id, self.times, dict(self.columns))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DayTicks:
+        # Nobody can write into it, so a copy would only take room.
+        return self
 
     def column(self, name: str) -> NDArray[np.float64]:
         """The values of a column, one for each tick."""

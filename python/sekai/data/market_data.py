@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -13,14 +13,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sekai.data.calendar import Calendar, Frequency
+from sekai.data.panel_checks import (
+    PRICE_FIELDS,
+    check_shape,
+    checked_names,
+    checked_times,
+    hashable,
+    priced,
+)
 from sekai.data.problems import Problem
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from sekai.data.qlib.options import QlibReadOptions, QlibWriteOptions
     from sekai.data.reading.options import ReadOptions
-
-if TYPE_CHECKING:
     from sekai.data.splits import WalkForward
 
 __all__ = ["DELIST_AFTER", "PRICE_FIELDS", "MarketData", "lifetimes"]
@@ -29,10 +36,6 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Path = str | os.PathLike[str]
 
-PRICE_FIELDS = ("open", "high", "low", "close", "adj_close", "vwap", "bid", "ask")
-"""Fields that are prices: where an asset is quoted they are above 0."""
-
-HASHED_CELLS = 1 << 20
 DELIST_AFTER = 20
 """Rows without any value after which an asset counts as delisted, where nobody says more."""
 
@@ -85,11 +88,11 @@ class MarketData:
             warm_up: leading rows that are history alone: no decision falls on them.
             repairs: what was wrong with the source and how it was mended; no part of the content.
         """
-        self.times = frozen(_times(times))
-        self.assets = _names("assets", assets)
-        self.fields = _names("fields", fields)
+        self.times = frozen(checked_times(times))
+        self.assets = checked_names("assets", assets)
+        self.fields = checked_names("fields", fields)
         self.values = frozen(np.asarray(values, np.float64))
-        _check_shape("values", self.values, (len(self.times), len(self.assets), len(self.fields)))
+        check_shape("values", self.values, (len(self.times), len(self.assets), len(self.fields)))
         self.quoted = self._mask("quoted", quoted, self._priced)
         self.listed = self._mask("listed", listed, self._in_life)
         self.tradable = self._mask("tradable", tradable, lambda: self.quoted)
@@ -132,6 +135,33 @@ class MarketData:
         from sekai.data.reading.read import read_frame
 
         return read_frame(frame, options)
+
+    @classmethod
+    def from_qlib(
+        cls, root: Path | Mapping[str, Path], **options: Unpack[QlibReadOptions]
+    ) -> MarketData:
+        """Read a provider directory of Qlib, without Qlib.
+
+        A slot of the calendar in which an asset is listed and has no value is a halt; further
+        kinds of holes are dealt with by policies, as in the other readers. Fields `$quoted` and
+        `$tradable`, if there are any, are taken as masks.
+
+        Args:
+            root: the folder, or folders by frequency.
+            **options: what to take, and what to do about problems, see `QlibReadOptions`.
+
+        Raises:
+            DataError: with every problem that no policy deals with, or the first broken file.
+        """
+        from sekai.data.qlib.panel import read_panel
+
+        return read_panel(root, options)
+
+    def to_qlib(self, root: Path, **options: Unpack[QlibWriteOptions]) -> None:
+        """Write the panel as a provider directory of Qlib; see `sekai.data.qlib.write_qlib`."""
+        from sekai.data.qlib.writing import write_qlib
+
+        write_qlib(self, root, **options)
 
     def to_parquet(self, path: Path, *, by_asset: bool = False) -> None:
         """Write all of the panel to a file, or to a folder with a file for each asset.
@@ -201,7 +231,7 @@ class MarketData:
         series = (self.market[name] for name in sorted(self.market))
         for array in (self.calendar.nanoseconds, self.values, *masks, *series):
             state.update(repr(array.shape).encode())
-            for part in _hashable(array):
+            for part in hashable(array):
                 state.update(part)
         return state.hexdigest()
 
@@ -282,10 +312,7 @@ class MarketData:
         }  # fmt: skip
 
     def _priced(self) -> Bools:
-        prices = [place for place, name in enumerate(self.fields) if name in PRICE_FIELDS]
-        shown = self.values[:, :, prices or slice(None)]
-        there: Bools = np.isfinite(shown).all(axis=2)
-        return there
+        return priced(self.fields, self.values)
 
     def _in_life(self) -> Bools:
         return lifetimes(np.isfinite(self.values).any(axis=2) | self.quoted)
@@ -294,12 +321,12 @@ class MarketData:
         mask = frozen(np.asarray(default() if given is None else given))
         if mask.dtype != np.bool_:
             raise ValueError(f"{name} must be true or false, was of {mask.dtype}")
-        _check_shape(name, mask, self.values.shape[:2])
+        check_shape(name, mask, self.values.shape[:2])
         return mask
 
     def _series(self, name: str, given: ArrayLike) -> Floats:
         series = frozen(np.asarray(given, np.float64))
-        _check_shape(f"market series {name!r}", series, self.times.shape)
+        check_shape(f"market series {name!r}", series, self.times.shape)
         return series
 
     def _check(self) -> None:
@@ -357,42 +384,3 @@ def _rebuilt(made_of: dict[str, Any]) -> MarketData:
     for name in ("times", "values", "listed", "quoted", "tradable"):
         made_of[name].flags.writeable = False
     return MarketData(**made_of)
-
-
-def _hashable(array: NDArray[Any]) -> Iterator[memoryview]:
-    """The bytes of an array, some rows at a time; there is one NaN, though there are many bits."""
-    step = max(1, HASHED_CELLS * len(array) // max(1, array.size))
-    for start in range(0, len(array), step):
-        part = np.ascontiguousarray(array[start : start + step])
-        if part.dtype == np.float64 and np.isnan(part).any():
-            part = np.where(np.isnan(part), np.nan, part)
-        yield part.data
-
-
-def _times(given: ArrayLike) -> NDArray[np.datetime64]:
-    times = np.asarray(given)
-    if times.dtype.kind != "M" or times.ndim != 1:
-        raise ValueError(
-            f"times must be a row of datetime64, was of {times.dtype} and shape {times.shape}"
-        )
-    times = times.astype("datetime64[ns]", copy=False)
-    late = np.flatnonzero(~(np.diff(times.astype(np.int64)) > 0))
-    if np.isnat(times).any() or late.size:
-        where = f"{times[late[0]]} then {times[late[0] + 1]}" if late.size else "no time (NaT)"
-        raise ValueError(f"times must be strictly ascending, found {where}")
-    return times
-
-
-def _names(what: str, given: Sequence[str]) -> tuple[str, ...]:
-    names = tuple(given)
-    if not names or not all(isinstance(name, str) and name for name in names):
-        raise ValueError(f"{what} must be one name or more, was {list(names)}")
-    if len(set(names)) != len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise ValueError(f"{what} must differ from each other, found {twice} more than once")
-    return names
-
-
-def _check_shape(name: str, array: NDArray[Any], wanted: tuple[int, ...]) -> None:
-    if array.shape != wanted:
-        raise ValueError(f"{name} must be of shape {wanted}, was {array.shape}")

@@ -44,6 +44,8 @@ class Assembled:
     file_of: NDArray[Any] | None
     """Which file a row came from; None if there is only one."""
     timezone: str | None = None
+    listings: Bools | None = None
+    """Where assets are listed, if the source itself says it of every one."""
     count: int = 0
     """How many rows there are."""
 

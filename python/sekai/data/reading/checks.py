@@ -132,6 +132,8 @@ class _Inspector:
         returns: Bools = np.maximum.accumulate(present[::-1], axis=0)[::-1]
         absent: Bools = begun & ~present
         absent[~present.any(axis=1)] = False
+        if self.panel.listings is not None:
+            absent &= self.panel.listings
         lacking = absent & returns
         policy = self.policies.calendars
         self._note("calendar", policy, lacking, None, "no row, and other assets have one")

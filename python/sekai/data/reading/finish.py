@@ -57,6 +57,8 @@ def finish(panel: Assembled, verdict: Verdict, options: Options, ledger: Ledger)
 
 def _table_of_listings(panel: Assembled, options: Options) -> tuple[Bools, Bools]:
     """Where the user's table says that assets are listed, and which assets it names."""
+    if panel.listings is not None:
+        return panel.listings, np.ones(len(panel.assets), np.bool_)
     table = options.listing or {}
     listed = np.ones(panel.present.shape, np.bool_)
     for place, asset in enumerate(panel.assets):

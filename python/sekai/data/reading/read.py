@@ -31,7 +31,7 @@ from sekai.data.reading.survey import survey
 from sekai.data.reading.wide import WideSource
 from sekai.error import DataError
 
-__all__ = ["all_problems", "read_csv_files", "read_frame", "read_parquet_files"]
+__all__ = ["all_problems", "panel_of", "read_csv_files", "read_frame", "read_parquet_files"]
 
 Path_ = str | os.PathLike[str]
 
@@ -84,7 +84,11 @@ def _read(source: Source, options: Options, ledger: Ledger) -> MarketData:
     if options.field is not None:
         source = WideSource(source, options, options.field)
         options = replace(options, time="time", asset="asset", rename={}, field=None)
-    panel = _rows(source, options, ledger)
+    return panel_of(_rows(source, options, ledger), options, ledger)
+
+
+def panel_of(panel: Assembled, options: Options, ledger: Ledger) -> MarketData:
+    """A panel of what was found in a source, checked and with all that its policies ask for."""
     verdict = check(panel, options.policies, ledger)
     add_market(panel, options, ledger)
     made_of = finish(panel, verdict, options, ledger)

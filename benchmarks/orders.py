@@ -1,0 +1,134 @@
+"""One order, and a thousand: how long they take.
+
+Qlib's nested executors take about 3.6 s for one order of eight steps over a day of minutes. The
+thousand are worked on minutes of nine symbols, in the folder that `SEKAI_DATA` names or beside
+the repository; on made-up minutes where there is none.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from measure import interleaved, medians, show
+from sekai.compose import (
+    TWAP,
+    Order,
+    OrderDir,
+    SimulatedMinutes,
+    SingleAssetOrderExecution,
+    SingleAssetOrderExecutionSimple,
+    init_qlib,
+    run_orders,
+)
+from sekai.data import MarketData, Policies
+
+QLIB_SECONDS = 3.6
+FILE = Path("minute_oanda", "oanda_1m_9symbols_2020Q1.csv.gz")
+EXECUTOR = {"time_per_step": "1day", "inner_executor": {"time_per_step": "30min"}}
+EXCHANGE = {
+    "deal_price": "close", "open_cost": 0.0005, "close_cost": 0.0015, "min_cost": 5.0,
+    "trade_unit": 100, "volume_threshold": {"all": ("cum", "0.2*DayCumsum($volume)")},
+}  # fmt: skip
+
+
+def one_order() -> list[list[str]]:
+    """Milliseconds of CPU time for one order of eight steps, from its data to its metrics."""
+    order = Order("AAA", 12_000, OrderDir.BUY, "2020-01-02 09:30", "2020-01-02 14:59")
+    panel = minutes()
+    with tempfile.TemporaryDirectory() as folder:
+        panel.to_qlib(Path(folder) / "1min", freq="1min")
+        folders = {"provider_uri_1min": Path(folder) / "1min"}
+        init_qlib(folders)
+
+        def by_qlib() -> int:
+            return worked(SingleAssetOrderExecution(order, EXECUTOR, EXCHANGE))
+
+        def from_files() -> int:
+            init_qlib(folders)
+            return by_qlib()
+
+        def simple() -> int:
+            return worked(SingleAssetOrderExecutionSimple(order, panel))
+
+        kinds: dict[str, Callable[[], int]] = {
+            "SingleAssetOrderExecution": by_qlib,
+            "the same, files read anew": from_files,
+            "SingleAssetOrderExecutionSimple": simple,
+        }  # fmt: skip
+        found = medians(interleaved(kinds, repeats=30))
+    return [
+        [name, f"{nanoseconds / 1e6:.2f}", f"{QLIB_SECONDS / nanoseconds * 1e9:,.0f}"]
+        for name, nanoseconds in found.items()
+    ]
+
+
+def minutes() -> MarketData:
+    """Three days of made-up minutes, as a panel with the fields that an exchange wants."""
+    world = SimulatedMinutes()
+    days = [world.day("AAA", np.datetime64("2020-01-02") + n) for n in range(3)]
+    columns = [np.concatenate([day.column(f"${n}") for day in days]) for n in ("close", "volume")]
+    values = np.stack([*columns, np.ones(len(columns[0]))], axis=1)[:, None, :]
+    stamps = np.concatenate([day.times for day in days])
+    return MarketData(stamps, ["AAA"], ["close", "volume", "factor"], values)
+
+
+def many_orders(count: int = 1000) -> list[list[str]]:
+    """Seconds on the clock for many orders, with a progress bar, and what they came to."""
+    panel = real_minutes()
+    orders, data = drawn_orders(panel, count)
+    rows = []
+    for workers in (1, 2):
+        begin = time.perf_counter()
+        report = run_orders(orders, data, TWAP(), workers=workers, vol_threshold=0.5)
+        seconds = time.perf_counter() - begin
+        filled, fills = report.metrics["ffr"].mean(), len(report.fills)
+        rows.append([str(workers), f"{seconds:.1f}", f"{fills:,}", f"{filled:.3f}"])
+    return rows
+
+
+def real_minutes() -> MarketData | None:
+    """The minutes of nine symbols, if they are there."""
+    beside = Path(__file__).parents[1].parent / "shared" / "data"
+    file = Path(os.environ.get("SEKAI_DATA", beside)) / FILE
+    if not file.exists():
+        return None
+    return MarketData.from_csv(file, timezone="UTC", policies=Policies(calendars="union"))
+
+
+def drawn_orders(panel: MarketData | None, count: int) -> tuple[list[Order], Any]:
+    """Orders of four hours each."""
+    rng = np.random.default_rng(0)
+    if panel is None:
+        assets, dates = tuple("ABCDEFGHI"), np.datetime64("2020-01-02") + np.arange(60)
+    else:
+        assets, dates = panel.assets, np.unique(panel.times.astype("datetime64[D]"))
+        dates = dates[np.is_busday(dates)][1:-1]
+    hour = 8 if panel is not None else 9
+    orders = []
+    for place in range(count):
+        date = str(rng.choice(dates))
+        start = f"{date} {hour:02}:{rng.integers(30, 60)}"
+        orders.append(
+            Order(assets[place % 9], 100.0, OrderDir(place % 2), start, f"{date} {hour + 4}:30")
+        )
+    return orders, SimulatedMinutes() if panel is None else panel
+
+
+def worked(simulator: Any) -> int:
+    """Work an order by TWAP; it is one."""
+    policy = TWAP()
+    while not simulator.done():
+        simulator.step(policy(simulator.get_state()))
+    return 1
+
+
+if __name__ == "__main__":
+    show("One order, ms", ["simulator", "ms", "times faster than 3.6 s"], one_order())
+    show("1,000 orders, TWAP", ["processes", "s", "fills", "mean filled"], many_orders())

@@ -1,0 +1,208 @@
+//! One order worked over the ticks of a day, for Python.
+
+use gym::order_execution::{
+    Direction, ExecutionError, OrderDay, OrderExecution, OrderRules, Summary,
+};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+
+use crate::errors::{InvalidActionError, ResetRequired, StateError};
+use crate::record::record;
+
+/// Sums and means over the ticks of a step, or of all steps so far.
+#[pyclass(frozen, get_all, new = "from_fields", module = "quant_gym_rs._core")]
+#[derive(Clone, Copy)]
+pub(crate) struct OrderSummary {
+    wanted: f64,
+    filled: f64,
+    value: f64,
+    cost: f64,
+    market_volume: f64,
+    market_price: f64,
+}
+
+record!(OrderSummary: "wanted", "filled", "value", "cost", "market_volume", "market_price");
+
+impl From<Summary> for OrderSummary {
+    fn from(summary: Summary) -> Self {
+        let Summary { wanted, filled, value, cost, market_volume, market_price } = summary;
+        Self { wanted, filled, value, cost, market_volume, market_price }
+    }
+}
+
+/// An order that is being worked: the matching and the costs behind both order simulators.
+#[pyclass(module = "quant_gym_rs._core")]
+pub(crate) struct OrderMatcher(OrderExecution);
+
+type Floats<'py> = PyReadonlyArray1<'py, f64>;
+
+#[pymethods]
+impl OrderMatcher {
+    /// An order of `amount` that may be worked from tick `first` up to but not including `stop`.
+    #[new]
+    #[pyo3(signature = (price, volume, is_buy, amount, first, stop, *, ticks_per_step=30,
+        carries=false, finishes=true, tradable=None, current_cap=None, cumulative_cap=None,
+        factor=None, trade_unit=None, open_cost=0.0, close_cost=0.0, min_cost=0.0,
+        impact_cost=0.0, cash=None))]
+    #[allow(clippy::too_many_arguments)] // keywords in Python
+    fn new(
+        price: Floats<'_>,
+        volume: Floats<'_>,
+        is_buy: bool,
+        amount: f64,
+        first: usize,
+        stop: usize,
+        ticks_per_step: usize,
+        carries: bool,
+        finishes: bool,
+        tradable: Option<PyReadonlyArray1<'_, bool>>,
+        current_cap: Option<Floats<'_>>,
+        cumulative_cap: Option<Floats<'_>>,
+        factor: Option<Floats<'_>>,
+        trade_unit: Option<f64>,
+        open_cost: f64,
+        close_cost: f64,
+        min_cost: f64,
+        impact_cost: f64,
+        cash: Option<f64>,
+    ) -> PyResult<Self> {
+        let column = |values: Option<Floats<'_>>| values.map(|values| values.as_array().to_vec());
+        let day = OrderDay {
+            price: price.as_array().to_vec(),
+            volume: volume.as_array().to_vec(),
+            tradable: tradable.map(|values| values.as_array().to_vec()),
+            current_cap: column(current_cap),
+            cumulative_cap: column(cumulative_cap),
+            factor: column(factor),
+        };
+        let rules = OrderRules {
+            ticks_per_step,
+            carries,
+            finishes,
+            trade_unit,
+            open_cost,
+            close_cost,
+            min_cost,
+            impact_cost,
+            cash,
+        };
+        let direction = if is_buy { Direction::Buy } else { Direction::Sell };
+        OrderExecution::new(day, rules, direction, amount, (first, stop))
+            .map(Self)
+            .map_err(|error| refused(&error))
+    }
+
+    /// Spread `amount` over the ticks of the next step; a refused amount changes nothing.
+    fn step(&mut self, amount: f64) -> PyResult<OrderSummary> {
+        self.0.step(amount).map(OrderSummary::from).map_err(|error| refused(&error))
+    }
+
+    /// What happened in all steps so far.
+    fn total(&self) -> OrderSummary {
+        self.0.total().into()
+    }
+
+    /// Six rows of one value for each tick that has been worked from the window's `begin`th up
+    /// to its `stop`th: wanted, filled, value, cost, price and volume.
+    #[pyo3(signature = (begin=0, stop=None))]
+    fn fills<'py>(
+        &self,
+        py: Python<'py>,
+        begin: usize,
+        stop: Option<usize>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let worked = self.0.fills().len();
+        let stop = stop.unwrap_or(worked);
+        if begin > stop || stop > worked {
+            return Err(PyValueError::new_err(format!(
+                "ticks among the {worked} that have been worked were wanted, found {begin} to {stop}"
+            )));
+        }
+        let fills = &self.0.fills()[begin..stop];
+        let mut table = Vec::with_capacity(6 * fills.len());
+        table.extend(fills.iter().map(|fill| fill.wanted));
+        table.extend(fills.iter().map(|fill| fill.filled));
+        table.extend(fills.iter().map(|fill| fill.value));
+        table.extend(fills.iter().map(|fill| fill.cost));
+        table.extend_from_slice(&self.0.prices()[begin..stop]);
+        table.extend_from_slice(&self.0.volumes()[begin..stop]);
+        PyArray1::from_vec(py, table).reshape([6, fills.len()])
+    }
+
+    /// Whether everything is traded, or the window is over.
+    #[getter]
+    fn done(&self) -> bool {
+        self.0.is_done()
+    }
+
+    /// What is still to be traded.
+    #[getter]
+    fn position(&self) -> f64 {
+        self.0.position()
+    }
+
+    /// What can be paid with; None if money is no object.
+    #[getter]
+    fn cash(&self) -> Option<f64> {
+        self.0.cash()
+    }
+
+    /// The day's tick at which the next step begins.
+    #[getter]
+    fn tick(&self) -> usize {
+        self.0.tick()
+    }
+
+    /// The day's tick at which the next step ends.
+    #[getter]
+    fn next_boundary(&self) -> usize {
+        self.0.next_boundary()
+    }
+
+    /// How many steps have been taken.
+    #[getter]
+    fn steps(&self) -> usize {
+        self.0.steps()
+    }
+
+    /// How many steps there are from the window's first tick to its last.
+    #[getter]
+    fn total_steps(&self) -> usize {
+        self.0.total_steps()
+    }
+
+    /// What pickling wrote.
+    #[staticmethod]
+    fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
+        OrderExecution::from_bytes(bytes)
+            .map(Self)
+            .map_err(|error| StateError::new_err(error.to_string()))
+    }
+
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let py = slf.py();
+        let bytes = PyBytes::new(py, &slf.borrow().0.to_bytes());
+        Ok((slf.get_type().getattr("from_bytes")?, PyTuple::new(py, [bytes])?))
+    }
+
+    fn __copy__(&self) -> Self {
+        Self(self.0.clone())
+    }
+
+    fn __deepcopy__(&self, _memo: &Bound<'_, PyAny>) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+fn refused(error: &ExecutionError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        ExecutionError::Amount { .. } => InvalidActionError::new_err(message),
+        ExecutionError::Done { .. } => ResetRequired::new_err(message),
+        _ => PyValueError::new_err(message),
+    }
+}

@@ -1,0 +1,216 @@
+//! One order, worked over the ticks of a day. Both order simulators share this matching: they
+//! differ by settings alone.
+
+mod day;
+mod direction;
+mod error;
+mod matching;
+mod rules;
+mod summary;
+
+use serde::{Deserialize, Serialize};
+
+pub use day::{DayError, OrderDay};
+pub use direction::Direction;
+pub use error::ExecutionError;
+use matching::Holdings;
+pub use matching::TickFill;
+pub use rules::{OrderRules, RulesError};
+pub use summary::Summary;
+
+/// An order that is being worked. Its window is a run of the day's ticks, cut into steps that
+/// begin at multiples of `ticks_per_step`: the first and the last of them can be short.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OrderExecution {
+    day: OrderDay,
+    rules: OrderRules,
+    direction: Direction,
+    amount: f64,
+    first: usize,
+    stop: usize,
+    tick: usize,
+    steps: usize,
+    holdings: Holdings,
+    fills: Vec<TickFill>,
+}
+
+impl OrderExecution {
+    /// An order of `amount` that may be worked from tick `first` up to but not including `stop`.
+    ///
+    /// # Errors
+    /// If the day, the rules, the window or the amount mean nothing.
+    pub fn new(
+        day: OrderDay,
+        rules: OrderRules,
+        direction: Direction,
+        amount: f64,
+        (first, stop): (usize, usize),
+    ) -> Result<Self, ExecutionError> {
+        day.check()?;
+        rules.check()?;
+        if first >= stop || stop > day.ticks() {
+            return Err(ExecutionError::Window { first, stop, ticks: day.ticks() });
+        }
+        if !(amount > 0.0 && amount.is_finite()) {
+            return Err(ExecutionError::Order { found: amount });
+        }
+        let holdings = Holdings { position: amount, dealt: 0.0, cash: rules.cash };
+        let fills = Vec::with_capacity(stop - first);
+        let (tick, steps) = (first, 0);
+        Ok(Self { day, rules, direction, amount, first, stop, tick, steps, holdings, fills })
+    }
+
+    /// Spreads `amount` over the ticks of the next step.
+    ///
+    /// # Errors
+    /// If the order is done, or `amount` is no number from 0 to what is left; nothing has moved.
+    pub fn step(&mut self, amount: f64) -> Result<Summary, ExecutionError> {
+        if self.is_done() {
+            return Err(ExecutionError::Done { steps: self.steps });
+        }
+        let left = self.holdings.position;
+        if !(amount >= 0.0 && amount <= left + self.dust()) {
+            return Err(ExecutionError::Amount { found: amount, left });
+        }
+        let begin = self.tick;
+        self.work(amount.min(left), self.next_boundary());
+        self.steps += 1;
+        if self.holdings.position.abs() < self.dust() {
+            self.holdings.position = 0.0;
+        }
+        Ok(self.summary(begin, self.tick))
+    }
+
+    fn work(&mut self, amount: f64, boundary: usize) {
+        #[allow(clippy::cast_precision_loss)] // a day has far fewer ticks than 2^52
+        let share = amount / (boundary - self.tick) as f64;
+        let (mut due, mut done) = (0.0, 0.0);
+        while self.tick < boundary {
+            let is_last = self.tick + 1 == boundary;
+            due = if is_last { amount } else { due + share };
+            let wanted = self.wanted(due - done, amount - done, is_last);
+            let (day, rules) = (&self.day, &self.rules);
+            let fill = self.holdings.trade(day, rules, self.direction, self.tick, wanted);
+            // What a suspended tick could not do falls to the next one under either rule.
+            let is_given_up = !self.rules.carries && self.day.is_open(self.tick);
+            done += if is_given_up { wanted } else { fill.filled };
+            self.fills.push(fill);
+            self.tick += 1;
+        }
+    }
+
+    /// What a tick is asked for, `due` being its part of the step and `left` all that is left of
+    /// the step.
+    fn wanted(&self, due: f64, left: f64, is_last_of_step: bool) -> f64 {
+        let position = self.holdings.position;
+        if is_last_of_step && self.rules.finishes && self.tick + 1 == self.stop {
+            return position;
+        }
+        let factor = self.day.factor(self.tick);
+        let rounded =
+            if is_last_of_step { due } else { self.rules.nearest_units(due, factor).min(left) };
+        rounded.min(position).max(0.0)
+    }
+
+    /// Where the step that begins now ends.
+    #[must_use]
+    pub fn next_boundary(&self) -> usize {
+        let length = self.rules.ticks_per_step;
+        ((self.tick / length + 1) * length).min(self.stop)
+    }
+
+    /// How many steps there are from the first tick to the last.
+    #[must_use]
+    pub fn total_steps(&self) -> usize {
+        let length = self.rules.ticks_per_step;
+        (self.stop - 1) / length - self.first / length + 1
+    }
+
+    /// Amounts below this are rounding.
+    fn dust(&self) -> f64 {
+        (1e-6 * self.amount.min(1.0)).max(1e-12 * self.amount)
+    }
+
+    /// Whether everything is traded, or the window is over.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.holdings.position < 1e-12 || self.tick >= self.stop
+    }
+
+    /// What is still to be traded.
+    #[must_use]
+    pub fn position(&self) -> f64 {
+        self.holdings.position
+    }
+
+    /// What can be paid with; none if money is no object.
+    #[must_use]
+    pub fn cash(&self) -> Option<f64> {
+        self.holdings.cash
+    }
+
+    /// The day's tick at which the next step begins.
+    #[must_use]
+    pub fn tick(&self) -> usize {
+        self.tick
+    }
+
+    /// How many steps have been taken.
+    #[must_use]
+    pub fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// What each tick did so far, from the window's first.
+    #[must_use]
+    pub fn fills(&self) -> &[TickFill] {
+        &self.fills
+    }
+
+    /// The price of each tick that has been worked.
+    #[must_use]
+    pub fn prices(&self) -> &[f64] {
+        &self.day.price[self.first..self.tick]
+    }
+
+    /// The volume of each tick that has been worked.
+    #[must_use]
+    pub fn volumes(&self) -> &[f64] {
+        &self.day.volume[self.first..self.tick]
+    }
+
+    /// What happened from one tick of the day up to another, both of them worked already.
+    #[must_use]
+    pub fn summary(&self, begin: usize, stop: usize) -> Summary {
+        let fills = &self.fills[begin - self.first..stop - self.first];
+        Summary::of(&self.day.price[begin..stop], &self.day.volume[begin..stop], fills)
+    }
+
+    /// What happened in all ticks that have been worked.
+    #[must_use]
+    pub fn total(&self) -> Summary {
+        self.summary(self.first, self.tick)
+    }
+
+    /// Everything, as bytes.
+    #[must_use]
+    #[allow(clippy::missing_panics_doc)] // it never does
+    pub fn to_bytes(&self) -> Vec<u8> {
+        postcard::to_allocvec(self).expect("numbers and columns can always be written")
+    }
+
+    /// What `to_bytes` wrote.
+    ///
+    /// # Errors
+    /// If the bytes are not such.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ExecutionError> {
+        let damaged = |_| ExecutionError::Damaged;
+        let (read, left): (Self, _) = postcard::take_from_bytes(bytes).map_err(damaged)?;
+        read.day.check()?;
+        read.rules.check()?;
+        let is_within = read.first <= read.tick && read.tick <= read.stop;
+        let is_whole = is_within && read.stop <= read.day.ticks() && left.is_empty();
+        let is_consistent = is_whole && read.fills.len() == read.tick - read.first;
+        if is_consistent { Ok(read) } else { Err(ExecutionError::Damaged) }
+    }
+}

@@ -1,0 +1,293 @@
+//! What working an order promises.
+
+#![allow(clippy::float_cmp, clippy::unwrap_used)] // exact results are what some tests are about
+
+use gym::order_execution::{
+    Direction, ExecutionError, OrderDay, OrderExecution, OrderRules, RulesError,
+};
+use proptest::prelude::*;
+
+fn day(ticks: usize) -> OrderDay {
+    let price = (0..ticks).map(|tick| 100.0 + f64::from(u32::try_from(tick % 7).unwrap()));
+    OrderDay { price: price.collect(), volume: vec![50.0; ticks], ..OrderDay::default() }
+}
+
+fn twap_rules(ticks_per_step: usize) -> OrderRules {
+    OrderRules { ticks_per_step, carries: true, finishes: false, ..OrderRules::default() }
+}
+
+fn buy(day: OrderDay, rules: OrderRules, amount: f64, window: (usize, usize)) -> OrderExecution {
+    OrderExecution::new(day, rules, Direction::Buy, amount, window).unwrap()
+}
+
+fn filled(order: &OrderExecution) -> Vec<f64> {
+    order.fills().iter().map(|fill| fill.filled).collect()
+}
+
+/// Works an order to its end, trading these shares of what is left, and all in the last step.
+fn worked(mut order: OrderExecution, shares: &[f64]) -> OrderExecution {
+    let steps = order.total_steps();
+    for step in 0..steps {
+        if order.is_done() {
+            break;
+        }
+        let share = if step + 1 == steps { 1.0 } else { shares[step % shares.len()] };
+        order.step(order.position() * share).unwrap();
+    }
+    order
+}
+
+#[test]
+fn steps_begin_at_multiples_so_that_the_first_can_be_short() {
+    let rules = OrderRules { ticks_per_step: 4, ..OrderRules::default() };
+    let mut order = buy(day(12), rules, 9.0, (2, 11));
+
+    order.step(2.0).unwrap();
+
+    assert_eq!((order.tick(), order.total_steps(), order.next_boundary()), (4, 3, 8));
+    assert_eq!(filled(&order), [1.0, 1.0]);
+}
+
+#[test]
+fn the_last_tick_asks_for_all_that_is_left_where_the_rules_say_so() {
+    for (finishes, left) in [(true, 0.0), (false, 8.0)] {
+        let rules = OrderRules { ticks_per_step: 4, finishes, ..OrderRules::default() };
+        let mut order = buy(day(4), rules, 10.0, (0, 4));
+
+        order.step(2.0).unwrap();
+
+        assert_eq!(order.position(), left);
+        assert!(order.is_done());
+    }
+}
+
+#[test]
+fn what_a_cap_refuses_is_asked_for_again_only_where_the_rules_say_so() {
+    let capped = OrderDay { current_cap: Some(vec![0.0, 9.0, 9.0, 9.0]), ..day(4) };
+    let given_up = OrderRules { ticks_per_step: 4, finishes: false, ..OrderRules::default() };
+
+    let once = worked(buy(capped.clone(), given_up, 8.0, (0, 4)), &[1.0]);
+    let again = worked(buy(capped, twap_rules(4), 8.0, (0, 4)), &[1.0]);
+
+    assert_eq!(filled(&once), [0.0, 2.0, 2.0, 2.0]);
+    assert_eq!(filled(&again), [0.0, 4.0, 2.0, 2.0]);
+}
+
+#[test]
+fn a_suspended_tick_hands_its_share_on_under_either_rule() {
+    let mut suspended = day(4);
+    suspended.price[1] = f64::NAN;
+    for rules in [twap_rules(4), OrderRules { ticks_per_step: 4, ..OrderRules::default() }] {
+        let order = worked(buy(suspended.clone(), rules, 8.0, (0, 4)), &[1.0]);
+
+        assert_eq!(filled(&order), [2.0, 0.0, 4.0, 2.0]);
+    }
+}
+
+#[test]
+fn a_cumulative_cap_counts_what_was_filled_before() {
+    let capped = OrderDay { cumulative_cap: Some(vec![1.0, 3.0, 4.0, 9.0]), ..day(4) };
+
+    let order = worked(buy(capped, twap_rules(4), 8.0, (0, 4)), &[1.0]);
+
+    assert_eq!(filled(&order), [1.0, 2.0, 1.0, 4.0]);
+}
+
+#[test]
+fn shares_come_in_whole_units_of_real_ones() {
+    let adjusted = OrderDay { factor: Some(vec![2.0; 4]), ..day(4) };
+    let rules = OrderRules { trade_unit: Some(100.0), ..twap_rules(4) };
+
+    let order = worked(buy(adjusted, rules, 333.0, (0, 4)), &[1.0]);
+
+    assert_eq!(filled(&order), [100.0, 50.0, 100.0, 50.0]);
+    assert_eq!(order.position(), 33.0);
+}
+
+#[test]
+fn a_fill_costs_its_rate_but_not_less_than_the_least() {
+    let rules = OrderRules { open_cost: 0.01, min_cost: 5.0, ..OrderRules::default() };
+    let mut order = buy(day(2), OrderRules { ticks_per_step: 1, ..rules }, 10.0, (0, 2));
+
+    let small = order.step(1.0).unwrap().cost;
+    let large = order.step(9.0).unwrap().cost;
+
+    assert_eq!((small, large), (5.0, 9.0 * 101.0 * 0.01));
+}
+
+#[test]
+fn impact_grows_with_the_square_of_the_share_of_the_market() {
+    let rules = OrderRules { impact_cost: 0.5, ticks_per_step: 1, ..OrderRules::default() };
+    let mut order = buy(day(1), rules, 5.0, (0, 1));
+
+    let cost = order.step(5.0).unwrap().cost;
+
+    assert!((cost - 500.0 * 0.5 * 0.01).abs() < 1e-12);
+}
+
+#[test]
+fn a_buyer_spends_no_more_cash_than_there_is() {
+    let rules = OrderRules { cash: Some(1_000.0), open_cost: 0.25, ..OrderRules::default() };
+    let order = worked(buy(day(30), rules, 100.0, (0, 30)), &[1.0]);
+
+    assert!(order.cash().unwrap() >= -1e-9);
+    assert!((order.total().value - 800.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_last_odd_lot_is_sold_only_by_who_is_known_to_hold_it() {
+    for (cash, left) in [(None, 50.0), (Some(0.0), 0.0)] {
+        let adjusted = OrderDay { factor: Some(vec![1.0]), ..day(1) };
+        let rules = OrderRules { trade_unit: Some(100.0), cash, ..twap_rules(1) };
+        let sale = OrderExecution::new(adjusted, rules, Direction::Sell, 150.0, (0, 1)).unwrap();
+
+        assert_eq!(worked(sale, &[1.0]).position(), left);
+    }
+}
+
+#[test]
+fn a_tenth_of_a_share_below_a_unit_is_rounding() {
+    let adjusted = OrderDay { factor: Some(vec![1.0]), ..day(1) };
+    for (amount, fill) in [(99.95, 99.95), (99.8, 0.0)] {
+        let rules = OrderRules { trade_unit: Some(100.0), ..twap_rules(1) };
+
+        let order = worked(buy(adjusted.clone(), rules, amount, (0, 1)), &[1.0]);
+
+        assert_eq!(filled(&order), [fill]);
+    }
+}
+
+#[test]
+fn rounding_up_to_a_unit_spends_no_cash_that_is_not_there() {
+    let adjusted = OrderDay { factor: Some(vec![1.0]), price: vec![1.0], ..day(1) };
+    let rules = OrderRules { trade_unit: Some(100.0), cash: Some(99.95), ..twap_rules(1) };
+
+    let order = worked(buy(adjusted, rules, 1_000.0, (0, 1)), &[1.0]);
+
+    assert_eq!((filled(&order), order.cash()), (vec![99.95], Some(0.0)));
+}
+
+#[test]
+fn refused_amounts_change_nothing() {
+    let mut order = buy(day(60), OrderRules::default(), 10.0, (0, 60));
+    order.step(4.0).unwrap();
+    let before = order.clone();
+
+    for amount in [f64::NAN, -1.0, 6.1, f64::INFINITY] {
+        let refused = order.step(amount).unwrap_err();
+        assert!(matches!(refused, ExecutionError::Amount { .. }), "{refused}");
+        assert_eq!(order, before);
+    }
+}
+
+#[test]
+fn a_done_order_takes_no_step() {
+    let mut order = worked(buy(day(30), OrderRules::default(), 10.0, (0, 30)), &[1.0]);
+
+    assert_eq!(order.step(0.0), Err(ExecutionError::Done { steps: 1 }));
+}
+
+#[test]
+fn what_means_nothing_is_refused() {
+    let new = |day, rules, amount, window| {
+        OrderExecution::new(day, rules, Direction::Buy, amount, window).unwrap_err().to_string()
+    };
+    let none = OrderRules { ticks_per_step: 0, ..OrderRules::default() };
+    let short = OrderDay { volume: vec![], ..day(3) };
+    let flat = OrderDay { factor: Some(vec![0.0; 3]), ..day(3) };
+
+    assert_eq!(new(day(3), none, 1.0, (0, 3)), RulesError::NoTicks.to_string());
+    assert!(new(short, OrderRules::default(), 1.0, (0, 3)).starts_with("volume needs"));
+    assert!(new(flat, OrderRules::default(), 1.0, (0, 3)).starts_with("factor needs"));
+    assert!(new(day(3), OrderRules::default(), 1.0, (1, 4)).contains("found 1 to 4"));
+    assert!(new(day(3), OrderRules::default(), 0.0, (0, 3)).contains("found one of 0"));
+}
+
+#[test]
+fn damaged_bytes_are_refused() {
+    let bytes = buy(day(3), OrderRules::default(), 1.0, (0, 3)).to_bytes();
+
+    assert_eq!(OrderExecution::from_bytes(&bytes[1..]).ok(), None);
+    assert_eq!(OrderExecution::from_bytes(&[&bytes[..], &[0]].concat()).ok(), None);
+}
+
+prop_compose! {
+    fn some_day()(ticks in 1..60_usize)(
+        price in prop::collection::vec(prop_oneof![9 => 1.0..200.0, 1 => Just(f64::NAN)], ticks),
+        volume in prop::collection::vec(0.0..1e3, ticks),
+        caps in prop::collection::vec(0.0..50.0, ticks),
+    ) -> OrderDay {
+        OrderDay { price, volume, current_cap: Some(caps), ..OrderDay::default() }
+    }
+}
+
+proptest! {
+    #[test]
+    fn fills_and_what_is_left_add_up_to_the_order(
+        day in some_day(), amount in 0.1..1e4, ticks_per_step in 1..40_usize,
+        carries: bool, finishes: bool, shares in prop::collection::vec(0.0..=1.0, 1..5),
+    ) {
+        let ticks = day.ticks();
+        let rules = OrderRules { ticks_per_step, carries, finishes, ..OrderRules::default() };
+        let order = worked(buy(day.clone(), rules, amount, (0, ticks)), &shares);
+
+        let total: f64 = filled(&order).iter().sum();
+        prop_assert!((total + order.position() - amount).abs() <= 1e-6 * amount.max(1.0));
+        for (tick, fill) in order.fills().iter().enumerate() {
+            prop_assert!(fill.filled >= 0.0 && fill.filled <= day.current_cap.as_ref().unwrap()[tick]);
+            prop_assert!(fill.filled == 0.0 || day.is_open(tick));
+        }
+    }
+
+    #[test]
+    fn without_limits_both_rules_give_the_same_fills(
+        day in some_day(), amount in 0.1..1e4, ticks_per_step in 1..40_usize,
+        shares in prop::collection::vec(0.0..=1.0, 1..5),
+    ) {
+        let free = OrderDay { current_cap: None, ..day };
+        let window = (0, free.ticks());
+        let equal = OrderRules { ticks_per_step, finishes: false, ..OrderRules::default() };
+
+        let one = worked(buy(free.clone(), equal, amount, window), &shares);
+        let other = worked(buy(free, twap_rules(ticks_per_step), amount, window), &shares);
+
+        for (one, other) in filled(&one).iter().zip(filled(&other)) {
+            prop_assert!((one - other).abs() <= 1e-9 * amount);
+        }
+    }
+
+    #[test]
+    fn cash_never_falls_below_nothing(
+        day in some_day(), amount in 0.1..1e4, cash in 0.0..1e4, open_cost in 0.0..0.1,
+        min_cost in 0.0..20.0, impact_cost in 0.0..1.0,
+    ) {
+        let window = (0, day.ticks());
+        let rules = OrderRules {
+            cash: Some(cash), open_cost, min_cost, impact_cost, ..twap_rules(7)
+        };
+        let order = worked(buy(day, rules, amount, window), &[0.5]);
+
+        prop_assert!(order.cash().unwrap() >= -1e-6);
+        let spent = order.total().value + order.total().cost;
+        prop_assert!((cash - spent - order.cash().unwrap()).abs() <= 1e-6 * cash.max(1.0));
+    }
+
+    #[test]
+    fn an_order_read_back_goes_on_as_the_one_that_was_written(
+        day in some_day(), amount in 0.1..1e4, taken in 0..3_usize,
+    ) {
+        let window = (0, day.ticks());
+        let mut order = buy(day, twap_rules(9), amount, window);
+        for _ in 0..taken {
+            if !order.is_done() {
+                order.step(order.position() / 2.0).unwrap();
+            }
+        }
+
+        let read = OrderExecution::from_bytes(&order.to_bytes()).unwrap();
+
+        let (one, other) = (worked(order, &[0.7]), worked(read, &[0.7]));
+        prop_assert_eq!(filled(&one), filled(&other));
+        prop_assert_eq!(one.position().to_bits(), other.position().to_bits());
+    }
+}

@@ -1,0 +1,1 @@
+"""Orders of one asset, worked over a day: simulators, interpreters, rewards and baselines."""
