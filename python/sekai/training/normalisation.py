@@ -59,7 +59,8 @@ class ObservationNormaliser(nn.Module):
         scale = (variance + LEAST_VARIANCE).rsqrt().float()
         # A row of slots may have more axes than moments, or fewer.
         rows = numbers if self.slots is None else numbers.reshape(len(numbers), -1, mean.numel())
-        scaled = ((rows - mean.float()) * scale).clamp(-LIMIT, LIMIT)
+        # In place from there on: windows are large, and new memory is what costs most.
+        scaled = (rows - mean.float()).mul_(scale).clamp_(-LIMIT, LIMIT)
         return scaled.reshape(numbers.shape)
 
     def _counted(self, name: str, observations: Mapping[str, Tensor]) -> Tensor:

@@ -10,7 +10,8 @@ __all__ = ["counted", "emptied", "masked_max", "masked_mean"]
 
 def emptied(slots: Tensor, mask: Tensor | None) -> Tensor:
     """The slots with nothing in those that are not in use, whatever was in them."""
-    if mask is None:
+    # Windows are large: not copied where nothing is to be emptied.
+    if mask is None or bool(mask.all()):
         return slots
     return slots.masked_fill(~mask.reshape(*mask.shape, *(1,) * (slots.dim() - mask.dim())), 0.0)
 

@@ -26,28 +26,25 @@ class ConvolutionEncoder(Encoder):
         self.width = settings.width
         self.filters = nn.ModuleList()
         self.bend = activation(settings)
-        wide = channels
+        # There are as many rows as assets to read: half the width is a quarter of the work.
+        narrow, wide = -(-settings.width // 2), channels
         # As many as it takes until one row is left that has seen all of them.
         while times > 1 or not self.filters:
-            self.filters.append(_filter(wide, settings.width))
-            wide, times = settings.width, -(-times // STRIDE)
-        self.join = layers(settings.width + own, (settings.width,), settings)
+            self.filters.append(linear(KERNEL * wide, narrow))
+            wide, times = narrow, -(-times // STRIDE)
+        self.join = layers(narrow + own, (settings.width,), settings)
 
     def forward(self, windows: Tensor, own: Tensor) -> Tensor:
         """Read every asset."""
         rows = windows.flatten(0, 1)
         for filtered in self.filters:
-            rows = self.bend(filtered(_last_kept(rows)))
-        latest = rows[:, -1].reshape(*windows.shape[:2], self.width)
+            rows = self.bend(filtered(_pieces(rows)))
+        latest = rows[:, -1].reshape(*windows.shape[:2], -1)
         read: Tensor = self.join(torch.cat([latest, own], dim=-1))
         return read
 
 
-def _filter(channels: int, width: int) -> nn.Linear:
-    return linear(KERNEL * channels, width)
-
-
-def _last_kept(rows: Tensor) -> Tensor:
+def _pieces(rows: Tensor) -> Tensor:
     """Overlapping pieces of `KERNEL` rows, of which the last ends with the last row."""
     count, times, channels = rows.shape
     pieces = -(-times // STRIDE)

@@ -21,17 +21,19 @@ class GRUEncoder(Encoder):
     def __init__(self, times: int, channels: int, own: int, settings: PolicySettings) -> None:
         super().__init__()
         self.width = settings.width
-        self.memory = nn.GRU(channels, settings.width)
+        # It reads as many rows as the window has: half the width is a quarter of the work.
+        narrow = -(-settings.width // 2)
+        self.memory = nn.GRU(channels, narrow)
         for name, weights in self.memory.named_parameters():
             if name.startswith("weight"):
                 nn.init.orthogonal_(weights)
             else:
                 nn.init.zeros_(weights)
-        self.join = layers(settings.width + own, (settings.width,), settings)
+        self.join = layers(narrow + own, (settings.width,), settings)
 
     def forward(self, windows: Tensor, own: Tensor) -> Tensor:
         """Read every asset."""
         _, last = self.memory(windows.flatten(0, 1).transpose(0, 1))
-        remembered = last[-1].reshape(*windows.shape[:2], self.width)
+        remembered = last[-1].reshape(*windows.shape[:2], -1)
         read: Tensor = self.join(torch.cat([remembered, own], dim=-1))
         return read
