@@ -61,12 +61,13 @@ class ActionMap:
             used: which numbers count, of the same shape: weights of the others are exactly zero,
                 other numbers as near to it as the space allows. None for all.
         """
-        space, count = self.space, chosen.shape[0]
+        space, count, chosen = self.space, chosen.shape[0], chosen.detach()
         if isinstance(space, Discrete):
             picks: NDArray[Any] = chosen[:, 0].numpy()
             return picks + int(space.start)
         if isinstance(space, MultiDiscrete):
-            return chosen.numpy().astype(space.dtype).reshape(count, *space.shape)
+            positions = chosen.numpy().astype(space.dtype).reshape(count, *space.shape)
+            return positions + space.start
         if isinstance(space, Simplex):
             logits = REACH * chosen.double().clamp(-1.0, 1.0)
             if used is not None:
@@ -78,6 +79,8 @@ class ActionMap:
         if used is not None:
             stretched = stretched.masked_fill(~used, 0.0)
         cut: NDArray[Any] = np.clip(stretched.numpy(), self._low, self._high)
+        if space.dtype.kind in "iu":
+            cut = np.rint(cut)
         return cut.astype(space.dtype, copy=False).reshape(count, *(space.shape or ()))
 
     def from_env(self, actions: NDArray[Any]) -> torch.Tensor:
@@ -85,8 +88,9 @@ class ActionMap:
         rows = torch.from_numpy(np.asarray(actions))
         if isinstance(self.space, Discrete):
             return (rows - int(self.space.start)).reshape(-1, 1)
-        if self.is_choice:
-            return rows.reshape(len(rows), -1)
+        if isinstance(self.space, MultiDiscrete):
+            positions = np.asarray(actions) - self.space.start
+            return torch.from_numpy(positions).reshape(len(rows), -1)
         numbers = rows.double().reshape(len(rows), -1)
         if isinstance(self.space, Simplex):
             logits = torch.log(numbers.clamp_min(torch.finfo(torch.float64).tiny))

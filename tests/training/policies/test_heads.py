@@ -19,6 +19,7 @@ from sekai.training.observations import leaves_of
 from sekai.training.policies.actor_critic import ActorCritic
 from sekai.training.policies.policy_settings import PolicySettings
 from sekai.training.torchrl_modules import actor_module
+from sekai.vector.batching import Batcher
 from tests.training.policies.universe import network, observations
 
 SEEN = Box(-1.0, 1.0, (3,), np.float32)
@@ -30,7 +31,7 @@ SPACES: list[Space[Any]] = [
     HALF_BOUNDED,
     Simplex(4),
     Discrete(3, start=-1),
-    MultiDiscrete([2, 4]),
+    MultiDiscrete([2, 4], start=[3, -1]),
 ]
 
 
@@ -57,6 +58,25 @@ def test_every_head_acts_inside_its_space(
 
     why = [space.mismatch(action) for action in actions]
     assert why == [None] * 5
+
+
+def test_whole_numbers_are_the_nearest() -> None:
+    actions = ActionMap(Box(0, 4, (1,), np.int64))
+
+    acted = actions.to_env(torch.tensor([[-1.0], [-0.3], [0.3], [0.8]]))
+
+    assert acted.ravel().tolist() == [0, 1, 3, 4]
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_what_was_done_tells_what_was_chosen(space: Space[Any]) -> None:
+    actions = ActionMap(space)
+    space.seed(0)
+    done = Batcher(space).stack([space.sample() for _ in range(5)])
+
+    again = actions.to_env(actions.from_env(done))
+
+    np.testing.assert_allclose(again, done, atol=1e-4 if isinstance(space, Box) else 0.03)
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)

@@ -188,9 +188,7 @@ def test_losses_see_which_numbers_count(backbone: str) -> None:
     value = sampled["action"]
     each = Normal(loc, scale).log_prob(value)
     torch.testing.assert_close(sampled["action_log_prob"], (each * used).sum(-1))
-    torch.testing.assert_close(
-        chances.entropy(), (Normal(loc, scale).entropy() * used).sum(-1)
-    )
+    torch.testing.assert_close(chances.entropy(), (Normal(loc, scale).entropy() * used).sum(-1))
     assert (value[~used] == 0).all()
 
 
@@ -215,7 +213,10 @@ def test_a_number_that_does_not_count_is_as_near_zero_as_its_bounds_allow() -> N
 
 
 def test_tilts_of_empty_slots_are_always_the_middle_and_count_for_nothing() -> None:
-    policy, seen = network(SLOTS, MultiDiscrete([3] * SLOTS), backbone="mean"), observations(40, SLOTS)
+    policy, seen = (
+        network(SLOTS, MultiDiscrete([3] * SLOTS), backbone="mean"),
+        observations(40, SLOTS),
+    )
     empty = seen["mask"] == 0
 
     chances = policy.actor.distribution(seen)
