@@ -79,7 +79,7 @@ class ActionMap:
         if used is not None:
             stretched = stretched.masked_fill(~used, 0.0)
         cut: NDArray[Any] = np.clip(stretched.numpy(), self._low, self._high)
-        if space.dtype.kind in "iu":
+        if np.dtype(space.dtype).kind in "iu":
             cut = np.rint(cut)
         return cut.astype(space.dtype, copy=False).reshape(count, *(space.shape or ()))
 

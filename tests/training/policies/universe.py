@@ -21,13 +21,16 @@ AGGREGATORS = ("mean", "max", "attention", "graph")
 
 def observation_space(slots: int) -> Dict:
     """As a portfolio shows itself."""
-    wide = {"low": -np.inf, "high": np.inf, "dtype": np.float32}
+
+    def wide(*shape: int) -> Box:
+        return Box(-np.inf, np.inf, shape, np.float32)
+
     return Dict(
         {
-            "windows": Box(shape=(TIMES, slots, CHANNELS), **wide),
-            "weights": Box(shape=(slots + 1,), **wide),
+            "windows": wide(TIMES, slots, CHANNELS),
+            "weights": wide(slots + 1),
             "mask": MultiBinary(slots),
-            "account": Box(shape=(5,), **wide),
+            "account": wide(5),
         }
     )
 
