@@ -23,10 +23,14 @@ def test_while_learning_nothing_is_asked_for_that_is_not_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     vec = make_vec("Portfolio-v0", 4, data=DATA, **OPTIONS)
-    agent, asked, step = PPO(vec, **QUICK), [], vec.step
-    monkeypatch.setattr(
-        vec, "step", lambda actions, **rest: (asked.append(actions), step(actions, **rest))[1]
-    )
+    agent, step = PPO(vec, **QUICK), vec.step
+    asked: list[Any] = []
+
+    def recorded(actions: Any, **rest: Any) -> Any:
+        asked.append(actions)
+        return step(actions, **rest)
+
+    monkeypatch.setattr(vec, "step", recorded)
 
     agent.fit(64)
 

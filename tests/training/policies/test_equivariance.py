@@ -67,6 +67,7 @@ def test_what_stands_in_an_empty_slot_changes_nothing(
 def test_junk_in_empty_slots_leaves_gradients_finite(parts: tuple[str, str]) -> None:
     policy, seen = network(SLOTS, encoder=parts[0], backbone=parts[1]), observations(4, SLOTS)
     seen["windows"].transpose(1, 2)[seen["mask"] == 0] = float("nan")
+    seen["weights"][:, :SLOTS][seen["mask"] == 0] = float("nan")
 
     (policy.actor(seen)[0].sum() + policy.critic(seen).sum()).backward()
 

@@ -28,6 +28,8 @@ class ChoiceHead(nn.Module):
     before.
     """
 
+    middle: Tensor
+
     def __init__(self, body: Backbone, actions: ActionMap) -> None:
         super().__init__()
         kinds = set(actions.choices)
@@ -37,20 +39,17 @@ class ChoiceHead(nn.Module):
         middle = torch.arange(width) == width // 2
         self.register_buffer("middle", middle, persistent=False)
 
-    middle: Tensor
-
     def forward(self, features: Features, allowed: Tensor | None = None) -> Tensor:
         """Logits; what is not allowed is out of the question."""
         if not self.slots or features.slots is None:
-            logits: Tensor = self.choose(features.whole)
-            return logits if allowed is None else logits.masked_fill(~allowed, FORBIDDEN)
+            return _without(self.choose(features.whole), allowed)
         logits = self.choose(features.slots)
         if allowed is not None:
             allowed = allowed.reshape(logits.shape)
         if features.mask is not None:
-            allowed = self._settled(features.mask, torch.ones_like(logits, dtype=torch.bool)
-                                    if allowed is None else allowed)  # fmt: skip
-        return (logits if allowed is None else logits.masked_fill(~allowed, FORBIDDEN)).flatten(1)
+            everything = torch.ones_like(logits, dtype=torch.bool)
+            allowed = self._settled(features.mask, everything if allowed is None else allowed)
+        return _without(logits, allowed).flatten(1)
 
     def _settled(self, used: Tensor, allowed: Tensor) -> Tensor:
         """What is allowed, and of slots that are not in use the middle alone, if it is."""
@@ -115,3 +114,7 @@ def slots_of_numbers(body: Backbone, actions: ActionMap) -> int:
 def used_numbers(mask: Tensor, width: int) -> Tensor:
     """Which of `width` numbers count: those of slots in use, and what comes after the slots."""
     return torch.cat([mask, mask.new_ones(len(mask), width - mask.shape[1])], dim=-1)
+
+
+def _without(logits: Tensor, allowed: Tensor | None) -> Tensor:
+    return logits if allowed is None else logits.masked_fill(~allowed, FORBIDDEN)
