@@ -138,6 +138,7 @@ def test_predict_keeps_to_the_mask_that_it_is_given(space: Space[Any]) -> None:
         assert allows(space, mask, pick)
     batch = agent.predict_batch(np.zeros((3, 2), np.float32), action_mask=[mask, None, mask])
     assert len(batch) == 3
+    assert space.contains(agent.predict(seen)), "without a mask everything is allowed"
 
 
 def test_a_mask_of_another_size_is_refused() -> None:

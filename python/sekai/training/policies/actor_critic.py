@@ -97,7 +97,7 @@ class Actor(nn.Module):
         """Which picks are allowed, one after the other; who gives no mask allows all."""
         # What is given to `predict` goes before what the observation says, in parts perhaps.
         names = (ACTION_MASK,) if ACTION_MASK in observations else self.mask_names
-        masks = [observations[name] for name in names]
+        masks = [observations[name] for name in names if name in observations]
         if not masks:
             return None
         return torch.cat([mask.reshape(len(mask), -1) != 0 for mask in masks], dim=-1)
