@@ -4,6 +4,7 @@ from sekai.training.a2c import A2C, A2CSettings
 from sekai.training.agent import Agent
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.callbacks.callback import Callback
+from sekai.training.policies.build import register_backbone
 from sekai.training.policies.policy_settings import PolicySettings
 from sekai.training.ppo import PPO, PPOSettings
 
@@ -16,4 +17,5 @@ __all__ = [
     "Callback",
     "PPOSettings",
     "PolicySettings",
+    "register_backbone",
 ]

@@ -53,20 +53,34 @@ class ActionMap:
         """How many numbers an action is before it is given to the env."""
         return len(self.choices) if self.is_choice else self.size
 
-    def to_env(self, chosen: torch.Tensor) -> NDArray[Any]:
-        """A batch of actions for the env."""
-        space, count = self.space, chosen.shape[0]
+    def to_env(self, chosen: torch.Tensor, used: torch.Tensor | None = None) -> NDArray[Any]:
+        """A batch of actions for the env.
+
+        Args:
+            chosen: what a policy chose: batch by width.
+            used: which numbers count, of the same shape: weights of the others are exactly zero,
+                other numbers as near to it as the space allows. None for all.
+        """
+        space, count, chosen = self.space, chosen.shape[0], chosen.detach()
         if isinstance(space, Discrete):
             picks: NDArray[Any] = chosen[:, 0].numpy()
             return picks + int(space.start)
         if isinstance(space, MultiDiscrete):
-            return chosen.numpy().astype(space.dtype).reshape(count, *space.shape)
+            positions = chosen.numpy().astype(space.dtype).reshape(count, *space.shape)
+            return positions + space.start
         if isinstance(space, Simplex):
-            weights = torch.softmax(REACH * chosen.double().clamp(-1.0, 1.0), dim=-1)
-            return weights.numpy().astype(space.dtype, copy=False)
+            logits = REACH * chosen.double().clamp(-1.0, 1.0)
+            if used is not None:
+                # Weights have to be of something: where nothing counts, everything does.
+                logits = logits.masked_fill(~used & used.any(-1, keepdim=True), -torch.inf)
+            return torch.softmax(logits, dim=-1).numpy().astype(space.dtype, copy=False)
         numbers = torch.where(self._is_bounded, chosen.clamp(-1.0, 1.0), chosen).double()
-        stretched = (self._middle + self._half * numbers).numpy()
-        cut: NDArray[Any] = np.clip(stretched, self._low, self._high)
+        stretched = self._middle + self._half * numbers
+        if used is not None:
+            stretched = stretched.masked_fill(~used, 0.0)
+        cut: NDArray[Any] = np.clip(stretched.numpy(), self._low, self._high)
+        if np.dtype(space.dtype).kind in "iu":
+            cut = np.rint(cut)
         return cut.astype(space.dtype, copy=False).reshape(count, *(space.shape or ()))
 
     def from_env(self, actions: NDArray[Any]) -> torch.Tensor:
@@ -74,8 +88,9 @@ class ActionMap:
         rows = torch.from_numpy(np.asarray(actions))
         if isinstance(self.space, Discrete):
             return (rows - int(self.space.start)).reshape(-1, 1)
-        if self.is_choice:
-            return rows.reshape(len(rows), -1)
+        if isinstance(self.space, MultiDiscrete):
+            positions = np.asarray(actions) - self.space.start
+            return torch.from_numpy(positions).reshape(len(rows), -1)
         numbers = rows.double().reshape(len(rows), -1)
         if isinstance(self.space, Simplex):
             logits = torch.log(numbers.clamp_min(torch.finfo(torch.float64).tiny))

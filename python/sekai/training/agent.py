@@ -17,8 +17,10 @@ from sekai.training.agent_settings import AgentSettings
 from sekai.training.callbacks.callback import Callback
 from sekai.training.defaults import default_settings
 from sekai.training.episodes import Episodes
+from sekai.training.gathering import window_gather
 from sekai.training.keeping import described, load_network, read_agent, space_of
 from sekai.training.kept_file import ModelFileError, write_file
+from sekai.training.masked_vec import MaskedVecEnv, masks_actions
 from sekai.training.observations import leaves_of
 from sekai.training.policies.policy_settings import PolicySettings
 from sekai.training.randomness import Randomness
@@ -84,7 +86,10 @@ class Agent(ABC):
                 f"{type(self).__name__} learns for one agent, and {self.env_given!r} has several: "
                 "use MADDPG or QMIX, or share_parameters(env)"
             )
+        if masks_actions(vec):
+            vec = MaskedVecEnv(vec)
         self.leaves = leaves_of(vec.observation_space)
+        self.gather = window_gather(vec, self.leaves)
         self.actions = ActionMap(vec.action_space)
         return vec
 
@@ -145,18 +150,22 @@ class Agent(ABC):
             **metrics,
         }
 
-    def predict(self, observation: Any, deterministic: bool = True) -> Any:
-        """The action for one observation of one env."""
-        return self.policy.predict(observation, deterministic)
+    def predict(self, observation: Any, deterministic: bool = True, action_mask: Any = None) -> Any:
+        """The action for one observation of one env; see `TrainedPolicy.predict`."""
+        return self.policy.predict(observation, deterministic, action_mask)
 
-    def predict_batch(self, observations: Any, deterministic: bool = True) -> Any:
+    def predict_batch(
+        self, observations: Any, deterministic: bool = True, action_mask: Any = None
+    ) -> Any:
         """Actions for a batch of observations, as a vector env gives and takes them."""
-        return self.policy.predict_batch(observations, deterministic)
+        return self.policy.predict_batch(observations, deterministic, action_mask)
 
     @property
     def policy(self) -> TrainedPolicy:
         """What acts, without what learns."""
-        spaces = self.vec.observation_space, self.vec.action_space
+        # What envs tell of masks in their infos is given to `predict` beside observations.
+        shown = self.vec.env if isinstance(self.vec, MaskedVecEnv) else self.vec
+        spaces = shown.observation_space, shown.action_space
         return TrainedPolicy(self.network, *spaces, self.randomness)
 
     def save(

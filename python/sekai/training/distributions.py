@@ -12,6 +12,7 @@ from torch.distributions import Distribution, constraints
 __all__ = ["Choices", "Numbers"]
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+_TINY = torch.finfo(torch.float32).tiny
 
 
 class Choices(Distribution):
@@ -40,7 +41,8 @@ class Choices(Distribution):
         if sample_shape:
             raise ValueError(f"one sample at a time was wanted, found {sample_shape}")
         picks = [
-            (logs - torch.empty_like(logs).exponential_().log()).argmax(dim=-1)
+            # A waiting time of zero, rare as it is, would let a forbidden pick win.
+            (logs - torch.empty_like(logs).exponential_().clamp_min_(_TINY).log()).argmax(dim=-1)
             for logs in self.logs
         ]
         return torch.stack(picks, dim=-1)

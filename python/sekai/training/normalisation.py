@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from sekai.training.observations import Leaf
+from sekai.training.observations import Leaf, is_action_mask
+from sekai.training.policies.slots import Slots
 
 __all__ = ["ObservationNormaliser", "RewardScaler"]
 
@@ -21,45 +22,65 @@ class ObservationNormaliser(nn.Module):
     """Centres and scales the measured parts of observations, by all that was seen so far.
 
     Windows of features share their moments over time and assets: one pair for each number of the
-    last axis, so that an asset that comes later is read like the others.
+    last axis, so that an asset that comes later is read like the others. Slots that are not in use
+    are not learnt from. Weights have a size of their own already.
     """
 
-    count: Tensor
-
-    def __init__(self, leaves: Mapping[str, Leaf]) -> None:
+    def __init__(self, leaves: Mapping[str, Leaf], slots: Slots | None = None) -> None:
         super().__init__()
-        self.names = [name for name, leaf in leaves.items() if _is_scaled(name, leaf)]
-        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        self.slots = slots
+        self.names = [name for name, leaf in leaves.items() if _is_scaled(name, leaf, slots)]
         for place, name in enumerate(self.names):
-            width = _width(leaves[name])
+            width = self._width(name, leaves[name])
+            self.register_buffer(f"count_{place}", torch.zeros((), dtype=torch.float64))
             self.register_buffer(f"mean_{place}", torch.zeros(width, dtype=torch.float64))
             self.register_buffer(f"variance_{place}", torch.ones(width, dtype=torch.float64))
 
     @torch.no_grad()
     def learn(self, observations: Mapping[str, Tensor]) -> None:
         """Take in a batch; all its axes but those of one observation count."""
-        rows = 0
         for place, name in enumerate(self.names):
-            mean, variance = self._moments(place)
-            batch = observations[name].double().reshape(-1, mean.numel())
-            rows = observations[name].shape[0]
+            count, mean, variance = self._moments(place)
+            batch = self._counted(name, observations).double().reshape(-1, mean.numel())
+            if not len(batch):
+                continue
             new_mean, new_variance = batch.mean(0), batch.var(0, unbiased=False)
-            share = rows / (self.count + rows)
+            share = len(batch) / (count + len(batch))
             shift = new_mean - mean
             variance += share * (new_variance - variance) + share * (1 - share) * shift * shift
             mean += share * shift
-        self.count += rows
+            count += len(batch)
 
     def forward(self, name: str, numbers: Tensor) -> Tensor:
         """The numbers of one leaf, centred and scaled."""
         if name not in self.names:
             return numbers
-        mean, variance = self._moments(self.names.index(name))
+        _, mean, variance = self._moments(self.names.index(name))
         scale = (variance + LEAST_VARIANCE).rsqrt().float()
-        return ((numbers - mean.float()) * scale).clamp(-LIMIT, LIMIT)
+        # A row of slots may have more axes than moments, or fewer.
+        rows = numbers if self.slots is None else numbers.reshape(len(numbers), -1, mean.numel())
+        # In place from there on: windows are large, and new memory is what costs most.
+        scaled = (rows - mean.float()).mul_(scale).clamp_(-LIMIT, LIMIT)
+        return scaled.reshape(numbers.shape)
 
-    def _moments(self, place: int) -> tuple[Tensor, Tensor]:
-        return getattr(self, f"mean_{place}"), getattr(self, f"variance_{place}")
+    def _counted(self, name: str, observations: Mapping[str, Tensor]) -> Tensor:
+        """What is learnt from of a leaf: everything, or the slots in use."""
+        values = observations[name]
+        if self.slots is None or name != self.slots.features:
+            return values
+        used = self.slots.used(observations)
+        return values if used is None or used.all() else self.slots.by_slot(values)[used]
+
+    def _width(self, name: str, leaf: Leaf) -> int:
+        if self.slots is not None and name == self.slots.features:
+            return self.slots.channels
+        return leaf.shape[-1] if len(leaf.shape) > 1 else max(1, leaf.width)
+
+    def _moments(self, place: int) -> tuple[Tensor, Tensor, Tensor]:
+        count, mean, variance = (
+            getattr(self, f"{part}_{place}") for part in ("count", "mean", "variance")
+        )
+        return count, mean, variance
 
 
 class RewardScaler(nn.Module):
@@ -105,10 +126,9 @@ class RewardScaler(nn.Module):
         return scaled.clamp(-LIMIT, LIMIT).float()
 
 
-def _is_scaled(name: str, leaf: Leaf) -> bool:
+def _is_scaled(name: str, leaf: Leaf, slots: Slots | None) -> bool:
+    if slots is not None and name in (slots.mask, slots.weights):
+        return False
     # Masks are no amounts; neither is the number of a row.
-    return leaf.is_measured and name.rpartition("/")[2] not in ("mask", "action_mask", "index")
-
-
-def _width(leaf: Leaf) -> int:
-    return leaf.shape[-1] if len(leaf.shape) > 1 else max(1, leaf.width)
+    no_amount = is_action_mask(name) or name.rpartition("/")[2] in ("mask", "index")
+    return leaf.is_measured and not no_amount

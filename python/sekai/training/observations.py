@@ -14,10 +14,21 @@ from sekai.error import SpaceError
 from sekai.spaces import Box, Dict, Discrete, MaskedBox, MultiBinary, MultiDiscrete, Simplex, Space
 from sekai.spaces import Tuple as TupleSpace
 
-__all__ = ["Leaf", "Leaves", "arrays_of", "tensors_of"]
+__all__ = [
+    "ACTION_MASK",
+    "Leaf",
+    "Leaves",
+    "arrays_of",
+    "is_action_mask",
+    "leaves_of",
+    "tensors_of",
+]
 
 ROOT = "observation"
 """What the only array of an observation is called where it is nothing but that."""
+
+ACTION_MASK = "action_mask"
+"""The part of an observation that says which picks are allowed."""
 
 Leaves = Mapping[str, "Leaf"]
 
@@ -60,6 +71,11 @@ def arrays_of(batch: Any, name: str = ROOT) -> dict[str, NDArray[Any]]:
 def tensors_of(batch: Any) -> dict[str, torch.Tensor]:
     """The same as tensors that share the arrays' memory."""
     return {name: torch.from_numpy(array) for name, array in arrays_of(batch).items()}
+
+
+def is_action_mask(name: str) -> bool:
+    """Whether a leaf is the mask of allowed picks, or that of one of several picks."""
+    return name.partition("/")[0] == ACTION_MASK
 
 
 def _parts(space: Space[Any], path: str) -> Iterator[tuple[str, Space[Any]]]:

@@ -54,7 +54,7 @@ class OnPolicyAgent(Agent):
 
     def _build(self) -> None:
         settings = self.settings
-        self.network = ActorCritic(self.leaves, self.actions, settings.policy)
+        self.network = ActorCritic(self.leaves, self.actions, settings.policy, self.gather)
         self.rollout = Rollout(self.vec, self.actions, settings.rollout_steps)
         self.scaler: RewardScaler | None = None
         if settings.normalise_rewards:
@@ -100,7 +100,9 @@ class OnPolicyAgent(Agent):
             group["lr"] = scheduled(
                 self.settings.learning_rate, self.settings.learning_rate_schedule, self.done_share
             )
-        self.rollout.fill(lambda seen: self.network.choose(seen, deterministic=False))
+        self.rollout.fill(
+            lambda seen: self.network.choose(seen, deterministic=False), used=self.network.used
+        )
         rewards, done = self.rollout.rewards, self.rollout.terminated | self.rollout.truncated
         for step in range(self.settings.rollout_steps):
             self.episodes.add(rewards[step], done[step])
@@ -111,9 +113,7 @@ class OnPolicyAgent(Agent):
         """The rollout with advantages, as samples in a row."""
         rollout, settings = self.rollout, self.settings
         seen = rollout.observations()
-        if self.network.normaliser is not None:
-            flat = {name: rows[:-1].flatten(0, 1) for name, rows in seen.items()}
-            self.network.normaliser.learn(flat)
+        self.network.inputs.learn({name: rows[:-1].flatten(0, 1) for name, rows in seen.items()})
         values = self._values(seen)
         terminated = torch.from_numpy(rollout.terminated)
         done = terminated | torch.from_numpy(rollout.truncated)

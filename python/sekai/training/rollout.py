@@ -52,12 +52,14 @@ class Rollout:
         self,
         act: Callable[[dict[str, Tensor]], Tensor],
         watch: Callable[[Any, int], None] | None = None,
+        used: Callable[[dict[str, Tensor]], Tensor | None] = lambda seen: None,
     ) -> None:
         """Let all envs act `steps` times.
 
         Args:
             act: what to choose, from what is seen.
             watch: told the result of each step, and which it was.
+            used: which numbers of what was chosen count; None for all.
         """
         map_arrays(lambda rows: np.copyto(rows[0], rows[-1]), self._observations)
         self._cut.clear()
@@ -69,7 +71,7 @@ class Rollout:
                 self._row(step + 1), self.rewards[step], self.terminated[step],
                 self.truncated[step], self._finals,
             )  # fmt: skip
-            result = self.vec.step(self.actions.to_env(chosen), out=out)
+            result = self.vec.step(self.actions.to_env(chosen, used(seen)), out=out)
             self._keep_finals(step)
             if watch is not None:
                 watch(result, step)

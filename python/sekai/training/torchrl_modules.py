@@ -32,7 +32,7 @@ class _ByName(nn.Module):
 
 def actor_module(actor: Actor) -> ProbabilisticTensorDictSequential:
     """The actor, from observations to samples of actions and their probabilities."""
-    names = list(actor.inputs.leaves)
+    names = actor.names
     network = TensorDictModule(
         _ByName(actor, names),
         in_keys=[(SEEN, name) for name in names],
@@ -52,7 +52,7 @@ def actor_module(actor: Actor) -> ProbabilisticTensorDictSequential:
 
 def critic_module(critic: Critic) -> TensorDictModule:
     """The critic, from observations to what they are worth."""
-    names = list(critic.inputs.leaves)
+    names = critic.names
     return TensorDictModule(
         _ByName(critic, names),
         in_keys=[(SEEN, name) for name in names],

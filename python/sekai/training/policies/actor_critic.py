@@ -5,49 +5,76 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
+from sekai.error import SpaceError
 from sekai.training.actions import ActionMap
 from sekai.training.distributions import Choices, Numbers
-from sekai.training.normalisation import ObservationNormaliser
-from sekai.training.observations import Leaf
+from sekai.training.observations import ACTION_MASK, Leaf, is_action_mask
 from sekai.training.policies.backbone import Backbone
-from sekai.training.policies.build import backbone
-from sekai.training.policies.heads import ChoiceHead, NumberHead, ValueHead
-from sekai.training.policies.inputs import Inputs
+from sekai.training.policies.build import backbone, inputs_of
+from sekai.training.policies.heads import ChoiceHead, NumberHead, ValueHead, used_numbers
+from sekai.training.policies.inputs import Gather, Inputs
 from sekai.training.policies.policy_settings import PolicySettings
 from sekai.training.trained_policy import Chooser
 
 __all__ = ["Actor", "ActorCritic", "Critic"]
 
-MASK = "action_mask"
-"""The part of an observation that says which picks are allowed."""
-
 
 class Actor(nn.Module):
     """Observations to a distribution over actions."""
 
-    def __init__(self, inputs: Inputs, body: Backbone, actions: ActionMap, spread: float) -> None:
+    def __init__(
+        self,
+        inputs: Inputs,
+        body: Backbone,
+        actions: ActionMap,
+        spread: float,
+        mask_names: tuple[str, ...] = (),
+    ) -> None:
+        """Put it together.
+
+        Args:
+            inputs: what turns observations into numbers.
+            body: what reads them.
+            actions: what there is to choose.
+            spread: the standard deviation of numbers at first.
+            mask_names: leaves of the observation that say which picks are allowed.
+        """
         super().__init__()
         self.inputs, self.body, self.actions = inputs, body, actions
-        self.head: nn.Module
+        self.mask_names = mask_names if actions.is_choice else ()
+        self.head: ChoiceHead | NumberHead
         if actions.is_choice:
-            self.head = ChoiceHead(body.width, actions)
+            self.head = ChoiceHead(body, actions)
         else:
-            self.head = NumberHead(body.width, actions, getattr(body, "slots", 0), spread)
+            self.head = NumberHead(body, actions, spread)
 
     def forward(self, observations: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
-        """Logits, or means and standard deviations."""
+        """Logits; or means, standard deviations and, where slots are masked, which count."""
         features = self.body(self.inputs(observations))
-        if self.actions.is_choice:
-            return (self.head(features, observations.get(MASK)),)
-        means: tuple[Tensor, Tensor] = self.head(features)
-        return means
+        if isinstance(self.head, ChoiceHead):
+            return (self.head(features, self._allowed(observations)),)
+        numbers: tuple[Tensor, ...] = self.head(features)
+        return numbers
 
     def distribution(self, observations: Mapping[str, Tensor]) -> Distribution:
         """What is chosen, and how likely."""
         return self.kind(*self(observations), **self.kind_options)
+
+    def used(self, observations: Mapping[str, Tensor]) -> Tensor | None:
+        """Which numbers of an action count; None for all."""
+        if not isinstance(self.head, NumberHead) or not self.head.is_masked:
+            return None
+        assert self.body.mask_name is not None, "a masked head has a mask"
+        return used_numbers(observations[self.body.mask_name] != 0, self.actions.size)
+
+    @property
+    def names(self) -> list[str]:
+        """The leaves of an observation that it reads."""
+        return [*self.inputs.names, *self.mask_names]
 
     @property
     def kind(self) -> type[Choices] | type[Numbers]:
@@ -62,7 +89,18 @@ class Actor(nn.Module):
     @property
     def parameter_names(self) -> list[str]:
         """What the network says, by name."""
-        return ["logits"] if self.actions.is_choice else ["loc", "scale"]
+        if isinstance(self.head, ChoiceHead):
+            return ["logits"]
+        return ["loc", "scale", "used"] if self.head.is_masked else ["loc", "scale"]
+
+    def _allowed(self, observations: Mapping[str, Tensor]) -> Tensor | None:
+        """Which picks are allowed, one after the other; who gives no mask allows all."""
+        # What is given to `predict` goes before what the observation says, in parts perhaps.
+        names = (ACTION_MASK,) if ACTION_MASK in observations else self.mask_names
+        masks = [observations[name] for name in names if name in observations]
+        if not masks:
+            return None
+        return torch.cat([mask.reshape(len(mask), -1) != 0 for mask in masks], dim=-1)
 
 
 class Critic(nn.Module):
@@ -78,21 +116,48 @@ class Critic(nn.Module):
         value: Tensor = self.head(self.body(self.inputs(observations)))
         return value
 
+    @property
+    def names(self) -> list[str]:
+        """The leaves of an observation that it reads."""
+        return self.inputs.names
+
 
 class ActorCritic(Chooser):
     """Both, and the moments of observations that they share."""
 
     def __init__(
-        self, leaves: Mapping[str, Leaf], actions: ActionMap, settings: PolicySettings
+        self,
+        leaves: Mapping[str, Leaf],
+        actions: ActionMap,
+        settings: PolicySettings,
+        gather: Gather | None = None,
     ) -> None:
         super().__init__()
-        self.normaliser = ObservationNormaliser(leaves) if settings.normalise else None
-        inputs = Inputs(leaves, self.normaliser)
-        self.actor = Actor(inputs, backbone(leaves, settings), actions, settings.initial_spread)
-        self.critic = Critic(inputs, backbone(leaves, settings))
+        self.inputs = inputs_of(leaves, settings, gather)
+        body = backbone(self.inputs.leaves, settings)
+        masks = mask_names(leaves, actions)
+        self.actor = Actor(self.inputs, body, actions, settings.initial_spread, masks)
+        own = body if settings.shared else backbone(self.inputs.leaves, settings)
+        self.critic = Critic(self.inputs, own)
 
     def choose(self, observations: Mapping[str, Tensor], deterministic: bool) -> Tensor:
         """What to do, before it is turned into actions of the env."""
         chances = self.actor.distribution(observations)
         chosen: Tensor = chances.mode if deterministic else chances.sample()
         return chosen
+
+    def used(self, observations: Mapping[str, Tensor]) -> Tensor | None:
+        """Which numbers of what is chosen count; None for all."""
+        return self.actor.used(observations)
+
+
+def mask_names(leaves: Mapping[str, Leaf], actions: ActionMap) -> tuple[str, ...]:
+    """The leaves that say which picks are allowed, checked to have a number for each."""
+    names = tuple(name for name in leaves if is_action_mask(name))
+    found = sum(leaves[name].width for name in names)
+    if names and actions.is_choice and found != sum(actions.choices):
+        raise SpaceError(
+            f"action_mask needs {sum(actions.choices)} numbers, one for each of the picks "
+            f"{actions.choices}, found {found}"
+        )
+    return names

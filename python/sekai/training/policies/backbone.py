@@ -31,6 +31,12 @@ class Backbone(nn.Module, ABC):
     width: int
     """How many numbers it makes of all together, and of each slot."""
 
+    slots: int = 0
+    """How many slots it tells of, if of any."""
+
+    mask_name: str | None = None
+    """The leaf of the observation that says which slots are in use; None if all are."""
+
     @abstractmethod
     def forward(self, inputs: Mapping[str, Tensor]) -> Features:
         """Understand a batch."""

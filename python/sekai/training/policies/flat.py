@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from sekai.training.observations import Leaf
+from sekai.training.observations import Leaf, is_action_mask
 from sekai.training.policies.backbone import Backbone, Features
 from sekai.training.policies.layers import layers
 from sekai.training.policies.policy_settings import PolicySettings
@@ -20,7 +20,7 @@ class FlatBackbone(Backbone):
 
     def __init__(self, leaves: Mapping[str, Leaf], settings: PolicySettings) -> None:
         super().__init__()
-        self.names = [name for name in leaves if name.rpartition("/")[2] != "action_mask"]
+        self.names = [name for name in leaves if not is_action_mask(name)]
         width = sum(leaves[name].width for name in self.names)
         self.body = layers(width, settings.hidden, settings)
         self.width = settings.hidden[-1] if settings.hidden else width
