@@ -31,6 +31,12 @@ class OffPolicySettings(AgentSettings):
 
     num_envs: int = 16
     learning_rate: float = 1e-3
+    """Of the critics."""
+
+    actor_rate: float = 0.3
+    """How much slower than the critics the actor learns: it follows what they say, and at first
+    they know nothing."""
+
     gradient_norm: float = 10.0
     rollout_steps: int = 32
     """Steps of each env in an iteration."""
@@ -59,6 +65,7 @@ class OffPolicySettings(AgentSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._require_positive("actor_rate")
         self._require_count("rollout_steps", "steps_per_update", "updates", "batch_size", "memory")
         require(self.memory >= self.num_envs, "memory", "at least one step of each env",
                 self.memory)  # fmt: skip
@@ -88,8 +95,8 @@ class OffPolicyAgent(Agent):
         self.targets = SoftUpdate(self.loss, tau=settings.target_rate)
         self.network.take_over(self.loss)
         self.groups = [[one for one in group if one.requires_grad] for group in self._groups()]
-        rates = [{"params": group, "share": share}
-                 for group, share in zip(self.groups, self._rate_shares(), strict=True)]  # fmt: skip
+        pairs = zip(self.groups, self._rate_shares(), strict=True)
+        rates = [{"params": group, "share": share} for group, share in pairs]
         self.optimiser = torch.optim.Adam(rates, settings.learning_rate)
 
     def _check_actions(self) -> None:
@@ -112,11 +119,11 @@ class OffPolicyAgent(Agent):
 
     @abstractmethod
     def _groups(self) -> list[list[torch.nn.Parameter]]:
-        """What is learnt, in groups whose gradients are cut each for itself."""
+        """The actor, the critics and what else is learnt; gradients of each are cut by themselves."""
 
     def _rate_shares(self) -> list[float]:
-        """For each group, what its learning rate is multiplied by."""
-        return [1.0 for _ in self._groups()]
+        """For each group, what the learning rate is multiplied by."""
+        return [self.settings.actor_rate, 1.0]
 
     def _explore(self, seen: dict[str, Tensor]) -> Tensor:
         """What to do while learning."""

@@ -42,7 +42,8 @@ class OffPolicyNetwork(Chooser):
         self._leaves, self._actions, self._settings = dict(leaves), actions, settings
         self.normaliser = ObservationNormaliser(leaves) if settings.normalise else None
         self.inputs = Inputs(leaves, self.normaliser)
-        self.actor = actor(self._body(), actions, settings.initial_spread)
+        spread = settings.initial_spread * actions.spread_share
+        self.actor = actor(self._body(), actions, spread)
 
     def new_critic(self) -> ActionCritic:
         """Another critic; it belongs to who asked for it."""

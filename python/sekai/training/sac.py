@@ -68,4 +68,4 @@ class SAC(OffPolicyAgent):
         ]
 
     def _rate_shares(self) -> list[float]:
-        return [1.0, 1.0, self.settings.temperature_rate]
+        return [*super()._rate_shares(), self.settings.temperature_rate]

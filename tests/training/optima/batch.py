@@ -45,7 +45,7 @@ class NumpyBatch(ABC):
     def _earn(self, actions: NDArray[Any]) -> Floats:
         """What a step of all envs earns."""
 
-    def _start(self, ids: Ids) -> None:
+    def _start(self, ids: Ids) -> None:  # noqa: B027 (most need nothing)
         """Whatever a new episode of some envs needs beside its clock."""
 
     def _state(self) -> dict[str, NDArray[Any]]:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from sekai.training.actions import ActionMap
 from sekai.training.policies.backbone import Backbone, Features
+from sekai.training.policies.heads import SMALL
 from sekai.training.policies.layers import layers, linear
 from sekai.training.policies.policy_settings import PolicySettings
 
@@ -33,7 +34,8 @@ class ActionCritic(nn.Module):
         joined = width + rest + (width if self.slots else 0)
         hidden = settings.hidden[-1:] or (width,)
         self.both = layers(joined, hidden, settings)
-        self.judge = linear(hidden[-1], 1, 1.0)
+        # Nearly indifferent at first: an actor would climb a slope that means nothing.
+        self.judge = linear(hidden[-1], 1, SMALL)
 
     def forward(self, inputs: Mapping[str, Tensor], chosen: Tensor) -> Tensor:
         """One number for each row: batch by one."""

@@ -88,7 +88,8 @@ class ActorCritic(Chooser):
         super().__init__()
         self.normaliser = ObservationNormaliser(leaves) if settings.normalise else None
         inputs = Inputs(leaves, self.normaliser)
-        self.actor = Actor(inputs, backbone(leaves, settings), actions, settings.initial_spread)
+        spread = settings.initial_spread * actions.spread_share
+        self.actor = Actor(inputs, backbone(leaves, settings), actions, spread)
         self.critic = Critic(inputs, backbone(leaves, settings))
 
     def choose(self, observations: Mapping[str, Tensor], deterministic: bool) -> Tensor:
