@@ -98,9 +98,13 @@ def test_an_error_inside_gives_the_outer_stream_back() -> None:
     wanted = torch.rand(2)
     torch.manual_seed(5)
 
-    with pytest.raises(RuntimeError, match="on purpose"), Randomness(1):
-        torch.rand(3)
-        raise RuntimeError("on purpose")
+    def fail() -> None:
+        with Randomness(1):
+            torch.rand(3)
+            raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError, match="on purpose"):
+        fail()
 
     assert torch.equal(torch.rand(2), wanted)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from sekai.training.actions import ActionMap
 from sekai.training.policies.backbone import Backbone, Features
 from sekai.training.policies.heads import SMALL
-from sekai.training.policies.layers import layers, linear
+from sekai.training.policies.layers import linear
 from sekai.training.policies.policy_settings import PolicySettings
 
 __all__ = ["ActionCritic"]
@@ -30,19 +31,19 @@ class ActionCritic(nn.Module):
         slots = int(getattr(body, "slots", 0))
         self.slots = slots if actions.size >= slots else 0
         width, rest = body.width, actions.size - self.slots
-        self.each = layers(width + 1, (width,), settings) if self.slots else None
-        joined = width + rest + (width if self.slots else 0)
-        hidden = settings.hidden[-1:] or (width,)
-        self.both = layers(joined, hidden, settings)
+        self.each = _bent(width, 1, width) if self.slots else None
+        hidden = settings.hidden[-1] if settings.hidden else width
+        self.both = _bent(2 * width if self.slots else width, rest, hidden)
         # Nearly indifferent at first: an actor would climb a slope that means nothing.
-        self.judge = linear(hidden[-1], 1, SMALL)
+        self.judge = linear(hidden, 1, SMALL)
 
     def forward(self, inputs: Mapping[str, Tensor], chosen: Tensor) -> Tensor:
         """One number for each row: batch by one."""
         features = self.body(inputs)
-        parts = [features.whole, chosen[..., self.slots :]]
+        parts = [features.whole]
         if self.each is not None and features.slots is not None:
             parts.append(self._over_slots(self.each, features, features.slots, chosen))
+        parts.append(chosen[..., self.slots :])
         value: Tensor = self.judge(self.both(torch.cat(parts, dim=-1)))
         return value
 
@@ -55,3 +56,18 @@ class ActionCritic(nn.Module):
             return read.mean(dim=-2)
         used = features.mask.unsqueeze(-1).to(read.dtype)
         return (read * used).sum(dim=-2) / used.sum(dim=-2).clamp_min(1.0)
+
+
+def _bent(understood: int, numbers: int, width: int) -> nn.Sequential:
+    """A layer that reads chosen numbers after what was understood.
+
+    What is best lies between too little and too much: a hill. Layers of tanh without biases are
+    odd functions, in which hills are learnt last; this layer has bends everywhere from the
+    beginning, and reads few numbers as loudly as all the rest.
+    """
+    layer = linear(understood + numbers, width)
+    with torch.no_grad():
+        if numbers:
+            layer.weight[:, understood:].normal_(0.0, math.sqrt(2.0 / numbers))
+        layer.bias.uniform_(-1.0, 1.0)
+    return nn.Sequential(layer, nn.SiLU())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
@@ -42,8 +43,10 @@ class Actor(nn.Module):
         features = self.body(self.inputs(observations))
         if self.actions.is_choice:
             return (self.head(features, observations.get(MASK)),)
-        means: tuple[Tensor, Tensor] = self.head(features)
-        return means
+        means, spreads = self.head(features)
+        # Numbers beyond the bounds are all the same action: means that went there would see no
+        # difference between what they try, and never come back.
+        return (torch.tanh(means) if self.actions.is_bounded else means), spreads
 
     def distribution(self, observations: Mapping[str, Tensor]) -> Distribution:
         """What is chosen, and how likely."""
