@@ -19,7 +19,7 @@ ENOUGH = 0.95
 
 SEEDS = range(5)
 CHANCES = (0.55, 0.8)
-AVERSION = 6.0
+AVERSION = 4.0
 
 TASKS: dict[str, tuple[Callable[[int], NumpyBatch], Callable[[Agent], float]]] = {
     "kelly": (Kelly, kelly_share),
@@ -42,10 +42,10 @@ OFF: dict[str, Any] = {
     **BOTH, "learning_rate": 3e-3, "actor_rate": 0.2, "warm_up": 6_400, "batch_size": 512,
 }  # fmt: skip
 RECIPES: dict[type[Agent], tuple[int, int, dict[str, Any]]] = {
-    PPO: (64, 100_000, {**BOTH, "learning_rate": 3e-3, "rollout_steps": 32, "trace": 0.5}),
+    PPO: (64, 120_000, {**BOTH, "learning_rate": 5e-3, "rollout_steps": 32, "trace": 0.5}),
     A2C: (32, 150_000, {**BOTH, "learning_rate": 1e-2, "trace": 0.5}),
-    DDPG: (64, 64_000, OFF),
-    SAC: (64, 64_000, OFF),
+    DDPG: (64, 50_000, OFF),
+    SAC: (64, 45_000, OFF),
 }
 
 

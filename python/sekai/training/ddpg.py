@@ -66,7 +66,8 @@ class DDPG(OffPolicyAgent):
         return [list(self.network.actor.parameters()), list(self.network.critics.parameters())]
 
     def _explore(self, seen: dict[str, Tensor]) -> Tensor:
-        left, size = self.settings.exploration_persistence, self.settings.exploration
+        left = self.settings.exploration_persistence
+        size = self.settings.exploration * self.actions.spread_share
         row = self.replay.latest(1)[0]
         done = self.replay.terminated[row] | self.replay.truncated[row]
         fresh = torch.randn_like(self.noise)

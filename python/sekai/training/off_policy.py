@@ -119,7 +119,7 @@ class OffPolicyAgent(Agent):
 
     @abstractmethod
     def _groups(self) -> list[list[torch.nn.Parameter]]:
-        """The actor, the critics and what else is learnt; gradients of each are cut by themselves."""
+        """The actor, the critics and what else is learnt; the gradients of each are cut alone."""
 
     def _rate_shares(self) -> list[float]:
         """For each group, what the learning rate is multiplied by."""
@@ -152,7 +152,8 @@ class OffPolicyAgent(Agent):
     @torch.no_grad()
     def _act(self, steps: int) -> None:
         if steps < self.settings.warm_up:
-            chosen = torch.rand(self.vec.num_envs, self.actions.width) * 2 - 1
+            numbers = torch.rand(self.vec.num_envs, self.actions.width) * 2 - 1
+            chosen = numbers * self.actions.spread_share
         else:
             chosen = self._explore(self.replay.seen())
         self.replay.step(chosen)
