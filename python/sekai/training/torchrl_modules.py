@@ -15,7 +15,6 @@ from torchrl.modules import TanhNormal
 
 from sekai.training.policies.action_critic import ActionCritic
 from sekai.training.policies.actor_critic import Actor, Critic
-from sekai.training.policies.squashed import PreciseActor, SquashedActor
 
 __all__ = [
     "action_critic_module",
@@ -72,17 +71,15 @@ def critic_module(critic: Critic) -> TensorDictModule:
     )
 
 
-def precise_module(actor: PreciseActor, names: Sequence[str]) -> TensorDictModule:
-    """The actor, from inputs to numbers."""
+def precise_module(actor: nn.Module, names: Sequence[str]) -> TensorDictModule:
+    """A `PreciseActor`, from inputs to numbers."""
     return TensorDictModule(
         _ByName(actor, names), in_keys=[(SEEN, name) for name in names], out_keys=["action"]
     )
 
 
-def squashed_module(
-    actor: SquashedActor, names: Sequence[str]
-) -> ProbabilisticTensorDictSequential:
-    """The actor, from inputs to samples of numbers and their probabilities."""
+def squashed_module(actor: nn.Module, names: Sequence[str]) -> ProbabilisticTensorDictSequential:
+    """A `SquashedActor`, from inputs to samples of numbers and their probabilities."""
     network = TensorDictModule(
         _ByName(actor, names),
         in_keys=[(SEEN, name) for name in names],

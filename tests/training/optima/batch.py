@@ -97,7 +97,7 @@ class NumpyBatch(ABC):
             mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST
             mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND
             mixed ^= mixed >> np.uint64(31)
-        return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return np.asarray((mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
     def normal(self) -> Floats:
         """A normal number for each env."""
