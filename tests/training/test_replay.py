@@ -109,6 +109,7 @@ def test_the_last_observations_of_cut_off_episodes_find_room_however_many_there_
 
     _assert_whole(drawn)
     assert bool(drawn["truncated"].all())
+    assert len(replay._finals) == len(replay) == 300
 
 
 def test_drawing_follows_the_stream() -> None:

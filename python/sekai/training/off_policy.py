@@ -67,9 +67,12 @@ class OffPolicySettings(AgentSettings):
         super().__post_init__()
         self._require_positive("actor_rate")
         self._require_count("rollout_steps", "steps_per_update", "updates", "batch_size", "memory")
-        require(self.memory >= self.num_envs, "memory", "at least one step of each env",
-                self.memory)  # fmt: skip
         require(self.warm_up >= 0, "warm_up", "0 or more", self.warm_up)
+        most = max(self.warm_up, self.batch_size)
+        require(self.memory >= most, "memory", f"room for warm_up and batch_size, at least {most}",
+                self.memory)  # fmt: skip
+        require(self.steps_per_update <= self.rollout_steps, "steps_per_update",
+                f"at most rollout_steps, {self.rollout_steps}", self.steps_per_update)  # fmt: skip
         require(0 < self.target_rate <= 0.5, "target_rate", "above 0 and at most 0.5",
                 self.target_rate)  # fmt: skip
 
@@ -87,7 +90,8 @@ class OffPolicyAgent(Agent):
         self.scaler: RewardScaler | None = None
         if settings.normalise_rewards:
             self.scaler = RewardScaler(settings.discount, self.vec.num_envs)
-        steps = max(settings.memory // self.vec.num_envs, settings.rollout_steps)
+        # Rounded up: what is asked for has room, whatever the number of envs.
+        steps = max(-(-settings.memory // self.vec.num_envs), settings.rollout_steps)
         self.replay = Replay(self.vec, self.actions, steps)
         self.network = self._network()
         self.loss = self._loss(list(self.leaves))
