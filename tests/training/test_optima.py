@@ -19,7 +19,7 @@ ENOUGH = 0.95
 
 SEEDS = range(5)
 CHANCES = (0.55, 0.8)
-AVERSION = 4.0
+AVERSION = 1.5
 
 TASKS: dict[str, tuple[Callable[[int], NumpyBatch], Callable[[Agent], float]]] = {
     "kelly": (Kelly, kelly_share),
@@ -43,7 +43,7 @@ OFF: dict[str, Any] = {
 }  # fmt: skip
 RECIPES: dict[type[Agent], tuple[int, int, dict[str, Any]]] = {
     PPO: (64, 120_000, {**BOTH, "learning_rate": 5e-3, "rollout_steps": 32, "trace": 0.5}),
-    A2C: (32, 150_000, {**BOTH, "learning_rate": 1e-2, "trace": 0.5}),
+    A2C: (32, 200_000, {**BOTH, "learning_rate": 4e-3, "trace": 0.5}),
     DDPG: (64, 50_000, OFF),
     SAC: (64, 45_000, OFF),
 }
@@ -87,7 +87,7 @@ def test_no_bet_grows_faster_than_the_best() -> None:
         assert growth(np.full(1000, chance), bets).max() <= best + 1e-12
 
 
-@pytest.mark.parametrize("aversion", [1.0, 3.0, 6.0])
+@pytest.mark.parametrize("aversion", [1.0, 1.5, 6.0])
 def test_no_weight_has_more_utility_than_the_best(aversion: float) -> None:
     weights = np.linspace(-2.0, 2.0, 4001)
 
