@@ -49,9 +49,23 @@ class ActionMap:
         return bool(self.choices)
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether numbers of [-1, 1] reach every action."""
+        return not isinstance(self.space, Box) or bool(self._is_bounded.all())
+
+    @property
     def width(self) -> int:
         """How many numbers an action is before it is given to the env."""
         return len(self.choices) if self.is_choice else self.size
+
+    @property
+    def spread_share(self) -> float:
+        """How widely numbers are tried at first, beside those that are stretched to a `Box`.
+
+        Weights are the softmax of numbers times `REACH`: tried as widely as the others, they would
+        nearly always be all in one asset.
+        """
+        return 2.0 / REACH if isinstance(self.space, Simplex) else 1.0
 
     def to_env(self, chosen: torch.Tensor, used: torch.Tensor | None = None) -> NDArray[Any]:
         """A batch of actions for the env.

@@ -15,6 +15,10 @@ __all__ = ["ObservationNormaliser", "RewardScaler"]
 LIMIT = 10.0
 """Normalised numbers are cut here: what was never seen before is far away, and no farther."""
 
+REWARD_LIMIT = 100.0
+"""Scaled rewards are cut here. A reward that comes once, at the end of an episode of n steps, is
+about the root of n: the limit is far above that, so that it guards against accidents alone."""
+
 LEAST_VARIANCE = 1e-8
 
 
@@ -84,9 +88,11 @@ class ObservationNormaliser(nn.Module):
 
 
 class RewardScaler(nn.Module):
-    """Divides rewards by how much discounted returns spread: the scale of a task is not its point.
+    """Divides rewards by how large discounted returns are: the scale of a task is not its point.
 
-    Nothing is subtracted, so that what is good stays good.
+    Nothing is subtracted, so that what is good stays good. Size is the root of the mean square,
+    not the spread around the mean: returns that are nearly alike have hardly any spread, and
+    rewards divided by it would be huge.
     """
 
     count: Tensor
@@ -120,10 +126,15 @@ class RewardScaler(nn.Module):
         self.mean += share * shift
         self.count += rows
 
+    @property
+    def scale(self) -> Tensor:
+        """What rewards are divided by."""
+        return (self.variance + self.mean * self.mean + LEAST_VARIANCE).sqrt()
+
     def forward(self, rewards: Tensor) -> Tensor:
         """Rewards of the usual size."""
-        scaled: Tensor = rewards / (self.variance + LEAST_VARIANCE).sqrt()
-        return scaled.clamp(-LIMIT, LIMIT).float()
+        scaled: Tensor = rewards / self.scale
+        return scaled.clamp(-REWARD_LIMIT, REWARD_LIMIT).float()
 
 
 def _is_scaled(name: str, leaf: Leaf, slots: Slots | None) -> bool:

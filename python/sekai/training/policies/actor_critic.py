@@ -23,6 +23,10 @@ from sekai.training.trained_policy import Chooser
 __all__ = ["Actor", "ActorCritic", "Critic"]
 
 
+MOST = 1.25
+"""How far from zero the means of numbers go whose bounds are -1 and 1."""
+
+
 class Actor(nn.Module):
     """Observations to a distribution over actions."""
 
@@ -57,8 +61,8 @@ class Actor(nn.Module):
         features = self.body(self.inputs(observations))
         if isinstance(self.head, ChoiceHead):
             return (self.head(features, self._allowed(observations)),)
-        numbers: tuple[Tensor, ...] = self.head(features)
-        return numbers
+        means, *rest = self.head(features)
+        return (_kept_near(means) if self.actions.is_bounded else means), *rest
 
     def distribution(self, observations: Mapping[str, Tensor]) -> Distribution:
         """What is chosen, and how likely."""
@@ -103,6 +107,12 @@ class Actor(nn.Module):
         return torch.cat([mask.reshape(len(mask), -1) != 0 for mask in masks], dim=-1)
 
 
+def _kept_near(means: Tensor) -> Tensor:
+    # Numbers beyond the bounds are all the same action: means that went far there would see no
+    # difference between what they try, and never come back. The bounds themselves are in reach.
+    return MOST * torch.tanh(means / MOST)
+
+
 class Critic(nn.Module):
     """Observations to what the future is worth."""
 
@@ -136,7 +146,8 @@ class ActorCritic(Chooser):
         self.inputs = inputs_of(leaves, settings, gather)
         body = backbone(self.inputs.leaves, settings)
         masks = mask_names(leaves, actions)
-        self.actor = Actor(self.inputs, body, actions, settings.initial_spread, masks)
+        spread = settings.initial_spread * actions.spread_share
+        self.actor = Actor(self.inputs, body, actions, spread, masks)
         own = body if settings.shared else backbone(self.inputs.leaves, settings)
         self.critic = Critic(self.inputs, own)
 

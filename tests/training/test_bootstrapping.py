@@ -1,0 +1,54 @@
+"""Critics learn what constant rewards are worth: where episodes are cut off, and where they end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from sekai.training import A2C, DDPG, PPO, SAC, Agent
+from sekai.training.off_policy import OffPolicyAgent
+from tests.training.optima.batch import vector
+from tests.training.optima.chain import Chain
+from tests.training.optima.judging import critic_values
+
+DISCOUNT = 0.8
+PLACES = 4
+ON: dict[str, Any] = {"num_envs": 32, "rollout_steps": 16, "policy": {"hidden": (16,)}}
+OFF: dict[str, Any] = {
+    "rollout_steps": 16, "warm_up": 128, "batch_size": 128, "target_rate": 0.1,
+    "learning_rate": 5e-3, "policy": {"hidden": (16,)},
+}  # fmt: skip
+RECIPES: list[tuple[type[Agent], int, dict[str, Any]]] = [
+    (PPO, 40_000, {**ON, "learning_rate": 5e-3}),
+    (A2C, 150_000, {**ON, "learning_rate": 5e-3, "rollout_steps": 8}),
+    (DDPG, 4_000, OFF),
+    (SAC, 4_000, OFF),
+]
+
+
+def _values(agent: Any) -> NDArray[np.float64]:
+    """What the critics say of each place, in rewards of the env."""
+    seen = {"observation": torch.arange(PLACES).unsqueeze(-1).float() / PLACES}
+    return critic_values(agent, seen) * float(agent.scaler.scale)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("ends", [False, True], ids=["cut off", "ended"])
+@pytest.mark.parametrize(("kind", "steps", "recipe"), RECIPES, ids=[r[0].__name__ for r in RECIPES])
+def test_values_are_sums_of_the_series(
+    kind: type[Agent], steps: int, recipe: dict[str, Any], ends: bool
+) -> None:
+    num_envs = 8 if issubclass(kind, OffPolicyAgent) else 32
+    # Where the walk is cut off, at the second place, others walk on: so its worth can be learnt.
+    chain = Chain(num_envs, True, PLACES, 3.0) if ends else Chain(num_envs, False, 6, 3.0, PLACES)
+    agent = kind(
+        vector(chain), seed=1, discount=DISCOUNT, learning_rate_schedule="linear", **recipe
+    )
+
+    agent.fit(steps)
+
+    assert np.allclose(_values(agent), chain.values(DISCOUNT), rtol=0.03)
