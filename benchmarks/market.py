@@ -1,4 +1,4 @@
-"""The market beside its peers: the order book, trading, market making.
+"""The market beside its peers: the order book, trading, market making, execution.
 
 By CPU time, and by wall time where threads work side by side; medians of repeats that take turns.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 
+from execution import execution, schedule, single_order
 from market_making import making, optimum, single
 from order_book import book
 from trading import growth, trading
@@ -18,6 +19,9 @@ SECTIONS = {
     "making": making,
     "single": single,
     "optimum": optimum,
+    "execution": execution,
+    "order": single_order,
+    "schedule": schedule,
 }
 
 

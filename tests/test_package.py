@@ -107,7 +107,7 @@ def fresh(script: str, **environment: str) -> str:
     return run.stdout.strip()
 
 
-@pytest.mark.parametrize("name", ["compat", "data", "envs", "market", "rendering"])
+@pytest.mark.parametrize("name", ["compat", "compose", "data", "envs", "market", "rendering"])
 def test_a_stage_is_found_by_its_name(name: str) -> None:
     asked = fresh(f"import sekai; print(sekai.{name}.__name__, hasattr(sekai.{name}, '__path__'))")
 
@@ -116,7 +116,7 @@ def test_a_stage_is_found_by_its_name(name: str) -> None:
 
 def test_the_top_level_holds_the_everyday_names_and_the_errors() -> None:
     public = {name for name in sekai.__all__ if not name.startswith("_")}
-    modules = {"compat", "data", "envs", "market", "rendering"}
+    modules = {"compat", "compose", "data", "envs", "market", "rendering"}
 
     assert public == {*EVERYDAY, *error.__all__} | modules
     assert all(hasattr(sekai, name) for name in sekai.__all__)

@@ -19,6 +19,7 @@ __all__ = [
     "Market",
     "MarketMakingBatch",
     "OfNotional",
+    "OptimalExecutionBatch",
     "OrderBook",
     "PerLot",
     "Placement",
@@ -424,6 +425,22 @@ class MarketMakingBatch(_NativeBatch[NDArray[np.float64]]):
     def check(config: Any) -> None: ...
     def optimal_action(self) -> NDArray[np.float64]: ...
     def certainty_equivalent(self) -> NDArray[np.float64]: ...
+    def scene(self, env: int = 0) -> dict[str, Any]: ...
+
+@final
+class OptimalExecutionBatch(_NativeBatch[NDArray[np.float32]]):
+    """Many episodes of working an order."""
+
+    def __new__(
+        cls,
+        config: Any,
+        num_envs: int = 1,
+        num_threads: int | None = None,
+        max_episode_steps: int | None = None,
+    ) -> OptimalExecutionBatch: ...
+    @staticmethod
+    def check(config: Any) -> None: ...
+    def optimal_action(self) -> NDArray[np.float64]: ...
     def scene(self, env: int = 0) -> dict[str, Any]: ...
 
 @final

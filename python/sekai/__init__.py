@@ -44,7 +44,7 @@ from sekai.wrappers import (
 )
 
 if TYPE_CHECKING:
-    from sekai import compat, data, market, rendering
+    from sekai import compat, compose, data, market, rendering
     from sekai.registry import EnvSpec
     from sekai.utils.checker import check_env
     from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv
@@ -90,6 +90,7 @@ __all__ = [
     "all_specs",
     "check_env",
     "compat",
+    "compose",
     "data",
     "envs",
     "make",
@@ -113,6 +114,7 @@ register_namespace("gymnasium", None, resolver=_gymnasium_spec)
 
 LAZY = {
     "compat": "sekai.compat",
+    "compose": "sekai.compose",
     "data": "sekai.data",
     "market": "sekai.market",
     "rendering": "sekai.rendering",

@@ -12,6 +12,7 @@ from sekai.vector import NativeVecEnv, VecEnv
 
 TASKS: dict[str, dict[str, Any]] = {
     "MarketMaking-v0": {"episode_steps": 9, "horizon": 0.2, "ruin_wealth": -4.0},
+    "OptimalExecution-v0": {"episode_steps": 9, "action": "order", "shares": 3e5},
     "Trading-v0": {
         "max_ticks": 9,
         "order_size": 300,
@@ -22,7 +23,7 @@ TASKS: dict[str, dict[str, Any]] = {
 }
 """Each with arguments that make its episodes short and of different lengths."""
 
-CROWDS = {"MarketMaking-v0": 3000, "Trading-v0": 300}
+CROWDS = {"MarketMaking-v0": 3000, "OptimalExecution-v0": 3000, "Trading-v0": 300}
 """So many envs that a batch of them uses its threads."""
 
 

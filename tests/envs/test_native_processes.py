@@ -18,9 +18,9 @@ from sekai.core.env import Env
 from sekai.core.result import ResetResult, StepResult
 from sekai.spaces import Box
 from sekai.vector import ProcVecEnv, SyncVecEnv
-from tests.envs.native_tasks import CROWDS, native, plan
+from tests.envs.native_tasks import CROWDS, TASKS, native, plan
 
-LONG = {"MarketMaking-v0": 200_000, "Trading-v0": 2000}
+LONG = {"MarketMaking-v0": 200_000, "OptimalExecution-v0": 500_000, "Trading-v0": 2000}
 """So many envs that a step takes long enough for another thread to come in."""
 
 
@@ -114,7 +114,7 @@ def test_two_threads_in_one_batch_get_an_error_or_their_turn(task: str) -> None:
             errors.append(str(error))
 
     def use() -> None:
-        rows = np.zeros((2, *shown.shape))
+        rows = np.zeros((2, *shown.shape), shown.dtype)
         flags = np.zeros((2, count), np.bool_)
         together.wait()
         for _ in range(200):
@@ -162,12 +162,13 @@ def test_other_threads_run_while_a_batch_steps(task: str, quick_switches: None) 
 
 
 def test_importing_sekai_loads_no_task() -> None:
-    tasks = {"sekai.envs.market_making", "sekai.envs.trading", "sekai.market"}
-    script = f"import sys, sekai; sys.exit(len({tasks} & set(sys.modules)))"
+    tasks = {"market_making", "optimal_execution", "trading"}
+    modules = {*(f"sekai.envs.{name}" for name in tasks), "sekai.market"}
+    script = f"import sys, sekai; sys.exit(len({modules} & set(sys.modules)))"
     context = multiprocessing.get_context("spawn")
     child = context.Process(target=exec, args=(script,))
     child.start()
     child.join()
 
     assert child.exitcode == 0
-    assert {"MarketMaking-v0", "Trading-v0"} <= {spec.id for spec in sekai.all_specs()}
+    assert {*TASKS} <= {spec.id for spec in sekai.all_specs()}

@@ -25,14 +25,14 @@ def begun(task: str, num_envs: int = 3, **options: Any) -> Any:
 
 
 def arrays_of(vec: Any) -> dict[str, Any]:
-    count, shape = vec.num_envs, vec.observation_space.shape
+    count, space = vec.num_envs, vec.observation_space
     return {
         "actions": plan(vec, 1)[0],
-        "observations": np.zeros((count, *shape)),
+        "observations": np.zeros((count, *space.shape), space.dtype),
         "rewards": np.zeros(count),
         "terminated": np.zeros(count, np.bool_),
         "truncated": np.zeros(count, np.bool_),
-        "final_observations": np.zeros((count, *shape)),
+        "final_observations": np.zeros((count, *space.shape), space.dtype),
         "skip": None,
     }
 
@@ -43,7 +43,7 @@ def read_only(array: Any) -> Any:
 
 
 MISFITS: dict[str, Callable[[Any], Any]] = {
-    "dtype": lambda array: array.astype(np.float32),
+    "dtype": lambda array: array.astype(np.int16),
     "shape": lambda array: array[:-1].copy(),
     "strided": lambda array: np.repeat(array, 2, axis=0)[::2],
     "list": lambda array: array.tolist(),
@@ -90,7 +90,7 @@ def test_one_array_cannot_stand_in_for_two(task: str) -> None:
 def test_ids_and_seeds_of_a_reset_are_checked(task: str) -> None:
     vec = begun(task)
     before = vec.batch.state_dict()
-    rows = np.zeros((3, *vec.observation_space.shape))
+    rows = np.zeros((3, *vec.observation_space.shape), vec.observation_space.dtype)
     ids = np.array([0, 1])
 
     with pytest.raises(ValueError, match="an env from 0 to 2 was wanted, found 3"):

@@ -26,6 +26,11 @@ def market_making(**settings: Any) -> Any:
     return sekai.make("MarketMaking-v0", **{"episode_steps": 40, **settings})
 
 
+def optimal_execution(**settings: Any) -> Any:
+    """An env whose order lasts, even if it is worked at random."""
+    return sekai.make("OptimalExecution-v0", **{"episode_steps": 60, **settings})
+
+
 def play(env: Any, ticks: int, seed: int | None = 24, look: Look | None = None) -> list[Any]:
     """Act at random from a reset on, let `look` see every moment, return all results."""
     results = [env.reset(seed=seed)]

@@ -17,6 +17,7 @@ from sekai.rendering import (
     CompositeRenderer,
     EpisodeRenderer,
     MarketMakingRenderer,
+    OptimalExecutionRenderer,
     RecordFrames,
     TradingRenderer,
     Watches,
@@ -24,16 +25,36 @@ from sekai.rendering import (
     save_gif,
     save_png,
 )
-from tests.rendering.episodes import SMALL, as_bytes, market_making, play, shades, trading
+from tests.rendering.episodes import (
+    SMALL,
+    as_bytes,
+    market_making,
+    optimal_execution,
+    play,
+    shades,
+    trading,
+)
 from tests.worlds import RandomWalk
 
 Make = Callable[..., Any]
-BOTH = pytest.mark.parametrize(
-    ("kind", "make"), [(TradingRenderer, trading), (MarketMakingRenderer, market_making)]
+ALL = pytest.mark.parametrize(
+    ("kind", "make"),
+    [
+        (TradingRenderer, trading),
+        (MarketMakingRenderer, market_making),
+        (OptimalExecutionRenderer, optimal_execution),
+    ],
 )
 
 
-@BOTH
+def equity_of(info: dict[str, Any]) -> float:
+    """What an account is worth, whatever the task calls it."""
+    if "shortfall" in info:
+        return -float(info["shortfall"])
+    return float(info["equity"] if "equity" in info else info["wealth"])
+
+
+@ALL
 def test_a_frame_has_its_size_and_is_not_blank(kind: Any, make: Make) -> None:
     env = make()
     play(env, 5)
@@ -47,7 +68,7 @@ def test_a_frame_has_its_size_and_is_not_blank(kind: Any, make: Make) -> None:
     assert colours > 50
 
 
-@BOTH
+@ALL
 def test_an_episode_is_the_same_with_and_without_pictures(kind: Any, make: Make) -> None:
     env, bare = make(), make()
 
@@ -59,7 +80,7 @@ def test_an_episode_is_the_same_with_and_without_pictures(kind: Any, make: Make)
     assert env.state_dict() == bare.state_dict()
 
 
-@BOTH
+@ALL
 def test_the_ticks_between_two_pictures_are_drawn_as_well(kind: Any, make: Make) -> None:
     with kind(**SMALL) as every, kind(**SMALL) as seldom:
         all_frames = RecordFrames(make(), every)
@@ -71,7 +92,7 @@ def test_the_ticks_between_two_pictures_are_drawn_as_well(kind: Any, make: Make)
     assert np.array_equal(some_frames.frames[-1], all_frames.frames[-1])
 
 
-@BOTH
+@ALL
 def test_position_and_equity_are_those_of_the_env(kind: Any, make: Make) -> None:
     env = make()
     infos: list[dict[str, Any]] = []
@@ -81,7 +102,7 @@ def test_position_and_equity_are_those_of_the_env(kind: Any, make: Make) -> None
         infos = [result.info for result in results]
         account, title = renderer.account, renderer.title
 
-    equity = [info.get("equity", info.get("wealth")) for info in infos]
+    equity = [equity_of(info) for info in infos]
     assert account.equity.get_xdata().tolist() == list(range(16))
     assert account.equity.get_ydata().tolist() == equity
     position = account.position.get_ydata()
@@ -96,7 +117,7 @@ def test_position_and_equity_are_those_of_the_env(kind: Any, make: Make) -> None
     assert f"equity {equity[-1]:,.2f}   profit {profit:+,.2f}" in title.second.get_text()
 
 
-@BOTH
+@ALL
 def test_a_new_episode_begins_a_new_picture(kind: Any, make: Make) -> None:
     with kind(**SMALL) as renderer, kind(**SMALL) as fresh:
         env, other = make(), make()
@@ -112,7 +133,7 @@ def test_a_new_episode_begins_a_new_picture(kind: Any, make: Make) -> None:
     assert (renderer.history.last.seed, renderer.history.last.episode) == (5, 1)
 
 
-@BOTH
+@ALL
 def test_an_episode_that_is_joined_late_begins_a_new_picture(kind: Any, make: Make) -> None:
     env = make()
     with kind(**SMALL) as renderer:
@@ -123,7 +144,7 @@ def test_an_episode_that_is_joined_late_begins_a_new_picture(kind: Any, make: Ma
     assert [scene.tick for scene in renderer.history.scenes] == [5]
 
 
-@BOTH
+@ALL
 def test_going_back_in_time_forgets_what_came_after(kind: Any, make: Make) -> None:
     env = make()
     with kind(**SMALL) as renderer:
@@ -139,7 +160,7 @@ def test_going_back_in_time_forgets_what_came_after(kind: Any, make: Make) -> No
         assert len(renderer.history.scenes) == 5
 
 
-@BOTH
+@ALL
 def test_old_ticks_leave_and_the_peak_is_remembered(kind: Any, make: Make) -> None:
     with kind(ticks=6, **SMALL) as renderer, kind(**SMALL) as whole:
         env = make()
@@ -152,7 +173,7 @@ def test_old_ticks_leave_and_the_peak_is_remembered(kind: Any, make: Make) -> No
     assert limits == (18.5, 25.5)
 
 
-@BOTH
+@ALL
 def test_one_env_of_a_vector_env_can_be_drawn(kind: Any, make: Make) -> None:
     name = make().spec.id
     vec = sekai.make_vec(name, 3, "native")
@@ -169,7 +190,7 @@ def test_one_env_of_a_vector_env_can_be_drawn(kind: Any, make: Make) -> None:
         assert not beyond.history.scenes
 
 
-@BOTH
+@ALL
 def test_an_env_that_cannot_be_drawn_is_named(kind: Any, make: Make) -> None:
     with kind(**SMALL) as renderer:
         with pytest.raises(TypeError, match="of a built-in task was wanted.*found RandomWalk"):
@@ -180,7 +201,7 @@ def test_an_env_that_cannot_be_drawn_is_named(kind: Any, make: Make) -> None:
         renderer.render(make())
 
 
-@BOTH
+@ALL
 def test_a_failed_drawing_does_not_spoil_the_next(
     kind: Any, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,7 +219,7 @@ def test_a_failed_drawing_does_not_spoil_the_next(
         assert np.array_equal(renderer.render(env), before)
 
 
-@BOTH
+@ALL
 def test_bad_settings_are_refused(kind: Any, make: Make) -> None:
     for ticks in (0, 2.5, True):
         with pytest.raises(ValueError, match="ticks must be a whole number of at least 1"):
@@ -207,7 +228,7 @@ def test_bad_settings_are_refused(kind: Any, make: Make) -> None:
         kind(width=0)
 
 
-@BOTH
+@ALL
 def test_missing_matplotlib_is_named(
     kind: Any, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

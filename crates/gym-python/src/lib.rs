@@ -14,6 +14,7 @@ mod market_config;
 mod market_making;
 mod moments;
 mod native_class;
+mod optimal_execution;
 mod order_arguments;
 mod order_book;
 mod order_columns;
@@ -51,6 +52,8 @@ mod _core {
     use crate::market_making::MarketMakingBatch;
     #[pymodule_export]
     use crate::moments::RunningMoments;
+    #[pymodule_export]
+    use crate::optimal_execution::OptimalExecutionBatch;
     #[pymodule_export]
     use crate::order_book::OrderBook;
     #[pymodule_export]

@@ -1,6 +1,6 @@
 //! What pictures need to know of an episode, as dicts.
 
-use gym::{MarketMaking, Scene, SceneNews, SceneTrade, Task};
+use gym::{MarketMaking, OptimalExecution, Scene, SceneNews, SceneTrade, Task};
 use market::{DepthLevel, EpisodeKey, Side};
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -46,17 +46,45 @@ pub(crate) fn of_market_making<'py>(
     key: EpisodeKey,
     task: &MarketMaking,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let dict = episode(py, key, task.steps().into())?;
+    let dict = told(py, key, task.steps(), task)?;
+    dict.set_item("initial_cash", task.settings().initial_cash)?;
+    let quotes = task.last_quotes();
+    dict.set_item("bid_distance", quotes.map(|quotes| quotes.bid))?;
+    dict.set_item("ask_distance", quotes.map(|quotes| quotes.ask))?;
+    Ok(dict)
+}
+
+/// An episode of working an order: what its info has, where it traded, and the optimum.
+pub(crate) fn of_optimal_execution<'py>(
+    py: Python<'py>,
+    key: EpisodeKey,
+    task: &OptimalExecution,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = told(py, key, task.steps(), task)?;
+    // A buyer is short of what is left, and moves the other way with every price.
+    let sign = -task.settings().side.sign();
+    dict.set_item("sign", sign)?;
+    dict.set_item("shares", task.settings().shares)?;
+    dict.set_item("episode_steps", task.settings().episode_steps)?;
+    dict.set_item("fill_price", task.fill_price())?;
+    dict.set_item("optimal_inventory", task.optimal_inventory())?;
+    Ok(dict)
+}
+
+/// Which episode it is, and what its info has.
+fn told<'py>(
+    py: Python<'py>,
+    key: EpisodeKey,
+    steps: u32,
+    task: &impl Task,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = episode(py, key, steps.into())?;
     let names = task.info_names();
     let mut info = vec![0.0; names.len()];
     task.write_info(&mut info);
     for (name, value) in names.iter().zip(info) {
         dict.set_item(name, value)?;
     }
-    dict.set_item("initial_cash", task.settings().initial_cash)?;
-    let quotes = task.last_quotes();
-    dict.set_item("bid_distance", quotes.map(|quotes| quotes.bid))?;
-    dict.set_item("ask_distance", quotes.map(|quotes| quotes.ask))?;
     Ok(dict)
 }
 

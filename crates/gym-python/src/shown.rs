@@ -1,7 +1,7 @@
 //! What tasks show, in arrays of Python: one array, or a dict of them (see `shown_parts`).
 
 use gym::Observation;
-use numpy::{PyArray1, PyReadwriteArrayDyn};
+use numpy::{Element, PyArray1, PyReadwriteArrayDyn};
 use pyo3::prelude::*;
 
 use crate::arrays::writable;
@@ -27,8 +27,8 @@ pub(crate) trait Shown: Observation {
     -> PyResult<Bound<'py, PyAny>>;
 }
 
-impl Shown for Vec<f64> {
-    type Arrays<'py> = PyReadwriteArrayDyn<'py, f64>;
+impl<N: Element + Copy + Default + 'static> Shown for Vec<N> {
+    type Arrays<'py> = PyReadwriteArrayDyn<'py, N>;
 
     fn writable<'py>(
         name: &'static str,
@@ -39,7 +39,7 @@ impl Shown for Vec<f64> {
         writable(name, given, &[num_envs, *layout])
     }
 
-    fn rows_of<'a>(arrays: &'a mut Self::Arrays<'_>) -> PyResult<&'a mut [f64]> {
+    fn rows_of<'a>(arrays: &'a mut Self::Arrays<'_>) -> PyResult<&'a mut [N]> {
         Ok(arrays.as_slice_mut()?)
     }
 

@@ -13,8 +13,9 @@ use market::{EpisodeKey, SnapshotError, Stream};
 use serde::{Deserialize, Serialize};
 
 use self::clock::Clock;
-pub use self::settings::{MarketMakingSettings, SettingsError};
+pub use self::settings::MarketMakingSettings;
 use crate::glft::Glft;
+use crate::settings_error::SettingsError;
 use crate::task::{ActionError, Outcome, Task};
 
 const MID_STREAM: u64 = 0;

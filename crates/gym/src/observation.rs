@@ -43,22 +43,22 @@ pub trait Observation: Send + Sync {
     fn copy(from: &Self::Rows<'_>, into: &mut Self::Rows<'_>);
 }
 
-/// A row of numbers for each env; the layout is how many.
+/// A row of numbers of one type for each env; the layout is how many.
 #[allow(clippy::mut_mut)] // the rows are references themselves
-impl Observation for Vec<f64> {
+impl<N: Copy + Default + Send + Sync + 'static> Observation for Vec<N> {
     type Layout = usize;
-    type Rows<'a> = &'a mut [f64];
+    type Rows<'a> = &'a mut [N];
 
     fn zeros(layout: &usize, num_envs: usize) -> Self {
-        vec![0.0; num_envs * layout]
+        vec![N::default(); num_envs * layout]
     }
 
-    fn rows(&mut self) -> &mut [f64] {
+    fn rows(&mut self) -> &mut [N] {
         self
     }
 
     fn check(
-        rows: &&mut [f64],
+        rows: &&mut [N],
         name: &'static str,
         layout: &usize,
         num_envs: usize,
@@ -67,11 +67,7 @@ impl Observation for Vec<f64> {
         if wanted == found { Ok(()) } else { Err(BatchError::Length { name, wanted, found }) }
     }
 
-    fn split<'a>(
-        rows: &'a mut [f64],
-        layout: &usize,
-        count: usize,
-    ) -> (&'a mut [f64], &'a mut [f64])
+    fn split<'a>(rows: &'a mut [N], layout: &usize, count: usize) -> (&'a mut [N], &'a mut [N])
     where
         'a: 'a, // says nothing, but lets the compiler see the trait's signature in this one
     {
@@ -79,12 +75,12 @@ impl Observation for Vec<f64> {
     }
 
     #[inline]
-    fn row<'a>(rows: &'a mut &mut [f64], layout: &usize, env: usize) -> &'a mut [f64] {
+    fn row<'a>(rows: &'a mut &mut [N], layout: &usize, env: usize) -> &'a mut [N] {
         &mut rows[env * layout..][..*layout]
     }
 
     #[inline]
-    fn copy(from: &&mut [f64], into: &mut &mut [f64]) {
+    fn copy(from: &&mut [N], into: &mut &mut [N]) {
         into.copy_from_slice(from);
     }
 }

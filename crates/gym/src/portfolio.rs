@@ -19,6 +19,7 @@ pub mod projection;
 mod reward;
 mod settings;
 mod shown;
+mod simplex;
 mod starts;
 mod task;
 mod trader;
@@ -35,6 +36,7 @@ use thiserror::Error;
 use crate::batch::Batch;
 use decision::Universe;
 use execution::{Execution, Room};
+use lanes::Machine;
 use log::Log;
 use projection::Workspace;
 use reward::Earned;
@@ -220,7 +222,7 @@ impl Portfolio {
 
     /// Goes on by one row, and tells whether the episode is over.
     #[inline(always)]
-    fn advance(&mut self, desk: &mut Desk) -> bool {
+    fn advance<M: Machine>(&mut self, machine: M, desk: &mut Desk) -> bool {
         let row = self.row() + 1;
         let settings = &*self.settings;
         if let Some(log) = &mut self.log {
@@ -230,18 +232,18 @@ impl Portfolio {
             trader.accrue(&self.panel, row, &settings.costs);
             trader.settle_delisted(&self.panel, row, &settings.costs);
         }
-        let execution = Execution::new(&self.panel, settings, row);
+        let execution = Execution::new(machine, &self.panel, settings, row);
         let trades = self.log.as_mut().map(|log| &mut log.current().trades);
         execution.run(&mut self.episode.traders, &desk.orders, &mut desk.room, trades);
         self.episode.row += 1;
-        self.reward();
+        self.reward(machine);
         let is_end = self.episode.row >= self.episode.last;
         is_end || self.episode.traders.iter().all(|trader| !trader.is_alive)
     }
 
     /// Marks all accounts at the row that has come, and rewards them for it.
     #[inline(always)]
-    fn reward(&mut self) {
+    fn reward<M: Machine>(&mut self, machine: M) {
         let row = self.row();
         let benchmark = self.panel.benchmark(row);
         let agents = self.settings.agents.iter();
@@ -250,7 +252,7 @@ impl Portfolio {
                 continue;
             }
             let before = trader.equity;
-            trader.mark(&self.panel, row, agent.account);
+            trader.mark(machine, &self.panel, row, agent.account);
             let (cost, turnover) = trader.told.since_last_row();
             let after = trader.equity;
             let earned = Earned { before, after, cost, turnover, benchmark };

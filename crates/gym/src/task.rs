@@ -46,8 +46,8 @@ pub trait Task: Clone + Send + Sync {
     /// An action is a row of these: `i64` or `f64`.
     type Action: Copy + Send + Sync;
 
-    /// What it shows: `Vec<f64>` for a row of numbers, written as `&mut [f64]`, or the parts
-    /// that [`parts!`](crate::parts) defines.
+    /// What it shows: `Vec<f64>` or `Vec<f32>` for a row of numbers, written as a slice of them,
+    /// or the parts that [`parts!`](crate::parts) defines.
     type Observation: Observation;
 
     /// What the task is called in states and errors.

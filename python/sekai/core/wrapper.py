@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sekai.core.env import ActType, Env, ObsType
+from sekai.core.exhaustion import is_exhausted, shown_by
 from sekai.core.layer import Layer
 from sekai.core.result import ResetResult, StepResult
 
@@ -52,13 +53,15 @@ class Wrapper(  # type: ignore[override] # a layer's metadata and spec follow fr
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> ResetResult[ObsType]:
         """Begin an episode, through this layer."""
-        return self._map_reset(self.env.reset(seed=seed, options=options), seed)
+        result = self.env.reset(seed=seed, options=options)
+        return shown_by(self, result) if is_exhausted(result) else self._map_reset(result, seed)
 
     async def async_reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> ResetResult[ObsType]:
         """Begin an episode, through this layer, without blocking the event loop."""
-        return self._map_reset(await self.env.async_reset(seed=seed, options=options), seed)
+        result = await self.env.async_reset(seed=seed, options=options)
+        return shown_by(self, result) if is_exhausted(result) else self._map_reset(result, seed)
 
     def _map_action(self, action: ActType) -> InnerAct:
         """What the inner env is given for `action`; may refuse it before anything moves."""

@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from sekai.envs.multi_portfolio import MultiPortfolio
     from sekai.envs.multi_portfolio_config import MemberConfig, MultiPortfolioConfig
     from sekai.envs.native_env import NativeEnv
+    from sekai.envs.optimal_execution import (
+        OptimalExecution,
+        OptimalExecutionConfig,
+        OptimalSchedule,
+    )
     from sekai.envs.portfolio import Portfolio
     from sekai.envs.portfolio_config import AgentConfig, PortfolioConfig
     from sekai.envs.portfolio_log import EpisodeLog
@@ -26,6 +31,9 @@ __all__ = [
     "MultiPortfolio",
     "MultiPortfolioConfig",
     "NativeEnv",
+    "OptimalExecution",
+    "OptimalExecutionConfig",
+    "OptimalSchedule",
     "Portfolio",
     "PortfolioConfig",
     "PortfolioState",
@@ -46,6 +54,14 @@ register(
     "MultiPortfolio-v0",
     "sekai.envs.multi_portfolio:MultiPortfolio",
     vector_entry_point="sekai.vector.native_envs:multi_portfolio",
+    validate_actions=False,
+    order_enforce=False,
+)
+
+register(
+    "OptimalExecution-v0",
+    "sekai.envs.optimal_execution:OptimalExecution",
+    vector_entry_point="sekai.vector.native_envs:optimal_execution",
     validate_actions=False,
     order_enforce=False,
 )
@@ -75,6 +91,9 @@ LAZY = {
     "MultiPortfolio": "sekai.envs.multi_portfolio",
     "MultiPortfolioConfig": "sekai.envs.multi_portfolio_config",
     "NativeEnv": "sekai.envs.native_env",
+    "OptimalExecution": "sekai.envs.optimal_execution",
+    "OptimalExecutionConfig": "sekai.envs.optimal_execution",
+    "OptimalSchedule": "sekai.envs.optimal_execution",
     "Portfolio": "sekai.envs.portfolio",
     "PortfolioConfig": "sekai.envs.portfolio_config",
     "PortfolioState": "sekai.envs.portfolio_reward",

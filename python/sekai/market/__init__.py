@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from quant_gym_rs.codes import Operation, SelfTrade, Side, Status, TimeInForce
 from sekai.market.accounts import CashAccount, MarginAccount
+from sekai.market.almgren_chriss import AlmgrenChriss, Frontier, almgren_chriss_schedule
 from sekai.market.config import (
     AccountConfig,
     FundamentalConfig,
@@ -34,6 +35,7 @@ from sekai.market.records import (
 __all__ = [
     "Account",
     "AccountConfig",
+    "AlmgrenChriss",
     "BatchResult",
     "CashAccount",
     "Compromise",
@@ -45,6 +47,7 @@ __all__ = [
     "Fill",
     "Fills",
     "Free",
+    "Frontier",
     "FundamentalConfig",
     "MarginAccount",
     "Market",
@@ -68,6 +71,7 @@ __all__ = [
     "Status",
     "SymbolConfig",
     "TimeInForce",
+    "almgren_chriss_schedule",
     "project_weights",
     "settle",
 ]

@@ -5,6 +5,7 @@ from sekai.rendering.episode_renderer import EpisodeRenderer
 from sekai.rendering.gif import save_gif
 from sekai.rendering.market_making_renderer import MarketMakingRenderer
 from sekai.rendering.matplotlib_renderer import MatplotlibRenderer
+from sekai.rendering.optimal_execution_renderer import OptimalExecutionRenderer
 from sekai.rendering.png import save_png
 from sekai.rendering.record_frames import RecordFrames
 from sekai.rendering.renderer import Frame, Renderer, Renders, Watches
@@ -19,6 +20,7 @@ __all__ = [
     "MarketMakingRenderer",
     "MatplotlibRenderer",
     "Moment",
+    "OptimalExecutionRenderer",
     "RecordFrames",
     "Renderer",
     "Renders",

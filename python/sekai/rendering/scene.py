@@ -8,7 +8,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MarketMakingScene", "News", "Scene", "TradingScene", "native_scene"]
+__all__ = [
+    "MarketMakingScene",
+    "News",
+    "OptimalExecutionScene",
+    "Scene",
+    "TradingScene",
+    "native_scene",
+]
 
 Numbers = NDArray[np.int64]
 
@@ -107,6 +114,45 @@ class MarketMakingScene:
     def equity(self) -> float:
         """Cash, and lots at the mid price."""
         return self.wealth
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimalExecutionScene:
+    """`OptimalExecution` at one step."""
+
+    seed: int
+    episode: int
+    tick: int
+    sign: int
+    """1 for an order that sells, -1 for one that buys."""
+    shares: float
+    """The whole order."""
+    episode_steps: int
+    """The decisions there are for it."""
+    shortfall: float
+    inventory: float
+    """What is left to trade."""
+    optimal_inventory: float
+    """What the optimal schedule has left by now."""
+    price: float
+    traded: float
+    """In the last step."""
+    fill_price: float | None
+    """Where that was; None if nothing was traded."""
+    cash: float
+    expected_cost: float
+    variance: float
+    initial_cash: float = 0.0
+
+    @property
+    def position(self) -> float:
+        """What is left to trade; short for a buyer."""
+        return self.sign * self.inventory
+
+    @property
+    def equity(self) -> float:
+        """Minus what the order has fallen short of its value at the initial price."""
+        return -self.shortfall
 
 
 def native_scene(env: Any, env_index: int, *arguments: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from sekai.backend import Backend
 from sekai.core.env import Env
+from sekai.core.exhaustion import is_exhausted
 from sekai.core.multi_agent import MultiAgentEnv
 from sekai.registry import EnvSpec, WrapperSpec, make, spec
 from sekai.registry.entry_point import loaded
@@ -155,15 +156,14 @@ def _quickest(factory: Callable[[], Env[Any, Any]], num_envs: int, num_workers: 
 
 def _step_seconds(env: Env[Any, Any]) -> float:
     """The median time of a step, over as many as fit into a blink."""
-    env.reset(seed=0)
+    is_over = is_exhausted(env.reset(seed=0))
     env.action_space.seed(0)
     times: list[float] = []
     begun = time.perf_counter()
-    while len(times) < PROBE_STEPS and time.perf_counter() - begun < PROBE_SECONDS:
+    while not is_over and len(times) < PROBE_STEPS and time.perf_counter() - begun < PROBE_SECONDS:
         action = env.action_space.sample()
         before = time.perf_counter()
         result = env.step(action)
         times.append(time.perf_counter() - before)
-        if result.done:
-            env.reset()
-    return sorted(times)[len(times) // 2]
+        is_over = result.done and is_exhausted(env.reset())
+    return sorted(times)[len(times) // 2] if times else 0.0

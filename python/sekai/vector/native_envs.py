@@ -14,7 +14,14 @@ from sekai.vector.multi_agent import MultiAgentVecEnv
 from sekai.vector.native import NativeVecEnv
 from sekai.vector.native_agents import AgentsBatch, NativeAgentsVecEnv
 
-__all__ = ["market_making", "multi_portfolio", "native_vector", "portfolio", "trading"]
+__all__ = [
+    "market_making",
+    "multi_portfolio",
+    "native_vector",
+    "optimal_execution",
+    "portfolio",
+    "trading",
+]
 
 
 def native_vector(path: str) -> Callable[..., NativeVecEnv]:
@@ -72,5 +79,6 @@ def multi_portfolio(
 
 
 market_making = native_vector("sekai.envs.market_making:MarketMaking")
+optimal_execution = native_vector("sekai.envs.optimal_execution:OptimalExecution")
 portfolio = native_vector("sekai.envs.portfolio:Portfolio")
 trading = native_vector("sekai.envs.trading:Trading")

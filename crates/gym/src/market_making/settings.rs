@@ -1,7 +1,8 @@
 //! How a market is made and what it pays.
 
 use serde::Serialize;
-use thiserror::Error;
+
+use crate::settings_error::SettingsError;
 
 /// The most fills of a side that a step may have on average: beyond, a step takes for ever.
 const MOST_FILLS: f64 = 1_000.0;
@@ -39,18 +40,6 @@ pub struct MarketMakingSettings {
     pub ruin_wealth: Option<f64>,
 }
 
-/// Why settings are refused.
-#[derive(Clone, Debug, Error, PartialEq)]
-#[error("{name} must be {wanted}, was {found}")]
-pub struct SettingsError {
-    /// The setting.
-    pub name: &'static str,
-    /// What it must be.
-    pub wanted: &'static str,
-    /// What it was.
-    pub found: f64,
-}
-
 impl MarketMakingSettings {
     /// Whether the settings make sense.
     ///
@@ -58,11 +47,7 @@ impl MarketMakingSettings {
     /// When one of them does not: which, what was wanted and what was found.
     pub fn check(&self) -> Result<(), SettingsError> {
         let check = |name, wanted, found: f64, holds: bool| {
-            if holds && found.is_finite() {
-                Ok(())
-            } else {
-                Err(SettingsError { name, wanted, found })
-            }
+            SettingsError::unless(holds, name, wanted, found)
         };
         let positive = |name, value| check(name, "finite and above 0", value, value > 0.0);
         let not_negative = |name, value| check(name, "finite and at least 0", value, value >= 0.0);

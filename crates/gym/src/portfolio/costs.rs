@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::lanes::{Lanes, Machine};
+
 /// Days of the year that yearly rates are spread over.
 const YEAR_DAYS: f64 = 365.0;
 
@@ -76,13 +78,17 @@ impl Costs {
         self.proportional + self.half_spread
     }
 
-    /// What the size of all that is traded in an asset adds to that: the volatility times the
-    /// root of size over volume, of which `volatility_per_root` is what the asset brings along.
+    /// What the size of all that is traded in assets adds to that: the volatility times the root
+    /// of size over volume, of which `volatility_per_root` is what each asset brings along.
     #[inline(always)]
-    pub(super) fn impact_rate(&self, size: f64, volatility_per_root: f64) -> f64 {
-        let rate = self.impact * (size.sqrt() * volatility_per_root);
-        // Not `f64::min`, which asks for NaN as well.
-        if rate < WORST_IMPACT { rate } else { WORST_IMPACT }
+    pub(super) fn impact_rates<M: Machine>(
+        &self,
+        machine: M,
+        sizes: M::Lanes,
+        volatility_per_root: M::Lanes,
+    ) -> M::Lanes {
+        let rates = machine.all(self.impact) * (sizes.sqrt() * volatility_per_root);
+        rates.smaller(machine.all(WORST_IMPACT))
     }
 
     /// A yearly rate for some days.

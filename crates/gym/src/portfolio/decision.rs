@@ -2,9 +2,9 @@
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
-use super::lanes::{LANES, Lanes, total};
-use super::projection::{TOLERANCE, Workspace};
-use super::{ActionMode, Desk, Portfolio};
+use super::lanes::Machine;
+use super::projection::Workspace;
+use super::{ActionMode, Desk, Portfolio, simplex};
 
 /// What is held and can be traded of the assets that the user has left in.
 #[derive(Debug, Default)]
@@ -30,7 +30,13 @@ impl Universe {
 impl Portfolio {
     /// What an agent decided becomes orders for the row in which they are due.
     #[inline(always)]
-    pub(super) fn decide(&mut self, agent: usize, action: &[f64], desk: &mut Desk) {
+    pub(super) fn decide<M: Machine>(
+        &mut self,
+        machine: M,
+        agent: usize,
+        action: &[f64],
+        desk: &mut Desk,
+    ) {
         let (row, delay) = (self.row(), self.delay());
         let Desk { workspace, wanted, universe, orders, .. } = desk;
         let trader = &mut self.episode.traders[agent];
@@ -62,9 +68,10 @@ impl Portfolio {
             let due = trader.due(row + 1 + delay);
             &mut trader.orders[due]
         };
+        let is_met = is_free && trader.is_simplex && simplex::meet(machine, wanted, orders);
         let allowed = &mut orders[..=assets];
-        if is_free && trader.is_simplex && is_on_simplex(wanted) {
-            allowed.copy_from_slice(wanted);
+        if is_met {
+            // Nothing else is asked.
         } else if removed.is_empty() {
             constraints.project(wanted, &universe.held, movable, workspace, allowed);
         } else {
@@ -94,20 +101,6 @@ fn fitting(
         *kept = None;
     }
     &mut kept.get_or_insert_with(|| (assets, sectors, Workspace::new(assets, sectors))).2
-}
-
-/// Whether weights are not negative and sum to one, as exactly as the projection asks.
-#[inline(always)]
-fn is_on_simplex(weights: &[f64]) -> bool {
-    let (fours, rest) = weights.as_chunks::<LANES>();
-    let (mut sums, mut least) = (Lanes::ZERO, Lanes::ZERO);
-    for four in fours {
-        sums += Lanes::from(*four);
-        least = least.fast_min(Lanes::from(*four));
-    }
-    let sum = total(sums) + rest.iter().sum::<f64>();
-    let is_negative = total(least) < 0.0 || rest.iter().any(|weight| *weight < 0.0);
-    !is_negative && (sum - 1.0).abs() <= TOLERANCE
 }
 
 /// What is held, with each asset tilted by what was chosen for it; cash pays.

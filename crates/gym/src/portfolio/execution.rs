@@ -6,9 +6,9 @@
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
-use wide::{CmpGe, CmpLe};
+mod rates;
 
-use super::lanes::{LANES, Lanes, lanes, lanes_mut, only_where, total, with_sign_of};
+use super::lanes::{Lanes, Machine, lanes_mut, total};
 use super::log::Trade;
 use super::panel::Panel;
 use super::settings::{FillAt, PortfolioSettings, Unfilled};
@@ -30,6 +30,14 @@ pub(super) struct Room {
     plans: Vec<Plan>,
 }
 
+impl Room {
+    #[cold]
+    fn new(agents: usize, stride: usize) -> Self {
+        let (changes, rates) = (vec![0.0; agents * stride], vec![0.0; stride]);
+        Self { changes, rates, plans: vec![Plan::default(); agents] }
+    }
+}
+
 /// What an agent's orders come to before they are cut to what it can afford.
 #[derive(Clone, Copy, Debug, Default)]
 struct Plan {
@@ -39,6 +47,10 @@ struct Plan {
     held: f64,
     /// Value of purchases and short sales.
     increases: f64,
+    increases_cost: f64,
+    /// Value of reductions.
+    reduced: f64,
+    reduced_cost: f64,
     /// The share of those that can be afforded.
     share: f64,
     /// Orders that reduce, and those that only increase.
@@ -55,7 +67,8 @@ struct Wish<'a> {
 }
 
 /// The market in one row, as orders meet it.
-pub(super) struct Execution<'a> {
+pub(super) struct Execution<'a, M> {
+    machine: M,
     pub(super) panel: &'a Panel,
     pub(super) settings: &'a PortfolioSettings,
     pub(super) row: usize,
@@ -64,13 +77,19 @@ pub(super) struct Execution<'a> {
     gates: &'a [f64],
 }
 
-impl<'a> Execution<'a> {
-    pub(super) fn new(panel: &'a Panel, settings: &'a PortfolioSettings, row: usize) -> Self {
+impl<'a, M: Machine> Execution<'a, M> {
+    #[inline(always)]
+    pub(super) fn new(
+        machine: M,
+        panel: &'a Panel,
+        settings: &'a PortfolioSettings,
+        row: usize,
+    ) -> Self {
         let (prices, inverse) = match settings.fill {
             FillAt::NextOpen => panel.opens(row),
             FillAt::NextClose => panel.closes(row),
         };
-        Self { panel, settings, row, prices, inverse, gates: panel.gates(row) }
+        Self { machine, panel, settings, row, prices, inverse, gates: panel.gates(row) }
     }
 
     /// Fills what can be filled of all orders that are due.
@@ -83,10 +102,9 @@ impl<'a> Execution<'a> {
         mut log: Option<&mut Vec<Trade>>,
     ) {
         let stride = self.prices.len();
-        room.changes.resize(traders.len() * stride, 0.0);
-        room.rates.resize(stride, 0.0);
-        room.plans.clear();
-        room.plans.resize(traders.len(), Plan::default());
+        if room.changes.len() != traders.len() * stride || room.rates.len() != stride {
+            *room = Room::new(traders.len(), stride);
+        }
         for (agent, trader) in traders.iter_mut().enumerate() {
             let changes = &mut room.changes[agent * stride..][..stride];
             let fresh = &orders[agent * stride..][..stride];
@@ -105,7 +123,11 @@ impl<'a> Execution<'a> {
         self.share_limit(&mut room.plans);
         for (agent, trader) in traders.iter_mut().enumerate().filter(|(_, it)| it.is_alive) {
             let changes = &mut room.changes[agent * stride..][..stride];
-            self.settle(trader, changes, &room.rates, &room.plans[agent]);
+            let plan = &room.plans[agent];
+            if plan.share < 1.0 {
+                self.cut(&trader.units, changes, plan.share);
+            }
+            self.settle(trader, changes, plan);
             if let Some(log) = log.as_deref_mut() {
                 self.note(agent, changes, &room.rates, log);
             }
@@ -140,9 +162,10 @@ impl<'a> Execution<'a> {
 
     #[inline(always)]
     fn value_of(&self, units: &[f64]) -> f64 {
-        let mut sums = Lanes::ZERO;
-        for (units, prices) in lanes(units).zip(lanes(self.prices)) {
-            sums += units * prices;
+        let machine = self.machine;
+        let mut sums = machine.all(0.0);
+        for (units, prices) in machine.lanes(units).zip(machine.lanes(self.prices)) {
+            sums = sums + units * prices;
         }
         total(sums)
     }
@@ -150,18 +173,19 @@ impl<'a> Execution<'a> {
     #[inline(always)]
     fn wish_freely(&self, wish: &Wish<'_>, changes: &mut [f64]) {
         let Wish { units, orders, value } = *wish;
-        let smallest = Lanes::splat(self.settings.smallest_trade * value);
-        let value = Lanes::splat(value);
-        let rows = lanes_mut(changes).iter_mut().zip(lanes(orders)).zip(lanes(units));
-        let prices = lanes(self.prices).zip(lanes(self.inverse)).zip(lanes(self.gates));
+        let it = self.machine;
+        let smallest = it.all(self.settings.smallest_trade * value);
+        let value = it.all(value);
+        let rows = lanes_mut(changes).iter_mut().zip(it.lanes(orders)).zip(it.lanes(units));
+        let prices = it.lanes(self.prices).zip(it.lanes(self.inverse)).zip(it.lanes(self.gates));
         for (((changes, orders), units), ((prices, inverse), gates)) in rows.zip(prices) {
             // A comparison with NaN is false: no order, no change. What closes a position is
             // never too small.
-            let is_closing = orders.abs().cmp_le(Lanes::splat(NO_WEIGHT));
-            let targets = only_where(!is_closing, orders * value * inverse);
+            let is_closing = it.all(NO_WEIGHT).at_least(orders.abs());
+            let targets = (orders * value * inverse).except(is_closing);
             let wanted = (targets - units) * gates;
-            let is_large = (wanted * prices).abs().cmp_ge(smallest);
-            *changes = only_where(is_large | is_closing, wanted).to_array();
+            let is_large = (wanted * prices).abs().at_least(smallest);
+            *changes = (wanted & (is_large | is_closing)).to_array();
         }
     }
 
@@ -212,60 +236,6 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// Cuts wishes to the volume there is, and prices what a unit of value costs in each asset.
-    #[inline(always)]
-    fn set_rates(&self, traders: &mut [Trader], room: &mut Room) {
-        let costs = &self.settings.costs;
-        let base = costs.base_rate();
-        if self.settings.participation.is_none() && costs.impact == 0.0 {
-            return room.rates.fill(base);
-        }
-        let (first, others) = room.changes.split_at(self.prices.len());
-        for (demand, changes) in lanes_mut(&mut room.rates).iter_mut().zip(lanes(first)) {
-            *demand = changes.abs().to_array();
-        }
-        for changes in others.chunks_exact(self.prices.len()) {
-            for (demand, changes) in lanes_mut(&mut room.rates).iter_mut().zip(lanes(changes)) {
-                *demand = (Lanes::from(*demand) + changes.abs()).to_array();
-            }
-        }
-        if let Some(participation) = self.settings.participation {
-            self.cut_to_volume(participation, traders, room);
-        }
-        // Where nothing trades, no share of the worst impact is none.
-        if costs.impact == 0.0 {
-            return room.rates.fill(base);
-        }
-        let impacts = self.panel.impacts(self.row).as_chunks::<LANES>().0;
-        for (rates, impacts) in lanes_mut(&mut room.rates).iter_mut().zip(impacts) {
-            // Lane by lane: the compiler knows wider roots than the lanes themselves.
-            for lane in 0..LANES {
-                rates[lane] = base + costs.impact_rate(rates[lane], impacts[lane]);
-            }
-        }
-    }
-
-    /// Everybody is given the same share of what they want where all want more than there is.
-    fn cut_to_volume(&self, participation: f64, traders: &mut [Trader], room: &mut Room) {
-        let stride = self.prices.len();
-        let volumes = self.panel.volumes(self.row);
-        for (asset, (demand, volume)) in room.rates.iter_mut().zip(volumes).enumerate() {
-            let most = participation * volume;
-            if *demand <= most {
-                continue;
-            }
-            let share = most / *demand;
-            *demand = most;
-            for (agent, trader) in traders.iter_mut().enumerate() {
-                let change = &mut room.changes[agent * stride + asset];
-                if let Some(carried) = trader.carried.get_mut(asset) {
-                    *carried += *change * (1.0 - share);
-                }
-                *change *= share;
-            }
-        }
-    }
-
     /// What an agent's wishes come to, and the share of its increases that it can afford.
     ///
     /// Reductions are done in full. Increases are cut alike until what is held is no more than
@@ -274,25 +244,28 @@ impl<'a> Execution<'a> {
     #[inline(always)]
     fn plan(&self, agent: usize, trader: &Trader, changes: &[f64], rates: &[f64], plan: &mut Plan) {
         let leverage = self.settings.agents[agent].account.leverage();
-        let (mut held, mut reduced, mut reduced_cost) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
-        let (mut increases, mut increases_cost) = (Lanes::ZERO, Lanes::ZERO);
-        let rows = lanes(changes).zip(lanes(&trader.units));
-        for ((changes, units), (prices, rates)) in rows.zip(lanes(self.prices).zip(lanes(rates))) {
-            let (less, more) = parts(changes, units);
+        let it = self.machine;
+        let none = it.all(0.0);
+        let (mut held, mut reduced, mut reduced_cost) = (none, none, none);
+        let (mut increases, mut increases_cost) = (none, none);
+        let rows = it.lanes(changes).zip(it.lanes(&trader.units));
+        let prices = it.lanes(self.prices).zip(it.lanes(rates));
+        for ((changes, units), (prices, rates)) in rows.zip(prices) {
+            let (less, more) = parts(it, changes, units);
             let (less, more) = (less * prices, more * prices);
-            held += units.abs() * prices;
-            reduced += less;
-            reduced_cost += less * rates;
-            increases += more;
-            increases_cost += more * rates;
+            held = held + units.abs() * prices;
+            reduced = reduced + less;
+            reduced_cost = reduced_cost + less * rates;
+            increases = increases + more;
+            increases_cost = increases_cost + more * rates;
         }
         (plan.reductions, plan.only_increases) = self.orders(trader, changes);
         let fixed = self.settings.costs.fixed * (plan.reductions + plan.only_increases);
-        let equity = plan.value - total(reduced_cost) - fixed;
-        plan.held = total(held) - total(reduced);
-        plan.increases = total(increases);
-        let room = leverage * equity - plan.held;
-        let needed = plan.increases + leverage * total(increases_cost);
+        (plan.reduced, plan.reduced_cost) = (total(reduced), total(reduced_cost));
+        (plan.increases, plan.increases_cost) = (total(increases), total(increases_cost));
+        plan.held = total(held) - plan.reduced;
+        let room = leverage * (plan.value - plan.reduced_cost - fixed) - plan.held;
+        let needed = plan.increases + leverage * plan.increases_cost;
         plan.share = if needed <= room { 1.0 } else { (room / needed).max(0.0) };
     }
 
@@ -326,28 +299,33 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// Moves cash and units, and leaves in `changes` what was traded.
+    /// Leaves of the changes what can be afforded.
     #[inline(always)]
-    fn settle(&self, trader: &mut Trader, changes: &mut [f64], rates: &[f64], plan: &Plan) {
-        let costs = &self.settings.costs;
-        let (mut bought, mut traded, mut rated) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
-        let share = Lanes::splat(plan.share);
-        let rows = lanes_mut(changes).iter_mut().zip(lanes_mut(&mut trader.units));
-        for ((changes, units), (prices, rates)) in rows.zip(lanes(self.prices).zip(lanes(rates))) {
-            let (change, held) = (Lanes::from(*changes), Lanes::from(*units));
-            let (less, more) = parts(change, held);
-            let done = with_sign_of(less + share * more, change);
-            *units = (held + done).to_array();
-            *changes = done.to_array();
-            let values = done * prices;
-            bought += values;
-            traded += values.abs();
-            rated += values.abs() * rates;
+    fn cut(&self, units: &[f64], changes: &mut [f64], share: f64) {
+        let machine = self.machine;
+        let share = machine.all(share);
+        for (changes, units) in lanes_mut(changes).iter_mut().zip(machine.lanes(units)) {
+            let change = machine.four(*changes);
+            let (less, more) = parts(machine, change, units);
+            *changes = machine.with_sign_of(less + share * more, change).to_array();
         }
-        let (bought, traded, rated) = (total(bought), total(traded), total(rated));
+    }
+
+    /// Moves cash and units.
+    #[inline(always)]
+    fn settle(&self, trader: &mut Trader, changes: &[f64], plan: &Plan) {
+        let (costs, machine) = (&self.settings.costs, self.machine);
+        let mut bought = machine.all(0.0);
+        let rows = lanes_mut(&mut trader.units).iter_mut().zip(machine.lanes(changes));
+        for ((units, changes), prices) in rows.zip(machine.lanes(self.prices)) {
+            *units = (machine.four(*units) + changes).to_array();
+            bought = bought + changes * prices;
+        }
+        let traded = plan.reduced + plan.share * plan.increases;
+        let rated = plan.reduced_cost + plan.share * plan.increases_cost;
         let orders = plan.reductions + if plan.share > 0.0 { plan.only_increases } else { 0.0 };
         let fixed = costs.fixed * orders;
-        trader.cash -= bought + rated + fixed;
+        trader.cash -= total(bought) + rated + fixed;
         let paid = &mut trader.told.paid;
         paid.proportional += traded * costs.proportional;
         paid.spread += traded * costs.half_spread;
@@ -368,8 +346,9 @@ impl<'a> Execution<'a> {
 
 /// How much of each change reduces what is held, and how much goes beyond that.
 #[inline(always)]
-fn parts(changes: Lanes, units: Lanes) -> (Lanes, Lanes) {
-    let towards_zero = -changes * with_sign_of(Lanes::ONE, units);
-    let less = towards_zero.fast_max(Lanes::ZERO).fast_min(units.abs());
+fn parts<M: Machine>(machine: M, changes: M::Lanes, units: M::Lanes) -> (M::Lanes, M::Lanes) {
+    let none = machine.all(0.0);
+    let towards_zero = none - (changes ^ (units & machine.all(-0.0)));
+    let less = towards_zero.larger(none).smaller(units.abs());
     (less, changes.abs() - less)
 }

@@ -3,24 +3,71 @@
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
-use wide::f64x4;
+#[cfg(target_arch = "x86_64")]
+mod avx;
+mod plain;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;
+
+use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use avx::Avx;
+pub(super) use plain::Plain;
 
 /// Assets that are reckoned together.
 pub(super) const LANES: usize = 4;
 
-/// Four numbers of four assets.
-pub(super) type Lanes = f64x4;
+/// Four numbers of four assets. NaN is never compared for size.
+pub(super) trait Lanes:
+    Copy
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + BitAnd<Output = Self>
+    + BitOr<Output = Self>
+    + BitXor<Output = Self>
+{
+    fn abs(self) -> Self;
+    fn sqrt(self) -> Self;
+    fn smaller(self, other: Self) -> Self;
+    fn larger(self, other: Self) -> Self;
+    /// All bits where it is, none where it is not, nor where there is NaN.
+    fn at_least(self, other: Self) -> Self;
+    /// The numbers without those that a comparison has found: nothing in their place.
+    fn except(self, found: Self) -> Self;
+    fn to_array(self) -> [f64; LANES];
+}
+
+/// A kind of machine, and the lanes that it has. Only those who know that they are on one have it.
+pub(super) trait Machine: Copy {
+    type Lanes: Lanes;
+
+    fn four(self, numbers: [f64; LANES]) -> Self::Lanes;
+
+    /// The same number four times.
+    #[inline(always)]
+    fn all(self, number: f64) -> Self::Lanes {
+        self.four([number; LANES])
+    }
+
+    /// A row, four numbers at a time.
+    #[inline(always)]
+    fn lanes(self, row: &[f64]) -> impl Iterator<Item = Self::Lanes> {
+        row.as_chunks::<LANES>().0.iter().map(move |four| self.four(*four))
+    }
+
+    /// Numbers with the signs of others.
+    #[inline(always)]
+    fn with_sign_of(self, numbers: Self::Lanes, signs: Self::Lanes) -> Self::Lanes {
+        numbers.abs() | (signs & self.all(-0.0))
+    }
+}
 
 /// How many numbers a row has for so many assets: one each, one for cash, and nothing up to a
 /// whole number of lanes.
 pub(super) fn stride(assets: usize) -> usize {
     (assets + 1).next_multiple_of(LANES)
-}
-
-/// A row, four numbers at a time.
-#[inline(always)]
-pub(super) fn lanes(row: &[f64]) -> impl Iterator<Item = Lanes> + '_ {
-    row.as_chunks::<LANES>().0.iter().map(|four| f64x4::from(*four))
 }
 
 /// A row to write into, four numbers at a time.
@@ -31,29 +78,30 @@ pub(super) fn lanes_mut(row: &mut [f64]) -> &mut [[f64; LANES]] {
 
 /// The sum of four sums.
 #[inline(always)]
-pub(super) fn total(sums: Lanes) -> f64 {
+pub(super) fn total(sums: impl Lanes) -> f64 {
     let sums = sums.to_array();
     (sums[0] + sums[2]) + (sums[1] + sums[3])
 }
 
-/// The numbers that are wanted, NaN included, and 0 for the others.
+/// Bytes in a cache line.
+const LINE: usize = 64;
+
+/// Asks for memory that will be read soon, and does not wait for it.
 #[inline(always)]
-pub(super) fn only_where(wanted: Lanes, numbers: Lanes) -> Lanes {
-    numbers & wanted
+#[cfg(target_arch = "x86_64")]
+pub(super) fn fetch<E>(memory: &[E]) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
+    let start = memory.as_ptr().cast::<i8>();
+    for byte in (0..size_of_val(memory)).step_by(LINE) {
+        // SAFETY: a hint that reads nothing, and the address lies within the slice.
+        #[allow(unsafe_code)]
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(start.add(byte));
+        }
+    }
 }
 
-/// Numbers with the signs of others.
-#[inline(always)]
-pub(super) fn with_sign_of(numbers: Lanes, signs: Lanes) -> Lanes {
-    let sign = f64x4::splat(-0.0);
-    numbers.abs() | (signs & sign)
-}
-
-/// Numbers in a cache line.
-const LINE: usize = 8;
-
-/// A sum that has to look at every cache line of a row, and at nothing more.
-#[inline(always)]
-pub(super) fn touched(row: &[f64]) -> f64 {
-    row.iter().step_by(LINE).sum()
-}
+/// Elsewhere there is no way to ask.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn fetch<E>(_memory: &[E]) {}

@@ -5,7 +5,8 @@
 mod slots;
 
 use super::bar::{Bar, BarError, Width};
-use super::lanes::{stride, touched};
+use super::lanes::{fetch, stride};
+use super::settings::FillAt;
 use sha2::{Digest, Sha256};
 pub use slots::SlotError;
 
@@ -22,8 +23,6 @@ enum Column {
     /// the asset is not tradable, so that arithmetic stays finite.
     Open,
     InverseOpen,
-    /// 1 where orders are filled, 0 where they are not.
-    Gate,
     /// The standard deviation of log returns over the root of the mean volume, of the rows before.
     Impact,
     /// The last close that was quoted.
@@ -31,10 +30,27 @@ enum Column {
     /// As `Open`, at the end of the row.
     Close,
     InverseClose,
+    /// 1 where orders are filled, 0 where they are not.
+    Gate,
     Volume,
 }
 
 const COLUMNS: usize = 8;
+
+/// Columns that a step reads in every row: prices of fills, and what is between them.
+const READ: usize = 4;
+
+/// What a row is apart from its assets.
+#[derive(Clone, Copy, Debug)]
+struct Facts {
+    /// Calendar days since the row before.
+    days: f64,
+    benchmark: f64,
+    decides: bool,
+    /// Whether every asset was listed, and whether every asset could be traded.
+    all_listed: bool,
+    all_movable: bool,
+}
 
 /// Gates of a row in which everything can be traded.
 static ALL_OPEN: [f64; 512] = [1.0; 512];
@@ -43,24 +59,20 @@ static ALL_OPEN: [f64; 512] = [1.0; 512];
 #[derive(Clone, Debug)]
 pub struct Panel {
     width: Width,
+    /// Numbers in a column of a row.
+    stride: usize,
     times: Vec<i64>,
-    /// Calendar days since the row before.
-    days: Vec<f64>,
+    facts: Vec<Facts>,
     /// All columns of a row, then all of the next.
     numbers: Vec<f64>,
     movable: Vec<bool>,
     listed: Vec<bool>,
-    /// Whether every asset was listed, and whether every asset could be traded.
-    all_listed: Vec<bool>,
-    all_movable: Vec<bool>,
     /// What the next row's `Impact` will be.
     impacts: Vec<f64>,
     log_returns: Vec<f64>,
     /// Which assets have been quoted at all: a first price is no return.
     known: Vec<bool>,
     features: Vec<f32>,
-    decides: Vec<bool>,
-    benchmark: Vec<f64>,
     /// A digest of each row and all before it.
     digests: Vec<[u8; 32]>,
     /// Whether more rows may come, so that the last one is not the end.
@@ -71,21 +83,19 @@ impl Panel {
     /// No rows yet.
     #[must_use]
     pub fn new(width: Width, is_open_ended: bool) -> Self {
+        let stride = stride(width.assets);
         Self {
             width,
+            stride,
             times: Vec::new(),
-            days: Vec::new(),
+            facts: Vec::new(),
             numbers: Vec::new(),
             movable: Vec::new(),
             listed: Vec::new(),
-            all_listed: Vec::new(),
-            all_movable: Vec::new(),
-            impacts: vec![0.0; stride(width.assets)],
+            impacts: vec![0.0; stride],
             log_returns: Vec::new(),
-            known: vec![false; stride(width.assets)],
+            known: vec![false; stride],
             features: Vec::new(),
-            decides: Vec::new(),
-            benchmark: Vec::new(),
             digests: Vec::new(),
             is_open_ended,
         }
@@ -103,6 +113,11 @@ impl Panel {
         self.width
     }
 
+    /// Numbers in a column of a row, see `lanes`.
+    pub(super) fn stride(&self) -> usize {
+        self.stride
+    }
+
     /// Whether more rows may come.
     #[must_use]
     pub fn is_open_ended(&self) -> bool {
@@ -116,21 +131,30 @@ impl Panel {
     pub fn push(&mut self, bar: &Bar<'_>) -> Result<(), BarError> {
         bar.check(self.width, self.times.last().copied())?;
         let digest = self.chained(bar);
-        let last = self.times.last().copied();
-        #[allow(clippy::cast_precision_loss)] // a share of a day
-        self.days.push(last.map_or(0.0, |last| (bar.time - last) as f64 / DAY_NANOSECONDS));
+        self.push_facts(bar);
         self.times.push(bar.time);
         self.push_prices(bar);
         self.push_trailing();
         self.features.extend_from_slice(bar.features);
-        self.decides.push(bar.decides);
-        self.benchmark.push(bar.benchmark);
         self.digests.push(digest);
         Ok(())
     }
 
+    fn push_facts(&mut self, bar: &Bar<'_>) {
+        let last = self.times.last().copied();
+        #[allow(clippy::cast_precision_loss)] // a share of a day
+        let days = last.map_or(0.0, |last| (bar.time - last) as f64 / DAY_NANOSECONDS);
+        self.facts.push(Facts {
+            days,
+            benchmark: bar.benchmark,
+            decides: bar.decides,
+            all_listed: all(bar.listed),
+            all_movable: all(bar.tradable),
+        });
+    }
+
     fn push_prices(&mut self, bar: &Bar<'_>) {
-        let (assets, stride) = (self.width.assets, stride(self.width.assets));
+        let (assets, stride) = (self.width.assets, self.stride);
         let row = self.times.len() - 1;
         let mut columns = [const { Vec::new() }; COLUMNS];
         for asset in 0..stride {
@@ -160,12 +184,10 @@ impl Panel {
         }
         self.movable.extend_from_slice(bar.tradable);
         self.listed.extend_from_slice(bar.listed);
-        self.all_listed.push(bar.listed.iter().all(|listed| *listed));
-        self.all_movable.push(bar.tradable.iter().all(|tradable| *tradable));
     }
 
     fn push_trailing(&mut self) {
-        let (stride, rows) = (stride(self.width.assets), self.times.len());
+        let (stride, rows) = (self.stride, self.times.len());
         let first = rows.saturating_sub(TRAILING_ROWS);
         let count = f64::from(u32::try_from(rows - first).expect("few rows"));
         for asset in 0..stride {
@@ -206,8 +228,7 @@ impl Panel {
 impl Panel {
     #[inline(always)]
     fn column(&self, row: usize, column: Column) -> &[f64] {
-        let stride = stride(self.width.assets);
-        &self.numbers[(row * COLUMNS + column as usize) * stride..][..stride]
+        &self.numbers[(row * COLUMNS + column as usize) * self.stride..][..self.stride]
     }
 
     fn mask<'a>(&self, values: &'a [bool], row: usize) -> &'a [bool] {
@@ -227,7 +248,7 @@ impl Panel {
     }
 
     pub(super) fn days(&self, row: usize) -> f64 {
-        self.days[row]
+        self.facts[row].days
     }
 
     /// Where orders are filled at the beginning of a row, and one over that.
@@ -261,17 +282,22 @@ impl Panel {
     #[inline(always)]
     pub(super) fn gates(&self, row: usize) -> &[f64] {
         // Nearly always all are open, and that is known without fetching them.
-        match ALL_OPEN.get(..stride(self.width.assets)) {
-            Some(open) if self.all_movable[row] => open,
+        match ALL_OPEN.get(..self.stride) {
+            Some(open) if self.facts[row].all_movable => open,
             _ => self.column(row, Column::Gate),
         }
     }
 
-    /// A sum that looks at every cache line that a step reads first, see `Task::warm`.
-    #[inline]
-    pub(super) fn touched(&self, row: usize) -> f64 {
-        let used = [Column::Open, Column::InverseOpen, Column::Impact, Column::Mark];
-        used.iter().map(|column| touched(self.column(row, *column))).sum::<f64>()
+    /// Asks for what a step reads of a row, see `Task::warm`.
+    #[inline(always)]
+    pub(super) fn fetch(&self, row: usize, fill: FillAt) {
+        let first = match fill {
+            FillAt::NextOpen => Column::Open,
+            FillAt::NextClose => Column::Impact,
+        };
+        let start = (row * COLUMNS + first as usize) * self.stride;
+        fetch(&self.numbers[start..][..READ * self.stride]);
+        fetch(&self.facts[row..=row]);
     }
 
     pub(super) fn movable(&self, row: usize) -> &[bool] {
@@ -283,19 +309,19 @@ impl Panel {
     }
 
     pub(super) fn all_listed(&self, row: usize) -> bool {
-        self.all_listed[row]
+        self.facts[row].all_listed
     }
 
     pub(super) fn all_movable(&self, row: usize) -> bool {
-        self.all_movable[row]
+        self.facts[row].all_movable
     }
 
     pub(super) fn decides(&self, row: usize) -> bool {
-        self.decides[row]
+        self.facts[row].decides
     }
 
     pub(super) fn benchmark(&self, row: usize) -> f64 {
-        self.benchmark[row]
+        self.facts[row].benchmark
     }
 
     /// The features of the `rows` rows that end with `row`.
@@ -303,4 +329,8 @@ impl Panel {
         let width = self.width.assets * self.width.features;
         &self.features[(row + 1 - rows) * width..(row + 1) * width]
     }
+}
+
+fn all(mask: &[bool]) -> bool {
+    mask.iter().all(|one| *one)
 }

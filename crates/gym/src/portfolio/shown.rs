@@ -1,5 +1,8 @@
 //! What agents are shown of the market and of their accounts.
 
+#![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
+
+use super::lanes::Machine;
 use super::settings::ShownFeatures;
 use super::trader::Trader;
 use super::{Portfolio, PortfolioSettings};
@@ -80,8 +83,8 @@ pub(super) fn layout(settings: &PortfolioSettings, width: Width) -> PortfolioLay
 
 impl Portfolio {
     /// Writes what the agents see now.
-    #[allow(clippy::cast_possible_truncation)] // learners are shown single precision
-    pub(super) fn show(&self, shown: &mut PortfolioRows<'_>) {
+    #[inline(always)]
+    pub(super) fn show<M: Machine>(&self, machine: M, shown: &mut PortfolioRows<'_>) {
         let row = self.row();
         if let [index] = &mut *shown.index {
             *index = i64::try_from(row).expect("rows fit memory");
@@ -89,20 +92,29 @@ impl Portfolio {
             let lookback = usize::try_from(self.settings.lookback).expect("rows fit memory");
             shown.windows.copy_from_slice(self.panel.window(row, lookback));
         }
-        let movable = self.panel.movable(row);
-        shown.mask.iter_mut().zip(movable).for_each(|(mask, can)| *mask = i8::from(*can));
-        for (mask, removed) in shown.mask.iter_mut().zip(&self.episode.removed) {
-            *mask &= i8::from(!*removed);
-        }
-        let width = movable.len() + 1;
+        self.show_mask(row, shown.mask);
+        let width = shown.mask.len() + 1;
         for (agent, trader) in self.episode.traders.iter().enumerate() {
             let weights = &mut shown.weights[agent * width..][..width];
-            trader.show_weights(&self.panel, weights);
+            trader.show_weights(machine, &self.panel, weights);
             let account = &mut shown.account[agent * ACCOUNT.len()..][..ACCOUNT.len()];
             account.copy_from_slice(&self.account(agent, trader));
         }
         for (agent, report) in shown.report.chunks_exact_mut(REPORT).enumerate() {
             self.write_report(agent, report);
+        }
+    }
+
+    #[inline(always)]
+    fn show_mask(&self, row: usize, shown: &mut [i8]) {
+        if self.panel.all_movable(row) && self.episode.removed.is_empty() {
+            return shown.fill(1);
+        }
+        for (mask, can) in shown.iter_mut().zip(self.panel.movable(row)) {
+            *mask = i8::from(*can);
+        }
+        for (mask, removed) in shown.iter_mut().zip(&self.episode.removed) {
+            *mask &= i8::from(!*removed);
         }
     }
 

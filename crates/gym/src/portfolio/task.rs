@@ -2,13 +2,14 @@
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
-use std::hint::black_box;
 use std::time::Instant;
 
 use market::{EpisodeKey, SnapshotError};
-use pulp::{Simd, WithSimd};
+use pulp::NullaryFnOnce;
 
-use super::lanes::{stride, touched};
+#[cfg(target_arch = "x86_64")]
+use super::lanes::Avx;
+use super::lanes::{LANES, Machine, Plain, fetch, total};
 use super::reward::combine;
 use super::shown::{INFO, PortfolioLayout, PortfolioRows, PortfolioShown, layout};
 use super::starts::span;
@@ -63,31 +64,36 @@ impl Task for Portfolio {
         }
         self.look_at_mandates();
         self.open_log();
-        self.show(&mut observation);
+        self.show(Plain, &mut observation);
     }
 
     fn step(&mut self, action: &[f64], mut observation: PortfolioRows<'_>) -> Outcome {
         let began = self.log.is_some().then(|| self.continue_log());
         let outcome = DESK.with_borrow_mut(|desk| {
-            let arch = desk.arch;
-            arch.dispatch(Act { portfolio: self, action, desk })
+            #[cfg(target_arch = "x86_64")]
+            if let pulp::Arch::V3(machine) = desk.arch {
+                let machine = Avx(machine);
+                let act = Act { portfolio: self, machine, action, shown: &mut observation, desk };
+                return machine.0.vectorize(act);
+            }
+            let act =
+                Act { portfolio: self, machine: Plain, action, shown: &mut observation, desk };
+            act.call()
         });
-        self.show(&mut observation);
         if let Some(began) = began {
             self.note(began.elapsed().as_secs_f64());
         }
         outcome
     }
 
-    /// Reads a number of each cache line that the next step begins with, all at once: the step
-    /// itself would wait for them one after the other.
+    /// Asks for all that the next step begins with at once: the step itself would wait for one
+    /// after the other.
     #[inline]
     fn warm(&self) {
         let row = self.row() + 1;
         if row < self.panel.rows() {
-            let units =
-                self.episode.traders.iter().map(|trader| touched(&trader.units)).sum::<f64>();
-            black_box(units + self.panel.touched(row));
+            self.panel.fetch(row, self.settings.fill);
+            self.episode.traders.iter().for_each(|trader| fetch(&trader.units));
         }
     }
 
@@ -150,19 +156,23 @@ impl Task for Portfolio {
     }
 }
 
-/// A step, to be compiled for each width of lanes.
-struct Act<'a> {
+/// A step, to be compiled for each kind of machine.
+struct Act<'a, 'o, M> {
     portfolio: &'a mut Portfolio,
+    machine: M,
     action: &'a [f64],
+    shown: &'a mut PortfolioRows<'o>,
     desk: &'a mut Desk,
 }
 
-impl WithSimd for Act<'_> {
+impl<M: Machine> NullaryFnOnce for Act<'_, '_, M> {
     type Output = Outcome;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> Outcome {
-        self.portfolio.act(self.action, self.desk)
+    fn call(self) -> Outcome {
+        let outcome = self.portfolio.act(self.machine, self.action, self.desk);
+        self.portfolio.show(self.machine, self.shown);
+        outcome
     }
 }
 
@@ -172,12 +182,8 @@ impl Portfolio {
     /// # Errors
     /// When a number is not one that can be chosen.
     pub fn check_choice(&self, action: &[f64]) -> Result<(), ActionError> {
-        // In one pass that the compiler can unroll; which one is wrong is found when one is.
         let (fits, wanted) = match self.settings.action {
-            ActionMode::Weights => {
-                let fits = action.iter().fold(true, |fits, number| fits & number.is_finite());
-                (fits, "finite weights")
-            }
+            ActionMode::Weights => (are_finite(action), "finite weights"),
             ActionMode::Tilts(_) => {
                 (action.iter().copied().all(is_tilt), "0, 1 or 2 for each asset")
             }
@@ -198,17 +204,18 @@ impl Portfolio {
 
     /// Orders what was decided, and goes on to the next row with a decision.
     #[inline(always)]
-    fn act(&mut self, action: &[f64], desk: &mut Desk) -> Outcome {
-        desk.orders.resize(self.episode.traders.len() * stride(self.panel.width().assets), 0.0);
-        for (agent, choice) in action.chunks_exact(self.choice_len()).enumerate() {
+    fn act<M: Machine>(&mut self, machine: M, action: &[f64], desk: &mut Desk) -> Outcome {
+        let (agents, width) = (self.episode.traders.len(), self.choice_len());
+        desk.orders.resize(agents * self.panel.stride(), 0.0);
+        for agent in 0..agents {
             let trader = &mut self.episode.traders[agent];
             trader.told = Told::default();
             if trader.is_alive {
-                self.decide(agent, choice, desk);
+                self.decide(machine, agent, &action[agent * width..][..width], desk);
             }
         }
         // Rows without a decision are gone through with the orders that stand.
-        while !self.advance(desk) && !self.panel.decides(self.row()) {
+        while !self.advance(machine, desk) && !self.panel.decides(self.row()) {
             self.order_nothing(desk);
         }
         self.outcome()
@@ -265,6 +272,14 @@ impl Portfolio {
                 trader.is_sound(assets, like) && trader.marked as u64 <= episode.row
             })
     }
+}
+
+/// Whether numbers are finite: of what is not, no part is nothing.
+fn are_finite(numbers: &[f64]) -> bool {
+    let nothing = Plain.all(0.0);
+    let rest = numbers.as_chunks::<LANES>().1;
+    let sums = Plain.lanes(numbers).fold(nothing, |sums, four| sums + four * nothing);
+    total(sums) == 0.0 && rest.iter().all(|number| number.is_finite())
 }
 
 fn is_tilt(choice: f64) -> bool {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::NOTHING;
 use super::costs::{Costs, Paid};
-use super::lanes::{Lanes, lanes, stride, total};
+use super::lanes::{LANES, Lanes, Machine, stride, total};
 use super::panel::Panel;
 use super::settings::{AccountKind, AgentSettings};
 use crate::reward_memory::RewardMemory;
@@ -142,14 +142,20 @@ impl Trader {
 
     /// Values what is held at the last known prices.
     #[inline(always)]
-    pub(super) fn mark(&mut self, panel: &Panel, row: usize, kind: AccountKind) {
-        let marks = panel.marks(row);
+    pub(super) fn mark<M: Machine>(
+        &mut self,
+        machine: M,
+        panel: &Panel,
+        row: usize,
+        kind: AccountKind,
+    ) {
         self.marked = row;
-        let (mut nets, mut grosses) = (Lanes::ZERO, Lanes::ZERO);
-        for (units, marks) in lanes(&self.units).zip(lanes(marks)) {
+        let (mut nets, mut grosses) = (machine.all(0.0), machine.all(0.0));
+        let marks = machine.lanes(panel.marks(row));
+        for (units, marks) in machine.lanes(&self.units).zip(marks) {
             let values = units * marks;
-            nets += values;
-            grosses += values.abs();
+            nets = nets + values;
+            grosses = grosses + values.abs();
         }
         (self.net, self.gross) = (total(nets), total(grosses));
         self.equity = self.cash + self.net;
@@ -206,10 +212,16 @@ impl Trader {
     /// The same as learners are shown it.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation)] // in single precision
-    pub(super) fn show_weights(&self, panel: &Panel, shown: &mut [f32]) {
+    pub(super) fn show_weights<M: Machine>(&self, machine: M, panel: &Panel, shown: &mut [f32]) {
         let (share, marks) = (self.share(), panel.marks(self.marked));
         let (cash, assets) = shown.split_last_mut().expect("cash is always there");
-        for ((shown, units), mark) in assets.iter_mut().zip(&self.units).zip(marks) {
+        let (fours, rest) = assets.as_chunks_mut();
+        let held = machine.lanes(&self.units).zip(machine.lanes(marks));
+        let done = fours.len() * LANES;
+        for (shown, (units, marks)) in fours.iter_mut().zip(held) {
+            *shown = (units * marks * machine.all(share)).to_array().map(|weight| weight as f32);
+        }
+        for ((shown, units), mark) in rest.iter_mut().zip(&self.units[done..]).zip(&marks[done..]) {
             *shown = (units * mark * share) as f32;
         }
         *cash = (self.cash * share) as f32;

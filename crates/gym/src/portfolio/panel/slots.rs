@@ -3,8 +3,7 @@
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use super::{Panel, Width};
-use crate::portfolio::lanes::stride;
+use super::{Panel, Width, all};
 
 /// Why an asset cannot come in. The panel is as it was.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -45,7 +44,7 @@ impl Panel {
     /// When the place is taken, or the asset has other rows.
     pub fn fill(&mut self, place: usize, asset: &Self) -> Result<(), SlotError> {
         self.check_slot(place, asset)?;
-        let (wide, one) = (stride(self.width.assets), stride(1));
+        let (wide, one) = (self.stride, asset.stride);
         // A row has all columns one after the other, so that each is a row of its own here.
         fill_column(&mut self.numbers, wide, place, &asset.numbers, one);
         fill_column(&mut self.log_returns, wide, place, &asset.log_returns, one);
@@ -84,9 +83,11 @@ impl Panel {
     }
 
     fn note_all(&mut self) {
-        let all = |mask: &[bool]| mask.iter().all(|one| *one);
-        self.all_listed = self.listed.chunks_exact(self.width.assets).map(all).collect();
-        self.all_movable = self.movable.chunks_exact(self.width.assets).map(all).collect();
+        let listed = self.listed.chunks_exact(self.width.assets);
+        let masks = listed.zip(self.movable.chunks_exact(self.width.assets));
+        for (facts, (listed, movable)) in self.facts.iter_mut().zip(masks) {
+            (facts.all_listed, facts.all_movable) = (all(listed), all(movable));
+        }
     }
 
     /// From here on a digest is of the rows, of the asset, and of its place.

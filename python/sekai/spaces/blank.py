@@ -1,0 +1,76 @@
+"""Values that stand for none: of a space's own form, with nothing to say."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sekai.backend import NumpyOps, as_numpy
+from sekai.error import SpaceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from sekai.spaces.space import Space
+
+__all__ = ["blank_sample", "is_blank"]
+
+
+def blank_sample(space: Space[Any]) -> Any:
+    """A value with the structure, shapes and dtypes of a sample, which may be outside the bounds.
+
+    Floats are NaN, times NaT, whole numbers the greatest of their dtype, bools True.
+    """
+    # A copy is sampled, so that the space's own stream does not move.
+    return _blank(space, copy.deepcopy(space).sample())
+
+
+def is_blank(value: Any) -> bool:
+    """Whether every number in `value` is what `blank_sample` puts there."""
+    return all(map(_is_blank_array, _leaves(value)))
+
+
+def _blank(space: Space[Any], value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _blank(space, part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)([_blank(space, part) for part in value])
+    is_foreign = space.backend.is_array(value) and not isinstance(space.backend, NumpyOps)
+    array = as_numpy(space.backend, value) if is_foreign else np.asarray(value)
+    filled = np.full(array.shape, _filler(array.dtype), array.dtype)
+    if is_foreign:
+        return space.backend.astype(filled, filled.dtype)
+    return filled[()] if isinstance(value, np.generic) else filled
+
+
+def _filler(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind in "fc":
+        return np.nan
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).max
+    if dtype.kind in "mM":
+        return np.array("NaT", dtype)
+    if dtype.kind == "b":
+        return True
+    raise SpaceError(f"an observation of numbers, times or bools was wanted, found dtype {dtype}")
+
+
+def _leaves(value: Any) -> Iterator[NDArray[Any]]:
+    if isinstance(value, dict):
+        for part in value.values():
+            yield from _leaves(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _leaves(part)
+    else:
+        yield np.asarray(value)
+
+
+def _is_blank_array(array: NDArray[Any]) -> bool:
+    if array.dtype.kind in "fcmM":
+        return bool(np.all(array != array))
+    return array.dtype.kind in "iub" and bool(np.all(array == _filler(array.dtype)))
