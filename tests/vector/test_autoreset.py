@@ -11,9 +11,9 @@ from sekai.core.equality import equal_values
 from sekai.error import ResetRequired
 from sekai.vector import SyncVecEnv, VecEnv, env_seed
 from sekai.wrappers import RecordEpisodeStatistics
-from tests.vector.worlds import BACKENDS, Drifter, Scripted, actions_for, build
+from tests.vector.worlds import ALL_BACKENDS, Drifter, Scripted, actions_for, build
 
-pytestmark = pytest.mark.parametrize("backend", BACKENDS)
+pytestmark = pytest.mark.parametrize("backend", ALL_BACKENDS)
 
 
 def steps_of(vec: VecEnv, count: int) -> list[Any]:

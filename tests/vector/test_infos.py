@@ -11,7 +11,7 @@ import pytest
 
 from sekai.vector import Column, Infos, stack_infos
 from sekai.vector.infos import ColumnInfos, DictInfos
-from tests.vector.worlds import BACKENDS, Drifter, build
+from tests.vector.worlds import ALL_BACKENDS, Drifter, build
 
 DICTS: list[dict[str, Any]] = [{"a": 1, "b": "x"}, {"a": 2}, {"a": 3, "b": "y"}]
 
@@ -136,7 +136,7 @@ def test_nothing_stacks_to_nothing() -> None:
     assert stack_infos([{}, {}]) == {}
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ALL_BACKENDS)
 def test_the_infos_of_a_step_can_be_stacked(backend: str) -> None:
     with build(backend, [Drifter] * 3) as vec:
         vec.reset(seed=0)

@@ -27,7 +27,7 @@ from sekai.vector import (
 )
 from sekai.wrappers import NormalizeObservation, NormalizeReward, RecordEpisodeStatistics
 from tests.vector.native_batch import lottery_vector
-from tests.vector.worlds import BACKENDS, Drifter, Scripted, actions_for, build
+from tests.vector.worlds import ALL_BACKENDS, Drifter, Scripted, actions_for, build
 from tests.worlds import RandomWalk
 
 
@@ -57,7 +57,7 @@ def test_an_observation_wrapper_is_given_batches() -> None:
     assert np.allclose(shown.mean(axis=0), 0.0, atol=1e-6)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ALL_BACKENDS)
 def test_final_observations_are_changed_too(backend: str) -> None:
     with Doubled(build(backend, [lambda: Scripted(2)] * 2)) as vec:
         vec.reset(seed=0)

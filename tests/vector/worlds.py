@@ -14,9 +14,11 @@ import numpy as np
 from sekai.core.env import Env
 from sekai.core.result import ResetResult, StepResult
 from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
-from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv, VecEnv
+from sekai.vector import AsyncVecEnv, PipeVecEnv, ProcVecEnv, SyncVecEnv, VecEnv
 
 BACKENDS = ["sync", "async", "proc"]
+"""Vectors that can begin failed envs anew."""
+ALL_BACKENDS = [*BACKENDS, "pipe"]
 START_METHODS = ["fork", "forkserver", "spawn"]
 
 SPACES: dict[str, Callable[[], Space[Any]]] = {
@@ -205,7 +207,8 @@ def build(backend: str, env_fns: Sequence[Callable[[], Any]], **options: Any) ->
         return SyncVecEnv(env_fns, **options)
     if backend == "async":
         return AsyncVecEnv(env_fns, **options)
-    return ProcVecEnv(env_fns, **{"num_workers": 2, "start_method": "fork", **options})
+    in_processes = {"num_workers": 2, "start_method": "fork", **options}
+    return (PipeVecEnv if backend == "pipe" else ProcVecEnv)(env_fns, **in_processes)
 
 
 def actions_for(vec: VecEnv, steps: int, seed: int = 0) -> list[list[Any]]:

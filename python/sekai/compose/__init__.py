@@ -2,7 +2,15 @@
 
 from sekai.compose.attached import Attached
 from sekai.compose.aux_info import AuxiliaryInfoCollector
+from sekai.compose.data_queue import DataQueue
 from sekai.compose.env_wrapper import EnvWrapper
+from sekai.compose.finite.kinds import (
+    FiniteDummyVectorEnv,
+    FiniteShmemVectorEnv,
+    FiniteSubprocVectorEnv,
+)
+from sekai.compose.finite.vector_env import FiniteVectorEnv
+from sekai.compose.finite.vectorize import UnknownEnvTypeError, vectorize_env
 from sekai.compose.interpreter import ActionInterpreter, Interpreter, StateInterpreter
 from sekai.compose.logs.buffer import LogBuffer
 from sekai.compose.logs.collector import LogCollector
@@ -26,9 +34,14 @@ __all__ = [
     "AuxiliaryInfoCollector",
     "ConsoleWriter",
     "CsvWriter",
+    "DataQueue",
     "EnvWrapper",
     "EnvWrapperStatus",
     "ExhaustedError",
+    "FiniteDummyVectorEnv",
+    "FiniteShmemVectorEnv",
+    "FiniteSubprocVectorEnv",
+    "FiniteVectorEnv",
     "Interpreter",
     "LogBuffer",
     "LogCollector",
@@ -43,7 +56,9 @@ __all__ = [
     "SpaceValidationError",
     "StateInterpreter",
     "TensorBoardWriter",
+    "UnknownEnvTypeError",
     "check_nan_observation",
     "generate_nan_observation",
     "validate_space",
+    "vectorize_env",
 ]

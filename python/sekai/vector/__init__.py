@@ -13,6 +13,7 @@ from sekai.vector.multi_agent import (
 )
 from sekai.vector.native import NativeBatch, NativeVecEnv
 from sekai.vector.normalize import NormalizeVecObservation, NormalizeVecReward
+from sekai.vector.pipe import PipeVecEnv
 from sekai.vector.proc import ProcVecEnv
 from sekai.vector.seeding import env_seed
 from sekai.vector.statistics import RecordVecEpisodeStatistics
@@ -38,6 +39,7 @@ __all__ = [
     "NormalizeVecObservation",
     "NormalizeVecReward",
     "OnError",
+    "PipeVecEnv",
     "ProcVecEnv",
     "RecordVecEpisodeStatistics",
     "Restart",

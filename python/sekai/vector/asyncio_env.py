@@ -66,9 +66,11 @@ class AsyncVecEnv(LocalVecEnv):
         """Begin an episode in every env, or in those of `ids` alone."""
         return aio.run(self.async_reset(seed=seed, options=options, ids=ids))
 
-    def step(self, actions: Any, *, out: StepBuffers | None = None) -> VecStepResult[Any]:
-        """Let every env act once, all at the same time."""
-        return aio.run(self.async_step(actions, out=out))
+    def step(
+        self, actions: Any, *, ids: Ids | None = None, out: StepBuffers | None = None
+    ) -> VecStepResult[Any]:
+        """Let every env, or those of `ids` alone, act once, all at the same time."""
+        return aio.run(self.async_step(actions, ids=ids, out=out))
 
     async def async_reset(
         self, *, seed: Seeds = None, options: Options = None, ids: Ids | None = None
@@ -80,15 +82,17 @@ class AsyncVecEnv(LocalVecEnv):
             return self._reset_result(orders, results)
 
     async def async_step(
-        self, actions: Any, *, out: StepBuffers | None = None
+        self, actions: Any, *, ids: Ids | None = None, out: StepBuffers | None = None
     ) -> VecStepResult[Any]:
-        """Let every env act once, all at the same time, without blocking the event loop."""
+        """Let envs act once, all at the same time, without blocking the event loop."""
         with self._turn():
-            rows = self._actions.rows(self._checked_actions(actions, out))
+            places = self._chosen(ids)
+            rows = self._actions.rows(self._checked_actions(actions, out, places))
+            acting = range(self.num_envs) if places is None else places
             results = await self._together(
-                [self._step_one(place, action) for place, action in enumerate(rows)]
+                [self._step_one(place, action) for place, action in zip(acting, rows, strict=True)]
             )
-            return self._step_result(results, out)
+            return self._step_result(results, out, places)
 
     async def _step_one(self, place: int, action: Any) -> StepResult[Any]:
         group = self._group

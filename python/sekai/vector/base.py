@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy as copying
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,15 +70,24 @@ class BaseVecEnv(VecEnv):
         seeds = per_env_seeds(seed, places)
         return list(zip(places, seeds, per_env_options(options, len(places)), strict=True))
 
-    def _checked_actions(self, actions: Any, out: StepBuffers | None) -> Any:
+    def _chosen(self, ids: Ids | None) -> list[int] | None:
+        """The envs that are to act; None for all of them."""
+        return None if ids is None else checked_ids(ids, self.num_envs)
+
+    def _checked_actions(
+        self, actions: Any, out: StepBuffers | None, places: list[int] | None = None
+    ) -> Any:
         """The actions as a batch of their own; nothing has moved if they, or `out`, are refused."""
         if self._is_blocked:
-            self._refuse_step()
+            self._check_ready(places)
+        count = self.num_envs if places is None else len(places)
         if out is not None:
-            self._check_out(out)
+            self._check_out(out, count)
         if not self._is_numpy:
             actions = to_numpy(actions)
-        return self._actions.actions(actions, self.num_envs)
+        if not count and not len(actions):
+            return self._actions.allocate(0)
+        return self._actions.actions(actions, count)
 
     def _reset_result(
         self, orders: Sequence[ResetOrder], results: Sequence[ResetResult[Any]]
@@ -103,7 +112,10 @@ class BaseVecEnv(VecEnv):
         return VecResetResult(self._to_backend(observations), infos)
 
     def _step_result(
-        self, results: Sequence[StepResult[Any]], out: StepBuffers | None
+        self,
+        results: Sequence[StepResult[Any]],
+        out: StepBuffers | None,
+        places: list[int] | None = None,
     ) -> VecStepResult[Any]:
         observations = [result.observation for result in results]
         rewards = [result.reward for result in results]
@@ -111,24 +123,26 @@ class BaseVecEnv(VecEnv):
         truncated = [result.truncated for result in results]
         infos = DictInfos([result.info for result in results])
         try:
-            if out is None and self.copy:
+            if out is None and (self.copy or places is not None):
                 return self._step_batch(
                     self._observations.stack(observations),
                     np.array(rewards, np.float64),
                     np.array(terminated, np.bool_),
                     np.array(truncated, np.bool_),
                     infos,
+                    places,
                 )
             target = self._spare_buffers() if out is None else out
             self._observations.write(observations, target.observations)
         except SpaceError:
-            raise unfit(self._observations, observations, range(self.num_envs)) from None
+            indices = range(self.num_envs) if places is None else places
+            raise unfit(self._observations, observations, indices) from None
         target.rewards[:] = rewards
         target.terminated[:] = terminated
         target.truncated[:] = truncated
         target.fill_finals(infos)
         return self._step_batch(
-            target.observations, target.rewards, target.terminated, target.truncated, infos
+            target.observations, target.rewards, target.terminated, target.truncated, infos, places
         )
 
     def _step_batch(
@@ -138,11 +152,18 @@ class BaseVecEnv(VecEnv):
         terminated: NDArray[np.bool_],
         truncated: NDArray[np.bool_],
         infos: Infos,
+        places: list[int] | None = None,
     ) -> VecStepResult[Any]:
         if self.autoreset == "disabled":
-            self._must_reset = terminated | truncated
+            if places is None:
+                self._must_reset = terminated | truncated
+            else:
+                self._must_reset[places] = terminated | truncated
             self._is_blocked = bool(self._must_reset.any())
-        self._last = observations
+        if places is None:
+            self._last = observations
+        elif self.on_error == "restart":
+            self._remember(places, observations)
         if self._is_numpy:
             return VecStepResult(observations, rewards, terminated, truncated, infos)
         convert = self._to_backend
@@ -157,11 +178,11 @@ class BaseVecEnv(VecEnv):
         self._spare.reverse()
         return self._spare[0]
 
-    def _check_out(self, out: StepBuffers) -> None:
+    def _check_out(self, out: StepBuffers, count: int) -> None:
         if not self._is_numpy:
             raise ValueError("out takes NumPy arrays, and so needs backend='numpy'")
-        if self._template is None:
-            self._template = StepBuffers.allocate(self._observations, self.num_envs)
+        if self._template is None or len(self._template.rewards) != count:
+            self._template = StepBuffers.allocate(self._observations, count)
         out.check(self._template)
 
     def _remember(self, places: Sequence[int], observations: Any) -> None:
@@ -197,9 +218,13 @@ class BaseVecEnv(VecEnv):
         if self._closed:
             raise ClosedError(f"the {type(self).__name__} is closed: build another one")
 
-    def _refuse_step(self) -> NoReturn:
+    def _check_ready(self, places: list[int] | None) -> None:
+        """Refuse a step of envs whose episode is over, or has not begun."""
         self._check_open()
-        waiting = np.flatnonzero(self._must_reset).tolist()
+        everyone = np.flatnonzero(self._must_reset).tolist()
+        waiting = everyone if places is None else [place for place in places if place in everyone]
+        if not waiting:
+            return
         if len(waiting) == self.num_envs:
             raise ResetRequired("every env waits for its first episode: call reset() before step()")
         raise ResetRequired(

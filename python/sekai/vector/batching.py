@@ -102,7 +102,7 @@ class Batcher:
             if not isinstance(array, np.ndarray) or array.dtype == object:
                 raise SpaceError(
                     f"{self.space!r} has values that are not arrays of one dtype, which cannot "
-                    f"be shared between processes: use SyncVecEnv"
+                    f"be shared between processes: use SyncVecEnv or PipeVecEnv"
                 )
             total += _padded(count * math.prod(array.shape[1:]) * array.dtype.itemsize)
 

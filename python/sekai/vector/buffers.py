@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +52,16 @@ class StepBuffers:
             self.rewards.copy(),
             self.terminated.copy(),
             self.truncated.copy(),
+        )
+
+    def taken(self, places: Sequence[int]) -> StepBuffers:
+        """Some of the rows, in arrays of their own."""
+        rows = np.array(places, np.int64)
+        return StepBuffers(
+            map_arrays(lambda array: array[rows], self.observations),
+            self.rewards[rows],
+            self.terminated[rows],
+            self.truncated[rows],
         )
 
     def fill(self, result: StepBuffers) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sekai.error import SekaiError
 from sekai.vector.bell import Bell
 from sekai.vector.shared_memory import SharedBlock, VectorMemory
-from sekai.vector.wire import FAULT, REQUEST, STEP, VALUE, RemoteTraceback, short_number
+from sekai.vector.wire import FAULT, REQUEST, STEP, VALUE, error_from, short_number
 from sekai.vector.worker import Assignment, serve
 
 if TYPE_CHECKING:
@@ -292,12 +292,7 @@ def _bound_stalls(connection: Connection[Any, Any]) -> None:
 def _answer(message: bytes) -> Answer:
     kind, pickled = message[1:2], message[2:]
     if kind == FAULT:
-        error, cause, text = pickle.loads(pickled)
-        # Python shows the chain of causes: where it began, what it was, which env it befell.
-        error.__cause__ = cause if cause is not None else RemoteTraceback(text)
-        if cause is not None:
-            cause.__cause__ = RemoteTraceback(text)
-        return Answer(error=error)
+        return Answer(error=error_from(pickled))
     return Answer(pickled if kind == VALUE else None)
 
 

@@ -77,10 +77,14 @@ class EnvGroup:
             self.seeds[place] = seed
         self.finished[place] = False
 
-    def step(self, actions: Iterable[Any]) -> list[StepResult[Any]]:
-        """Let every env act once, with the autoreset that was asked for."""
+    def step(
+        self, actions: Iterable[Any], places: Sequence[int] | None = None
+    ) -> list[StepResult[Any]]:
+        """Let every env, or those at `places`, act once, with the autoreset that was asked for."""
         step_one = self.step_one
-        return [step_one(place, action) for place, action in enumerate(actions)]
+        if places is None:
+            return [step_one(place, action) for place, action in enumerate(actions)]
+        return [step_one(place, action) for place, action in zip(places, actions, strict=True)]
 
     def step_one(self, place: int, action: Any) -> StepResult[Any]:
         """Let one env act, or begin its next episode."""

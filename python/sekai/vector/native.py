@@ -17,7 +17,7 @@ from sekai.vector.base import BaseVecEnv
 from sekai.vector.batching import map_arrays
 from sekai.vector.buffers import StepBuffers
 from sekai.vector.columns import Column, RowDicts
-from sekai.vector.infos import ColumnInfos, Infos
+from sekai.vector.infos import ColumnInfos, DictInfos, Infos
 from sekai.vector.seeding import Seeds
 from sekai.vector.turn import in_turn
 from sekai.vector.vec_env import Ids, Options
@@ -140,9 +140,14 @@ class NativeVecEnv(BaseVecEnv):
         return self._reset_batch(orders, observations, ColumnInfos(len(places), columns))
 
     @in_turn
-    def step(self, actions: Any, *, out: StepBuffers | None = None) -> VecStepResult[Any]:
-        """Let every env act once, in one native call."""
-        acts = self._checked_actions(actions, out)
+    def step(
+        self, actions: Any, *, ids: Ids | None = None, out: StepBuffers | None = None
+    ) -> VecStepResult[Any]:
+        """Let every env, or those of `ids` alone, act once, in one native call."""
+        places = self._chosen(ids)
+        acts = self._checked_actions(actions, out, places)
+        if places is not None:
+            return self._step_some(acts, places, out)
         target = self._target(out)
         finals = None
         if self.autoreset == "same_step":
@@ -167,6 +172,56 @@ class NativeVecEnv(BaseVecEnv):
         infos = self._infos_of(ended.nonzero()[0] if finals is not None else None, finals)
         return self._step_batch(
             target.observations, target.rewards, target.terminated, target.truncated, infos
+        )
+
+    def _step_some(
+        self, actions: Any, places: list[int], out: StepBuffers | None
+    ) -> VecStepResult[Any]:
+        """Let some envs act: the batch skips the others."""
+        rows = StepBuffers.allocate(self._observations, self.num_envs)
+        begins = np.zeros(self.num_envs, np.bool_)
+        if places:
+            skip = np.ones(self.num_envs, np.bool_)
+            skip[places] = False
+            if self.autoreset == "next_step":
+                begins = ~skip & self._finished
+                skip |= begins
+            self._step_batch_of(actions, places, rows, skip)
+        if begins.any():
+            self._begin_next(rows, begins)
+        ended = rows.terminated | rows.truncated
+        if self.autoreset == "next_step":
+            self._finished[places] = ended[places]
+        finals = self._finals if self.autoreset == "same_step" else None
+        everyone = self._infos_of(ended.nonzero()[0] if finals is not None else None, finals)
+        infos = DictInfos([everyone[place] for place in places])
+        taken = rows.taken(places)
+        if out is not None:
+            out.fill(taken)
+            out.fill_finals(infos)
+        target = out or taken
+        return self._step_batch(
+            target.observations, target.rewards, target.terminated, target.truncated, infos, places
+        )
+
+    def _step_batch_of(
+        self, actions: Any, places: list[int], rows: StepBuffers, skip: NDArray[np.bool_]
+    ) -> None:
+        def spread(chosen: NDArray[Any]) -> NDArray[Any]:
+            # Who is skipped gets an action too, which must be one that nobody refuses.
+            everyone = np.repeat(chosen[:1], self.num_envs, axis=0)
+            everyone[places] = chosen
+            return everyone
+
+        finals = self._finals if self.autoreset == "same_step" else None
+        self.batch.step(
+            map_arrays(spread, actions),
+            rows.observations,
+            rows.rewards,
+            rows.terminated,
+            rows.truncated,
+            finals,
+            skip,
         )
 
     @in_turn

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -43,6 +43,8 @@ class ProcVecEnv(BaseVecEnv):
     Observations, actions, rewards and flags go through shared memory; infos, which are seldom
     large, through a pipe, and are unpickled when they are read. Workers sleep between steps.
     """
+
+    _shares_batches: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -109,13 +111,18 @@ class ProcVecEnv(BaseVecEnv):
         return self._reset_batch(orders, observations, infos)
 
     @in_turn
-    def step(self, actions: Any, *, out: StepBuffers | None = None) -> VecStepResult[Any]:
-        """Let every env act once, as many at a time as there are workers."""
-        batch = self._checked_actions(actions, out)
+    def step(
+        self, actions: Any, *, ids: Ids | None = None, out: StepBuffers | None = None
+    ) -> VecStepResult[Any]:
+        """Let every env, or those of `ids`, act once, as many at a time as there are workers."""
+        places = self._chosen(ids)
+        batch = self._checked_actions(actions, out, places)
+        if places is not None:
+            return self._step_some(batch, places, out)
         map_arrays(np.copyto, self._memory.actions, batch)
         self._slot = 1 - self._slot
         message = STEP + bytes((self._slot,))
-        answers = self._asked(dict.fromkeys(range(self.num_workers), message), batch)
+        answers = self._asked(dict.fromkeys(range(self.num_workers), message), is_step=True)
         result = self._steps[self._slot]
         if self.autoreset == "next_step":
             np.logical_or(result.terminated, result.truncated, out=self._finished)
@@ -127,6 +134,40 @@ class ProcVecEnv(BaseVecEnv):
         return self._step_batch(
             target.observations, target.rewards, target.terminated, target.truncated, infos
         )
+
+    def _step_some(
+        self, batch: Any, places: list[int], out: StepBuffers | None
+    ) -> VecStepResult[Any]:
+        rows = np.array(places, np.int64)
+        map_arrays(
+            lambda all_rows, new: all_rows.__setitem__(rows, new), self._memory.actions, batch
+        )
+        before, self._slot = self._steps[self._slot], 1 - self._slot
+        # Whoever does not act goes on showing what it showed.
+        self._steps[self._slot].fill(before)
+        answers = self._asked(self._step_messages(places), is_step=True)
+        result = self._steps[self._slot].taken(places)
+        if self.autoreset == "next_step":
+            self._finished[rows] = result.terminated | result.truncated
+        infos = _PickledInfos(places, self._payloads(answers))
+        if out is not None:
+            out.fill(result)
+            out.fill_finals(infos)
+        target = out or result
+        return self._step_batch(
+            target.observations, target.rewards, target.terminated, target.truncated, infos, places
+        )
+
+    def _step_messages(self, places: Sequence[int]) -> dict[int, bytes]:
+        """What each worker is told that has envs at `places`."""
+        messages = {}
+        for mine in self._assignments:
+            local = [place - mine.first for place in places if place in mine.envs]
+            if len(local) == len(mine.envs):
+                messages[mine.number] = STEP + bytes((self._slot,))
+            elif local:
+                messages[mine.number] = REQUEST + dumps(("step_some", (local, self._slot)))
+        return messages
 
     @in_turn
     def get_attr(self, name: str) -> list[Any]:
@@ -165,6 +206,7 @@ class ProcVecEnv(BaseVecEnv):
                 factories=Portable(list(factories[first:last])),
                 autoreset=self.autoreset,
                 on_error=self.on_error,
+                shares_batches=self._shares_batches,
                 seeds=[None] * (last - first),
                 finished=[False] * (last - first),
             )
@@ -179,11 +221,16 @@ class ProcVecEnv(BaseVecEnv):
             check_spaces(0, spaces[0], mine.first, found)
         self._set_spaces(spaces[0])
         self._memory = VectorMemory(
-            self._observations, self._actions, self.num_envs, self.num_workers
+            self._observations,
+            self._actions,
+            self.num_envs,
+            self.num_workers,
+            self._shares_batches,
         )
         self._block = SharedBlock.create(self._memory.size)
         self._memory.attach(self._block)
-        self._steps = [self._memory.step_of(slot) for slot in range(SLOTS)]
+        if self._shares_batches:
+            self._steps = [self._memory.step_of(slot) for slot in range(SLOTS)]
         for worker in range(self.num_workers):
             self._crew.share(worker, self._block, self._memory)
 
@@ -200,7 +247,7 @@ class ProcVecEnv(BaseVecEnv):
         spaces: dict[str, Any] = answer.value
         return spaces
 
-    def _asked(self, messages: Mapping[int, bytes], actions: Any = None) -> dict[int, Answer]:
+    def _asked(self, messages: Mapping[int, bytes], is_step: bool = False) -> dict[int, Answer]:
         """What the workers answer; those that are lost are replaced, or their error is raised."""
         try:
             heard = self._crew.exchange(messages, self.step_timeout)
@@ -210,7 +257,7 @@ class ProcVecEnv(BaseVecEnv):
         answers = {worker: one for worker, one in heard.items() if isinstance(one, Answer)}
         for worker, lost in heard.items():
             if isinstance(lost, Lost):
-                error = self._error_of(worker, lost, actions)
+                error = self._error_of(worker, lost, is_step)
                 answers[worker] = self._replaced(worker, error, messages[worker])
         for answer in answers.values():
             if answer.error is not None:
@@ -240,21 +287,24 @@ class ProcVecEnv(BaseVecEnv):
             self._crew.share(worker, self._block, self._memory)
             answer = self._crew.exchange({worker: message}, self.step_timeout)[worker]
         if isinstance(answer, Lost):
-            self._give_up(self._error_of(worker, answer, None))
+            self._give_up(self._error_of(worker, answer, is_step=False))
         return answer
 
-    def _error_of(self, worker: int, lost: Lost, actions: Any) -> WorkerError:
+    def _error_of(self, worker: int, lost: Lost, is_step: bool) -> WorkerError:
         mine = self._assignments[worker]
         place = int(self._memory.current[worker])
         index = mine.first + place
-        action = None if actions is None else self._actions.rows(actions)[index]
         return WorkerError(
             f"env {index} (seed {self._seeds[index]}) was lost: {lost.reason}",
             env_index=index,
             seed=self._seeds[index],
-            last_action=action,
+            last_action=self._action_of(index) if is_step else None,
             exit_code=lost.exit_code,
         )
+
+    def _action_of(self, index: int) -> Any:
+        """The action that an env was given last."""
+        return self._actions.rows(self._memory.actions_of(index, index + 1))[0]
 
     def _give_up(self, error: BaseException) -> NoReturn:
         """Raise an error; if an env has failed, close the vector first."""

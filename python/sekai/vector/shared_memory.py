@@ -67,8 +67,16 @@ class SharedBlock:
 class VectorMemory:
     """The arrays of a vector env, or of the envs `first` to `last` of it, in a shared block."""
 
-    def __init__(self, observations: Batcher, actions: Batcher, envs: int, workers: int) -> None:
-        self._batchers = (actions, *[observations] * SLOTS)
+    def __init__(
+        self,
+        observations: Batcher,
+        actions: Batcher,
+        envs: int,
+        workers: int,
+        shares_batches: bool = True,
+    ) -> None:
+        # Without batches what is left are the orders, and who is at work.
+        self._batchers = (actions, *[observations] * SLOTS) if shares_batches else ()
         self._envs = envs
         self._workers = workers
 
@@ -92,7 +100,7 @@ class VectorMemory:
             offset += placed.nbytes
             return placed
 
-        self.actions, *self._observations = batches
+        self.actions, *self._observations = batches or [None]
         self.restarts = array(np.int64, self._envs)
         self.current = array(np.int64, self._workers)
         """For each worker, the env that acts now: the one to blame if the worker dies."""

@@ -15,7 +15,7 @@ from sekai.vector.autoreset import FINAL_INFO
 from sekai.vector.batching import to_numpy
 from sekai.vector.columns import Column, RowDicts
 from sekai.vector.vec_env import VecEnv
-from sekai.vector.wrapper import VecWrapper, infos_of
+from sekai.vector.wrapper import VecWrapper, everywhere, infos_of
 
 __all__ = ["RecordVecEpisodeStatistics"]
 
@@ -43,8 +43,24 @@ class RecordVecEpisodeStatistics(VecWrapper):
         if skips:
             # The step after the end only begins the next episode, and is no step of either.
             self._running = ~dones
+        return result if finished is None else self._told(result, finished)
+
+    def _map_some(self, result: VecStepResult[Any], ids: Sequence[int]) -> VecStepResult[Any]:
+        rewards = everywhere(result.rewards, ids, self.num_envs)
+        dones = everywhere(result.dones, ids, self.num_envs)
+        counts = everywhere(self._running[list(ids)], ids, self.num_envs)
+        finished = self._totals.step(rewards, dones, counts)
+        if self.autoreset == "next_step":
+            self._running[list(ids)] = ~dones[list(ids)]
         if finished is None:
             return result
+        # Episodes end in envs; the result has rows.
+        rows = np.array([list(ids).index(env) for env in finished[0].tolist()], np.int64)
+        return self._told(result, (rows, *finished[1:]))
+
+    def _told(
+        self, result: VecStepResult[Any], finished: tuple[NDArray[Any], ...]
+    ) -> VecStepResult[Any]:
         ended = finished[0]
         stats = _stats_of(result, finished)
         for one in stats:

@@ -55,11 +55,14 @@ class SyncVecEnv(LocalVecEnv):
             raise
 
     @in_turn
-    def step(self, actions: Any, *, out: StepBuffers | None = None) -> VecStepResult[Any]:
-        """Let every env act once, one after another."""
-        rows = self._actions.rows(self._checked_actions(actions, out))
+    def step(
+        self, actions: Any, *, ids: Ids | None = None, out: StepBuffers | None = None
+    ) -> VecStepResult[Any]:
+        """Let every env, or those of `ids` alone, act once, one after another."""
+        places = self._chosen(ids)
+        rows = self._actions.rows(self._checked_actions(actions, out, places))
         try:
-            return self._step_result(self._group.step(rows), out)
+            return self._step_result(self._group.step(rows, places), out, places)
         except BaseException as error:
             self._failed(error)
             raise

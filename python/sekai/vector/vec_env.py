@@ -55,11 +55,15 @@ class VecEnv(Closing, ABC):
         """
 
     @abstractmethod
-    def step(self, actions: Any, *, out: StepBuffers | None = None) -> VecStepResult[Any]:
-        """Let every env act once.
+    def step(
+        self, actions: Any, *, ids: Ids | None = None, out: StepBuffers | None = None
+    ) -> VecStepResult[Any]:
+        """Let every env act once, or those of `ids` alone.
 
         Args:
-            actions: one per env, as a batch or one by one.
+            actions: one per env that acts, as a batch or one by one.
+            ids: which envs; the result then has a row for each of them, in their order, and the
+                others do not move.
             out: arrays to write the result into; the result then holds those very arrays.
         """
 
@@ -70,10 +74,10 @@ class VecEnv(Closing, ABC):
         return self.reset(seed=seed, options=options, ids=ids)
 
     async def async_step(
-        self, actions: Any, *, out: StepBuffers | None = None
+        self, actions: Any, *, ids: Ids | None = None, out: StepBuffers | None = None
     ) -> VecStepResult[Any]:
-        """Let every env act once; an `AsyncVecEnv` does not block the event loop."""
-        return self.step(actions, out=out)
+        """Let envs act once; an `AsyncVecEnv` does not block the event loop."""
+        return self.step(actions, ids=ids, out=out)
 
     @abstractmethod
     def get_attr(self, name: str) -> list[Any]:

@@ -23,6 +23,7 @@ __all__ = [
     "Portable",
     "RemoteTraceback",
     "dumps",
+    "error_from",
     "portable_error",
     "short_number",
 ]
@@ -72,10 +73,14 @@ def dumps(value: Any) -> bytes:
 
 
 class RemoteTraceback(Exception):  # noqa: N818 - it is shown, never caught
-    """Where an error began, in another process."""
+    """Where an error began, in another process or thread."""
+
+    def __init__(self, text: str, where: str = "in a worker process") -> None:
+        super().__init__(text, where)
 
     def __str__(self) -> str:
-        return f"in a worker process\n\n{self.args[0]}"
+        text, where = self.args
+        return f"{where}\n\n{text}"
 
 
 def portable_error(error: BaseException) -> tuple[BaseException, BaseException | None, str]:
@@ -85,6 +90,17 @@ def portable_error(error: BaseException) -> tuple[BaseException, BaseException |
     if _survives(error):
         return error, cause, text
     return WorkerError(f"{type(error).__name__}: {error}", remote_traceback=text), cause, text
+
+
+def error_from(pickled: bytes) -> BaseException:
+    """The error that `portable_error` has told, with where it began in the chain of its causes."""
+    error: BaseException
+    error, cause, text = pickle.loads(pickled)
+    # Python shows the chain of causes: where it began, what it was, which env it befell.
+    error.__cause__ = cause if cause is not None else RemoteTraceback(text)
+    if cause is not None:
+        cause.__cause__ = RemoteTraceback(text)
+    return error
 
 
 def _survives(error: BaseException | None) -> bool:

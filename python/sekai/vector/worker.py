@@ -7,10 +7,13 @@ import pickle
 import select
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sekai.core.result import ResetResult, StepResult
 from sekai.error import SpaceError
 from sekai.vector.autoreset import Autoreset
 from sekai.vector.batching import Batcher, map_arrays
@@ -23,7 +26,7 @@ from sekai.vector.wire import DONE, FAULT, VALUE, Portable, dumps, portable_erro
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-__all__ = ["Assignment", "serve"]
+__all__ = ["Assignment", "prepare_process", "serve"]
 
 Item = TypeVar("Item")
 
@@ -47,6 +50,8 @@ class Assignment:
     on_error: OnError
     seeds: Sequence[int | None]
     finished: Sequence[bool]
+    shares_batches: bool = True
+    """Whether observations and actions go through shared memory; else they are pickled."""
     lost: str | None = None
     """How the worker before this one died, if there was one."""
 
@@ -63,7 +68,7 @@ def serve(
     inherited: Sequence[Connection[Any, Any]],
 ) -> None:
     """Build the envs, then do what the vector asks until it closes or dies."""
-    _prepare_process(inherited)
+    prepare_process(inherited)
     try:
         worker = _Worker(connection, assignment)
     except BaseException as error:
@@ -98,13 +103,16 @@ class _Worker:
 
     def _attach(self) -> None:
         mine, envs = self._assignment, self._assignment.envs
-        memory = VectorMemory(self._observations, self._actions, mine.num_envs, mine.workers)
+        memory = VectorMemory(
+            self._observations, self._actions, mine.num_envs, mine.workers, mine.shares_batches
+        )
         memory.attach(SharedBlock.receive(self._connection, memory.size))
         self._bell = Bell.receive_listener(self._connection)
         self._next_bell = Bell.receive_ringer(self._connection)
         self._memory = memory
         self._order = 0
-        self._steps = [memory.step_of(slot, envs.start, envs.stop) for slot in range(SLOTS)]
+        if mine.shares_batches:
+            self._steps = [memory.step_of(slot, envs.start, envs.stop) for slot in range(SLOTS)]
         self._group.restarts = memory.restarts[envs.start : envs.stop]
         self._current = memory.current[mine.number : mine.number + 1]
 
@@ -167,24 +175,41 @@ class _Worker:
         infos = {place: result.info for place, result in enumerate(results) if result.info}
         return infos or None
 
+    def step_some(self, places: Sequence[int], slot: int) -> dict[int, dict[str, Any]] | None:
+        """Let some envs act; the result goes into their rows of `slot`."""
+        self._slot = slot
+        envs, rows = self._assignment.envs, np.array(places, np.int64)
+        everyone = self._actions.rows(self._memory.actions_of(envs.start, envs.stop))
+        actions = [everyone[place] for place in places]
+        results = self._group.step(self._announced(actions, places), places)
+        self._write_rows([result.observation for result in results], rows)
+        target = self._steps[slot]
+        target.rewards[rows] = [result.reward for result in results]
+        target.terminated[rows] = [result.terminated for result in results]
+        target.truncated[rows] = [result.truncated for result in results]
+        told = zip(places, results, strict=True)
+        return {place: result.info for place, result in told if result.info} or None
+
     def reset(self, orders: Sequence[ResetOrder], slot: int) -> dict[int, dict[str, Any]] | None:
         """Begin episodes; the first observations go into the rows of `slot`."""
         self._slot = slot
-        results = []
-        for order in orders:
-            self._current[0] = order[0]
-            results.append(self._group.reset_one(*order))
-        samples = [result.observation for result in results]
+        results = self.reset_by_pipe(orders)
         places = np.array([place for place, _, _ in orders], np.int64)
-        batch = self._observations.allocate(len(orders))
-        self._write(samples, batch, (places + self._assignment.first).tolist())
-        target = self._steps[slot].observations
-        map_arrays(lambda rows, new: rows.__setitem__(places, new), target, batch)
+        self._write_rows([result.observation for result in results], places)
         return {
             place: result.info
             for place, result in zip(places.tolist(), results, strict=True)
             if result.info
         } or None
+
+    def reset_by_pipe(self, orders: Sequence[ResetOrder]) -> list[ResetResult[Any]]:
+        """Begin episodes, and tell all of it."""
+        places = [place for place, _, _ in orders]
+        return self._group.reset(self._announced(orders, places))
+
+    def step_by_pipe(self, places: Sequence[int], actions: Sequence[Any]) -> list[StepResult[Any]]:
+        """Let some envs act, and tell all of it."""
+        return self._group.step(self._announced(actions, places), places)
 
     def get_attr(self, name: str) -> list[Any]:
         """The attribute of each env."""
@@ -210,16 +235,24 @@ class _Worker:
         """Close every env."""
         self._group.close()
 
+    def _write_rows(self, samples: Sequence[Any], places: NDArray[np.int64]) -> None:
+        batch = self._observations.allocate(len(samples))
+        self._write(samples, batch, (places + self._assignment.first).tolist())
+        target = self._steps[self._slot].observations
+        map_arrays(lambda rows, new: rows.__setitem__(places, new), target, batch)
+
     def _write(self, samples: Sequence[Any], batch: Any, indices: Sequence[int]) -> None:
         try:
             self._observations.write(samples, batch)
         except SpaceError:
             raise unfit(self._observations, samples, indices) from None
 
-    def _announced(self, items: Iterable[Item]) -> Iterator[Item]:
+    def _announced(
+        self, items: Iterable[Item], places: Iterable[int] | None = None
+    ) -> Iterator[Item]:
         """The items one by one, saying each time which env has its turn."""
         current = self._current
-        for place, item in enumerate(items):
+        for place, item in zip(count() if places is None else places, items, strict=False):
             current[0] = place
             yield item
 
@@ -228,7 +261,8 @@ class _Worker:
         return self._observations.copied(self._observations.rows(before)[place])
 
 
-def _prepare_process(inherited: Sequence[Connection[Any, Any]]) -> None:
+def prepare_process(inherited: Sequence[Connection[Any, Any]] = ()) -> None:
+    """Let a worker process leave Ctrl-C to its parent, and end when its parent has ended."""
     import signal
     import threading
 

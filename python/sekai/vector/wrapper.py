@@ -45,17 +45,21 @@ class VecWrapper(Layer, VecEnv):
         self.env = env
         self._batchers: dict[int, Batcher] = {}
 
-    def step(self, actions: Any, *, out: StepBuffers | None = None) -> VecStepResult[Any]:
-        """Let every env act once, through this layer."""
-        self._check_out(out)
-        return _written(self._map_step(self.env.step(self._map_actions(actions))), out)
+    def step(
+        self, actions: Any, *, ids: Ids | None = None, out: StepBuffers | None = None
+    ) -> VecStepResult[Any]:
+        """Let every env, or those of `ids` alone, act once, through this layer."""
+        self._check_out(out, ids)
+        inner = self.env.step(self._map_actions(actions), ids=ids)
+        return _written(self._mapped(inner, ids), out)
 
     async def async_step(
-        self, actions: Any, *, out: StepBuffers | None = None
+        self, actions: Any, *, ids: Ids | None = None, out: StepBuffers | None = None
     ) -> VecStepResult[Any]:
-        """Let every env act once, through this layer, without blocking the event loop."""
-        self._check_out(out)
-        return _written(self._map_step(await self.env.async_step(self._map_actions(actions))), out)
+        """Let envs act once, through this layer, without blocking the event loop."""
+        self._check_out(out, ids)
+        inner = await self.env.async_step(self._map_actions(actions), ids=ids)
+        return _written(self._mapped(inner, ids), out)
 
     def reset(
         self, *, seed: Seeds = None, options: Options = None, ids: Ids | None = None
@@ -79,14 +83,28 @@ class VecWrapper(Layer, VecEnv):
         """What this layer makes of a step."""
         return result
 
+    def _map_some(self, result: VecStepResult[Any], ids: Sequence[int]) -> VecStepResult[Any]:
+        """What this layer makes of a step of the envs `ids` alone, with a row for each of them.
+
+        A layer that keeps something for each env says here where it belongs.
+        """
+        return self._map_step(result)
+
     def _map_reset(self, result: VecResetResult[Any], ids: Sequence[int]) -> VecResetResult[Any]:
         """What this layer makes of a reset of the envs `ids`."""
         return result
 
-    def _check_out(self, out: StepBuffers | None) -> None:
+    def _mapped(self, result: VecStepResult[Any], ids: Ids | None) -> VecStepResult[Any]:
+        if ids is None:
+            return self._map_step(result)
+        places = checked_ids(ids, self.num_envs)
+        return self._map_some(result, places) if places else result
+
+    def _check_out(self, out: StepBuffers | None, ids: Ids | None) -> None:
         if out is not None:
             batcher = self._batcher_of(self.observation_space)
-            out.check(StepBuffers.allocate(batcher, self.num_envs))
+            count = len(checked_ids(ids, self.num_envs))
+            out.check(StepBuffers.allocate(batcher, count))
 
     def _batcher_of(self, space: Space[Any]) -> Batcher:
         """The batcher of one of the few spaces that a layer ever has to do with."""
@@ -216,6 +234,14 @@ class VecActionWrapper(VecWrapper):
 
     def _map_actions(self, actions: Any) -> Any:
         return self.action(actions)
+
+
+def everywhere(values: Any, ids: Sequence[int], count: int) -> NDArray[Any]:
+    """Values of the envs `ids` in the places of all `count` envs; the others have zeros."""
+    chosen = to_numpy(values)
+    rows: NDArray[Any] = np.zeros(count, chosen.dtype)
+    rows[list(ids)] = chosen
+    return rows
 
 
 def with_rewards(result: VecStepResult[Any], rewards: Any) -> VecStepResult[Any]:

@@ -62,8 +62,15 @@ class ImportedVecEnv(VecEnv):
             return VecResetResult(owned(observations), dicts)
         return VecResetResult(_rows(observations, chosen), [dicts[index] for index in chosen])
 
-    def step(self, actions: Any, *, out: StepBuffers | None = None) -> VecStepResult[Any]:
-        """Let every env act once."""
+    def step(
+        self, actions: Any, *, ids: Ids | None = None, out: StepBuffers | None = None
+    ) -> VecStepResult[Any]:
+        """Let every env act once; gymnasium's vector envs cannot let some act alone."""
+        if ids is not None:
+            raise ValueError(
+                "gymnasium's vector envs step all their envs at once and take no ids: "
+                "import the single envs and build a SyncVecEnv of them"
+            )
         observations, rewards, terminated, truncated, infos = self.gymnasium_env.step(actions)
         result: VecStepResult[Any] = VecStepResult(
             owned(observations),

@@ -1,0 +1,1 @@
+"""Vector envs that stop when their seeds are used up."""

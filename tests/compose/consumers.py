@@ -1,0 +1,45 @@
+"""Processes that take seeds; a module of its own, which new processes import quickly."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sekai.vector.wire import Portable
+
+
+def run(job: Portable, answers: Any) -> None:
+    """Do a job in this process and tell what came of it."""
+    try:
+        answers.send(job.value())
+    except Exception as error:
+        cause = error.__cause__
+        answers.send((type(error).__name__, str(error), str(cause) if cause else ""))
+
+
+class Consumers:
+    """Processes that do the same job; what they say can be awaited."""
+
+    def __init__(self, start_method: str, count: int, job: Callable[[], Any]) -> None:
+        context: Any = multiprocessing.get_context(start_method)
+        self.answers, self.processes = [], []
+        for _ in range(count):
+            mine, theirs = context.Pipe(duplex=False)
+            process = context.Process(target=run, args=(Portable(job), theirs), daemon=True)
+            process.start()
+            theirs.close()
+            self.answers.append(mine)
+            self.processes.append(process)
+
+    def results(self) -> Iterator[Any]:
+        """What each process said; None of one that died."""
+        for answer, process in zip(self.answers, self.processes, strict=True):
+            assert answer.poll(30), "a consumer hangs"
+            try:
+                yield answer.recv()
+            except EOFError:
+                yield None
+            answer.close()
+            process.join()
+            process.close()
