@@ -3,9 +3,20 @@
 from sekai.training.a2c import A2C, A2CSettings
 from sekai.training.agent import Agent
 from sekai.training.agent_settings import AgentSettings
-from sekai.training.callbacks.callback import Callback
+from sekai.training.callbacks import (
+    Callback,
+    Checkpoint,
+    EarlyStopping,
+    Evaluate,
+    ProgressBar,
+    Track,
+    latest_checkpoint,
+)
+from sekai.training.kept_file import ModelFileError
+from sekai.training.load_policy import load_policy
 from sekai.training.policies.policy_settings import PolicySettings
 from sekai.training.ppo import PPO, PPOSettings
+from sekai.training.trained_policy import TrainedPolicy
 
 __all__ = [
     "A2C",
@@ -14,6 +25,15 @@ __all__ = [
     "Agent",
     "AgentSettings",
     "Callback",
+    "Checkpoint",
+    "EarlyStopping",
+    "Evaluate",
+    "ModelFileError",
     "PPOSettings",
     "PolicySettings",
+    "ProgressBar",
+    "Track",
+    "TrainedPolicy",
+    "latest_checkpoint",
+    "load_policy",
 ]

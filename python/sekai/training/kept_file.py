@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,9 @@ NAME = "agent.safetensors"
 FORMAT = "1"
 LARGEST = 64 * 2**30
 """Bytes that are read at most."""
+
+LONGEST_HEADER = 100_000_000
+"""Bytes of words and names, at most; the reader of tensors takes no more either."""
 
 
 class ModelFileError(StateError):
@@ -77,21 +81,30 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _words(data: bytes) -> dict[str, str]:
     length = int.from_bytes(data[:8], "little")
-    if length > len(data) - 8:
-        raise ModelFileError(f"a header of {length} bytes was announced, the file has {len(data)}")
     words: dict[str, str] = json.loads(data[8 : 8 + length]).get("__metadata__", {})
     if words.get("format") != FORMAT:
-        raise ModelFileError(f"format {FORMAT} was wanted, found {words.get('format')!r}")
+        raise ModelFileError(f"format {FORMAT} was wanted, found {words.get('format')!r:.80}")
     return words
 
 
 def _bytes_of(file: Path) -> bytes:
     try:
-        size = file.stat().st_size
-        if size > LARGEST:
-            raise ModelFileError(f"{file} has {size} bytes, more than {LARGEST}")
-        return file.read_bytes()
-    except OSError as error:
+        with file.open("rb") as opened:
+            status = os.fstat(opened.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ModelFileError(f"{file} is no plain file")
+            if status.st_size > LARGEST:
+                raise ModelFileError(f"{file} has {status.st_size} bytes, more than {LARGEST}")
+            head = opened.read(8)
+            length = int.from_bytes(head, "little")
+            if len(head) < 8 or length > min(status.st_size - 8, LONGEST_HEADER):
+                raise ModelFileError(
+                    f"{file} announces a header of {length} bytes, and has {status.st_size}"
+                )
+            return head + opened.read(status.st_size - 8)
+    except (OSError, ValueError) as error:
+        if isinstance(error, ModelFileError):
+            raise
         raise ModelFileError(f"{file} cannot be read: {error}") from error
 
 

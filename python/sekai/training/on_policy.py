@@ -12,9 +12,11 @@ from tensordict import TensorDict
 from torch import Tensor
 from torchrl.objectives.value.functional import vec_generalized_advantage_estimate
 
+from sekai.training.actions import ActionMap
 from sekai.training.agent import Agent, Metrics
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.normalisation import RewardScaler
+from sekai.training.observations import Leaf
 from sekai.training.policies.actor_critic import ActorCritic
 from sekai.training.rollout import Rollout
 from sekai.training.schedules import scheduled
@@ -54,13 +56,20 @@ class OnPolicyAgent(Agent):
 
     def _build(self) -> None:
         settings = self.settings
-        self.network = ActorCritic(self.leaves, self.actions, settings.policy)
+        self.network = self.make_network(self.leaves, self.actions, settings)
         self.rollout = Rollout(self.vec, self.actions, settings.rollout_steps)
         self.scaler: RewardScaler | None = None
         if settings.normalise_rewards:
             self.scaler = RewardScaler(settings.discount, self.vec.num_envs)
         self.loss = self._loss(actor_module(self.network.actor), critic_module(self.network.critic))
         self.optimiser = self._optimiser()
+
+    @classmethod
+    def make_network(
+        cls, leaves: Mapping[str, Leaf], actions: ActionMap, settings: Any
+    ) -> ActorCritic:
+        """What acts, on its own, before it has learnt."""
+        return ActorCritic(leaves, actions, settings.policy)
 
     @abstractmethod
     def _loss(self, actor: Any, critic: Any) -> Any:
@@ -101,9 +110,10 @@ class OnPolicyAgent(Agent):
                 self.settings.learning_rate, self.settings.learning_rate_schedule, self.done_share
             )
         self.rollout.fill(lambda seen: self.network.choose(seen, deterministic=False))
-        rewards, done = self.rollout.rewards, self.rollout.terminated | self.rollout.truncated
+        rewards, terminated = self.rollout.rewards, self.rollout.terminated
+        done = terminated | self.rollout.truncated
         for step in range(self.settings.rollout_steps):
-            self.episodes.add(rewards[step], done[step])
+            self.episodes.add(rewards[step], done[step], terminated[step])
         return self._update(self._batch())
 
     @torch.no_grad()
