@@ -17,6 +17,8 @@ from sekai.training.load_policy import load_policy
 from sekai.training.policies.policy_settings import PolicySettings
 from sekai.training.ppo import PPO, PPOSettings
 from sekai.training.trained_policy import TrainedPolicy
+from sekai.training.vessel import TrainingVessel
+from sekai.training.vessel_seeds import SeedSetError
 
 __all__ = [
     "A2C",
@@ -32,8 +34,10 @@ __all__ = [
     "PPOSettings",
     "PolicySettings",
     "ProgressBar",
+    "SeedSetError",
     "Track",
     "TrainedPolicy",
+    "TrainingVessel",
     "latest_checkpoint",
     "load_policy",
 ]

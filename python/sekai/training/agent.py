@@ -24,6 +24,7 @@ from sekai.training.keeping import (
     load_network,
     network_of,
     read_agent,
+    require_functions,
     settings_of,
     space_of,
 )
@@ -244,6 +245,7 @@ class Agent(ABC):
     def _from(cls: type[Own], content: Mapping[str, Any], path: Any, env: Any, given: Any) -> Own:
         if env is None:
             env = kept_env(content, path)
+        require_functions(content, given, path)
         settings = settings_of(content, cls.settings_type)
         # What a file asks for is looked at before anything is made of it.
         cls.kept_network(content, settings)
@@ -278,10 +280,15 @@ class Agent(ABC):
             "iterations": self.iterations,
             "planned_steps": self.planned_steps,
             "callbacks": self._callback_states(),
+            "functions": self._functions(),
             "episodes": self.episodes.state_dict(),
             "envs": self.vec.state_dict() if self._has_begun and envs else None,
             "learning": self._learning_state(),
         }
+
+    def _functions(self) -> dict[str, str]:
+        """What the user gave that a file can only name."""
+        return {}
 
     def _callback_states(self) -> Mapping[str, Any]:
         return self._kept_by_callbacks if self._audience is None else self._audience.state_dict()

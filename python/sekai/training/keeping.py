@@ -28,6 +28,7 @@ __all__ = [
     "load_network",
     "network_of",
     "read_agent",
+    "require_functions",
     "settings_of",
     "space_of",
     "spec_json",
@@ -102,6 +103,19 @@ def read_agent(path: str | os.PathLike[str], algorithm: str | None = None) -> di
             f"{path} holds {kept_by!r:.80}, and {algorithm} was wanted: use the class it names"
         )
     return content
+
+
+def require_functions(content: Mapping[str, Any], given: Mapping[str, Any], path: Any) -> None:
+    """Raise unless the user has given again what the file can only name, never import."""
+    training = content.get("training", {})
+    functions = training.get("functions", {}) if isinstance(training, Mapping) else None
+    if not isinstance(functions, Mapping):
+        raise ModelFileError(f"{path}: what is kept of the training is damaged")
+    for name in functions.keys() - given.keys():
+        raise ModelFileError(
+            f"{path} was trained with {name}={functions[name]!r:.80}: pass {name}=..., or "
+            f"{name}=None to go on without"
+        )
 
 
 FIELDS: dict[str, type] = {
