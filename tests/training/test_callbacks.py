@@ -117,7 +117,7 @@ def test_who_heard_of_the_start_hears_of_the_end_whatever_happens() -> None:
     [
         ([1, 2, 3, 3, 3, 9], {"patience": 2}, 5),
         ([3, 2, 1, 1, 1, 0], {"patience": 2, "mode": "min"}, 5),
-        ([1, 1.4, 1.8, 1.9], {"patience": 2, "min_delta": 0.5}, 4),
+        ([1, 1.4, 1.5, 1.6], {"patience": 2, "min_delta": 0.5}, 3),
         ([1, 2, 3, 4, 5], {"patience": 2, "baseline": 10.0}, 2),
         ([11, 2, 3, 4, 5], {"patience": 2, "baseline": 10.0}, 3),
         ([1, math.nan, math.nan, 0, 0], {"patience": 2}, 5),

@@ -295,8 +295,8 @@ class Agent(ABC):
 
     def _load_training_state(self, state: Mapping[str, Any]) -> None:
         try:
-            self.randomness.state = state["randomness"]
-            self._has_begun = state["has_begun"]
+            self.randomness.restore(state["randomness"])
+            self._has_begun = bool(state["has_begun"])
             self.iterations = int(state["iterations"])
             self.planned_steps = int(state["planned_steps"])
             self._kept_by_callbacks = dict(state["callbacks"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from sekai.error import MissingExtraError, StateError
@@ -44,7 +46,8 @@ def write_file(path: str | os.PathLike[str], content: Mapping[str, Any]) -> Path
     target.parent.mkdir(parents=True, exist_ok=True)
     tensors: dict[str, NDArray[Any]] = {}
     words = json.dumps(packed(content, tensors), allow_nan=False)
-    data = _safetensors().save(tensors, metadata={"format": FORMAT, "sekai": words})
+    metadata = {"format": FORMAT, "sekai": words, "digest": _digest(words, tensors)}
+    data = _safetensors().save(tensors, metadata=metadata)
     handle, fresh = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -68,7 +71,10 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     data = _bytes_of(file)
     try:
         words = _words(data)
-        content = unpacked(json.loads(words["sekai"]), _safetensors().load(data))
+        tensors = _safetensors().load(data)
+        if words["digest"] != _digest(words["sekai"], tensors):
+            raise ModelFileError(f"{file} is damaged: its numbers are not those that were written")
+        content = unpacked(json.loads(words["sekai"]), tensors)
     except ModelFileError:
         raise
     except Exception as error:
@@ -77,6 +83,16 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ModelFileError(f"{file}: an agent was wanted, found {type(content).__name__}")
     return content
+
+
+def _digest(words: str, tensors: Mapping[str, NDArray[Any]]) -> str:
+    """What tells of damage; who wants to deceive can write a digest too."""
+    found = hashlib.sha256(words.encode())
+    for name in sorted(tensors):
+        array = tensors[name]
+        found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
 
 
 def _words(data: bytes) -> dict[str, str]:
@@ -89,12 +105,12 @@ def _words(data: bytes) -> dict[str, str]:
 
 def _bytes_of(file: Path) -> bytes:
     try:
+        status = file.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise ModelFileError(f"{file} is no plain file")
+        if status.st_size > LARGEST:
+            raise ModelFileError(f"{file} has {status.st_size} bytes, more than {LARGEST}")
         with file.open("rb") as opened:
-            status = os.fstat(opened.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise ModelFileError(f"{file} is no plain file")
-            if status.st_size > LARGEST:
-                raise ModelFileError(f"{file} has {status.st_size} bytes, more than {LARGEST}")
             head = opened.read(8)
             length = int.from_bytes(head, "little")
             if len(head) < 8 or length > min(status.st_size - 8, LONGEST_HEADER):

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from sekai.error import StateError
 from sekai.training.callbacks.callback import Callback
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Audience:
                 callback.on_start(self._agent)
                 self._ends.callback(callback.on_end, self._agent)
                 if name in kept:
-                    callback.load_state_dict(kept[name])
+                    _load(callback, kept[name])
         except BaseException:
             self._ends.close()
             raise
@@ -64,6 +65,14 @@ class Audience:
         trace: TracebackType | None,
     ) -> None:
         self._ends.__exit__(kind, error, trace)
+
+
+def _load(callback: Callback, state: Mapping[str, Any]) -> None:
+    try:
+        callback.load_state_dict(state)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        name = type(callback).__name__
+        raise StateError(f"what was kept of {name} cannot be gone on with: {error!r}") from error
 
 
 def _named(callbacks: Sequence[Callback]) -> dict[str, Callback]:
