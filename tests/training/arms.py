@@ -40,16 +40,17 @@ class Arms(Env[Array, int]):
     ) -> ResetResult[Array]:
         self._set_rng(seed)
         self._path = None
-        return ResetResult(np.array([1.0, 0.0], np.float32), {"open": True})
+        return ResetResult(np.array([1.0, 0.0], np.float32), {})
 
     def step(self, action: int) -> StepResult[Array]:
+        chooses = self._path is None
         if self._path is None:
             self._arm = int(action)
             choices = self.paths[self._arm]
             self._path = list(choices[int(self.rng.integers(len(choices)))])
         reward = self._path.pop(0)
         seen = np.array([0.0, float(self._arm == RISKY)], np.float32)
-        return StepResult(seen, reward, not self._path, False, {"open": False})
+        return StepResult(seen, reward, not self._path, False, {"chose": chooses})
 
 
 def likes_risk(agent: Any) -> bool:
