@@ -18,7 +18,7 @@ Path = tuple[float, ...]
 RISKY, SAFE = 0, 1
 
 
-class Arms(Env[Array, int]):
+class Arms(Env[Array, Any]):
     """Choose an arm at first, and see its rewards come in.
 
     Observation: whether the choice is still to come, and whether the risky arm was chosen.
@@ -42,7 +42,7 @@ class Arms(Env[Array, int]):
         self._path = None
         return ResetResult(np.array([1.0, 0.0], np.float32), {})
 
-    def step(self, action: int) -> StepResult[Array]:
+    def step(self, action: Any) -> StepResult[Array]:
         chooses = self._path is None
         if self._path is None:
             self._arm = int(action)

@@ -58,9 +58,11 @@ def same(left: Any, right: Any) -> bool:
     if type(left) is not type(right):
         return False
     if isinstance(left, torch.Tensor):
-        return left.dtype == right.dtype and torch.equal(left.nan_to_num(), right.nan_to_num())
+        return bool(left.dtype == right.dtype) and torch.equal(
+            left.nan_to_num(), right.nan_to_num()
+        )
     if isinstance(left, np.ndarray):
-        return left.dtype == right.dtype and left.tobytes() == right.tobytes()
+        return left.dtype == right.dtype and bool(left.tobytes() == right.tobytes())
     if isinstance(left, dict):
         return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
     if isinstance(left, (list, tuple)):
@@ -127,7 +129,7 @@ def test_a_failed_write_leaves_the_old_file(
     def full(*arguments: Any) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(kept_file.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="no space"):
         write_file(tmp_path, {"new": 1})
     assert read_file(path) == {"old": 1}

@@ -96,7 +96,7 @@ def test_what_tells_nothing_is_an_error() -> None:
     with pytest.raises(ValueError, match="truth values of shape"):
         A2C(LONG, learn_where=lambda steps: steps.rewards, **SMALL).fit(24)
     with pytest.raises(TypeError, match="a function or a name"):
-        A2C(LONG, learn_where=7, **SMALL)
+        A2C(LONG, learn_where=7, **SMALL)  # type: ignore[arg-type]
 
 
 def test_rewards_are_those_that_the_function_makes() -> None:
@@ -117,4 +117,4 @@ def test_rewards_must_be_numbers_of_the_same_shape() -> None:
         with pytest.raises(ValueError, match="finite rewards of shape"):
             A2C(LONG, reward_transform=made, **SMALL).fit(24)
     with pytest.raises(TypeError, match="must be a function"):
-        A2C(LONG, reward_transform="double", **SMALL)
+        A2C(LONG, reward_transform="double", **SMALL)  # type: ignore[arg-type]

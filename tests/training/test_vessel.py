@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -160,8 +159,8 @@ def test_iterations_can_be_counted_instead_of_steps() -> None:
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_shuffle_others() -> None:
-    learn = partial(TrainingVessel.fit, kind=A2C, iterations=3, num_envs=4, **SMALL)
-    agents = [learn(vessel(training=range(1, 9), seed=seed)) for seed in (0, 0, 1)]
+    vessels = [vessel(training=range(1, 9), seed=seed) for seed in (0, 0, 1)]
+    agents = [one.fit(A2C, iterations=3, num_envs=4, **SMALL) for one in vessels]
 
     weights = [torch.cat([part.flatten() for part in one.network.parameters()]) for one in agents]
     assert torch.equal(weights[0], weights[1])

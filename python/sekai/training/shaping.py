@@ -58,15 +58,16 @@ class Shaping:
         if step == 0:
             self._told.clear()
         name, count = str(self.learn_where), len(result.rewards)
-        found = list(result.infos.values(range(count), name))
+        infos: Any = result.infos
+        found = list(infos.values(range(count), name))
         for place, value in enumerate(found):
             if value is None and (result.terminated[place] or result.truncated[place]):
                 # The episode that follows has begun; what the last step told is kept beside it.
-                found[place] = (result.infos[place].get(FINAL_INFO) or {}).get(name)
+                found[place] = (infos[place].get(FINAL_INFO) or {}).get(name)
             if found[place] is None:
                 raise StateError(
                     f"learn_where={name!r} is no part of the observations, and env {place} has no "
-                    f"such info; it has {', '.join(result.infos[place])}"
+                    f"such info; it has {', '.join(infos[place])}"
                 )
         self._told.append(np.array(found, np.bool_))
 
@@ -90,8 +91,8 @@ class Shaping:
         if callable(wanted):
             made = np.asarray(wanted(steps))
         elif wanted in steps.observations:
-            made = np.asarray(steps.observations[wanted] != 0)
-            made = made.reshape(*steps.rewards.shape, -1).all(-1)
+            told = np.not_equal(steps.observations[wanted], 0)
+            made = np.asarray(told.reshape(*steps.rewards.shape, -1).all(-1))
         else:
             made = np.stack(self._told)
         if made.shape != steps.rewards.shape or made.dtype != np.bool_:
