@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from sekai.error import SpaceError
+from sekai.error import SpaceError, StateError
 from sekai.stats import InMemoryTracker
 from sekai.training import (
     A2C,
@@ -30,6 +30,9 @@ from sekai.training import (
     latest_checkpoint,
     load_policy,
 )
+from sekai.training.playing import play
+from sekai.training.shaping import Steps
+from sekai.vector.sync import SyncVecEnv
 from tests.training.arms import Arms
 
 ARMS = partial(Arms, [(3.0,), (-1.0,)], (0.8,))
@@ -200,7 +203,7 @@ def test_checkpoints_are_the_last_ones_and_the_best(tmp_path: Path) -> None:
 
 def test_the_latest_is_that_of_the_highest_number(tmp_path: Path) -> None:
     assert latest_checkpoint(tmp_path) is None
-    for name in ("00000009", "100000000", "best", "٣", "00000010"):
+    for name in ("00000009", "100000000", "best", "٣", "99999999"):
         (tmp_path / f"{name}.safetensors").touch()
 
     assert latest_checkpoint(tmp_path) == tmp_path / "100000000.safetensors"
@@ -257,17 +260,21 @@ def test_a_resumed_run_stops_where_the_uninterrupted_one_did(
 
 
 def test_an_interrupt_ends_after_the_iteration_with_a_checkpoint(tmp_path: Path) -> None:
-    class Interrupting(Callback):
-        """Presses the keys."""
+    seen: list[Steps] = []
 
-        def on_iteration(self, agent: Agent, metrics: dict[str, float]) -> bool:
-            if agent.iterations == 3:
-                os.kill(os.getpid(), signal.SIGINT)
-            return False
+    def interrupting(steps: Steps) -> Any:
+        """Presses the keys in the middle of the third iteration."""
+        seen.append(steps)
+        if len(seen) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return steps.rewards
 
-    uninterrupted, learner = agent().fit(5 * ITERATION), agent()
+    uninterrupted = agent().fit(5 * ITERATION)
+    learner = agent(learn_where=None, reward_transform=interrupting)
+    # A file names functions, and this one has no name.
+    learner.shaping.names = dict  # type: ignore[method-assign, assignment]
     with pytest.raises(KeyboardInterrupt):
-        learner.fit(5 * ITERATION, [Interrupting(), Checkpoint(tmp_path, every=100)])
+        learner.fit(5 * ITERATION, [Checkpoint(tmp_path, every=100)])
 
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     path = latest_checkpoint(tmp_path)
@@ -277,16 +284,36 @@ def test_an_interrupt_ends_after_the_iteration_with_a_checkpoint(tmp_path: Path)
 
 
 def test_what_broke_off_in_mid_iteration_is_not_kept(tmp_path: Path) -> None:
-    learner = agent()
+    seen: list[Steps] = []
 
-    def broken() -> None:
-        raise LookupError
+    def breaking(steps: Steps) -> Any:
+        seen.append(steps)
+        if len(seen) == 2:
+            raise LookupError
+        return steps.rewards
 
-    learner.fit(ITERATION)
-    learner._iterate = broken  # type: ignore[method-assign, assignment]
+    learner = agent(reward_transform=breaking)
+    learner.shaping.names = dict  # type: ignore[method-assign, assignment]
     with pytest.raises(LookupError):
-        learner.fit(ITERATION, [Checkpoint(tmp_path)])
+        learner.fit(5 * ITERATION, [Checkpoint(tmp_path, every=100)])
+    assert learner.iterations == 1
     assert list(tmp_path.iterdir()) == []
+
+
+class ByRow:
+    """Takes the long arm in every second env."""
+
+    def predict_batch(self, observations: Any, deterministic: bool = True) -> Any:
+        return np.arange(len(observations)) % 2
+
+
+def test_episodes_that_end_early_are_not_played_more_often() -> None:
+    played = play(ByRow(), SyncVecEnv([LONG] * 4), 8, seed=1)
+
+    assert sorted(played.returns) == [0.5] * 4 + [3.0] * 4
+    assert sorted(played.lengths) == [1] * 4 + [3] * 4
+    with pytest.raises(StateError, match="at most 2 steps"):
+        play(ByRow(), SyncVecEnv([LONG] * 2), 2, seed=1, longest=2)
 
 
 def test_a_tracker_hears_of_every_episode() -> None:

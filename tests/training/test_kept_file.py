@@ -158,7 +158,7 @@ WRONG: dict[str, Callable[[Path], Path]] = {
     "no dtype": lambda path: forged(path, {"a": {"$array": ["x", {"names": []}]}}, ARRAY),
     "no name": lambda path: forged(path, {"a": {"$array": [["x"], "<f8"]}}, ARRAY),
     "a name that is not there": lambda path: forged(path, {"a": {"$array": ["../x", "<f8"]}}),
-    "one array twice": lambda path: forged(path, [{"$array": ["x", "<f8"]}] * 2, ARRAY),
+    "one array twice": lambda path: forged(path, {"a": [{"$array": ["x", "<f8"]}] * 2}, ARRAY),
     "a list as a key": lambda path: forged(path, {"a": {"$pairs": [[[1], 2]]}}),
     "pairs of three": lambda path: forged(path, {"a": {"$pairs": [[1, 2, 3]]}}),
     "a word as a tuple": lambda path: forged(path, {"a": {"$tuple": "abc"}}),

@@ -206,6 +206,12 @@ def test_all_envs_together_take_each_seed_equally_often(
         assert sorted(taken[begin : begin + count]) == list(range(count))
 
 
+def test_every_round_has_an_order_of_its_own() -> None:
+    seeds = EndlessSeeds(range(20), 0, 1, seed=3)
+    rounds = [[next(seeds) for _ in range(20)] for _ in range(3)]
+    assert len({tuple(order) for order in [*rounds, range(20)]}) == 4
+
+
 @given(taken=st.integers(0, 30), seed=st.integers(0, 5))
 def test_seeds_go_on_from_their_place(taken: int, seed: int) -> None:
     one, other = (EndlessSeeds(range(7), 1, 3, seed) for _ in range(2))
