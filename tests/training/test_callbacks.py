@@ -272,7 +272,7 @@ def test_an_interrupt_ends_after_the_iteration_with_a_checkpoint(tmp_path: Path)
     uninterrupted = agent().fit(5 * ITERATION)
     learner = agent(learn_where=None, reward_transform=interrupting)
     # A file names functions, and this one has no name.
-    learner.shaping.names = dict  # type: ignore[method-assign, assignment]
+    learner.shaping.names = dict  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         learner.fit(5 * ITERATION, [Checkpoint(tmp_path, every=100)])
 
@@ -293,7 +293,7 @@ def test_what_broke_off_in_mid_iteration_is_not_kept(tmp_path: Path) -> None:
         return steps.rewards
 
     learner = agent(reward_transform=breaking)
-    learner.shaping.names = dict  # type: ignore[method-assign, assignment]
+    learner.shaping.names = dict  # type: ignore[method-assign]
     with pytest.raises(LookupError):
         learner.fit(5 * ITERATION, [Checkpoint(tmp_path, every=100)])
     assert learner.iterations == 1

@@ -208,7 +208,9 @@ DAMAGES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "an unknown setting": lambda content: content["settings"].update(shell="ls"),
     "a word for a number": lambda content: content["settings"].update(discount="ls"),
     "many envs": lambda content: content["settings"].update(num_envs=10**12),
-    "a space without end": lambda content: content["observation_space"].update(shape=[10**8]),
+    "a space without end": lambda content: content["observation_space"].update(
+        shape=[10**8], low=0.0, high=1.0
+    ),
     "many actions": lambda content: content.update(
         action_space={"type": "Discrete", "n": 10**12, "start": 0, "dtype": "int64"}
     ),

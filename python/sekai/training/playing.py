@@ -77,12 +77,12 @@ def play(
         seen = result.observations
         running += result.rewards
         lengths += 1
+        if lengths.max() > longest:
+            raise StateError(f"episodes of at most {longest} steps were wanted: add a TimeLimit")
         over = np.flatnonzero(result.terminated | result.truncated)
         for place in over[left[over] > 0].tolist():
             ended.append((float(running[place]), int(lengths[place])))
             left[place] -= 1
         running[over], lengths[over] = 0.0, 0
-        if lengths.max() > longest:
-            raise StateError(f"episodes of at most {longest} steps were wanted: add a TimeLimit")
     returns, steps = zip(*ended, strict=True)
     return Played(np.array(returns), np.array(steps, np.int64))
