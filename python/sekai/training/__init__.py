@@ -3,12 +3,26 @@
 from sekai.training.a2c import A2C, A2CSettings
 from sekai.training.agent import Agent
 from sekai.training.agent_settings import AgentSettings
+from sekai.training.callbacks import (
+    Callback,
+    Checkpoint,
+    EarlyStopping,
+    Evaluate,
+    ProgressBar,
+    Track,
+    latest_checkpoint,
+)
 from sekai.training.callbacks.callback import Callback
 from sekai.training.ddpg import DDPG, DDPGSettings
+from sekai.training.kept_file import ModelFileError
+from sekai.training.load_policy import load_policy
 from sekai.training.policies.build import register_backbone
 from sekai.training.policies.policy_settings import PolicySettings
 from sekai.training.ppo import PPO, PPOSettings
 from sekai.training.sac import SAC, SACSettings
+from sekai.training.trained_policy import TrainedPolicy
+from sekai.training.vessel import TrainingVessel
+from sekai.training.vessel_seeds import SeedSetError
 
 __all__ = [
     "A2C",
@@ -19,9 +33,20 @@ __all__ = [
     "Agent",
     "AgentSettings",
     "Callback",
+    "Checkpoint",
     "DDPGSettings",
+    "EarlyStopping",
+    "Evaluate",
+    "ModelFileError",
     "PPOSettings",
     "PolicySettings",
+    "ProgressBar",
     "SACSettings",
+    "SeedSetError",
+    "Track",
+    "TrainedPolicy",
+    "TrainingVessel",
+    "latest_checkpoint",
+    "load_policy",
     "register_backbone",
 ]

@@ -11,17 +11,29 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from sekai.error import StateError
-from sekai.registry import EnvSpec
 from sekai.training.actions import ActionMap
 from sekai.training.agent_settings import AgentSettings
+from sekai.training.callbacks.audience import Audience
 from sekai.training.callbacks.callback import Callback
+from sekai.training.callbacks.progress_bar import ProgressBar
 from sekai.training.defaults import default_settings
 from sekai.training.episodes import Episodes
 from sekai.training.gathering import window_gather
-from sekai.training.keeping import described, load_network, read_agent, space_of
+from sekai.training.interruption import Interruption
+from sekai.training.keeping import (
+    described,
+    load_network,
+    network_of,
+    read_agent,
+    require_functions,
+    settings_of,
+    space_of,
+)
+from sekai.training.kept_env import kept_env
 from sekai.training.kept_file import ModelFileError, write_file
 from sekai.training.masked_vec import MaskedVecEnv, masks_actions
-from sekai.training.observations import leaves_of
+from sekai.training.observations import Leaf, leaves_of
+from sekai.training.policies.inputs import Gather
 from sekai.training.policies.policy_settings import PolicySettings
 from sekai.training.randomness import Randomness
 from sekai.training.trained_policy import Chooser, TrainedPolicy
@@ -31,6 +43,9 @@ from sekai.vector.vec_env import VecEnv
 __all__ = ["Agent"]
 
 Metrics = dict[str, float]
+DAMAGES = (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError)
+"""What is raised by whoever is given a state that is none."""
+
 Own = TypeVar("Own", bound="Agent")
 
 
@@ -73,11 +88,16 @@ class Agent(ABC):
         self.vec = self._vector()
         self.randomness = Randomness(seed)
         self.steps = 0
+        self.iterations = 0
         self.planned_steps = 0
+        self.is_between_iterations = True
+        """Whether everything is as an iteration left it: no error has broken one off."""
         with self.randomness:
             self._build()
         self.episodes = Episodes(self.vec.num_envs)
         self._has_begun = False
+        self._audience: Audience | None = None
+        self._kept_by_callbacks: Mapping[str, Any] = {}
 
     def _vector(self) -> VecEnv:
         vec = vector_of(self.env_given, self.settings.num_envs, self.env_options)
@@ -110,37 +130,44 @@ class Agent(ABC):
     def iteration_steps(self) -> int:
         """Steps of single envs in an iteration."""
 
-    def fit(self: Own, steps: int, callbacks: Sequence[Callback] = ()) -> Own:
+    def fit(
+        self: Own, steps: int, callbacks: Sequence[Callback] = (), *, progress: bool = False
+    ) -> Own:
         """Learn for so many steps of single envs, rounded up to whole iterations.
+
+        An interrupt from the keyboard lets the iteration finish and callbacks do what they do at
+        the end, and is raised then.
 
         Args:
             steps: how many, beside those that were learnt before.
             callbacks: who is told after each iteration, and may end it all.
+            progress: whether a bar on the terminal tells how it goes.
         """
         if steps < 1:
             raise ValueError(f"steps must be at least 1, was {steps}")
+        audience = Audience(self, [*callbacks, ProgressBar()] if progress else callbacks)
         self.planned_steps = self.steps + steps
-        for callback in callbacks:
-            callback.on_start(self)
-        try:
-            while self.steps < self.planned_steps:
-                metrics = self._one_iteration()
-                # Everybody is told, also when one of them wants to stop.
-                wishes = [callback.on_iteration(self, metrics) for callback in callbacks]
-                if any(wishes):
-                    break
-        finally:
-            for callback in callbacks:
-                callback.on_end(self)
+        with Interruption() as interruption, audience:
+            is_going = audience.begin(self._kept_by_callbacks)
+            self._audience, self._kept_by_callbacks = audience, {}
+            while is_going and self.steps < self.planned_steps:
+                wants_end = audience.tell(self._one_iteration())
+                is_going = not (wants_end or interruption.is_asked)
+        if interruption.is_asked:
+            raise KeyboardInterrupt
         return self
 
     def _one_iteration(self) -> Metrics:
+        self.is_between_iterations = False
+        self.episodes.ended.clear()
         with self.randomness:
             if not self._has_begun:
                 self._begin()
                 self._has_begun = True
             metrics = self._iterate()
         self.steps += self.iteration_steps
+        self.iterations += 1
+        self.is_between_iterations = True
         recent = self.episodes.summary
         return {
             "steps": float(self.steps),
@@ -227,10 +254,11 @@ class Agent(ABC):
     @classmethod
     def _from(cls: type[Own], content: Mapping[str, Any], path: Any, env: Any, given: Any) -> Own:
         if env is None:
-            if content.get("env") is None:
-                raise ModelFileError(f"{path} does not say how to make its env: pass env=...")
-            env = EnvSpec.from_json(content["env"])
-        settings = cls.settings_type.from_dict(content["settings"])
+            env = kept_env(content, path)
+        require_functions(content, given, path)
+        settings = settings_of(content, cls.settings_type)
+        # What a file asks for is looked at before anything is made of it.
+        cls.kept_network(content, settings)
         agent = cls(env, seed=content["seed"], settings=settings, **given)
         for name in ("observation_space", "action_space"):
             if space_of(content, name) != getattr(agent.vec, name):
@@ -243,22 +271,53 @@ class Agent(ABC):
     def _network_loaded(self) -> None:  # noqa: B027 (most agents have nothing to add)
         """Bring everything that follows the network in line with weights that were loaded."""
 
+    @classmethod
+    def make_network(
+        cls,
+        leaves: Mapping[str, Leaf],
+        actions: ActionMap,
+        settings: Any,
+        gather: Gather | None = None,
+    ) -> Chooser | None:
+        """What acts, on its own, before it has learnt; None where it cannot act on its own."""
+        return None
+
+    @classmethod
+    def kept_network(cls, content: Mapping[str, Any], settings: AgentSettings) -> Chooser | None:
+        """What acts as a file says, without envs; None where it cannot act on its own."""
+        seen, done = (space_of(content, name) for name in ("observation_space", "action_space"))
+        return network_of(
+            content, lambda: cls.make_network(leaves_of(seen), ActionMap(done), settings)
+        )
+
     def _training_state(self, envs: bool) -> dict[str, Any]:
         """Everything needed to go on learning."""
         return {
             "randomness": self.randomness.state,
             "has_begun": self._has_begun,
+            "iterations": self.iterations,
             "planned_steps": self.planned_steps,
+            "callbacks": self._callback_states(),
+            "functions": self._functions(),
             "episodes": self.episodes.state_dict(),
             "envs": self.vec.state_dict() if self._has_begun and envs else None,
             "learning": self._learning_state(),
         }
 
+    def _functions(self) -> dict[str, str]:
+        """What the user gave that a file can only name."""
+        return {}
+
+    def _callback_states(self) -> Mapping[str, Any]:
+        return self._kept_by_callbacks if self._audience is None else self._audience.state_dict()
+
     def _load_training_state(self, state: Mapping[str, Any]) -> None:
         try:
-            self.randomness.state = state["randomness"]
-            self._has_begun = state["has_begun"]
-            self.planned_steps = state["planned_steps"]
+            self.randomness.restore(state["randomness"])
+            self._has_begun = bool(state["has_begun"])
+            self.iterations = int(state["iterations"])
+            self.planned_steps = int(state["planned_steps"])
+            self._kept_by_callbacks = dict(state["callbacks"])
             self.episodes.load_state_dict(state["episodes"])
             self._load_learning_state(state["learning"])
             if self._has_begun:
@@ -266,7 +325,7 @@ class Agent(ABC):
             if state["envs"] is not None:
                 self.vec.load_state_dict(state["envs"])
                 self._load_learning_state(state["learning"])
-        except (KeyError, TypeError, ValueError) as error:
+        except DAMAGES as error:
             raise ModelFileError(f"the file's training cannot be gone on with: {error}") from error
 
     @abstractmethod

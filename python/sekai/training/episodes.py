@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from math import nan
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sekai.stats.episode import EpisodeStats
 
 __all__ = ["Episodes"]
 
@@ -32,15 +35,37 @@ class Episodes:
         self._lengths = np.zeros(num_envs, np.int64)
         self.count = 0
         self._recent: deque[tuple[float, int]] = deque(maxlen=RECENT)
+        self.ended: list[EpisodeStats] = []
+        """Those that have ended since this was last emptied, while `is_listing`."""
+        self.is_listing = False
 
-    def add(self, rewards: NDArray[np.float64], done: NDArray[np.bool_]) -> None:
-        """Take in one step of all envs."""
+    def add(
+        self,
+        rewards: NDArray[np.float64],
+        done: NDArray[np.bool_],
+        terminated: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Take in one step of all envs.
+
+        Args:
+            rewards: of each env.
+            done: whose episode is over.
+            terminated: whose episode has ended, and was not cut off; None for all.
+        """
         self._returns += rewards
         self._lengths += 1
         ended = np.flatnonzero(done)
         if ended.size:
-            pairs = zip(self._returns[ended].tolist(), self._lengths[ended].tolist(), strict=True)
-            self._recent.extend(pairs)
+            returns, lengths = self._returns[ended].tolist(), self._lengths[ended].tolist()
+            self._recent.extend(zip(returns, lengths, strict=True))
+            if self.is_listing:
+                is_end = done if terminated is None else terminated
+                flags = is_end[ended].tolist()
+                # Envs act together, and learning comes between: nobody knows how long one took.
+                self.ended += [
+                    EpisodeStats(value, length, nan, flag, not flag)
+                    for value, length, flag in zip(returns, lengths, flags, strict=True)
+                ]
             self.count += int(ended.size)
             self._returns[ended] = 0.0
             self._lengths[ended] = 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,13 +15,32 @@ from torch import Tensor, nn
 from sekai.registry import EnvSpec
 from sekai.registry import spec as spec_of
 from sekai.spaces import Space
+from sekai.training.agent_settings import AgentSettings
 from sekai.training.kept_file import ModelFileError, read_file
+from sekai.training.trained_policy import Chooser
 from sekai.vector.vec_env import VecEnv
 
 if TYPE_CHECKING:
     from sekai.training.agent import Agent
 
-__all__ = ["described", "load_network", "read_agent", "spec_json"]
+__all__ = [
+    "described",
+    "load_network",
+    "network_of",
+    "read_agent",
+    "require_functions",
+    "settings_of",
+    "space_of",
+    "spec_json",
+]
+
+Kind = TypeVar("Kind", bound=AgentSettings)
+
+LARGEST_SPACE = 2**24
+"""Numbers in a space that a file describes, at most: its words are few, its arrays need not be."""
+
+LARGEST_COUNT = 2**20
+"""Envs, and steps of a rollout, that a file can ask for."""
 
 PACKAGES = ("sekai", "torch", "torchrl", "tensordict", "numpy")
 
@@ -70,36 +90,115 @@ def data_digest(vec: VecEnv) -> str | None:
 def read_agent(path: str | os.PathLike[str], algorithm: str | None = None) -> dict[str, Any]:
     """What was kept, checked to be an agent of the algorithm."""
     content = read_file(path)
-    wanted = {"algorithm", "settings", "seed", "steps", "network", "observation_space"}
-    missing = sorted(wanted - content.keys())
+    missing = sorted(FIELDS.keys() - content.keys())
     if missing:
         raise ModelFileError(f"{path} lacks {', '.join(missing)}: it is no saved agent")
-    found = content["algorithm"]
-    if algorithm is not None and found != algorithm:
-        raise ModelFileError(f"{path} holds {found}, and {algorithm} was wanted: use {found}.load")
+    for name, kind in FIELDS.items():
+        found = content[name]
+        if not isinstance(found, kind) or isinstance(found, bool):
+            raise ModelFileError(f"{path}: {name} must be {kind.__name__}, was {found!r:.80}")
+    kept_by = content["algorithm"]
+    if algorithm is not None and kept_by != algorithm:
+        raise ModelFileError(
+            f"{path} holds {kept_by!r:.80}, and {algorithm} was wanted: use the class it names"
+        )
     return content
+
+
+def require_functions(content: Mapping[str, Any], given: Mapping[str, Any], path: Any) -> None:
+    """Raise unless the user has given again what the file can only name, never import."""
+    training = content.get("training", {})
+    functions = training.get("functions", {}) if isinstance(training, Mapping) else None
+    if not isinstance(functions, Mapping):
+        raise ModelFileError(f"{path}: what is kept of the training is damaged")
+    for name in functions.keys() - given.keys():
+        raise ModelFileError(
+            f"{path} was trained with {name}={functions[name]!r:.80}: pass {name}=..., or "
+            f"{name}=None to go on without"
+        )
+
+
+FIELDS: dict[str, type] = {
+    "algorithm": str,
+    "settings": dict,
+    "seed": int,
+    "steps": int,
+    "network": dict,
+    "observation_space": dict,
+    "action_space": dict,
+}
+"""What every saved agent has, beside what is only for the record."""
+
+
+def settings_of(content: Mapping[str, Any], kind: type[Kind]) -> Kind:
+    """The settings that were kept, of a size that can be meant."""
+    try:
+        settings = kind.from_dict(content["settings"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelFileError(f"settings cannot be read: {error}") from error
+    for name in ("num_envs", "rollout_steps"):
+        count = getattr(settings, name, 1)
+        if count > LARGEST_COUNT:
+            raise ModelFileError(f"{name} must be at most {LARGEST_COUNT}, the file has {count}")
+    return settings
 
 
 def space_of(content: Mapping[str, Any], name: str) -> Space[Any]:
     """A space that was kept."""
     try:
+        if _numbers(content[name]) > LARGEST_SPACE:
+            raise ValueError(f"at most {LARGEST_SPACE} numbers were wanted")
         return Space.from_jsonable(content[name])
     except Exception as error:
         raise ModelFileError(f"{name} cannot be read: {error}") from error
 
 
+def _numbers(described: Any) -> int:
+    """How many numbers the arrays of a space have that JSON describes."""
+    if isinstance(described, list):
+        return sum(map(_numbers, described))
+    if not isinstance(described, Mapping):
+        return 0
+    shape = described.get("shape")
+    sizes = shape if isinstance(shape, list) else [shape] if isinstance(shape, int) else []
+    counts = (described.get(name) for name in ("n", "size"))
+    own = math.prod(map(int, sizes)) + sum(abs(n) for n in counts if isinstance(n, int))
+    return own + sum(_numbers(part) for part in described.values())
+
+
+def network_of(content: Mapping[str, Any], make: Callable[[], Chooser | None]) -> Chooser | None:
+    """The network that `make` makes, with the weights that were kept.
+
+    It is made without memory first, and compared: a file of little size cannot ask for much.
+    """
+    try:
+        with torch.device("meta"):
+            drawn = make()
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise ModelFileError(f"the network cannot be built: {error}") from error
+    if drawn is None:
+        return None
+    _compare(drawn.state_dict(), content["network"])
+    made = drawn.to_empty(device="cpu")
+    made.load_state_dict(dict(content["network"]))
+    return made
+
+
 def load_network(network: nn.Module, kept: Mapping[str, Tensor]) -> None:
     """Put weights back; a file of another shape changes nothing."""
-    own = network.state_dict()
+    _compare(network.state_dict(), kept)
+    network.load_state_dict(dict(kept))
+
+
+def _compare(own: Mapping[str, Tensor], kept: Mapping[str, Tensor]) -> None:
     if not isinstance(kept, Mapping) or own.keys() != kept.keys():
         odd = sorted(own.keys() ^ set(kept))[:3]
         raise ModelFileError(f"the file is of another network: {', '.join(odd)} differ")
     for name, weights in own.items():
         found = kept[name]
-        is_like = isinstance(found, torch.Tensor) and found.shape == weights.shape
-        if not is_like or found.dtype != weights.dtype:
+        is_like = isinstance(found, torch.Tensor)
+        if not is_like or found.shape != weights.shape or found.dtype != weights.dtype:
             shown = f"{tuple(found.shape)} {found.dtype}" if is_like else repr(type(found))
             raise ModelFileError(
                 f"{name} needs {tuple(weights.shape)} {weights.dtype}, the file has {shown}"
             )
-    network.load_state_dict(dict(kept))

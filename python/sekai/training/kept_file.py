@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from sekai.error import MissingExtraError, StateError
@@ -22,6 +25,9 @@ NAME = "agent.safetensors"
 FORMAT = "1"
 LARGEST = 64 * 2**30
 """Bytes that are read at most."""
+
+LONGEST_HEADER = 100_000_000
+"""Bytes of words and names, at most; the reader of tensors takes no more either."""
 
 
 class ModelFileError(StateError):
@@ -40,7 +46,8 @@ def write_file(path: str | os.PathLike[str], content: Mapping[str, Any]) -> Path
     target.parent.mkdir(parents=True, exist_ok=True)
     tensors: dict[str, NDArray[Any]] = {}
     words = json.dumps(packed(content, tensors), allow_nan=False)
-    data = _safetensors().save(tensors, metadata={"format": FORMAT, "sekai": words})
+    metadata = {"format": FORMAT, "sekai": words, "digest": _digest(words, tensors)}
+    data = _safetensors().save(tensors, metadata=metadata)
     handle, fresh = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -64,7 +71,10 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     data = _bytes_of(file)
     try:
         words = _words(data)
-        content = unpacked(json.loads(words["sekai"]), _safetensors().load(data))
+        tensors = _safetensors().load(data)
+        if words["digest"] != _digest(words["sekai"], tensors):
+            raise ModelFileError(f"{file} is damaged: its numbers are not those that were written")
+        content = unpacked(json.loads(words["sekai"]), tensors)
     except ModelFileError:
         raise
     except Exception as error:
@@ -75,23 +85,42 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     return content
 
 
+def _digest(words: str, tensors: Mapping[str, NDArray[Any]]) -> str:
+    """What tells of damage; who wants to deceive can write a digest too."""
+    found = hashlib.sha256(words.encode())
+    for name in sorted(tensors):
+        array = tensors[name]
+        found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
+
+
 def _words(data: bytes) -> dict[str, str]:
     length = int.from_bytes(data[:8], "little")
-    if length > len(data) - 8:
-        raise ModelFileError(f"a header of {length} bytes was announced, the file has {len(data)}")
     words: dict[str, str] = json.loads(data[8 : 8 + length]).get("__metadata__", {})
     if words.get("format") != FORMAT:
-        raise ModelFileError(f"format {FORMAT} was wanted, found {words.get('format')!r}")
+        raise ModelFileError(f"format {FORMAT} was wanted, found {words.get('format')!r:.80}")
     return words
 
 
 def _bytes_of(file: Path) -> bytes:
     try:
-        size = file.stat().st_size
-        if size > LARGEST:
-            raise ModelFileError(f"{file} has {size} bytes, more than {LARGEST}")
-        return file.read_bytes()
-    except OSError as error:
+        status = file.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise ModelFileError(f"{file} is no plain file")
+        if status.st_size > LARGEST:
+            raise ModelFileError(f"{file} has {status.st_size} bytes, more than {LARGEST}")
+        with file.open("rb") as opened:
+            head = opened.read(8)
+            length = int.from_bytes(head, "little")
+            if len(head) < 8 or length > min(status.st_size - 8, LONGEST_HEADER):
+                raise ModelFileError(
+                    f"{file} announces a header of {length} bytes, and has {status.st_size}"
+                )
+            return head + opened.read(status.st_size - 8)
+    except (OSError, ValueError) as error:
+        if isinstance(error, ModelFileError):
+            raise
         raise ModelFileError(f"{file} cannot be read: {error}") from error
 
 

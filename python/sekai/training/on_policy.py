@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -12,12 +13,18 @@ from tensordict import TensorDict
 from torch import Tensor
 from torchrl.objectives.value.functional import vec_generalized_advantage_estimate
 
+from sekai.training.actions import ActionMap
 from sekai.training.agent import Agent, Metrics
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.normalisation import RewardScaler
+from sekai.training.observations import Leaf
 from sekai.training.policies.actor_critic import ActorCritic
+from sekai.training.policies.inputs import Gather
+from sekai.training.risk import KINDS, RiskKind, risk_of
 from sekai.training.rollout import Rollout
 from sekai.training.schedules import scheduled
+from sekai.training.settings import require
+from sekai.training.shaping import LearnWhere, RewardTransform, Shaping, Steps
 from sekai.training.torchrl_modules import actor_module, critic_module, sum_of_losses
 
 __all__ = ["OnPolicyAgent", "OnPolicySettings"]
@@ -39,10 +46,25 @@ class OnPolicySettings(AgentSettings):
     entropy_weight: float = 0.0
     value_weight: float = 0.5
 
+    risk: RiskKind = "none"
+    """What is weighed against the mean return: "volatility", "drawdown" or "cvar"."""
+
+    risk_weight: float = 0.5
+    """How much it weighs, in the units of rewards as the env gives them; for "cvar" from 0 to 1,
+    of which the mean return has the rest. Only with a risk."""
+
+    risk_level: float = 0.1
+    """The share of episodes that count as the worst. Only with "cvar"."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_count("rollout_steps")
         self._require_share("trace")
+        require(self.risk in KINDS, "risk", f"one of {KINDS}", self.risk)
+        most = 1.0 if self.risk == "cvar" else math.inf
+        weighs = 0.0 <= self.risk_weight <= most and math.isfinite(self.risk_weight)
+        require(weighs, "risk_weight", f"finite, from 0 to {most}", self.risk_weight)
+        require(0.0 < self.risk_level <= 1.0, "risk_level", "above 0, up to 1", self.risk_level)
 
 
 class OnPolicyAgent(Agent):
@@ -52,15 +74,49 @@ class OnPolicyAgent(Agent):
     settings: OnPolicySettings
     network: ActorCritic
 
+    def __init__(
+        self,
+        env: Any,
+        *,
+        reward_transform: RewardTransform | None = None,
+        learn_where: LearnWhere | None = None,
+        **given: Any,
+    ) -> None:
+        """Get ready to learn.
+
+        Args:
+            env: as in `Agent`.
+            reward_transform: makes the rewards to learn from, given all steps of a rollout.
+            learn_where: which steps are learnt from: a function of the same, or the name of a part
+                of observations or infos that tells; the others still count in what came before.
+            given: as in `Agent`.
+        """
+        self.shaping = Shaping(reward_transform, learn_where)
+        super().__init__(env, **given)
+
     def _build(self) -> None:
         settings = self.settings
-        self.network = ActorCritic(self.leaves, self.actions, settings.policy, self.gather)
+        self.risk = risk_of(
+            settings.risk, settings.risk_weight, settings.risk_level, self.vec.num_envs
+        )
+        self.network = self.make_network(self.leaves, self.actions, settings, self.gather)
         self.rollout = Rollout(self.vec, self.actions, settings.rollout_steps)
         self.scaler: RewardScaler | None = None
         if settings.normalise_rewards:
             self.scaler = RewardScaler(settings.discount, self.vec.num_envs)
         self.loss = self._loss(actor_module(self.network.actor), critic_module(self.network.critic))
         self.optimiser = self._optimiser()
+
+    @classmethod
+    def make_network(
+        cls,
+        leaves: Mapping[str, Leaf],
+        actions: ActionMap,
+        settings: Any,
+        gather: Gather | None = None,
+    ) -> ActorCritic:
+        """What acts, on its own, before it has learnt."""
+        return ActorCritic(leaves, actions, settings.policy, gather)
 
     @abstractmethod
     def _loss(self, actor: Any, critic: Any) -> Any:
@@ -83,6 +139,7 @@ class OnPolicyAgent(Agent):
         return {
             "optimiser": self.optimiser.state_dict(),
             "scaler": None if self.scaler is None else dict(self.scaler.state_dict()),
+            "risk": None if self.risk is None else self.risk.state_dict(),
             "seen": self.rollout.state(),
         }
 
@@ -90,7 +147,12 @@ class OnPolicyAgent(Agent):
         self.optimiser.load_state_dict(state["optimiser"])
         if self.scaler is not None:
             self.scaler.load_state_dict(state["scaler"])
+        if self.risk is not None:
+            self.risk.load_state_dict(state["risk"])
         self.rollout.load_state(state["seen"])
+
+    def _functions(self) -> dict[str, str]:
+        return self.shaping.names()
 
     def _begin(self) -> None:
         self.rollout.begin(self.seed)
@@ -100,13 +162,17 @@ class OnPolicyAgent(Agent):
             group["lr"] = scheduled(
                 self.settings.learning_rate, self.settings.learning_rate_schedule, self.done_share
             )
+        watch = self.shaping.watch if self.shaping.watches(self.leaves) else None
         self.rollout.fill(
-            lambda seen: self.network.choose(seen, deterministic=False), used=self.network.used
+            lambda seen: self.network.choose(seen, deterministic=False), watch, self.network.used
         )
-        rewards, done = self.rollout.rewards, self.rollout.terminated | self.rollout.truncated
+        rewards, terminated = self.rollout.rewards, self.rollout.terminated
+        done = terminated | self.rollout.truncated
         for step in range(self.settings.rollout_steps):
-            self.episodes.add(rewards[step], done[step])
-        return self._update(self._batch())
+            self.episodes.add(rewards[step], done[step], terminated[step])
+        batch = self._batch()
+        # Advantages are told apart by their spread, and one alone has none.
+        return self._update(batch) if len(batch) > 1 else {}
 
     @torch.no_grad()
     def _batch(self) -> TensorDict:
@@ -114,13 +180,14 @@ class OnPolicyAgent(Agent):
         rollout, settings = self.rollout, self.settings
         seen = rollout.observations()
         self.network.inputs.learn({name: rows[:-1].flatten(0, 1) for name, rows in seen.items()})
+        steps = self._steps(seen)
         values = self._values(seen)
         terminated = torch.from_numpy(rollout.terminated)
         done = terminated | torch.from_numpy(rollout.truncated)
         advantage, target = vec_generalized_advantage_estimate(
             settings.discount, settings.trace, _last(values[:-1]),
-            _last(rollout.next_values(values, self.network.critic)), _last(self._rewards(done)),
-            _last(done), _last(terminated), time_dim=0,
+            _last(rollout.next_values(values, self.network.critic)),
+            _last(self._rewards(steps, done)), _last(done), _last(terminated), time_dim=0,
         )  # fmt: skip
         samples = {
             "observation": {name: rows[:-1].flatten(0, 1) for name, rows in seen.items()},
@@ -129,10 +196,21 @@ class OnPolicyAgent(Agent):
             "value_target": target.flatten(0, 1),
             "state_value": values[:-1].reshape(-1, 1),
         }
-        return TensorDict(samples, batch_size=[self.iteration_steps])
+        batch = TensorDict(samples, batch_size=[self.iteration_steps])
+        mask = self.shaping.mask(steps)
+        return batch if mask is None else batch[torch.from_numpy(mask).reshape(-1)]
 
-    def _rewards(self, done: Tensor) -> Tensor:
-        rewards = torch.from_numpy(self.rollout.rewards)
+    def _steps(self, seen: dict[str, Tensor]) -> Steps:
+        """What happened, as functions of users see it."""
+        rollout = self.rollout
+        before = {name: rows[:-1].numpy() for name, rows in seen.items()}
+        return Steps(before, rollout.rewards, rollout.terminated, rollout.truncated)
+
+    def _rewards(self, steps: Steps, done: Tensor) -> Tensor:
+        """What is learnt from: as the user wants it, less what risk takes, of the usual size."""
+        rewards = torch.from_numpy(self.shaping.rewards(steps))
+        if self.risk is not None:
+            rewards = self.risk.shaped(rewards, done)
         if self.scaler is None:
             return rewards.float()
         self.scaler.learn(rewards, done)

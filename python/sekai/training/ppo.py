@@ -71,7 +71,9 @@ class PPO(OnPolicyAgent):
             chances = self.network.actor.distribution(dict(batch["observation"].items()))
             batch["action_log_prob"] = chances.log_prob(batch["action"])
         for _ in range(settings.epochs):
-            parts = torch.randperm(len(batch)).chunk(settings.minibatches)
+            # Where little is learnt from, parts are fewer: advantages of one have no spread.
+            count = min(settings.minibatches, len(batch) // 2)
+            parts = torch.randperm(len(batch)).chunk(count)
             told += [self._descend(batch[places]) for places in parts]
             far = settings.target_divergence
             if far is not None and told[-1]["kl_approx"] > far:

@@ -19,6 +19,15 @@ class Randomness:
         torch.set_rng_state(outer)
         self._outer: list[torch.Tensor] = []
 
+    def restore(self, state: torch.Tensor) -> None:
+        """Go on from a state that was kept; one that is none is refused, and changes nothing."""
+        outer = torch.get_rng_state()
+        try:
+            torch.set_rng_state(state)
+            self.state = torch.get_rng_state()
+        finally:
+            torch.set_rng_state(outer)
+
     def __enter__(self) -> Randomness:
         self._outer.append(torch.get_rng_state())
         torch.set_rng_state(self.state)

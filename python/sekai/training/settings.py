@@ -77,11 +77,28 @@ class Settings:
             require(is_count, name, "a whole number of at least 1", value)
 
 
+_KINDS: tuple[tuple[type, tuple[type, ...], str], ...] = (
+    (bool, (bool,), "true or false"),
+    (int, (int,), "a whole number"),
+    (float, (int, float), "a number"),
+    (str, (str,), "a word"),
+    (tuple, (tuple,), "a list"),
+)
+
+
 def _read(field: dataclasses.Field[Any], value: Any) -> Any:
     made_by: Any = field.default_factory
     if isinstance(value, Mapping) and isinstance(made_by, type) and issubclass(made_by, Settings):
         return made_by.from_dict(value)
-    return tuple(value) if isinstance(value, list) else value
+    if isinstance(value, list):
+        value = tuple(value)
+    default = field.default
+    # Where there is no default, or None, nothing is known of the kind.
+    for kind, wanted, name in _KINDS:
+        if type(default) is kind:
+            fits = isinstance(value, wanted) and isinstance(value, bool) == (kind is bool)
+            require(fits, field.name, name, value)
+    return value
 
 
 def _written(value: Any) -> Any:
