@@ -12,7 +12,6 @@ from sekai.training.callbacks import (
     Track,
     latest_checkpoint,
 )
-from sekai.training.callbacks.callback import Callback
 from sekai.training.ddpg import DDPG, DDPGSettings
 from sekai.training.kept_file import ModelFileError
 from sekai.training.load_policy import load_policy
