@@ -122,7 +122,7 @@ def test_weights_of_a_simplex_are_tried_less_widely_than_other_numbers() -> None
 
 def test_squashed_actors_choose_between_the_bounds() -> None:
     leaves, actions = leaves_of(SEEN), ActionMap(Box(-1.0, 1.0, (2,), np.float32))
-    with Randomness(5):
+    with Randomness(5), torch.no_grad():
         squashed = SquashedActor(backbone(leaves, SETTINGS), actions, 3.0)
         precise = PreciseActor(backbone(leaves, SETTINGS), actions, 3.0)
         inputs = {"observation": 100.0 * torch.randn(200, 3)}
