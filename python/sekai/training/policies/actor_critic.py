@@ -26,10 +26,6 @@ MASK = "action_mask"
 """The part of an observation that says which picks are allowed."""
 
 
-MOST = 1.25
-"""How far from zero the means of numbers go whose bounds are -1 and 1."""
-
-
 class Actor(nn.Module):
     """Observations to a distribution over actions."""
 
@@ -48,7 +44,9 @@ class Actor(nn.Module):
         if self.actions.is_choice:
             return (self.head(features, observations.get(MASK)),)
         means, spreads = self.head(features)
-        return (_kept_near(means) if self.actions.is_bounded else means), spreads
+        # Numbers beyond the bounds are all the same action: means that went there would see no
+        # difference between what they try, and never come back.
+        return (torch.tanh(means) if self.actions.is_bounded else means), spreads
 
     def distribution(self, observations: Mapping[str, Tensor]) -> Distribution:
         """What is chosen, and how likely."""
@@ -68,12 +66,6 @@ class Actor(nn.Module):
     def parameter_names(self) -> list[str]:
         """What the network says, by name."""
         return ["logits"] if self.actions.is_choice else ["loc", "scale"]
-
-
-def _kept_near(means: Tensor) -> Tensor:
-    # Numbers beyond the bounds are all the same action: means that went far there would see no
-    # difference between what they try, and never come back. The bounds themselves are in reach.
-    return MOST * torch.tanh(means / MOST)
 
 
 class Critic(nn.Module):
