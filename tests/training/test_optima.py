@@ -18,15 +18,10 @@ ENOUGH = 0.95
 """The share of the best growth that the median seed reaches."""
 
 SEEDS = range(5)
-CHANCES = (0.55, 0.8)
 AVERSION = 1.5
 
 TASKS: dict[str, tuple[Callable[[int], NumpyBatch], Callable[[Agent], float]]] = {
     "kelly": (Kelly, kelly_share),
-    "kelly, many coins": (
-        lambda count: Kelly(count, CHANCES),
-        lambda agent: kelly_share(agent, CHANCES),
-    ),
     "merton, log": (Merton, lambda agent: merton_share(agent, 1.0)),
     "merton, power": (
         lambda count: Merton(count, AVERSION, simplex=True),
