@@ -23,10 +23,6 @@ from sekai.training.trained_policy import Chooser
 __all__ = ["Actor", "ActorCritic", "Critic"]
 
 
-MOST = 1.25
-"""How far from zero the means of numbers go whose bounds are -1 and 1."""
-
-
 class Actor(nn.Module):
     """Observations to a distribution over actions."""
 
@@ -62,7 +58,9 @@ class Actor(nn.Module):
         if isinstance(self.head, ChoiceHead):
             return (self.head(features, self._allowed(observations)),)
         means, *rest = self.head(features)
-        return (_kept_near(means) if self.actions.is_bounded else means), *rest
+        # Numbers beyond the bounds are all the same action: means that went there would see no
+        # difference between what they try, and never come back.
+        return (torch.tanh(means) if self.actions.is_bounded else means), *rest
 
     def distribution(self, observations: Mapping[str, Tensor]) -> Distribution:
         """What is chosen, and how likely."""
@@ -105,12 +103,6 @@ class Actor(nn.Module):
         if not masks:
             return None
         return torch.cat([mask.reshape(len(mask), -1) != 0 for mask in masks], dim=-1)
-
-
-def _kept_near(means: Tensor) -> Tensor:
-    # Numbers beyond the bounds are all the same action: means that went far there would see no
-    # difference between what they try, and never come back. The bounds themselves are in reach.
-    return MOST * torch.tanh(means / MOST)
 
 
 class Critic(nn.Module):
