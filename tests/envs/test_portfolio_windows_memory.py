@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.data.peak_memory import WINDOW_BYTES, peaks
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.skipif(
@@ -62,21 +62,9 @@ for step in range(max(4, rows // envs)):
 print(megabytes("VmHWM") - before, megabytes("VmHWM"))
 """
 
-WINDOW_BYTES = 60 * 20 * 8 * 4
-
-
-def peaks(folder: Path, rows: int, timeout: float) -> tuple[float, float]:
-    """Megabytes that the peak rose by in training, and the peak itself."""
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(folder), str(rows)],
-        check=True, capture_output=True, text=True, timeout=timeout,
-    )  # fmt: skip
-    grown, peak = map(float, done.stdout.split())
-    return grown, peak
-
 
 def test_training_on_two_hundred_megabytes_takes_less_than_64_of_memory(tmp_path: Path) -> None:
-    grown, _ = peaks(tmp_path, 200 * 10**6 // WINDOW_BYTES, timeout=60)
+    grown, _ = peaks(SCRIPT, tmp_path, 200 * 10**6 // WINDOW_BYTES, timeout=60)
 
     assert grown < 64
 
@@ -87,7 +75,7 @@ def test_training_on_five_gigabytes_takes_less_than_one_and_a_half_of_memory(
     tmp_path: Path,
 ) -> None:
     try:
-        grown, peak = peaks(tmp_path, 5 * 10**9 // WINDOW_BYTES, timeout=1500)
+        grown, peak = peaks(SCRIPT, tmp_path, 5 * 10**9 // WINDOW_BYTES, timeout=1500)
     finally:
         shutil.rmtree(tmp_path)
 
