@@ -19,11 +19,14 @@ from sekai.training.defaults import default_settings
 from sekai.training.episodes import Episodes
 from sekai.training.keeping import described, load_network, read_agent, space_of
 from sekai.training.kept_file import ModelFileError, write_file
+from sekai.training.multi.joint_world import JointWorld
+from sekai.training.multi.team import TeamPolicy
 from sekai.training.observations import leaves_of
 from sekai.training.policies.policy_settings import PolicySettings
 from sekai.training.randomness import Randomness
 from sekai.training.trained_policy import Chooser, TrainedPolicy
 from sekai.training.worlds import vector_of
+from sekai.vector.multi_agent import MultiAgentVecEnv
 from sekai.vector.vec_env import VecEnv
 
 __all__ = ["Agent"]
@@ -39,6 +42,7 @@ class Agent(ABC):
     """
 
     settings_type: ClassVar[type[AgentSettings]] = AgentSettings
+    actions: ActionMap
     network: Chooser
     """Everything that is learnt; what is saved of an agent."""
 
@@ -79,14 +83,24 @@ class Agent(ABC):
 
     def _vector(self) -> VecEnv:
         vec = vector_of(self.env_given, self.settings.num_envs, self.env_options)
-        if not isinstance(vec, VecEnv):
-            raise TypeError(
-                f"{type(self).__name__} learns for one agent, and {self.env_given!r} has several: "
-                "use MADDPG or QMIX, or share_parameters(env)"
-            )
+        if not isinstance(vec, MultiAgentVecEnv):
+            self._take_one(vec)
+            return vec
+        world = JointWorld(vec)
+        self._take_several(world)
+        return world
+
+    def _take_one(self, vec: VecEnv) -> None:
+        """Get ready for an env with one agent, or refuse it."""
         self.leaves = leaves_of(vec.observation_space)
         self.actions = ActionMap(vec.action_space)
-        return vec
+
+    def _take_several(self, world: JointWorld) -> None:
+        """Get ready for an env with several agents, or refuse it."""
+        raise TypeError(
+            f"{type(self).__name__} learns for one agent, and {self.env_given!r} has several: "
+            "use PPO, A2C, MADDPG or QMIX"
+        )
 
     @abstractmethod
     def _build(self) -> None:
@@ -146,7 +160,7 @@ class Agent(ABC):
         }
 
     def predict(self, observation: Any, deterministic: bool = True) -> Any:
-        """The action for one observation of one env."""
+        """The action for one observation of one env; by agent, where there are several."""
         return self.policy.predict(observation, deterministic)
 
     def predict_batch(self, observations: Any, deterministic: bool = True) -> Any:
@@ -154,8 +168,10 @@ class Agent(ABC):
         return self.policy.predict_batch(observations, deterministic)
 
     @property
-    def policy(self) -> TrainedPolicy:
+    def policy(self) -> TrainedPolicy | TeamPolicy:
         """What acts, without what learns."""
+        if isinstance(self.vec, JointWorld):
+            return TeamPolicy(self.network, self.vec, self.randomness)
         spaces = self.vec.observation_space, self.vec.action_space
         return TrainedPolicy(self.network, *spaces, self.randomness)
 

@@ -62,7 +62,9 @@ def spec_json(agent: Agent) -> str | None:
 
 def data_digest(vec: VecEnv) -> str | None:
     """What tells the data that the envs run on from other data, if they run on any."""
-    data = getattr(getattr(vec, "batch", None), "data", None)
+    # Several agents are in a vector env of their own, around that of their worlds.
+    inner = getattr(getattr(vec, "inner", None), "vec", vec)
+    data = getattr(getattr(inner, "batch", None), "data", None)
     digest: str | None = getattr(data, "digest", None)
     return digest
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from tensordict import TensorDict
-from torch import Tensor
-from torchrl.objectives.value.functional import vec_generalized_advantage_estimate
 
 from sekai.training.agent import Agent, Metrics
 from sekai.training.agent_settings import AgentSettings
-from sekai.training.normalisation import RewardScaler
+from sekai.training.learner import Learner
+from sekai.training.multi.group_rows import GroupRows, joint_leaves
+from sekai.training.multi.groups import Group, Share, check_share, groups_of
+from sekai.training.multi.joint_world import JointWorld
+from sekai.training.multi.team import Team
 from sekai.training.policies.actor_critic import ActorCritic
 from sekai.training.rollout import Rollout
 from sekai.training.schedules import scheduled
-from sekai.training.torchrl_modules import actor_module, critic_module, sum_of_losses
+from sekai.training.settings import require
+from sekai.vector.vec_env import VecEnv
 
 __all__ = ["OnPolicyAgent", "OnPolicySettings"]
-
-JUDGED_ROWS = 16_384
-"""Observations that are judged at once, so that memory stays bounded."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,10 +39,21 @@ class OnPolicySettings(AgentSettings):
     entropy_weight: float = 0.0
     value_weight: float = 0.5
 
+    share: Share = "all"
+    """Of several agents, who shares a policy: "all" of equal spaces, "none", or groups by name."""
+
+    tell_apart: bool = True
+    """Whether a policy that several agents share is told for which of them it decides."""
+
+    critic: Literal["own", "central"] = "own"
+    """Whether critics of several agents read what each of them sees, or what all of them see."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_count("rollout_steps")
         self._require_share("trace")
+        check_share(self.share)
+        require(self.critic in ("own", "central"), "critic", "'own' or 'central'", self.critic)
 
 
 class OnPolicyAgent(Agent):
@@ -50,28 +61,46 @@ class OnPolicyAgent(Agent):
 
     settings_type: ClassVar[type[AgentSettings]] = OnPolicySettings
     settings: OnPolicySettings
-    network: ActorCritic
+    network: ActorCritic | Team
+    groups: list[Group]
 
     def _build(self) -> None:
+        self.rollout = Rollout(self.vec, self.actions, self.settings.rollout_steps)
+        if isinstance(self.vec, JointWorld):
+            self.learners = {group.name: self._learner(self.vec, group) for group in self.groups}
+            networks = [learner.network for learner in self.learners.values()]
+            self.network = Team(self.groups, networks, self.vec)
+        else:
+            learner = Learner(self, self.rollout, self.leaves, self.actions)
+            self.learners, self.network = {"": learner}, learner.network
+
+    def _take_one(self, vec: VecEnv) -> None:
         settings = self.settings
-        self.network = ActorCritic(self.leaves, self.actions, settings.policy)
-        self.rollout = Rollout(self.vec, self.actions, settings.rollout_steps)
-        self.scaler: RewardScaler | None = None
-        if settings.normalise_rewards:
-            self.scaler = RewardScaler(settings.discount, self.vec.num_envs)
-        self.loss = self._loss(actor_module(self.network.actor), critic_module(self.network.critic))
-        self.optimiser = self._optimiser()
+        require(settings.share == "all", "share", "'all' for an env with one agent", settings.share)
+        require(settings.critic == "own", "critic", "'own' for an env with one agent",
+                settings.critic)  # fmt: skip
+        super()._take_one(vec)
+
+    def _take_several(self, world: JointWorld) -> None:
+        self.actions = world.actions
+        self.groups = groups_of(world.inner, self.settings.share, self.settings.tell_apart)
+
+    def _learner(self, world: JointWorld, group: Group) -> Learner:
+        is_central = self.settings.critic == "central"
+        rows = GroupRows(world, self.rollout, group, is_central)
+        judged = joint_leaves(world, group) if is_central else None
+        return Learner(self, rows, group.leaves, group.actions, judged)
 
     @abstractmethod
     def _loss(self, actor: Any, critic: Any) -> Any:
         """The TorchRL loss of the algorithm."""
 
     @abstractmethod
-    def _optimiser(self) -> torch.optim.Optimizer:
+    def _optimiser(self, network: ActorCritic) -> torch.optim.Optimizer:
         """What changes the weights."""
 
     @abstractmethod
-    def _update(self, batch: TensorDict) -> Metrics:
+    def _update(self, learner: Learner, batch: TensorDict) -> Metrics:
         """Learn from a rollout, laid out in one row of samples."""
 
     @property
@@ -80,88 +109,34 @@ class OnPolicyAgent(Agent):
         return self.settings.rollout_steps * self.vec.num_envs
 
     def _learning_state(self) -> dict[str, Any]:
-        return {
-            "optimiser": self.optimiser.state_dict(),
-            "scaler": None if self.scaler is None else dict(self.scaler.state_dict()),
-            "seen": self.rollout.state(),
-        }
+        learners = {name: learner.state() for name, learner in self.learners.items()}
+        return {"learners": learners, "seen": self.rollout.state()}
 
     def _load_learning_state(self, state: Mapping[str, Any]) -> None:
-        self.optimiser.load_state_dict(state["optimiser"])
-        if self.scaler is not None:
-            self.scaler.load_state_dict(state["scaler"])
+        for name, learner in self.learners.items():
+            learner.load_state(state["learners"][name])
         self.rollout.load_state(state["seen"])
 
     def _begin(self) -> None:
         self.rollout.begin(self.seed)
 
     def _iterate(self) -> Metrics:
-        for group in self.optimiser.param_groups:
-            group["lr"] = scheduled(
-                self.settings.learning_rate, self.settings.learning_rate_schedule, self.done_share
-            )
+        settings = self.settings
+        rate = scheduled(settings.learning_rate, settings.learning_rate_schedule, self.done_share)
         self.rollout.fill(lambda seen: self.network.choose(seen, deterministic=False))
         rewards, done = self.rollout.rewards, self.rollout.terminated | self.rollout.truncated
-        for step in range(self.settings.rollout_steps):
+        for step in range(settings.rollout_steps):
             self.episodes.add(rewards[step], done[step])
-        return self._update(self._batch())
-
-    @torch.no_grad()
-    def _batch(self) -> TensorDict:
-        """The rollout with advantages, as samples in a row."""
-        rollout, settings = self.rollout, self.settings
-        seen = rollout.observations()
-        if self.network.normaliser is not None:
-            flat = {name: rows[:-1].flatten(0, 1) for name, rows in seen.items()}
-            self.network.normaliser.learn(flat)
-        values = self._values(seen)
-        terminated = torch.from_numpy(rollout.terminated)
-        done = terminated | torch.from_numpy(rollout.truncated)
-        advantage, target = vec_generalized_advantage_estimate(
-            settings.discount, settings.trace, _last(values[:-1]),
-            _last(rollout.next_values(values, self.network.critic)), _last(self._rewards(done)),
-            _last(done), _last(terminated), time_dim=0,
-        )  # fmt: skip
-        samples = {
-            "observation": {name: rows[:-1].flatten(0, 1) for name, rows in seen.items()},
-            "action": rollout.chosen.flatten(0, 1),
-            "advantage": advantage.flatten(0, 1),
-            "value_target": target.flatten(0, 1),
-            "state_value": values[:-1].reshape(-1, 1),
-        }
-        return TensorDict(samples, batch_size=[self.iteration_steps])
-
-    def _rewards(self, done: Tensor) -> Tensor:
-        rewards = torch.from_numpy(self.rollout.rewards)
-        if self.scaler is None:
-            return rewards.float()
-        self.scaler.learn(rewards, done)
-        scaled: Tensor = self.scaler(rewards)
-        return scaled
-
-    def _values(self, seen: dict[str, Tensor]) -> Tensor:
-        """What everything seen is worth: times by envs."""
-        flat = {name: rows.flatten(0, 1) for name, rows in seen.items()}
-        count = (self.settings.rollout_steps + 1) * self.vec.num_envs
-        parts = [
-            self.network.critic({name: rows[first : first + JUDGED_ROWS] for name, rows in
-                                 flat.items()})
-            for first in range(0, count, JUDGED_ROWS)
-        ]  # fmt: skip
-        return torch.cat(parts).reshape(-1, self.vec.num_envs)
-
-    def _descend(self, samples: TensorDict) -> Metrics:
-        """One step of the optimiser."""
-        found = self.loss(samples)
-        self.optimiser.zero_grad()
-        sum_of_losses(found).backward()  # type: ignore[no-untyped-call]
-        norm = torch.nn.utils.clip_grad_norm_(
-            self.network.parameters(), self.settings.gradient_norm
-        )
-        self.optimiser.step()
-        told = {name: float(value.detach()) for name, value in found.items() if value.numel() == 1}
-        return {**told, "gradient_norm": float(norm)}
+        told: Metrics = {}
+        for name, learner in self.learners.items():
+            for group in learner.optimiser.param_groups:
+                group["lr"] = rate
+            batch = learner.batch()
+            # Agents that were never there have nothing to learn from.
+            found = self._update(learner, batch) if len(batch) else {}
+            told.update(found if len(self.learners) == 1 else _named(name, found))
+        return told
 
 
-def _last(rows: Tensor) -> Tensor:
-    return rows.unsqueeze(-1)
+def _named(name: str, told: Metrics) -> Metrics:
+    return {f"{name}/{key}": value for key, value in told.items()}

@@ -50,12 +50,12 @@ def actor_module(actor: Actor) -> ProbabilisticTensorDictSequential:
     return ProbabilisticTensorDictSequential(network, chooser)
 
 
-def critic_module(critic: Critic) -> TensorDictModule:
-    """The critic, from observations to what they are worth."""
+def critic_module(critic: Critic, reads: str = SEEN) -> TensorDictModule:
+    """The critic, from observations under a name to what they are worth."""
     names = list(critic.inputs.leaves)
     return TensorDictModule(
         _ByName(critic, names),
-        in_keys=[(SEEN, name) for name in names],
+        in_keys=[(reads, name) for name in names],
         out_keys=["state_value"],
     )
 

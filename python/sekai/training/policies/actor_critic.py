@@ -83,13 +83,29 @@ class ActorCritic(Chooser):
     """Both, and the moments of observations that they share."""
 
     def __init__(
-        self, leaves: Mapping[str, Leaf], actions: ActionMap, settings: PolicySettings
+        self,
+        leaves: Mapping[str, Leaf],
+        actions: ActionMap,
+        settings: PolicySettings,
+        judged: Mapping[str, Leaf] | None = None,
     ) -> None:
+        """Build both.
+
+        Args:
+            leaves: what the actor reads.
+            actions: what it acts in.
+            settings: how the networks are built.
+            judged: what the critic reads, if it is something else.
+        """
         super().__init__()
         self.normaliser = ObservationNormaliser(leaves) if settings.normalise else None
         inputs = Inputs(leaves, self.normaliser)
         self.actor = Actor(inputs, backbone(leaves, settings), actions, settings.initial_spread)
-        self.critic = Critic(inputs, backbone(leaves, settings))
+        self.judge_normaliser: ObservationNormaliser | None = None
+        if judged is not None:
+            self.judge_normaliser = ObservationNormaliser(judged) if settings.normalise else None
+            inputs = Inputs(judged, self.judge_normaliser)
+        self.critic = Critic(inputs, backbone(judged or leaves, settings))
 
     def choose(self, observations: Mapping[str, Tensor], deterministic: bool) -> Tensor:
         """What to do, before it is turned into actions of the env."""
