@@ -49,6 +49,11 @@ class ActionMap:
         return bool(self.choices)
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether numbers of [-1, 1] reach every action."""
+        return not isinstance(self.space, Box) or bool(self._is_bounded.all())
+
+    @property
     def width(self) -> int:
         """How many numbers an action is before it is given to the env."""
         return len(self.choices) if self.is_choice else self.size

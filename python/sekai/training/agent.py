@@ -243,8 +243,12 @@ class Agent(ABC):
             if space_of(content, name) != getattr(agent.vec, name):
                 raise ModelFileError(f"{path} was trained with another {name}")
         load_network(agent.network, content["network"])
+        agent._network_loaded()
         agent.steps = content["steps"]
         return agent
+
+    def _network_loaded(self) -> None:  # noqa: B027 (most agents have nothing to add)
+        """Bring everything that follows the network in line with weights that were loaded."""
 
     def _training_state(self, envs: bool) -> dict[str, Any]:
         """Everything needed to go on learning."""

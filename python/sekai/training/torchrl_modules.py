@@ -11,10 +11,20 @@ from tensordict.nn import (
     TensorDictModule,
 )
 from torch import Tensor, nn
+from torchrl.modules import TanhNormal
 
+from sekai.training.policies.action_critic import ActionCritic
 from sekai.training.policies.actor_critic import Actor, Critic
+from sekai.training.policies.squashed import PreciseActor, SquashedActor
 
-__all__ = ["actor_module", "critic_module", "sum_of_losses"]
+__all__ = [
+    "action_critic_module",
+    "actor_module",
+    "critic_module",
+    "precise_module",
+    "squashed_module",
+    "sum_of_losses",
+]
 
 SEEN = "observation"
 
@@ -27,7 +37,9 @@ class _ByName(nn.Module):
         self.network, self.names = network, list(names)
 
     def forward(self, *tensors: Tensor) -> Any:
-        return self.network(dict(zip(self.names, tensors, strict=True)))
+        # What comes after the tensors that have names is given on as it is.
+        named = dict(zip(self.names, tensors, strict=False))
+        return self.network(named, *tensors[len(named) :])
 
 
 def actor_module(actor: Actor) -> ProbabilisticTensorDictSequential:
@@ -57,6 +69,42 @@ def critic_module(critic: Critic, reads: str = SEEN) -> TensorDictModule:
         _ByName(critic, names),
         in_keys=[(reads, name) for name in names],
         out_keys=["state_value"],
+    )
+
+
+def precise_module(actor: PreciseActor, names: Sequence[str]) -> TensorDictModule:
+    """The actor, from inputs to numbers."""
+    return TensorDictModule(
+        _ByName(actor, names), in_keys=[(SEEN, name) for name in names], out_keys=["action"]
+    )
+
+
+def squashed_module(
+    actor: SquashedActor, names: Sequence[str]
+) -> ProbabilisticTensorDictSequential:
+    """The actor, from inputs to samples of numbers and their probabilities."""
+    network = TensorDictModule(
+        _ByName(actor, names),
+        in_keys=[(SEEN, name) for name in names],
+        out_keys=["loc", "scale"],
+    )
+    chooser = ProbabilisticTensorDictModule(
+        in_keys=["loc", "scale"],
+        out_keys=["action"],
+        distribution_class=TanhNormal,
+        default_interaction_type="random",
+        return_log_prob=True,
+        log_prob_key="action_log_prob",
+    )
+    return ProbabilisticTensorDictSequential(network, chooser)
+
+
+def action_critic_module(critic: ActionCritic, names: Sequence[str]) -> TensorDictModule:
+    """The critic, from inputs and numbers to what both are worth."""
+    return TensorDictModule(
+        _ByName(critic, names),
+        in_keys=[*((SEEN, name) for name in names), "action"],
+        out_keys=["state_action_value"],
     )
 
 

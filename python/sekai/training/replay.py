@@ -1,0 +1,185 @@
+"""What happened in the latest steps of all envs: a ring that envs write into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sekai.training.actions import ActionMap
+from sekai.training.final_rows import FinalRows
+from sekai.training.observations import tensors_of
+from sekai.vector.batching import Batcher, map_arrays
+from sekai.vector.buffers import StepBuffers
+from sekai.vector.vec_env import VecEnv
+
+__all__ = ["Replay"]
+
+NOT_CUT = -1
+
+
+class Replay:
+    """The latest steps of every env of a vector; native envs write straight into it.
+
+    An observation is stored once: what followed a step is the observation of the row after it. The
+    one exception are episodes that were cut off, whose last observation lies beside the ring,
+    since what would have followed it is worth something. Where an episode ended, nothing follows.
+    """
+
+    def __init__(self, vec: VecEnv, actions: ActionMap, steps: int) -> None:
+        """Make room.
+
+        Args:
+            vec: the envs.
+            actions: how what is chosen becomes their actions.
+            steps: how many steps of each env to remember.
+        """
+        self.vec, self.actions = vec, actions
+        # One row more: the newest holds what is seen now, and nothing has followed it yet.
+        self.rows, count = steps + 1, vec.num_envs
+        batcher = Batcher(vec.observation_space)
+        self._observations = map_arrays(
+            lambda array: array.reshape(self.rows, count, *array.shape[1:]),
+            batcher.allocate(self.rows * count),
+        )
+        self._last = batcher.allocate(count)
+        self._finals = FinalRows(batcher)
+        self._final = np.full((self.rows, count), NOT_CUT, np.int64)
+        self.rewards = np.zeros((self.rows, count))
+        self.terminated = np.zeros((self.rows, count), np.bool_)
+        self.truncated = np.zeros((self.rows, count), np.bool_)
+        kind = torch.int64 if actions.is_choice else torch.float32
+        self.chosen = torch.zeros((self.rows, count, actions.width), dtype=kind)
+        self.now = 0
+        """The row of what is seen now."""
+        self.steps = 0
+        """How many steps of each env are remembered."""
+
+    def __len__(self) -> int:
+        return self.steps * self.vec.num_envs
+
+    def begin(self, seed: int | None) -> None:
+        """Start all envs; episodes that were under way are cut off."""
+        if self.steps:
+            self._cut_all()
+        first = self.vec.reset(seed=seed).observations
+        map_arrays(np.copyto, self._row(self.now), first)
+
+    def seen(self) -> dict[str, Tensor]:
+        """What is seen now."""
+        return tensors_of(self._row(self.now))
+
+    def step(self, chosen: Tensor) -> None:
+        """Let all envs act once, and remember it."""
+        now, after = self.now, (self.now + 1) % self.rows
+        self.chosen[now] = chosen
+        out = StepBuffers(
+            self._row(after), self.rewards[now], self.terminated[now], self.truncated[now],
+            self._last,
+        )  # fmt: skip
+        self.vec.step(self.actions.to_env(chosen), out=out)
+        # What was in the row after this one, the oldest if the ring is full, is now forgotten.
+        self._finals.forget(int((self._final[after] != NOT_CUT).sum()))
+        self._final[after] = NOT_CUT
+        is_cut = self.truncated[now] & ~self.terminated[now]
+        if is_cut.any():
+            places = np.flatnonzero(is_cut)
+            self._final[now, places] = self._finals.add(
+                map_arrays(lambda array: array[places], self._last), places.size
+            )
+        self.now = after
+        self.steps = min(self.steps + 1, self.rows - 1)
+
+    def latest(self, steps: int) -> NDArray[np.int64]:
+        """The rows of the latest steps, oldest first."""
+        return (self.now + np.arange(-steps, 0)) % self.rows
+
+    def observations(self, rows: NDArray[np.int64]) -> dict[str, Tensor]:
+        """What was seen in some rows, all envs in a row."""
+        picked = map_arrays(lambda array: array[rows], self._observations)
+        return {name: found.flatten(0, 1) for name, found in tensors_of(picked).items()}
+
+    def sample(self, count: int) -> dict[str, Any]:
+        """Steps that were remembered, each as likely as any other, drawn from torch's stream."""
+        if not self.steps:
+            raise ValueError("steps can be drawn once there are any, found none: step first")
+        drawn = torch.randint(len(self), (count,))
+        envs = self.vec.num_envs
+        ages, places = drawn // envs, drawn % envs
+        rows = (self.now - 1 - ages) % self.rows
+        here, after = rows * envs + places, (rows + 1) % self.rows * envs + places
+        return {
+            "observation": self._picked(here),
+            "action": self.chosen.flatten(0, 1)[here],
+            "reward": torch.from_numpy(self.rewards.reshape(-1))[here],
+            "terminated": torch.from_numpy(self.terminated.reshape(-1))[here],
+            "truncated": torch.from_numpy(self.truncated.reshape(-1))[here],
+            "next": self._followers(here, after),
+        }
+
+    def _followers(self, here: Tensor, after: Tensor) -> dict[str, Tensor]:
+        followers = self._picked(after)
+        finals = torch.from_numpy(self._final.reshape(-1))[here]
+        is_cut = finals != NOT_CUT
+        if bool(is_cut.any()):
+            last = self._finals.read(finals[is_cut].numpy())
+            for name, rows in tensors_of(last).items():
+                followers[name][is_cut] = rows
+        return followers
+
+    def _picked(self, places: Tensor) -> dict[str, Tensor]:
+        found = tensors_of(self._observations)
+        return {name: rows.flatten(0, 1).index_select(0, places) for name, rows in found.items()}
+
+    def _row(self, row: int) -> Any:
+        return map_arrays(lambda array: array[row], self._observations)
+
+    def _cut_all(self) -> None:
+        before = (self.now - 1) % self.rows
+        places = np.flatnonzero(~(self.terminated[before] | self.truncated[before]))
+        here = map_arrays(lambda array: array[places], self._row(self.now))
+        self._final[before, places] = self._finals.add(here, places.size)
+        self.truncated[before, places] = True
+
+    def state(self, remember: bool = True) -> dict[str, Any]:
+        """Everything needed to go on; without memory, only what is seen now."""
+        seen = map_arrays(np.copy, self._row(self.now))
+        if not remember:
+            return {"seen": seen}
+        rows = np.append(self.latest(self.steps), self.now)
+        return {
+            "seen": seen,
+            "now": self.now,
+            "steps": self.steps,
+            "observations": map_arrays(lambda array: array[rows], self._observations),
+            "chosen": self.chosen[torch.from_numpy(rows)],
+            "rewards": self.rewards[rows],
+            "terminated": self.terminated[rows],
+            "truncated": self.truncated[rows],
+            "final": self._final[rows],
+            "finals": self._finals.state(),
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state."""
+        self.now, self.steps = int(state.get("now", 0)), int(state.get("steps", 0))
+        self._final[:] = NOT_CUT
+        if "observations" not in state:
+            self._finals.clear()
+            map_arrays(np.copyto, self._row(self.now), state["seen"])
+            return
+        rows = np.append(self.latest(self.steps), self.now)
+
+        def put(array: NDArray[Any], kept: NDArray[Any]) -> None:
+            array[rows] = kept
+
+        map_arrays(put, self._observations, state["observations"])
+        self.chosen[torch.from_numpy(rows)] = state["chosen"]
+        for name in ("rewards", "terminated", "truncated"):
+            put(getattr(self, name), state[name])
+        put(self._final, state["final"])
+        self._finals.load_state(state["finals"])
