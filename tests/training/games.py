@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.spaces import Box, Dict, Discrete, MultiBinary, Space
+from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space
 from sekai.vector.infos import DictInfos
 from sekai.vector.multi_agent import (
     MultiAgentVecEnv,
@@ -150,12 +150,12 @@ class Climbing(Game):
 class Spread(Game):
     """Two agents on a line of cells are paid for each of two landmarks that one stands on."""
 
-    steps = 5
-    cells = 5
+    steps = 4
+    cells = 4
 
     def __init__(self, num_envs: int, masked: bool = False) -> None:
         self.masked = masked
-        seen: Space[Any] = Box(-1.0, 1.0, (4,), np.float32)
+        seen: Space[Any] = MultiDiscrete([self.cells] * 4)
         if masked:
             seen = Dict({"places": seen, "action_mask": MultiBinary(3)})
         super().__init__(num_envs, 2, seen, Discrete(3))
@@ -175,7 +175,7 @@ class Spread(Game):
 
     def show(self, board: Array, move: Array, agent: int) -> Any:
         order = [0, 1, 2, 3] if agent == 0 else [1, 0, 2, 3]
-        places = (board[:, order] / (self.cells - 1) * 2.0 - 1.0).astype(np.float32)
+        places = board[:, order]
         if not self.masked:
             return places
         own = board[:, agent]

@@ -110,8 +110,12 @@ class Replay:
         drawn = torch.randint(len(self), (count,))
         envs = self.vec.num_envs
         ages, places = drawn // envs, drawn % envs
-        rows = (self.now - 1 - ages) % self.rows
-        here, after = rows * envs + places, (rows + 1) % self.rows * envs + places
+        return self.steps_at((self.now - 1 - ages) % self.rows * envs + places)
+
+    def steps_at(self, here: Tensor) -> dict[str, Any]:
+        """The steps at some places, counted row by row."""
+        envs = self.vec.num_envs
+        after = (here + envs) % (self.rows * envs)
         return {
             "observation": self._picked(here),
             "action": self.chosen.flatten(0, 1)[here],

@@ -18,6 +18,7 @@ from sekai.training.policies.actor_critic import Actor, Critic
 from sekai.training.policies.squashed import PreciseActor, SquashedActor
 
 __all__ = [
+    "ByName",
     "action_critic_module",
     "actor_module",
     "critic_module",
@@ -29,7 +30,7 @@ __all__ = [
 SEEN = "observation"
 
 
-class _ByName(nn.Module):
+class ByName(nn.Module):
     """A network that reads a dict, fed with tensors in the order of their names."""
 
     def __init__(self, network: nn.Module, names: Sequence[str]) -> None:
@@ -46,7 +47,7 @@ def actor_module(actor: Actor) -> ProbabilisticTensorDictSequential:
     """The actor, from observations to samples of actions and their probabilities."""
     names = list(actor.inputs.leaves)
     network = TensorDictModule(
-        _ByName(actor, names),
+        ByName(actor, names),
         in_keys=[(SEEN, name) for name in names],
         out_keys=actor.parameter_names,
     )
@@ -66,7 +67,7 @@ def critic_module(critic: Critic, reads: str = SEEN) -> TensorDictModule:
     """The critic, from observations under a name to what they are worth."""
     names = list(critic.inputs.leaves)
     return TensorDictModule(
-        _ByName(critic, names),
+        ByName(critic, names),
         in_keys=[(reads, name) for name in names],
         out_keys=["state_value"],
     )
@@ -75,7 +76,7 @@ def critic_module(critic: Critic, reads: str = SEEN) -> TensorDictModule:
 def precise_module(actor: PreciseActor, names: Sequence[str]) -> TensorDictModule:
     """The actor, from inputs to numbers."""
     return TensorDictModule(
-        _ByName(actor, names), in_keys=[(SEEN, name) for name in names], out_keys=["action"]
+        ByName(actor, names), in_keys=[(SEEN, name) for name in names], out_keys=["action"]
     )
 
 
@@ -84,7 +85,7 @@ def squashed_module(
 ) -> ProbabilisticTensorDictSequential:
     """The actor, from inputs to samples of numbers and their probabilities."""
     network = TensorDictModule(
-        _ByName(actor, names),
+        ByName(actor, names),
         in_keys=[(SEEN, name) for name in names],
         out_keys=["loc", "scale"],
     )
@@ -102,7 +103,7 @@ def squashed_module(
 def action_critic_module(critic: ActionCritic, names: Sequence[str]) -> TensorDictModule:
     """The critic, from inputs and numbers to what both are worth."""
     return TensorDictModule(
-        _ByName(critic, names),
+        ByName(critic, names),
         in_keys=[*((SEEN, name) for name in names), "action"],
         out_keys=["state_action_value"],
     )

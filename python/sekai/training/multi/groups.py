@@ -36,11 +36,15 @@ class Group:
     tells_apart: bool
     """Whether the policy is told which of the agents it decides for."""
 
+    hidden: tuple[str, ...] = ()
+    """Leaves of observations that are not the policy's to read."""
+
     @cached_property
     def leaves(self) -> dict[str, Leaf]:
         """What the policy reads."""
         which = {WHICH: self.which_leaf} if self.tells_apart else {}
-        return {**leaves_of(self.observation_space), **which}
+        seen = leaves_of(self.observation_space)
+        return {**{name: seen[name] for name in seen if name not in self.hidden}, **which}
 
     @cached_property
     def actions(self) -> ActionMap:

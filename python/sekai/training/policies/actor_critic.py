@@ -105,6 +105,8 @@ class ActorCritic(Chooser):
         if judged is not None:
             self.judge_normaliser = ObservationNormaliser(judged) if settings.normalise else None
             inputs = Inputs(judged, self.judge_normaliser)
+            # What several agents see has no form that other backbones know.
+            settings = settings.replaced(backbone="mlp")
         self.critic = Critic(inputs, backbone(judged or leaves, settings))
 
     def choose(self, observations: Mapping[str, Tensor], deterministic: bool) -> Tensor:
