@@ -150,12 +150,12 @@ class Climbing(Game):
 class Spread(Game):
     """Two agents on a line of cells are paid for each of two landmarks that one stands on."""
 
-    steps = 4
-    cells = 4
+    steps = 3
+    cells = 3
 
     def __init__(self, num_envs: int, masked: bool = False) -> None:
         self.masked = masked
-        seen: Space[Any] = MultiDiscrete([self.cells] * 4)
+        seen: Space[Any] = MultiDiscrete([self.cells] * 4 + [self.steps + 1])
         if masked:
             seen = Dict({"places": seen, "action_mask": MultiBinary(3)})
         super().__init__(num_envs, 2, seen, Discrete(3))
@@ -175,7 +175,7 @@ class Spread(Game):
 
     def show(self, board: Array, move: Array, agent: int) -> Any:
         order = [0, 1, 2, 3] if agent == 0 else [1, 0, 2, 3]
-        places = board[:, order]
+        places = np.concatenate([board[:, order], move[:, None]], axis=1)
         if not self.masked:
             return places
         own = board[:, agent]
@@ -213,7 +213,8 @@ class Chain(Game):
         return np.ones(self.num_envs)
 
     def show(self, board: Array, move: Array, agent: int) -> Any:
-        return (move[:, None] / self.steps).astype(np.float32)
+        # What is seen last is seen first too, so that nothing is judged that was never learnt.
+        return (move[:, None] % self.steps / self.steps).astype(np.float32)
 
 
 def played(agent: Any, game: Game, episodes: int = 1) -> Array:

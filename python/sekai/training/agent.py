@@ -305,6 +305,6 @@ def _with_policy(base: AgentSettings, policy: Any, changes: Mapping[str, Any]) -
 
 
 def mean_metrics(found: Sequence[Mapping[str, float]]) -> Metrics:
-    """The means of what was told several times."""
-    names = found[0] if found else {}
-    return {name: float(np.mean([told[name] for told in found])) for name in names}
+    """The means of what was told several times, by those who told it."""
+    names = dict.fromkeys(name for told in found for name in told)
+    return {name: float(np.mean([told[name] for told in found if name in told])) for name in names}

@@ -98,16 +98,17 @@ class Learner:
         values = self._values(len(acted) + rows.count).reshape(-1, rows.count)
         after, known = rows.next_values(values, self.network.critic)
         rewards = self._scaled(rows.rewards, rows.done, rows.acted)
-        tables = values[:-1], after, rewards, rows.done, rows.terminated
+        learnt = rows.acted & known
+        tables = [table * learnt for table in (values[:-1], after, rewards)]
         # Steps at which nobody acted are left out, so that those before and after are neighbours.
+        # Where it is not known what came of a step, nothing is passed on to those before it.
         order = torch.argsort(~rows.acted, dim=0, stable=True)
-        close = [(table * rows.acted).gather(0, order) for table in tables]
-        found = self._advantages(*close)
+        tables += [rows.done | ~learnt, rows.terminated & learnt]
+        found = self._advantages(*(table.gather(0, order) for table in tables))
         advantage, target = (torch.zeros_like(part).scatter_(0, order, part) for part in found)
-        learnt = (rows.acted & known).flatten()
         samples = self._samples(seen, rows.chosen, advantage, target, values)
-        samples["place"] = torch.arange(len(learnt))
-        return samples[learnt]
+        samples["place"] = torch.arange(len(acted))
+        return samples[learnt.flatten()]
 
     def _samples(
         self, seen: dict[str, Tensor], chosen: Tensor, advantage: Tensor, target: Tensor,
