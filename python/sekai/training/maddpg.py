@@ -83,9 +83,7 @@ class MADDPG(TeamOffPolicyAgent):
 
     def _loss(self, names: list[str]) -> dict[str, DDPGLoss]:
         losses = {name: self._agent_loss(name, names) for name in self.agents}
-        self.network.critics = nn.ModuleList(
-            loss.value_network_params for loss in losses.values()
-        )
+        self.network.critics = nn.ModuleList(loss.value_network_params for loss in losses.values())
         return losses
 
     def _losses(self) -> list[DDPGLoss]:

@@ -57,9 +57,7 @@ def followed(agent: PPO, env: int, name: str) -> dict[int, float]:
 
 
 def learner_of(agent: PPO, name: str) -> Any:
-    return next(
-        learner for learner in agent.learners.values() if name in learner.rows.group.agents
-    )
+    return next(learner for learner in agent.learners.values() if name in learner.rows.group.agents)
 
 
 @torch.no_grad()
@@ -121,9 +119,7 @@ def test_agents_that_were_away_leave_no_trace_in_moments() -> None:
 @pytest.mark.parametrize("kind", [PPO, A2C])
 @pytest.mark.parametrize("critic", ["own", "central"])
 @pytest.mark.parametrize("is_cut", [True, False])
-def test_a_constant_reward_is_worth_its_sum(
-    kind: type[Agent], critic: str, is_cut: bool
-) -> None:
+def test_a_constant_reward_is_worth_its_sum(kind: type[Agent], critic: str, is_cut: bool) -> None:
     agent: Any = kind(Chain(8, is_cut), seed=0, rollout_steps=12, discount=0.5, trace=0.5,
                       learning_rate=1e-2, normalise_rewards=False, critic=critic,
                       policy={"hidden": (16,)})  # fmt: skip

@@ -157,4 +157,3 @@ class QMIXNetwork(Chooser):
             return self._told[STATE].width
         leaves = self.inputs.leaves
         return sum(leaves[name].width for name in self._read) + len(self.agents)
-
