@@ -38,6 +38,7 @@ class ByName(nn.Module):
         self.network, self.names = network, list(names)
 
     def forward(self, *tensors: Tensor) -> Any:
+        """What the network makes of them."""
         # What comes after the tensors that have names is given on as it is.
         named = dict(zip(self.names, tensors, strict=False))
         return self.network(named, *tensors[len(named) :])

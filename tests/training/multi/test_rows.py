@@ -37,7 +37,7 @@ def followed(agent: PPO, env: int, name: str) -> dict[int, float]:
     ahead = 0.0
     for place in reversed(range(len(steps))):
         step = steps[place]
-        _, result, left = told[step]
+        result = told[step][1]
         done = result.terminated[name] or result.truncated[name]
         later = steps[place + 1 :]
         is_over = any(not told[other][2] for other in range(step, later[0] if later else 40))
@@ -116,6 +116,7 @@ def test_agents_that_were_away_leave_no_trace_in_moments() -> None:
         assert int(learner_of(agent, name).scaler.count) == acted
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", [PPO, A2C])
 @pytest.mark.parametrize("critic", ["own", "central"])
 @pytest.mark.parametrize("is_cut", [True, False])
@@ -123,7 +124,7 @@ def test_a_constant_reward_is_worth_its_sum(kind: type[Agent], critic: str, is_c
     agent: Any = kind(Chain(8, is_cut), seed=0, rollout_steps=12, discount=0.5, trace=0.5,
                       learning_rate=1e-2, normalise_rewards=False, critic=critic,
                       policy={"hidden": (16,)})  # fmt: skip
-    agent.fit(8 * 12 * (60 if kind is PPO else 300))
+    agent.fit(8 * 12 * (30 if kind is PPO else 200))
 
     (learner,) = agent.learners.values()
     learner.rows.read()

@@ -187,6 +187,7 @@ def test_portfolios_next_to_each_other_are_learnt(share: str, tmp_path: Path) ->
     assert agent.episodes.count > 0
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("critic", ["own", "central"])
 def test_both_dare_in_the_game_of_two_steps(critic: str) -> None:
     agent = PPO(TwoStep(16), seed=0, critic=critic, rollout_steps=16, learning_rate=5e-3,

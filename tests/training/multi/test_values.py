@@ -38,9 +38,10 @@ def wanted(is_cut: bool) -> list[float]:
     return [2.0, 2.0, 2.0] if is_cut else [1.75, 1.5, 1.0]
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("is_cut", [True, False], ids=["cut off", "over"])
 def test_qmix_values_a_constant_reward_at_its_sum(is_cut: bool) -> None:
-    agent = QMIX(Chain(8, is_cut), seed=0, exploration_steps=500, **LEARNING).fit(4_000)
+    agent = QMIX(Chain(8, is_cut), seed=0, exploration_steps=500, **LEARNING).fit(2_000)
     seen = rows_of(agent)
     network = agent.network
 
@@ -53,10 +54,11 @@ def test_qmix_values_a_constant_reward_at_its_sum(is_cut: bool) -> None:
     np.testing.assert_allclose(values.numpy(), wanted(is_cut), atol=0.15)
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("discrete", [True, False], ids=["picks", "numbers"])
 @pytest.mark.parametrize("is_cut", [True, False], ids=["cut off", "over"])
 def test_maddpg_values_a_constant_reward_at_its_sum(is_cut: bool, discrete: bool) -> None:
-    agent = MADDPG(Chain(8, is_cut, discrete), seed=0, **LEARNING).fit(3_000)
+    agent = MADDPG(Chain(8, is_cut, discrete), seed=0, **LEARNING).fit(2_000)
     seen = rows_of(agent)
     network = agent.network
 
