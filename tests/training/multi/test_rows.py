@@ -57,7 +57,8 @@ def followed(agent: PPO, env: int, name: str) -> dict[int, float]:
 
 
 def learner_of(agent: PPO, name: str) -> Any:
-    return next(learner for learner in agent.learners.values() if name in learner.rows.group.agents)
+    learners: Any = agent.learners
+    return next(one for one in learners.values() if name in one.rows.group.agents)
 
 
 @torch.no_grad()

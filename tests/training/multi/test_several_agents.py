@@ -18,7 +18,7 @@ from tests.training.games import Chain, Climbing, Spread, TwoStep, played
 from tests.training.multi.worlds import AGENTS, Coming
 
 SMALL = {"hidden": (8,)}
-REMEMBERING = {"warm_up": 16, "batch_size": 8, "rollout_steps": 8, "policy": SMALL}
+REMEMBERING: dict[str, Any] = {"warm_up": 16, "batch_size": 8, "rollout_steps": 8, "policy": SMALL}
 
 WAYS: dict[str, tuple[type[Agent], dict[str, Any]]] = {
     "shared": (PPO, {"rollout_steps": 8, "policy": SMALL}),
@@ -66,7 +66,9 @@ def test_agents_that_come_and_go_can_be_learnt_for(way: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("kind", [PPO, MADDPG])
 def test_agents_may_act_by_numbers(kind: type[Agent]) -> None:
-    settings = REMEMBERING if kind is MADDPG else {"rollout_steps": 8, "policy": SMALL}
+    settings: dict[str, Any] = (
+        REMEMBERING if kind is MADDPG else {"rollout_steps": 8, "policy": SMALL}
+    )
     agent = kind(lambda: Coming(numbers=True), seed=1, num_envs=3, **settings).fit(96)
 
     actions = agent.predict(Coming(numbers=True).reset(seed=0).observations)
@@ -77,7 +79,7 @@ def test_agents_may_act_by_numbers(kind: type[Agent]) -> None:
 
 @pytest.mark.parametrize("kind", [PPO, MADDPG, QMIX])
 def test_agents_may_differ(kind: type[Agent]) -> None:
-    settings = {"rollout_steps": 8, "policy": SMALL} if kind is PPO else REMEMBERING
+    settings: dict[str, Any] = {"rollout_steps": 8, "policy": SMALL} if kind is PPO else REMEMBERING
     agent = kind(lambda: Coming(mixed=True), seed=1, num_envs=3, **settings).fit(96)
 
     actions = agent.predict(Coming(mixed=True).reset(seed=0).observations)

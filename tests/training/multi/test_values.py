@@ -17,7 +17,7 @@ from sekai.training.observations import tensors_of
 from tests.training.games import Chain, Spread
 from tests.training.multi.worlds import Coming
 
-LEARNING = {
+LEARNING: dict[str, Any] = {
     "rollout_steps": 8, "warm_up": 64, "batch_size": 64, "learning_rate": 1e-2, "discount": 0.5,
     "target_rate": 0.1, "normalise_rewards": False, "policy": {"hidden": (16,)},
 }  # fmt: skip
@@ -116,7 +116,7 @@ def test_steps_are_learnt_from_by_those_who_acted_alone() -> None:
 
 
 def test_qmix_looks_for_the_best_among_what_is_allowed() -> None:
-    agent = QMIX(Spread(6, masked=True), seed=0, policy={"hidden": (8,)})
+    agent: Any = QMIX(Spread(6, masked=True), seed=0, policy={"hidden": (8,)})
     game = Spread(6, masked=True)
     seen = game.reset(seed=0).observations
     mask = np.stack([seen[name]["action_mask"] for name in game.possible_agents], axis=1)

@@ -110,7 +110,9 @@ class QMIXNetwork(Chooser):
         """The best picks of all agents, whether chance is asked for or not."""
         values = self.values(self.inputs(observations))
         best = self.best(values, self.allowed(observations))
-        return self.actions.joined(dict(zip(self.agents, best.split(1, dim=-1), strict=True)))
+        return self.actions.joined(
+            dict(zip(self.agents, torch.split(best, 1, dim=-1), strict=True))
+        )
 
     @staticmethod
     def best(values: Tensor, allowed: Tensor) -> Tensor:

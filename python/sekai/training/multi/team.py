@@ -39,7 +39,7 @@ class Team(Chooser):
             envs = len(next(iter(rows.values()))) // len(group.agents)
             told = group.told(rows, group.numbers(envs))
             found: Tensor = network.choose(told, deterministic)  # type: ignore[operator]
-            chosen.update(zip(group.agents, found.split(envs), strict=True))
+            chosen.update(zip(group.agents, torch.split(found, envs), strict=True))
         return self.actions.joined(chosen)
 
 

@@ -77,8 +77,8 @@ class TeamOffPolicyAgent(OffPolicyAgent):
         self.loss = self._loss(list(self.network.inputs.leaves))
         self._network_loaded()
         self.groups = [[one for one in group if one.requires_grad] for group in self._groups()]
-        rates = [{"params": group, "share": share}
-                 for group, share in zip(self.groups, self._rate_shares(), strict=True)]  # fmt: skip
+        pairs = zip(self.groups, self._rate_shares(), strict=True)
+        rates = [{"params": group, "share": share} for group, share in pairs]
         self.optimiser = torch.optim.Adam(rates, settings.learning_rate)
 
     @abstractmethod
@@ -126,9 +126,11 @@ class TeamOffPolicyAgent(OffPolicyAgent):
         each = self.vec.actions.each
         found: dict[str, Tensor] = {}
         for name, own in each.items():
-            parts = [self.vec.actions.of(rows, name) for rows in (anything, chosen)]
-            strays = torch.rand(len(chosen), 1) < share
-            found[name] = torch.where(strays, *parts) if own.is_choice else parts[1]
+            found[name] = self.vec.actions.of(chosen, name)
+            if own.is_choice:
+                strays = torch.rand(len(chosen), 1) < share
+                other = self.vec.actions.of(anything, name)
+                found[name] = torch.where(strays, other, found[name])
         return self.vec.actions.joined(found)
 
     def _latest(self) -> tuple[dict[str, Tensor], Paid, Tensor]:
@@ -156,7 +158,7 @@ def _any_picks(choices: tuple[int, ...], count: int, mask: Tensor | None) -> Ten
     chances = torch.ones(count, sum(choices))
     if mask is not None:
         chances = (mask.reshape(count, -1) != 0).float()
-    parts = chances.split(list(choices), dim=-1)
+    parts = torch.split(chances, list(choices), dim=-1)
     # Of an agent that is away nothing is allowed, and anything will do.
     open_parts = [torch.where(part.sum(-1, keepdim=True) > 0, part, torch.ones_like(part))
                   for part in parts]  # fmt: skip

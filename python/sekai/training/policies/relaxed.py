@@ -39,13 +39,13 @@ class RelaxedActor(nn.Module):
 
     def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """Picks that were drawn."""
-        parts = self.logits(inputs).split(list(self.choices), dim=-1)
+        parts = torch.split(self.logits(inputs), list(self.choices), dim=-1)
         drawn = [_relaxed(part, self.temperature) for part in parts]
         return torch.cat(drawn, dim=-1)
 
     def likeliest(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """The likeliest picks, as whole numbers."""
-        parts = self.logits(inputs).split(list(self.choices), dim=-1)
+        parts = torch.split(self.logits(inputs), list(self.choices), dim=-1)
         return torch.stack([part.argmax(dim=-1) for part in parts], dim=-1)
 
 
@@ -58,7 +58,7 @@ def one_hot(picks: Tensor, choices: tuple[int, ...]) -> Tensor:
 
 def picks_of(hot: Tensor, choices: tuple[int, ...]) -> Tensor:
     """Ones and zeros as picks."""
-    parts = hot.split(list(choices), dim=-1)
+    parts = torch.split(hot, list(choices), dim=-1)
     return torch.stack([part.argmax(dim=-1) for part in parts], dim=-1)
 
 
