@@ -98,10 +98,10 @@ def test_what_agents_do_who_are_away_makes_no_difference(kind: Any) -> None:
         torch.manual_seed(0)
         agent.optimiser.zero_grad()
         if kind is QMIX:
-            found.append(float(agent.loss(agent._team_samples())["loss"]))
+            found.append(float(agent.loss(agent._team_samples())["loss"].detach()))
         else:
             samples, known = agent._joint_samples()
-            found.append(float(agent.loss["a"](samples[known[:, 0]])["loss_value"]))
+            found.append(float(agent.loss["a"](samples[known[:, 0]])["loss_value"].detach()))
 
     assert found[0] == found[1] != 0.0
 
