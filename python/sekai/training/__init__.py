@@ -15,9 +15,11 @@ from sekai.training.callbacks import (
 from sekai.training.ddpg import DDPG, DDPGSettings
 from sekai.training.kept_file import ModelFileError
 from sekai.training.load_policy import load_policy
+from sekai.training.maddpg import MADDPG, MADDPGSettings
 from sekai.training.policies.build import register_backbone
 from sekai.training.policies.policy_settings import PolicySettings
 from sekai.training.ppo import PPO, PPOSettings
+from sekai.training.qmix import QMIX, QMIXSettings
 from sekai.training.sac import SAC, SACSettings
 from sekai.training.trained_policy import TrainedPolicy
 from sekai.training.vessel import TrainingVessel
@@ -26,7 +28,9 @@ from sekai.training.vessel_seeds import SeedSetError
 __all__ = [
     "A2C",
     "DDPG",
+    "MADDPG",
     "PPO",
+    "QMIX",
     "SAC",
     "A2CSettings",
     "Agent",
@@ -36,10 +40,12 @@ __all__ = [
     "DDPGSettings",
     "EarlyStopping",
     "Evaluate",
+    "MADDPGSettings",
     "ModelFileError",
     "PPOSettings",
     "PolicySettings",
     "ProgressBar",
+    "QMIXSettings",
     "SACSettings",
     "SeedSetError",
     "Track",

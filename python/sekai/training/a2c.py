@@ -11,7 +11,9 @@ from torchrl.objectives import A2CLoss
 
 from sekai.training.agent import Metrics
 from sekai.training.agent_settings import AgentSettings
+from sekai.training.learner import Learner
 from sekai.training.on_policy import OnPolicyAgent, OnPolicySettings
+from sekai.training.policies.actor_critic import ActorCritic
 
 __all__ = ["A2C", "A2CSettings"]
 
@@ -43,10 +45,10 @@ class A2C(OnPolicyAgent):
             functional=False,
         )
 
-    def _optimiser(self) -> torch.optim.Optimizer:
+    def _optimiser(self, network: ActorCritic) -> torch.optim.Optimizer:
         # RMSprop, which the paper used, begins with steps of ten times the usual size: enough to
         # drive numbers to their bounds, where nothing is learnt.
-        return torch.optim.Adam(self.network.parameters(), self.settings.learning_rate, eps=1e-5)
+        return torch.optim.Adam(network.parameters(), self.settings.learning_rate, eps=1e-5)
 
-    def _update(self, batch: TensorDict) -> Metrics:
-        return self._descend(batch)
+    def _update(self, learner: Learner, batch: TensorDict) -> Metrics:
+        return learner.descend(batch)

@@ -32,12 +32,16 @@ from sekai.training.keeping import (
 from sekai.training.kept_env import kept_env
 from sekai.training.kept_file import ModelFileError, write_file
 from sekai.training.masked_vec import MaskedVecEnv, masks_actions
+from sekai.training.multi.joint_spaces import JointSpaces
+from sekai.training.multi.joint_world import JointWorld
+from sekai.training.multi.team import TeamPolicy
 from sekai.training.observations import Leaf, leaves_of
 from sekai.training.policies.inputs import Gather
 from sekai.training.policies.policy_settings import PolicySettings
 from sekai.training.randomness import Randomness
 from sekai.training.trained_policy import Chooser, TrainedPolicy
 from sekai.training.worlds import vector_of
+from sekai.vector.multi_agent import MultiAgentVecEnv
 from sekai.vector.vec_env import VecEnv
 
 __all__ = ["Agent"]
@@ -56,6 +60,7 @@ class Agent(ABC):
     """
 
     settings_type: ClassVar[type[AgentSettings]] = AgentSettings
+    actions: ActionMap
     network: Chooser
     """Everything that is learnt; what is saved of an agent."""
 
@@ -101,17 +106,27 @@ class Agent(ABC):
 
     def _vector(self) -> VecEnv:
         vec = vector_of(self.env_given, self.settings.num_envs, self.env_options)
-        if not isinstance(vec, VecEnv):
-            raise TypeError(
-                f"{type(self).__name__} learns for one agent, and {self.env_given!r} has several: "
-                "use MADDPG or QMIX, or share_parameters(env)"
-            )
+        if isinstance(vec, MultiAgentVecEnv):
+            world = JointWorld(vec)
+            self._take_several(world)
+            return world
         if masks_actions(vec):
             vec = MaskedVecEnv(vec)
+        self._take_one(vec)
+        return vec
+
+    def _take_one(self, vec: VecEnv) -> None:
+        """Get ready for an env with one agent, or refuse it."""
         self.leaves = leaves_of(vec.observation_space)
         self.gather = window_gather(vec, self.leaves)
         self.actions = ActionMap(vec.action_space)
-        return vec
+
+    def _take_several(self, world: JointWorld) -> None:
+        """Get ready for an env with several agents, or refuse it."""
+        raise TypeError(
+            f"{type(self).__name__} learns for one agent, and {self.env_given!r} has several: "
+            "use PPO, A2C, MADDPG or QMIX"
+        )
 
     @abstractmethod
     def _build(self) -> None:
@@ -178,7 +193,10 @@ class Agent(ABC):
         }
 
     def predict(self, observation: Any, deterministic: bool = True, action_mask: Any = None) -> Any:
-        """The action for one observation of one env; see `TrainedPolicy.predict`."""
+        """The action for one observation of one env; by agent, where there are several.
+
+        See `TrainedPolicy.predict` and `TeamPolicy.predict`.
+        """
         return self.policy.predict(observation, deterministic, action_mask)
 
     def predict_batch(
@@ -188,8 +206,10 @@ class Agent(ABC):
         return self.policy.predict_batch(observations, deterministic, action_mask)
 
     @property
-    def policy(self) -> TrainedPolicy:
+    def policy(self) -> TrainedPolicy | TeamPolicy:
         """What acts, without what learns."""
+        if isinstance(self.vec, JointWorld):
+            return TeamPolicy(self.network, self.vec.spaces, self.randomness)
         # What envs tell of masks in their infos is given to `predict` beside observations.
         shown = self.vec.env if isinstance(self.vec, MaskedVecEnv) else self.vec
         spaces = shown.observation_space, shown.action_space
@@ -283,12 +303,22 @@ class Agent(ABC):
         return None
 
     @classmethod
+    def make_team(cls, spaces: JointSpaces, settings: Any) -> Chooser | None:
+        """What acts for several agents, before it has learnt; None where it learns for one."""
+        return None
+
+    @classmethod
     def kept_network(cls, content: Mapping[str, Any], settings: AgentSettings) -> Chooser | None:
         """What acts as a file says, without envs; None where it cannot act on its own."""
         seen, done = (space_of(content, name) for name in ("observation_space", "action_space"))
-        return network_of(
-            content, lambda: cls.make_network(leaves_of(seen), ActionMap(done), settings)
-        )
+
+        def made() -> Chooser | None:
+            spaces = JointSpaces.of(seen, done)
+            if spaces is not None:
+                return cls.make_team(spaces, settings)
+            return cls.make_network(leaves_of(seen), ActionMap(done), settings)
+
+        return network_of(content, made)
 
     def _training_state(self, envs: bool) -> dict[str, Any]:
         """Everything needed to go on learning."""
@@ -357,6 +387,6 @@ def _with_policy(base: AgentSettings, policy: Any, changes: Mapping[str, Any]) -
 
 
 def mean_metrics(found: Sequence[Mapping[str, float]]) -> Metrics:
-    """The means of what was told several times."""
-    names = found[0] if found else {}
-    return {name: float(np.mean([told[name] for told in found])) for name in names}
+    """The means of what was told several times, by those who told it."""
+    names = dict.fromkeys(name for told in found for name in told)
+    return {name: float(np.mean([told[name] for told in found if name in told])) for name in names}

@@ -13,7 +13,6 @@ from torchrl.objectives import DDPGLoss
 
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.off_policy import OffPolicyAgent, OffPolicySettings
-from sekai.training.off_policy_network import OffPolicyNetwork
 from sekai.training.policies.squashed import PreciseActor
 from sekai.training.settings import require
 from sekai.training.torchrl_modules import action_critic_module, precise_module
@@ -44,13 +43,11 @@ class DDPG(OffPolicyAgent):
 
     settings_type: ClassVar[type[AgentSettings]] = DDPGSettings
     settings: DDPGSettings
+    actor_kind = PreciseActor
 
     def _build(self) -> None:
         super()._build()
         self.noise = torch.zeros(self.vec.num_envs, self.actions.width)
-
-    def _network(self) -> OffPolicyNetwork:
-        return OffPolicyNetwork(self.leaves, self.actions, self.settings.policy, PreciseActor)
 
     def _loss(self, names: list[str]) -> DDPGLoss:
         return DDPGLoss(

@@ -82,7 +82,9 @@ def spec_json(agent: Agent) -> str | None:
 
 def data_digest(vec: VecEnv) -> str | None:
     """What tells the data that the envs run on from other data, if they run on any."""
-    data = getattr(getattr(vec, "batch", None), "data", None)
+    # Several agents are in a vector env of their own, around that of their worlds.
+    inner = getattr(getattr(vec, "inner", None), "vec", vec)
+    data = getattr(getattr(inner, "batch", None), "data", None)
     digest: str | None = getattr(data, "digest", None)
     return digest
 
@@ -178,10 +180,22 @@ def network_of(content: Mapping[str, Any], make: Callable[[], Chooser | None]) -
         raise ModelFileError(f"the network cannot be built: {error}") from error
     if drawn is None:
         return None
-    _compare(drawn.state_dict(), content["network"])
-    made = drawn.to_empty(device="cpu")
-    made.load_state_dict(dict(content["network"]))
+    kept = _acting(drawn, content["network"])
+    _compare(drawn.state_dict(), kept)
+    with torch.random.fork_rng(devices=[]):
+        made = make()
+    assert made is not None, "it was made a moment ago"
+    made.load_state_dict(kept)
     return made
+
+
+def _acting(network: Chooser, kept: Any) -> dict[str, Any]:
+    """Of the weights that were kept, those that are needed to act."""
+    if not isinstance(kept, Mapping):
+        raise ModelFileError(f"weights by name were wanted, found {type(kept).__name__}")
+    return {
+        name: weights for name, weights in kept.items() if not name.startswith(network.for_learning)
+    }
 
 
 def load_network(network: nn.Module, kept: Mapping[str, Tensor]) -> None:

@@ -8,13 +8,15 @@ from typing import Any
 from sekai.training.agent import Agent
 from sekai.training.keeping import read_agent, settings_of, space_of
 from sekai.training.kept_file import ModelFileError
+from sekai.training.multi.joint_spaces import JointSpaces
+from sekai.training.multi.team import TeamPolicy
 from sekai.training.randomness import Randomness
 from sekai.training.trained_policy import TrainedPolicy
 
 __all__ = ["load_policy"]
 
 
-def load_policy(path: str | os.PathLike[str]) -> TrainedPolicy:
+def load_policy(path: str | os.PathLike[str]) -> TrainedPolicy | TeamPolicy:
     """What acts of a saved agent, normalisation included; its spaces are those of the file.
 
     Raises:
@@ -28,7 +30,10 @@ def load_policy(path: str | os.PathLike[str]) -> TrainedPolicy:
     if network is None:
         raise ModelFileError(f"{path} cannot act on its own: use {kind.__name__}.load")
     seen, done = (space_of(content, name) for name in ("observation_space", "action_space"))
-    return TrainedPolicy(network, seen, done, Randomness(content["seed"]))
+    spaces, randomness = JointSpaces.of(seen, done), Randomness(content["seed"])
+    if spaces is not None:
+        return TeamPolicy(network, spaces, randomness)
+    return TrainedPolicy(network, seen, done, randomness)
 
 
 def _kinds(base: Any) -> dict[str, type[Agent]]:

@@ -109,15 +109,25 @@ class RewardScaler(nn.Module):
         self.register_buffer("returns", torch.zeros(num_envs, dtype=torch.float64))
 
     @torch.no_grad()
-    def learn(self, rewards: Tensor, done: Tensor) -> None:
-        """Take in the rewards of some steps of all envs: times by envs."""
+    def learn(self, rewards: Tensor, done: Tensor, acted: Tensor | None = None) -> None:
+        """Take in the rewards of some steps of all envs.
+
+        Args:
+            rewards: times by envs.
+            done: where an episode ended.
+            acted: what counts; None where all does.
+        """
         returns = torch.empty_like(rewards, dtype=torch.float64)
         running = self.returns
         for step in range(len(rewards)):
-            running = running * self.discount + rewards[step]
+            grown = running * self.discount + rewards[step]
+            running = grown if acted is None else torch.where(acted[step], grown, running)
             returns[step] = running
             running = running * ~done[step]
         self.returns.copy_(running)
+        returns = returns if acted is None else returns[acted]
+        if not returns.numel():
+            return
         rows = returns.numel()
         share = rows / (self.count + rows)
         shift = returns.mean() - self.mean

@@ -13,10 +13,14 @@ from torch import Tensor
 from torchrl.objectives import SoftUpdate
 
 from sekai.error import SpaceError
+from sekai.training.actions import ActionMap
 from sekai.training.agent import Agent, Metrics, mean_metrics
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.normalisation import RewardScaler
+from sekai.training.observations import Leaf
 from sekai.training.off_policy_network import OffPolicyNetwork
+from sekai.training.policies.inputs import Gather
+from sekai.training.policies.squashed import PreciseActor, SquashedActor
 from sekai.training.replay import Replay
 from sekai.training.schedules import scheduled
 from sekai.training.settings import require
@@ -82,6 +86,7 @@ class OffPolicyAgent(Agent):
 
     settings_type: ClassVar[type[AgentSettings]] = OffPolicySettings
     settings: OffPolicySettings
+    actor_kind: ClassVar[type[PreciseActor] | type[SquashedActor]]
     network: OffPolicyNetwork
 
     def _build(self) -> None:
@@ -93,8 +98,8 @@ class OffPolicyAgent(Agent):
         # Rounded up: what is asked for has room, whatever the number of envs.
         steps = max(-(-settings.memory // self.vec.num_envs), settings.rollout_steps)
         self.replay = Replay(self.vec, self.actions, steps)
-        self.network = self._network()
-        self.loss = self._loss(list(self.leaves))
+        self.network = self.make_network(self.leaves, self.actions, settings, self.gather)
+        self.loss = self._loss(list(self.network.inputs.leaves))
         self.loss.make_value_estimator(gamma=settings.discount)
         self.targets = SoftUpdate(self.loss, tau=settings.target_rate)
         self.network.take_over(self.loss)
@@ -113,9 +118,16 @@ class OffPolicyAgent(Agent):
                 "TransformAction, or use PPO or A2C"
             )
 
-    @abstractmethod
-    def _network(self) -> OffPolicyNetwork:
-        """What acts, and what judges."""
+    @classmethod
+    def make_network(
+        cls,
+        leaves: Mapping[str, Leaf],
+        actions: ActionMap,
+        settings: Any,
+        gather: Gather | None = None,
+    ) -> OffPolicyNetwork:
+        """What acts, on its own, before it has learnt."""
+        return OffPolicyNetwork(leaves, actions, settings.policy, cls.actor_kind, gather)
 
     @abstractmethod
     def _loss(self, names: list[str]) -> Any:
@@ -160,7 +172,7 @@ class OffPolicyAgent(Agent):
             chosen = numbers * self.actions.spread_share
         else:
             chosen = self._explore(self.replay.seen())
-        self.replay.step(chosen)
+        self.replay.step(chosen, self.network.used(self.replay.seen()))
         row = self.replay.latest(1)[0]
         done = self.replay.terminated[row] | self.replay.truncated[row]
         self.episodes.add(self.replay.rewards[row], done)
@@ -174,8 +186,7 @@ class OffPolicyAgent(Agent):
     def _learn_scales(self) -> None:
         """Take in how large observations and rewards of this iteration were."""
         rows = self.replay.latest(self.settings.rollout_steps)
-        if self.network.normaliser is not None:
-            self.network.normaliser.learn(self.replay.observations(rows))
+        self.network.inputs.learn(self.replay.observations(rows))
         if self.scaler is not None:
             done = self.replay.terminated[rows] | self.replay.truncated[rows]
             rewards = torch.from_numpy(self.replay.rewards[rows])

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from sekai.training.actions import ActionMap
-from sekai.training.normalisation import ObservationNormaliser
 from sekai.training.observations import Leaf
 from sekai.training.policies.action_critic import ActionCritic
 from sekai.training.policies.backbone import Backbone
-from sekai.training.policies.build import backbone
-from sekai.training.policies.inputs import Inputs
+from sekai.training.policies.build import backbone, inputs_of
+from sekai.training.policies.inputs import Gather
 from sekai.training.policies.policy_settings import PolicySettings
 from sekai.training.policies.squashed import PreciseActor, SquashedActor
 from sekai.training.trained_policy import Chooser
@@ -28,6 +27,7 @@ class OffPolicyNetwork(Chooser):
     to neither, so that networks which follow others slowly see what those see.
     """
 
+    for_learning: ClassVar[tuple[str, ...]] = ("critics.", "log_temperature")
     critics: nn.Module
     """The weights of the critics, as the loss holds them."""
 
@@ -37,11 +37,11 @@ class OffPolicyNetwork(Chooser):
         actions: ActionMap,
         settings: PolicySettings,
         actor: type[PreciseActor] | type[SquashedActor],
+        gather: Gather | None = None,
     ) -> None:
         super().__init__()
-        self._leaves, self._actions, self._settings = dict(leaves), actions, settings
-        self.normaliser = ObservationNormaliser(leaves) if settings.normalise else None
-        self.inputs = Inputs(leaves, self.normaliser)
+        self._actions, self._settings = actions, settings
+        self.inputs = inputs_of(leaves, settings, gather)
         spread = settings.initial_spread * actions.spread_share
         self.actor = actor(self._body(), actions, spread)
 
@@ -64,5 +64,9 @@ class OffPolicyNetwork(Chooser):
         chosen: Tensor = self.actor(inputs)
         return chosen
 
+    def used(self, observations: Mapping[str, Tensor]) -> Tensor | None:
+        """Which numbers of what is chosen count; None for all."""
+        return self.actor.head.used(self.actor.body, observations)
+
     def _body(self) -> Backbone:
-        return backbone(self._leaves, self._settings)
+        return backbone(self.inputs.leaves, self._settings)

@@ -6,31 +6,31 @@ import dataclasses
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from tensordict import TensorDict
-from torch import Tensor
-from torchrl.objectives.value.functional import vec_generalized_advantage_estimate
 
 from sekai.training.actions import ActionMap
 from sekai.training.agent import Agent, Metrics
 from sekai.training.agent_settings import AgentSettings
-from sekai.training.normalisation import RewardScaler
+from sekai.training.learner import Learner
+from sekai.training.multi.group_rows import GroupRows, joint_leaves
+from sekai.training.multi.groups import Group, Share, check_share, groups_of
+from sekai.training.multi.joint_spaces import JointSpaces
+from sekai.training.multi.joint_world import JointWorld
+from sekai.training.multi.team import Team
 from sekai.training.observations import Leaf
 from sekai.training.policies.actor_critic import ActorCritic
 from sekai.training.policies.inputs import Gather
-from sekai.training.risk import KINDS, RiskKind, risk_of
+from sekai.training.risk import KINDS, RiskKind
 from sekai.training.rollout import Rollout
 from sekai.training.schedules import scheduled
 from sekai.training.settings import require
-from sekai.training.shaping import LearnWhere, RewardTransform, Shaping, Steps
-from sekai.training.torchrl_modules import actor_module, critic_module, sum_of_losses
+from sekai.training.shaping import LearnWhere, RewardTransform, Shaping
+from sekai.vector.vec_env import VecEnv
 
 __all__ = ["OnPolicyAgent", "OnPolicySettings"]
-
-JUDGED_ROWS = 16_384
-"""Observations that are judged at once, so that memory stays bounded."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,6 +56,15 @@ class OnPolicySettings(AgentSettings):
     risk_level: float = 0.1
     """The share of episodes that count as the worst. Only with "cvar"."""
 
+    share: Share = "all"
+    """Of several agents, who shares a policy: "all" of equal spaces, "none", or groups by name."""
+
+    tell_apart: bool = True
+    """Whether a policy that several agents share is told for which of them it decides."""
+
+    critic: Literal["own", "central"] = "own"
+    """Whether critics of several agents read what each of them sees, or what all of them see."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_count("rollout_steps")
@@ -65,6 +74,8 @@ class OnPolicySettings(AgentSettings):
         weighs = 0.0 <= self.risk_weight <= most and math.isfinite(self.risk_weight)
         require(weighs, "risk_weight", f"finite, from 0 to {most}", self.risk_weight)
         require(0.0 < self.risk_level <= 1.0, "risk_level", "above 0, up to 1", self.risk_level)
+        check_share(self.share)
+        require(self.critic in ("own", "central"), "critic", "'own' or 'central'", self.critic)
 
 
 class OnPolicyAgent(Agent):
@@ -72,7 +83,7 @@ class OnPolicyAgent(Agent):
 
     settings_type: ClassVar[type[AgentSettings]] = OnPolicySettings
     settings: OnPolicySettings
-    network: ActorCritic
+    network: ActorCritic | Team
 
     def __init__(
         self,
@@ -95,17 +106,38 @@ class OnPolicyAgent(Agent):
         super().__init__(env, **given)
 
     def _build(self) -> None:
+        self.rollout = Rollout(self.vec, self.actions, self.settings.rollout_steps)
+        if isinstance(self.vec, JointWorld):
+            self.network = team = self.make_team(self.vec.spaces, self.settings)
+            self.learners = {
+                group.name: Learner(self, self._rows(self.vec, group), network)
+                for group, network in team.pairs()
+            }
+        else:
+            self.network = self.make_network(self.leaves, self.actions, self.settings, self.gather)
+            self.learners = {"": Learner(self, self.rollout, self.network)}
+
+    def _rows(self, world: JointWorld, group: Group) -> GroupRows:
+        return GroupRows(world, self.rollout, group, self.settings.critic == "central")
+
+    def _take_one(self, vec: VecEnv) -> None:
         settings = self.settings
-        self.risk = risk_of(
-            settings.risk, settings.risk_weight, settings.risk_level, self.vec.num_envs
-        )
-        self.network = self.make_network(self.leaves, self.actions, settings, self.gather)
-        self.rollout = Rollout(self.vec, self.actions, settings.rollout_steps)
-        self.scaler: RewardScaler | None = None
-        if settings.normalise_rewards:
-            self.scaler = RewardScaler(settings.discount, self.vec.num_envs)
-        self.loss = self._loss(actor_module(self.network.actor), critic_module(self.network.critic))
-        self.optimiser = self._optimiser()
+        require(settings.share == "all", "share", "'all' for an env with one agent", settings.share)
+        require(settings.critic == "own", "critic", "'own' for an env with one agent",
+                settings.critic)  # fmt: skip
+        super()._take_one(vec)
+        self._watch = self.shaping.watch if self.shaping.watches(self.leaves) else None
+
+    def _take_several(self, world: JointWorld) -> None:
+        self.actions = world.actions
+        for group in groups_of(world.spaces, self.settings.share, self.settings.tell_apart):
+            if self.shaping.watches(group.leaves):
+                raise ValueError(
+                    "learn_where must be a function, or name a part of what all agents see; found "
+                    f"{self.shaping.learn_where!r}, and {group.agents[0]!r} sees "
+                    f"{', '.join(group.leaves)}"
+                )
+        self._watch = None
 
     @classmethod
     def make_network(
@@ -118,16 +150,30 @@ class OnPolicyAgent(Agent):
         """What acts, on its own, before it has learnt."""
         return ActorCritic(leaves, actions, settings.policy, gather)
 
+    @classmethod
+    def make_team(cls, spaces: JointSpaces, settings: Any) -> Team:
+        """What acts for several agents, on its own, before it has learnt."""
+        groups = groups_of(spaces, settings.share, settings.tell_apart)
+        is_central = settings.critic == "central"
+        networks = [
+            ActorCritic(
+                group.leaves, group.actions, settings.policy,
+                judged=joint_leaves(spaces, group) if is_central else None,
+            )
+            for group in groups
+        ]  # fmt: skip
+        return Team(groups, networks, spaces)
+
     @abstractmethod
     def _loss(self, actor: Any, critic: Any) -> Any:
         """The TorchRL loss of the algorithm."""
 
     @abstractmethod
-    def _optimiser(self) -> torch.optim.Optimizer:
+    def _optimiser(self, network: ActorCritic) -> torch.optim.Optimizer:
         """What changes the weights."""
 
     @abstractmethod
-    def _update(self, batch: TensorDict) -> Metrics:
+    def _update(self, learner: Learner, batch: TensorDict) -> Metrics:
         """Learn from a rollout, laid out in one row of samples."""
 
     @property
@@ -136,19 +182,12 @@ class OnPolicyAgent(Agent):
         return self.settings.rollout_steps * self.vec.num_envs
 
     def _learning_state(self) -> dict[str, Any]:
-        return {
-            "optimiser": self.optimiser.state_dict(),
-            "scaler": None if self.scaler is None else dict(self.scaler.state_dict()),
-            "risk": None if self.risk is None else self.risk.state_dict(),
-            "seen": self.rollout.state(),
-        }
+        learners = {name: learner.state() for name, learner in self.learners.items()}
+        return {"learners": learners, "seen": self.rollout.state()}
 
     def _load_learning_state(self, state: Mapping[str, Any]) -> None:
-        self.optimiser.load_state_dict(state["optimiser"])
-        if self.scaler is not None:
-            self.scaler.load_state_dict(state["scaler"])
-        if self.risk is not None:
-            self.risk.load_state_dict(state["risk"])
+        for name, learner in self.learners.items():
+            learner.load_state(state["learners"][name])
         self.rollout.load_state(state["seen"])
 
     def _functions(self) -> dict[str, str]:
@@ -158,88 +197,28 @@ class OnPolicyAgent(Agent):
         self.rollout.begin(self.seed)
 
     def _iterate(self) -> Metrics:
-        for group in self.optimiser.param_groups:
-            group["lr"] = scheduled(
-                self.settings.learning_rate, self.settings.learning_rate_schedule, self.done_share
-            )
-        watch = self.shaping.watch if self.shaping.watches(self.leaves) else None
-        self.rollout.fill(
-            lambda seen: self.network.choose(seen, deterministic=False), watch, self.network.used
-        )
-        rewards, terminated = self.rollout.rewards, self.rollout.terminated
-        done = terminated | self.rollout.truncated
-        for step in range(self.settings.rollout_steps):
-            self.episodes.add(rewards[step], done[step], terminated[step])
-        batch = self._batch()
-        # Advantages are told apart by their spread, and one alone has none.
-        return self._update(batch) if len(batch) > 1 else {}
+        settings = self.settings
+        rate = scheduled(settings.learning_rate, settings.learning_rate_schedule, self.done_share)
+        self._act()
+        told: Metrics = {}
+        for name, learner in self.learners.items():
+            learner.set_rate(rate)
+            batch = learner.batch()
+            # Advantages are told apart by their spread, and one alone has none.
+            found = self._update(learner, batch) if len(batch) > 1 else {}
+            told.update(found if len(self.learners) == 1 else _named(name, found))
+        return told
 
-    @torch.no_grad()
-    def _batch(self) -> TensorDict:
-        """The rollout with advantages, as samples in a row."""
-        rollout, settings = self.rollout, self.settings
-        seen = rollout.observations()
-        self.network.inputs.learn({name: rows[:-1].flatten(0, 1) for name, rows in seen.items()})
-        steps = self._steps(seen)
-        values = self._values(seen)
-        terminated = torch.from_numpy(rollout.terminated)
-        done = terminated | torch.from_numpy(rollout.truncated)
-        advantage, target = vec_generalized_advantage_estimate(
-            settings.discount, settings.trace, _last(values[:-1]),
-            _last(rollout.next_values(values, self.network.critic)),
-            _last(self._rewards(steps, done)), _last(done), _last(terminated), time_dim=0,
-        )  # fmt: skip
-        samples = {
-            "observation": {name: rows[:-1].flatten(0, 1) for name, rows in seen.items()},
-            "action": rollout.chosen.flatten(0, 1),
-            "advantage": advantage.flatten(0, 1),
-            "value_target": target.flatten(0, 1),
-            "state_value": values[:-1].reshape(-1, 1),
-        }
-        batch = TensorDict(samples, batch_size=[self.iteration_steps])
-        mask = self.shaping.mask(steps)
-        return batch if mask is None else batch[torch.from_numpy(mask).reshape(-1)]
-
-    def _steps(self, seen: dict[str, Tensor]) -> Steps:
-        """What happened, as functions of users see it."""
+    def _act(self) -> None:
         rollout = self.rollout
-        before = {name: rows[:-1].numpy() for name, rows in seen.items()}
-        return Steps(before, rollout.rewards, rollout.terminated, rollout.truncated)
-
-    def _rewards(self, steps: Steps, done: Tensor) -> Tensor:
-        """What is learnt from: as the user wants it, less what risk takes, of the usual size."""
-        rewards = torch.from_numpy(self.shaping.rewards(steps))
-        if self.risk is not None:
-            rewards = self.risk.shaped(rewards, done)
-        if self.scaler is None:
-            return rewards.float()
-        self.scaler.learn(rewards, done)
-        scaled: Tensor = self.scaler(rewards)
-        return scaled
-
-    def _values(self, seen: dict[str, Tensor]) -> Tensor:
-        """What everything seen is worth: times by envs."""
-        flat = {name: rows.flatten(0, 1) for name, rows in seen.items()}
-        count = (self.settings.rollout_steps + 1) * self.vec.num_envs
-        parts = [
-            self.network.critic({name: rows[first : first + JUDGED_ROWS] for name, rows in
-                                 flat.items()})
-            for first in range(0, count, JUDGED_ROWS)
-        ]  # fmt: skip
-        return torch.cat(parts).reshape(-1, self.vec.num_envs)
-
-    def _descend(self, samples: TensorDict) -> Metrics:
-        """One step of the optimiser."""
-        found = self.loss(samples)
-        self.optimiser.zero_grad()
-        sum_of_losses(found).backward()  # type: ignore[no-untyped-call]
-        norm = torch.nn.utils.clip_grad_norm_(
-            self.network.parameters(), self.settings.gradient_norm
-        )
-        self.optimiser.step()
-        told = {name: float(value.detach()) for name, value in found.items() if value.numel() == 1}
-        return {**told, "gradient_norm": float(norm)}
+        rollout.fill(
+            lambda seen: self.network.choose(seen, deterministic=False), self._watch,
+            self.network.used,
+        )  # fmt: skip
+        done = rollout.terminated | rollout.truncated
+        for step in range(rollout.steps):
+            self.episodes.add(rollout.rewards[step], done[step], rollout.terminated[step])
 
 
-def _last(rows: Tensor) -> Tensor:
-    return rows.unsqueeze(-1)
+def _named(name: str, told: Metrics) -> Metrics:
+    return {f"{name}/{key}": value for key, value in told.items()}

@@ -11,7 +11,9 @@ from torchrl.objectives import ClipPPOLoss
 
 from sekai.training.agent import Metrics, mean_metrics
 from sekai.training.agent_settings import AgentSettings
+from sekai.training.learner import Learner
 from sekai.training.on_policy import OnPolicyAgent, OnPolicySettings
+from sekai.training.policies.actor_critic import ActorCritic
 from sekai.training.settings import require
 
 __all__ = ["PPO", "PPOSettings"]
@@ -61,20 +63,20 @@ class PPO(OnPolicyAgent):
             functional=False,
         )
 
-    def _optimiser(self) -> torch.optim.Optimizer:
-        return torch.optim.Adam(self.network.parameters(), self.settings.learning_rate, eps=1e-5)
+    def _optimiser(self, network: ActorCritic) -> torch.optim.Optimizer:
+        return torch.optim.Adam(network.parameters(), self.settings.learning_rate, eps=1e-5)
 
-    def _update(self, batch: TensorDict) -> Metrics:
+    def _update(self, learner: Learner, batch: TensorDict) -> Metrics:
         settings = self.settings
         told: list[Metrics] = []
         with torch.no_grad():
-            chances = self.network.actor.distribution(dict(batch["observation"].items()))
+            chances = learner.network.actor.distribution(dict(batch["observation"].items()))
             batch["action_log_prob"] = chances.log_prob(batch["action"])
         for _ in range(settings.epochs):
             # Where little is learnt from, parts are fewer: advantages of one have no spread.
             count = min(settings.minibatches, len(batch) // 2)
             parts = torch.randperm(len(batch)).chunk(count)
-            told += [self._descend(batch[places]) for places in parts]
+            told += [learner.descend(batch[places]) for places in parts]
             far = settings.target_divergence
             if far is not None and told[-1]["kl_approx"] > far:
                 break

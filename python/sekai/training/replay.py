@@ -73,15 +73,20 @@ class Replay:
         """What is seen now."""
         return tensors_of(self._row(self.now))
 
-    def step(self, chosen: Tensor) -> None:
-        """Let all envs act once, and remember it."""
+    def step(self, chosen: Tensor, used: Tensor | None = None) -> None:
+        """Let all envs act once, and remember it.
+
+        Args:
+            chosen: what is done.
+            used: which numbers of it count; None for all.
+        """
         now, after = self.now, (self.now + 1) % self.rows
         self.chosen[now] = chosen
         out = StepBuffers(
             self._row(after), self.rewards[now], self.terminated[now], self.truncated[now],
             self._last,
         )  # fmt: skip
-        self.vec.step(self.actions.to_env(chosen), out=out)
+        self.vec.step(self.actions.to_env(chosen, used), out=out)
         # What was in the row after this one, the oldest if the ring is full, is now forgotten.
         self._finals.forget(int((self._final[after] != NOT_CUT).sum()))
         self._final[after] = NOT_CUT
@@ -110,8 +115,12 @@ class Replay:
         drawn = torch.randint(len(self), (count,))
         envs = self.vec.num_envs
         ages, places = drawn // envs, drawn % envs
-        rows = (self.now - 1 - ages) % self.rows
-        here, after = rows * envs + places, (rows + 1) % self.rows * envs + places
+        return self.steps_at((self.now - 1 - ages) % self.rows * envs + places)
+
+    def steps_at(self, here: Tensor) -> dict[str, Any]:
+        """The steps at some places, counted row by row."""
+        envs = self.vec.num_envs
+        after = (here + envs) % (self.rows * envs)
         return {
             "observation": self._picked(here),
             "action": self.chosen.flatten(0, 1)[here],

@@ -32,8 +32,14 @@ class Risk(ABC):
         self.weight = weight
 
     @abstractmethod
-    def shaped(self, rewards: Tensor, done: Tensor) -> Tensor:
-        """The rewards of some steps of all envs, times by envs, with what risk takes from them."""
+    def shaped(self, rewards: Tensor, done: Tensor, acted: Tensor | None = None) -> Tensor:
+        """The rewards of some steps of all envs, with what risk takes from them.
+
+        Args:
+            rewards: times by envs; nothing where nobody acted.
+            done: where an episode ended.
+            acted: what counts; None where all does.
+        """
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
@@ -64,9 +70,12 @@ class Volatility(Risk):
         super().__init__(weight)
         self.mean: float | None = None
 
-    def shaped(self, rewards: Tensor, done: Tensor) -> Tensor:
+    def shaped(self, rewards: Tensor, done: Tensor, acted: Tensor | None = None) -> Tensor:
         """Rewards, less the squared distance from their mean."""
-        found = float(rewards.mean())
+        counted = rewards if acted is None else rewards[acted]
+        if not counted.numel():
+            return rewards
+        found = float(counted.mean())
         self.mean = found if self.mean is None else MEMORY * self.mean + (1 - MEMORY) * found
         return rewards - self.weight * (rewards - self.mean) ** 2
 
@@ -92,7 +101,7 @@ class Drawdown(Risk):
         self.peak = torch.zeros(num_envs, dtype=torch.float64)
         self.deepest = torch.zeros(num_envs, dtype=torch.float64)
 
-    def shaped(self, rewards: Tensor, done: Tensor) -> Tensor:
+    def shaped(self, rewards: Tensor, done: Tensor, acted: Tensor | None = None) -> Tensor:
         """Rewards, less how much deeper the fall has become."""
         deepened = torch.empty_like(rewards)
         for step in range(len(rewards)):
@@ -131,7 +140,7 @@ class Tail(Risk):
         self.running = torch.zeros(num_envs, dtype=torch.float64)
         self.recent: deque[float] = deque(maxlen=RECENT)
 
-    def shaped(self, rewards: Tensor, done: Tensor) -> Tensor:
+    def shaped(self, rewards: Tensor, done: Tensor, acted: Tensor | None = None) -> Tensor:
         """Rewards, less the shortfalls of the episodes that ended in the tail."""
         returns = torch.zeros_like(rewards)
         for step in range(len(rewards)):

@@ -28,14 +28,15 @@ class Rollout:
 
     def __init__(self, vec: VecEnv, actions: ActionMap, steps: int) -> None:
         self.vec, self.actions, self.steps = vec, actions, steps
-        count = vec.num_envs
+        self.count = count = vec.num_envs
         batcher = Batcher(vec.observation_space)
         rows = batcher.allocate((steps + 1) * count)
         self._observations = map_arrays(
             lambda array: array.reshape(steps + 1, count, *array.shape[1:]), rows
         )
         self._finals = batcher.allocate(count)
-        self._cut: list[tuple[int, np.ndarray[Any, Any], dict[str, Tensor]]] = []
+        self.cuts: list[tuple[int, np.ndarray[Any, Any], dict[str, Tensor]]] = []
+        """Steps, the envs that were cut off then, and what they saw last."""
         self.rewards = np.zeros((steps, count))
         self.terminated = np.zeros((steps, count), np.bool_)
         self.truncated = np.zeros((steps, count), np.bool_)
@@ -62,7 +63,7 @@ class Rollout:
             used: which numbers of what was chosen count; None for all.
         """
         map_arrays(lambda rows: np.copyto(rows[0], rows[-1]), self._observations)
-        self._cut.clear()
+        self.cuts.clear()
         for step in range(self.steps):
             seen = tensors_of(self._row(step))
             chosen = act(seen)
@@ -80,6 +81,10 @@ class Rollout:
         """Everything seen: times by envs by whatever it is, one time more than there were steps."""
         return tensors_of(self._observations)
 
+    def judged(self, places: Tensor | slice) -> dict[str, Tensor]:
+        """What a critic reads of some moments, counted env by env and time by time."""
+        return {name: rows.flatten(0, 1)[places] for name, rows in self.observations().items()}
+
     @torch.no_grad()
     def next_values(self, values: Tensor, judge: Callable[[dict[str, Tensor]], Tensor]) -> Tensor:
         """What the future of each step was worth, from what each observation was.
@@ -89,12 +94,12 @@ class Rollout:
             judge: what the last observations of episodes that were cut off are worth.
         """
         after = values[1:].clone()
-        if self._cut:
-            names = self._cut[0][2]
-            finals = {name: torch.cat([rows[name] for _, _, rows in self._cut]) for name in names}
-            lengths = [len(places) for _, places, _ in self._cut]
+        if self.cuts:
+            names = self.cuts[0][2]
+            finals = {name: torch.cat([rows[name] for _, _, rows in self.cuts]) for name in names}
+            lengths = [len(places) for _, places, _ in self.cuts]
             worth = torch.split(judge(finals).reshape(-1), lengths)
-            for (step, places, _), value in zip(self._cut, worth, strict=True):
+            for (step, places, _), value in zip(self.cuts, worth, strict=True):
                 after[step, torch.from_numpy(places)] = value
         return after
 
@@ -106,7 +111,7 @@ class Rollout:
         if is_cut.any():
             places = np.flatnonzero(is_cut)
             finals = map_arrays(lambda array: array[places], self._finals)
-            self._cut.append((step, places, tensors_of(finals)))
+            self.cuts.append((step, places, tensors_of(finals)))
 
     def state(self) -> Any:
         """The observations that the next rollout begins with."""

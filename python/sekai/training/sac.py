@@ -10,7 +10,6 @@ from torchrl.objectives import SACLoss
 
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.off_policy import OffPolicyAgent, OffPolicySettings
-from sekai.training.off_policy_network import OffPolicyNetwork
 from sekai.training.policies.squashed import SquashedActor
 from sekai.training.torchrl_modules import action_critic_module, squashed_module
 
@@ -40,9 +39,7 @@ class SAC(OffPolicyAgent):
 
     settings_type: ClassVar[type[AgentSettings]] = SACSettings
     settings: SACSettings
-
-    def _network(self) -> OffPolicyNetwork:
-        return OffPolicyNetwork(self.leaves, self.actions, self.settings.policy, SquashedActor)
+    actor_kind = SquashedActor
 
     def _loss(self, names: list[str]) -> SACLoss:
         settings = self.settings

@@ -17,6 +17,7 @@ from sekai.training.policies.action_critic import ActionCritic
 from sekai.training.policies.actor_critic import Actor, Critic
 
 __all__ = [
+    "ByName",
     "action_critic_module",
     "actor_module",
     "critic_module",
@@ -28,7 +29,7 @@ __all__ = [
 SEEN = "observation"
 
 
-class _ByName(nn.Module):
+class ByName(nn.Module):
     """A network that reads a dict, fed with tensors in the order of their names."""
 
     def __init__(self, network: nn.Module, names: Sequence[str]) -> None:
@@ -36,6 +37,7 @@ class _ByName(nn.Module):
         self.network, self.names = network, list(names)
 
     def forward(self, *tensors: Tensor) -> Any:
+        """What the network makes of them."""
         # What comes after the tensors that have names is given on as it is.
         named = dict(zip(self.names, tensors, strict=False))
         return self.network(named, *tensors[len(named) :])
@@ -45,7 +47,7 @@ def actor_module(actor: Actor) -> ProbabilisticTensorDictSequential:
     """The actor, from observations to samples of actions and their probabilities."""
     names = actor.names
     network = TensorDictModule(
-        _ByName(actor, names),
+        ByName(actor, names),
         in_keys=[(SEEN, name) for name in names],
         out_keys=actor.parameter_names,
     )
@@ -61,12 +63,12 @@ def actor_module(actor: Actor) -> ProbabilisticTensorDictSequential:
     return ProbabilisticTensorDictSequential(network, chooser)
 
 
-def critic_module(critic: Critic) -> TensorDictModule:
-    """The critic, from observations to what they are worth."""
+def critic_module(critic: Critic, reads: str = SEEN) -> TensorDictModule:
+    """The critic, from observations under a name to what they are worth."""
     names = critic.names
     return TensorDictModule(
-        _ByName(critic, names),
-        in_keys=[(SEEN, name) for name in names],
+        ByName(critic, names),
+        in_keys=[(reads, name) for name in names],
         out_keys=["state_value"],
     )
 
@@ -74,14 +76,14 @@ def critic_module(critic: Critic) -> TensorDictModule:
 def precise_module(actor: nn.Module, names: Sequence[str]) -> TensorDictModule:
     """A `PreciseActor`, from inputs to numbers."""
     return TensorDictModule(
-        _ByName(actor, names), in_keys=[(SEEN, name) for name in names], out_keys=["action"]
+        ByName(actor, names), in_keys=[(SEEN, name) for name in names], out_keys=["action"]
     )
 
 
 def squashed_module(actor: nn.Module, names: Sequence[str]) -> ProbabilisticTensorDictSequential:
     """A `SquashedActor`, from inputs to samples of numbers and their probabilities."""
     network = TensorDictModule(
-        _ByName(actor, names),
+        ByName(actor, names),
         in_keys=[(SEEN, name) for name in names],
         out_keys=["loc", "scale"],
     )
@@ -99,7 +101,7 @@ def squashed_module(actor: nn.Module, names: Sequence[str]) -> ProbabilisticTens
 def action_critic_module(critic: ActionCritic, names: Sequence[str]) -> TensorDictModule:
     """The critic, from inputs and numbers to what both are worth."""
     return TensorDictModule(
-        _ByName(critic, names),
+        ByName(critic, names),
         in_keys=[*((SEEN, name) for name in names), "action"],
         out_keys=["state_action_value"],
     )

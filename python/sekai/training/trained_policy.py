@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -22,6 +22,9 @@ __all__ = ["Chooser", "TrainedPolicy"]
 
 class Chooser(nn.Module):
     """What every network of an algorithm can do: choose."""
+
+    for_learning: ClassVar[tuple[str, ...]] = ()
+    """How the names of weights begin that are needed to learn, and not to act."""
 
     def choose(self, observations: Mapping[str, Tensor], deterministic: bool) -> Tensor:
         """What to do, before it is turned into actions of the env."""

@@ -15,7 +15,7 @@ from sekai.training.distributions import Choices, Numbers
 from sekai.training.observations import ACTION_MASK, Leaf, is_action_mask
 from sekai.training.policies.backbone import Backbone
 from sekai.training.policies.build import backbone, inputs_of
-from sekai.training.policies.heads import ChoiceHead, NumberHead, ValueHead, used_numbers
+from sekai.training.policies.heads import ChoiceHead, NumberHead, ValueHead
 from sekai.training.policies.inputs import Gather, Inputs
 from sekai.training.policies.policy_settings import PolicySettings
 from sekai.training.trained_policy import Chooser
@@ -68,10 +68,8 @@ class Actor(nn.Module):
 
     def used(self, observations: Mapping[str, Tensor]) -> Tensor | None:
         """Which numbers of an action count; None for all."""
-        if not isinstance(self.head, NumberHead) or not self.head.is_masked:
-            return None
-        assert self.body.mask_name is not None, "a masked head has a mask"
-        return used_numbers(observations[self.body.mask_name] != 0, self.actions.size)
+        head = self.head
+        return head.used(self.body, observations) if isinstance(head, NumberHead) else None
 
     @property
     def names(self) -> list[str]:
@@ -133,15 +131,30 @@ class ActorCritic(Chooser):
         actions: ActionMap,
         settings: PolicySettings,
         gather: Gather | None = None,
+        judged: Mapping[str, Leaf] | None = None,
     ) -> None:
+        """Build both.
+
+        Args:
+            leaves: what the actor reads.
+            actions: what it acts in.
+            settings: how the networks are built.
+            gather: what looks up windows, where the observation has only their numbers.
+            judged: what the critic reads, if it is something else.
+        """
         super().__init__()
         self.inputs = inputs_of(leaves, settings, gather)
         body = backbone(self.inputs.leaves, settings)
         masks = mask_names(leaves, actions)
         spread = settings.initial_spread * actions.spread_share
         self.actor = Actor(self.inputs, body, actions, spread, masks)
-        own = body if settings.shared else backbone(self.inputs.leaves, settings)
-        self.critic = Critic(self.inputs, own)
+        self.judge_inputs = self.inputs
+        if judged is not None:
+            # What several agents see has no form that other backbones know.
+            settings = settings.replaced(backbone="mlp", shared=False)
+            self.judge_inputs = inputs_of(judged, settings)
+        own = body if settings.shared else backbone(self.judge_inputs.leaves, settings)
+        self.critic = Critic(self.judge_inputs, own)
 
     def choose(self, observations: Mapping[str, Tensor], deterministic: bool) -> Tensor:
         """What to do, before it is turned into actions of the env."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -70,6 +71,7 @@ class NumberHead(nn.Module):
         super().__init__()
         self.slots = slots_of_numbers(body, actions)
         self.is_masked = bool(self.slots) and body.mask_name is not None
+        self.size = actions.size
         rest = actions.size - self.slots
         self.each = linear(body.width, 1, SMALL) if self.slots else None
         self.rest = linear(body.width, rest, SMALL) if rest else None
@@ -91,6 +93,12 @@ class NumberHead(nn.Module):
             return means, spread
         used = used_numbers(features.mask, means.shape[-1])
         return means.masked_fill(~used, 0.0), spread, used
+
+    def used(self, body: Backbone, observations: Mapping[str, Tensor]) -> Tensor | None:
+        """Which numbers of an action count, by what is observed; None for all."""
+        if not self.is_masked or body.mask_name is None:
+            return None
+        return used_numbers(observations[body.mask_name] != 0, self.size)
 
 
 class ValueHead(nn.Module):

@@ -43,7 +43,7 @@ class SquashedActor(nn.Module):
     def forward(self, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Means and standard deviations before squashing."""
         features = self.body(inputs)
-        means, spread = self.head(features)
+        means, spread, *_ = self.head(features)
         wider = self.widen(features)[0]
         return means, (spread.log() + wider).clamp(NARROWEST, WIDEST).exp()
 
