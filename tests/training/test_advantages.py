@@ -53,9 +53,9 @@ def test_advantages_are_those_of_a_double_loop(kind: type[Any], ends: bool, scal
     agent._begin()
     agent.rollout.fill(lambda seen: agent.network.choose(seen, deterministic=False))
 
-    batch = agent._batch()
+    batch = agent.learners[""].batch()
 
-    rewards = agent.rollout.rewards / (float(agent.scaler.scale) if scaled else 1.0)
+    rewards = agent.rollout.rewards / (float(agent.learners[""].scaler.scale) if scaled else 1.0)
     advantages, targets = _by_hand(agent, rewards)
     assert np.allclose(batch["advantage"].numpy().reshape(11, 3), advantages, atol=1e-5)
     assert np.allclose(batch["value_target"].numpy().reshape(11, 3), targets, atol=1e-5)
@@ -66,7 +66,7 @@ def test_samples_lie_as_the_rollout_does() -> None:
     agent._begin()
     agent.rollout.fill(lambda seen: agent.network.choose(seen, deterministic=False))
 
-    batch = agent._batch()
+    batch = agent.learners[""].batch()
 
     seen = agent.rollout.observations()["observation"][:-1]
     assert torch.equal(batch["observation", "observation"].reshape(5, 3, 1), seen)

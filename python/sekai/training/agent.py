@@ -18,7 +18,7 @@ from sekai.training.callbacks.callback import Callback
 from sekai.training.callbacks.progress_bar import ProgressBar
 from sekai.training.defaults import default_settings
 from sekai.training.episodes import Episodes
-from sekai.training.gathering import window_gather
+from sekai.training.gathering import WindowGather, window_gather
 from sekai.training.interruption import Interruption
 from sekai.training.keeping import (
     described,
@@ -28,6 +28,7 @@ from sekai.training.keeping import (
     require_functions,
     settings_of,
     space_of,
+    windows_of,
 )
 from sekai.training.kept_env import kept_env
 from sekai.training.kept_file import ModelFileError, write_file
@@ -61,6 +62,7 @@ class Agent(ABC):
 
     settings_type: ClassVar[type[AgentSettings]] = AgentSettings
     actions: ActionMap
+    gather: WindowGather | None = None
     network: Chooser
     """Everything that is learnt; what is saved of an agent."""
 
@@ -316,7 +318,8 @@ class Agent(ABC):
             spaces = JointSpaces.of(seen, done)
             if spaces is not None:
                 return cls.make_team(spaces, settings)
-            return cls.make_network(leaves_of(seen), ActionMap(done), settings)
+            gather = windows_of(content)
+            return cls.make_network(leaves_of(seen), ActionMap(done), settings, gather)
 
         return network_of(content, made)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sekai.data import PanelWindows, Windows
+from sekai.error import StateError
 from sekai.training.observations import Leaf
 from sekai.vector.vec_env import VecEnv
 
@@ -22,19 +23,30 @@ INDEX, WINDOWS = "index", "windows"
 class WindowGather:
     """Puts windows in the place of their numbers. They are the env's, and are not kept with it."""
 
+    windows: PanelWindows | Windows | None
+
     def __init__(self, windows: PanelWindows | Windows) -> None:
         self.windows = windows
-        self._shape = (windows.lookback, len(windows.assets), len(windows.features))
+        self.shape = (windows.lookback, len(windows.assets), len(windows.features))
+
+    @classmethod
+    def without_data(cls, shape: tuple[int, int, int]) -> WindowGather:
+        """One that knows the form of windows alone: enough to build networks, not to act."""
+        made = cls.__new__(cls)
+        made.windows, made.shape = None, shape
+        return made
 
     def leaves(self, leaves: Mapping[str, Leaf]) -> dict[str, Leaf]:
         """What an observation has when it was looked up: windows where the number was."""
         return {
-            WINDOWS if name == INDEX else name: Leaf(self._shape) if name == INDEX else leaf
+            WINDOWS if name == INDEX else name: Leaf(self.shape) if name == INDEX else leaf
             for name, leaf in leaves.items()
         }
 
     def __call__(self, observations: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The observations with their windows."""
+        if self.windows is None:
+            raise StateError("windows are looked up in the data of envs, and there are none")
         rows = observations[INDEX].reshape(-1).numpy()
         windows: NDArray[Any] = self.windows.gather(rows)
         return {**observations, WINDOWS: torch.from_numpy(windows)}

@@ -16,6 +16,7 @@ from sekai.registry import EnvSpec
 from sekai.registry import spec as spec_of
 from sekai.spaces import Space
 from sekai.training.agent_settings import AgentSettings
+from sekai.training.gathering import WindowGather
 from sekai.training.kept_file import ModelFileError, read_file
 from sekai.training.trained_policy import Chooser
 from sekai.vector.vec_env import VecEnv
@@ -32,6 +33,7 @@ __all__ = [
     "settings_of",
     "space_of",
     "spec_json",
+    "windows_of",
 ]
 
 Kind = TypeVar("Kind", bound=AgentSettings)
@@ -55,6 +57,7 @@ def described(agent: Agent) -> dict[str, Any]:
         "env": spec_json(agent),
         "observation_space": agent.vec.observation_space.to_jsonable(),
         "action_space": agent.vec.action_space.to_jsonable(),
+        "windows": None if agent.gather is None else list(agent.gather.shape),
         "data": data_digest(agent.vec),
         "versions": {
             "python": platform.python_version(),
@@ -143,6 +146,19 @@ def settings_of(content: Mapping[str, Any], kind: type[Kind]) -> Kind:
         if count > LARGEST_COUNT:
             raise ModelFileError(f"{name} must be at most {LARGEST_COUNT}, the file has {count}")
     return settings
+
+
+def windows_of(content: Mapping[str, Any]) -> WindowGather | None:
+    """What windows look like that are looked up; None where none are."""
+    shape = content.get("windows")
+    if shape is None:
+        return None
+    is_shape = isinstance(shape, list) and len(shape) == 3
+    if not is_shape or not all(type(count) is int and count > 0 for count in shape):
+        raise ModelFileError(f"windows must be three whole numbers above 0, the file has {shape}")
+    if math.prod(shape) > LARGEST_SPACE:
+        raise ModelFileError(f"windows of {shape} numbers were wanted, which is too many")
+    return WindowGather.without_data((shape[0], shape[1], shape[2]))
 
 
 def space_of(content: Mapping[str, Any], name: str) -> Space[Any]:

@@ -27,8 +27,11 @@ def load_policy(path: str | os.PathLike[str]) -> TrainedPolicy | TeamPolicy:
     if kind is None:
         raise ModelFileError(f"{path} holds an agent of {content['algorithm']!r:.80}, unknown here")
     network = kind.kept_network(content, settings_of(content, kind.settings_type))
-    if network is None:
-        raise ModelFileError(f"{path} cannot act on its own: use {kind.__name__}.load")
+    if network is None or content.get("windows") is not None:
+        raise ModelFileError(
+            f"{path} cannot act on its own, it looks up windows in the data of its envs: use "
+            f"{kind.__name__}.load"
+        )
     seen, done = (space_of(content, name) for name in ("observation_space", "action_space"))
     spaces, randomness = JointSpaces.of(seen, done), Randomness(content["seed"])
     if spaces is not None:

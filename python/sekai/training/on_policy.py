@@ -26,7 +26,7 @@ from sekai.training.policies.inputs import Gather
 from sekai.training.risk import KINDS, RiskKind
 from sekai.training.rollout import Rollout
 from sekai.training.schedules import scheduled
-from sekai.training.settings import require
+from sekai.training.settings import SEVERAL_KINDS, require
 from sekai.training.shaping import LearnWhere, RewardTransform, Shaping
 from sekai.vector.vec_env import VecEnv
 
@@ -56,7 +56,7 @@ class OnPolicySettings(AgentSettings):
     risk_level: float = 0.1
     """The share of episodes that count as the worst. Only with "cvar"."""
 
-    share: Share = "all"
+    share: Share = dataclasses.field(default="all", metadata={SEVERAL_KINDS: True})
     """Of several agents, who shares a policy: "all" of equal spaces, "none", or groups by name."""
 
     tell_apart: bool = True

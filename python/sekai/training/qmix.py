@@ -21,7 +21,7 @@ from sekai.training.multi.joint_world import JointWorld
 from sekai.training.multi.qmix_network import STATE, QMIXNetwork
 from sekai.training.multi.team_off_policy import Paid, TeamOffPolicyAgent
 from sekai.training.off_policy import OffPolicySettings
-from sekai.training.settings import require
+from sekai.training.settings import SEVERAL_KINDS, require
 from sekai.training.torchrl_modules import ByName, sum_of_losses
 
 __all__ = ["QMIX", "QMIXSettings"]
@@ -31,7 +31,7 @@ __all__ = ["QMIX", "QMIXSettings"]
 class QMIXSettings(OffPolicySettings):
     """How QMIX learns."""
 
-    share: Share = "all"
+    share: Share = dataclasses.field(default="all", metadata={SEVERAL_KINDS: True})
     """Who shares a network: "all" of equal spaces, "none", or groups by name."""
 
     tell_apart: bool = True
@@ -91,6 +91,9 @@ class QMIX(TeamOffPolicyAgent):
 
     def _losses(self) -> list[QMixerLoss]:
         return [self.loss]
+
+    def _rate_shares(self) -> list[float]:
+        return [1.0]
 
     def _groups(self) -> list[list[nn.Parameter]]:
         return [[*self.network.values.parameters(), *self.network.mixer.parameters()]]

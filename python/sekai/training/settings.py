@@ -16,6 +16,9 @@ __all__ = ["Settings", "require"]
 
 Own = TypeVar("Own", bound="Settings")
 
+SEVERAL_KINDS = "several kinds"
+"""In the metadata of a field: values of other kinds than the default's are fine."""
+
 
 def require(holds: bool, name: str, wanted: str, found: Any) -> None:
     """Raise `ValueError` unless it holds."""
@@ -92,8 +95,8 @@ def _read(field: dataclasses.Field[Any], value: Any) -> Any:
         return made_by.from_dict(value)
     if isinstance(value, list):
         value = tuple(value)
-    default = field.default
-    # Where there is no default, or None, nothing is known of the kind.
+    # Where there is no default, or None, or several kinds are fine, nothing is known of the kind.
+    default = None if field.metadata.get(SEVERAL_KINDS) else field.default
     for kind, wanted, name in _KINDS:
         if type(default) is kind:
             fits = isinstance(value, wanted) and isinstance(value, bool) == (kind is bool)
@@ -104,6 +107,8 @@ def _read(field: dataclasses.Field[Any], value: Any) -> Any:
 def _written(value: Any) -> Any:
     if isinstance(value, Settings):
         return value.to_dict()
+    if isinstance(value, Mapping):
+        return {name: _written(part) for name, part in value.items()}
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -112,8 +112,9 @@ def test_agents_that_were_away_leave_no_trace_in_moments() -> None:
     for name in AGENTS:
         told = [env.unwrapped.told for env in agent.vec.inner.vec.envs]  # type: ignore[attr-defined]
         acted = sum(name in acting for rows in told for acting, _, _ in rows)
-        normaliser = learner_of(agent, name).network.normaliser
-        assert int(normaliser.count) == acted < 160
+        normaliser = learner_of(agent, name).network.inputs.normaliser
+        assert normaliser is not None
+        assert int(normaliser.count_0) == acted < 160
         assert int(learner_of(agent, name).scaler.count) == acted
 
 

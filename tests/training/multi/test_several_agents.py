@@ -13,6 +13,7 @@ from sekai.compat import to_pettingzoo
 from sekai.error import SpaceError
 from sekai.training import A2C, DDPG, MADDPG, PPO, QMIX, Agent
 from sekai.training.multi.groups import groups_of
+from sekai.training.multi.joint_world import JointWorld
 from sekai.vector.multi_agent import MultiAgentVecEnv
 from tests.training.games import Chain, Climbing, Spread, TwoStep, played
 from tests.training.multi.worlds import AGENTS, Coming
@@ -99,11 +100,11 @@ def test_chance_is_the_agents_own_and_differs_from_draw_to_draw() -> None:
 
 
 def test_groups_follow_spaces_names_or_nothing() -> None:
-    vec = MultiAgentVecEnv([lambda: Coming(mixed=True)])
+    spaces = JointWorld(MultiAgentVecEnv([lambda: Coming(mixed=True)])).spaces
 
-    shared = {group.name: group.agents for group in groups_of(vec, "all")}
-    alone = {group.name: group.agents for group in groups_of(vec, "none")}
-    named = {group.name: group.agents for group in groups_of(vec, {"x": ["c"], "y": ["b", "a"]})}
+    shared = {group.name: group.agents for group in groups_of(spaces, "all")}
+    alone = {group.name: group.agents for group in groups_of(spaces, "none")}
+    named = {group.name: group.agents for group in groups_of(spaces, {"x": ["c"], "y": ["b", "a"]})}
 
     assert shared == {"a": ("a", "b"), "c": ("c",)}
     assert alone == {name: (name,) for name in AGENTS}
@@ -128,8 +129,8 @@ def test_a_policy_that_is_told_nothing_apart_does_the_same_for_all() -> None:
     agent = PPO(TwoStep(2), seed=0, tell_apart=False, policy=SMALL)
     apart = PPO(TwoStep(2), seed=0, policy=SMALL)
 
-    assert "which_agent" not in agent.groups[0].leaves
-    assert "which_agent" in apart.groups[0].leaves
+    assert "which_agent" not in agent.network.groups[0].leaves
+    assert "which_agent" in apart.network.groups[0].leaves
     actions = agent.predict_batch(TwoStep(1).reset(seed=0).observations)
     assert actions["agent_0"] == actions["agent_1"]
 

@@ -112,7 +112,8 @@ def test_a_new_asset_in_a_free_slot_is_read_like_the_others(parts: tuple[str, st
 
     torch.testing.assert_close(after[3], after[0], atol=2e-5, rtol=2e-5)
     assert before[3] == 0.0
-    assert after[1] != before[1], "the others know that it came"
+    others = [1, 2, 4]
+    assert (after[others] != before[others]).any(), "the others know that it came"
 
 
 @pytest.mark.parametrize("parts", PARTS)
