@@ -20,6 +20,7 @@ from sekai.training import A2C, PPO, Agent, EarlyStopping, ModelFileError, load_
 from sekai.training.kept_file import read_file, write_file
 from sekai.training.randomness import Randomness
 from tests.training.arms import Arms
+from tests.training.keeping_processes import CASES, train
 from tests.training.test_kept_file import bounded
 
 ROOT = Path(__file__).parents[2]
@@ -40,17 +41,11 @@ def test_a_killed_training_goes_on_bit_for_bit_in_another_process(tmp_path: Path
     deaths = run("train_and_die", tmp_path, hash_seed=2)
     resumed = run("go_on", tmp_path, hash_seed=3)
 
-    assert deaths == ["9"] * 4
+    assert deaths == ["9"] * len(CASES)
     assert resumed == whole
-    assert len(set(whole)) == 4
-    here = [_digest(kind, env) for kind in ("PPO", "A2C") for env in ("MarketMaking-v0",)]
-    assert here == whole[::2]
-
-
-def _digest(kind: str, env: str) -> str:
-    from tests.training.keeping_processes import train
-
-    return train(Path(), kind, env)
+    assert len(set(whole)) == len(CASES)
+    here = [train(tmp_path, case) for case in ("PPO", "QMIX")]
+    assert here == [whole[list(CASES).index(case)] for case in ("PPO", "QMIX")]
 
 
 @pytest.mark.timeout(300)
@@ -88,7 +83,7 @@ def test_a_policy_acts_as_its_agent_without_envs(
 
 
 def _count(network: Any) -> float:
-    return float(network.normaliser.count)
+    return float(network.inputs.normaliser.count_0)
 
 
 def test_a_policy_that_takes_chances_draws_from_the_seed_of_its_agent(kept: Path) -> None:

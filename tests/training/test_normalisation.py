@@ -25,7 +25,7 @@ def test_moments_are_those_of_everything_seen(seed: int, sizes: list[int]) -> No
 
     everything = np.concatenate(batches)
     state = normaliser.state_dict()
-    assert float(state["count"]) == len(everything)
+    assert float(state["count_0"]) == len(everything)
     assert np.allclose(state["mean_0"], everything.mean(0))
     assert np.allclose(state["variance_0"], everything.var(0))
 

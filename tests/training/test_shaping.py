@@ -23,9 +23,9 @@ SMALL: dict[str, Any] = {
 class Watched(A2C):
     """Keeps what it learns from."""
 
-    def _update(self, batch: Any) -> Any:
+    def _update(self, learner: Any, batch: Any) -> Any:
         self.batch = batch
-        return super()._update(batch)
+        return super()._update(learner, batch)
 
 
 def weights(one: Agent) -> torch.Tensor:
