@@ -29,9 +29,13 @@ OPTIMAL_EXECUTION: dict[str, Any] = {
 }
 
 PORTFOLIO: dict[str, Any] = {
+    # What weights bring shows at once, or in the days that follow; the rest is noise.
     "discount": 0.9,
-    # Every weight that is tried is traded, and trades cost more than most signals bring.
-    "policy": {"initial_spread": 0.05},
+    "trace": 0.5,
+    "learning_rate": 5e-3,
+    "learning_rate_schedule": "linear",
+    # Every weight that is tried is traded, and pays for it.
+    "policy": {"initial_spread": 0.25},
 }
 
 BY_ENV: dict[str, dict[str, dict[str, Any]]] = {
@@ -44,7 +48,7 @@ BY_ENV: dict[str, dict[str, dict[str, Any]]] = {
         "A2CSettings": {**OPTIMAL_EXECUTION, "rollout_steps": 5, "learning_rate": 2e-3},
     },
     "Portfolio-v0": {
-        "PPOSettings": {**PORTFOLIO, "rollout_steps": 32, "epochs": 3},
+        "PPOSettings": {**PORTFOLIO, "rollout_steps": 16, "target_divergence": 0.05},
         "A2CSettings": PORTFOLIO,
     },
 }
