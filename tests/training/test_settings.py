@@ -11,13 +11,16 @@ from sekai.training import (
     A2CSettings,
     AgentSettings,
     DDPGSettings,
+    MADDPGSettings,
     PolicySettings,
     PPOSettings,
+    QMIXSettings,
     SACSettings,
 )
 
 KINDS: list[type[AgentSettings]] = [
-    AgentSettings, PPOSettings, A2CSettings, DDPGSettings, SACSettings,
+    AgentSettings, PPOSettings, A2CSettings, DDPGSettings, SACSettings, MADDPGSettings,
+    QMIXSettings,
 ]  # fmt: skip
 
 
@@ -38,6 +41,26 @@ def test_settings_survive_plain_values(kind: type[AgentSettings]) -> None:
     wanted = kind(num_envs=3, policy=PolicySettings(hidden=(9,)))
 
     assert kind.from_dict(wanted.to_dict()) == wanted
+
+
+@pytest.mark.parametrize("kind", [PPOSettings, QMIXSettings])
+def test_groups_of_agents_survive_a_file(kind: Any, tmp_path: Path) -> None:
+    pytest.importorskip("tomli_w")
+    wanted = kind(share={"makers": ("a", "b"), "takers": ("c",)})
+    file = tmp_path / "settings.toml"
+
+    file.write_text(wanted.to_toml(), encoding="utf-8")
+
+    assert kind.from_toml(file).to_dict() == wanted.to_dict()
+    assert list(kind.from_toml(file).share["makers"]) == ["a", "b"]
+
+
+def test_networks_can_be_told_as_a_mapping_and_as_nothing_else() -> None:
+    plain: Any = {"hidden": [7, 5]}
+
+    assert PPOSettings(policy=plain) == PPOSettings(policy=PolicySettings(hidden=(7, 5)))
+    with pytest.raises(ValueError, match="policy must be PolicySettings or a mapping, was 'mlp'"):
+        PPOSettings(policy=plain and "mlp")
 
 
 def test_a_wrong_name_is_an_error_with_the_nearest_one() -> None:

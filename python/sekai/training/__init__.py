@@ -1,5 +1,6 @@
 """Agents that learn: PPO, A2C, DDPG, SAC and what they are made of."""
 
+import sekai.training.packages  # noqa: F401 (says what is missing, before others do)
 from sekai.training.a2c import A2C, A2CSettings
 from sekai.training.agent import Agent
 from sekai.training.agent_settings import AgentSettings

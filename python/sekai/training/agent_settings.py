@@ -32,6 +32,7 @@ class AgentSettings(Settings):
     policy: PolicySettings = dataclasses.field(default_factory=PolicySettings)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._require_count("num_envs")
         self._require_positive("learning_rate", "gradient_norm")
         self._require_share("discount")

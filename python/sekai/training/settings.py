@@ -38,8 +38,12 @@ class Settings:
             near = difflib.get_close_matches(name, fields, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(fields)}"
             raise ValueError(f"{cls.__name__} has no setting {name!r}{hint}")
-        made = {name: _read(fields[name], value) for name, value in values.items()}
-        return cls(**made)
+        return cls(**values)
+
+    def __post_init__(self) -> None:
+        """Take lists for tuples and mappings for settings, and refuse what is of another kind."""
+        for field in dataclasses.fields(self):
+            object.__setattr__(self, field.name, _read(field, getattr(self, field.name)))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; what is None is left out."""
@@ -91,8 +95,10 @@ _KINDS: tuple[tuple[type, tuple[type, ...], str], ...] = (
 
 def _read(field: dataclasses.Field[Any], value: Any) -> Any:
     made_by: Any = field.default_factory
-    if isinstance(value, Mapping) and isinstance(made_by, type) and issubclass(made_by, Settings):
-        return made_by.from_dict(value)
+    if isinstance(made_by, type) and issubclass(made_by, Settings):
+        made = made_by.from_dict(value) if isinstance(value, Mapping) else value
+        require(isinstance(made, made_by), field.name, f"{made_by.__name__} or a mapping", value)
+        return made
     if isinstance(value, list):
         value = tuple(value)
     # Where there is no default, or None, or several kinds are fine, nothing is known of the kind.

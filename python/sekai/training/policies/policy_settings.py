@@ -72,6 +72,7 @@ class PolicySettings(Settings):
     """Whether observations are centred and scaled by what was seen so far."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.activation in ACTIVATIONS, "activation", f"one of {ACTIVATIONS}",
                 self.activation)  # fmt: skip
         whole = all(isinstance(width, int) and width > 0 for width in self.hidden)
