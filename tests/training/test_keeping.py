@@ -73,7 +73,7 @@ def test_a_policy_acts_as_its_agent_without_envs(
     seen = [agent.vec.observation_space.sample() for _ in range(5)]
     path = agent.save(tmp_path, training=False)
 
-    monkeypatch.setattr("sekai.training.agent.vector_of", None)
+    monkeypatch.setattr("sekai.training.agent.world_of", None)
     policy = load_policy(path)
 
     assert _count(policy.network) > 0, "the normaliser has travelled along"

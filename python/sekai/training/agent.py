@@ -32,7 +32,7 @@ from sekai.training.keeping import (
 )
 from sekai.training.kept_env import kept_env
 from sekai.training.kept_file import ModelFileError, write_file
-from sekai.training.masked_vec import MaskedVecEnv, masks_actions
+from sekai.training.masked_vec import MaskedVecEnv
 from sekai.training.multi.joint_spaces import JointSpaces
 from sekai.training.multi.joint_world import JointWorld
 from sekai.training.multi.team import TeamPolicy
@@ -41,8 +41,7 @@ from sekai.training.policies.inputs import Gather
 from sekai.training.policies.policy_settings import PolicySettings
 from sekai.training.randomness import Randomness
 from sekai.training.trained_policy import Chooser, TrainedPolicy
-from sekai.training.worlds import vector_of
-from sekai.vector.multi_agent import MultiAgentVecEnv
+from sekai.training.worlds import world_of
 from sekai.vector.vec_env import VecEnv
 
 __all__ = ["Agent"]
@@ -107,14 +106,11 @@ class Agent(ABC):
         self._kept_by_callbacks: Mapping[str, Any] = {}
 
     def _vector(self) -> VecEnv:
-        vec = vector_of(self.env_given, self.settings.num_envs, self.env_options)
-        if isinstance(vec, MultiAgentVecEnv):
-            world = JointWorld(vec)
-            self._take_several(world)
-            return world
-        if masks_actions(vec):
-            vec = MaskedVecEnv(vec)
-        self._take_one(vec)
+        vec = world_of(self.env_given, self.settings.num_envs, self.env_options)
+        if isinstance(vec, JointWorld):
+            self._take_several(vec)
+        else:
+            self._take_one(vec)
         return vec
 
     def _take_one(self, vec: VecEnv) -> None:

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.error import StateError
+from sekai.training.multi.joint_spaces import SEEN
+from sekai.training.multi.joint_world import JointWorld
 from sekai.vector.vec_env import VecEnv
 
 __all__ = ["Played", "play"]
@@ -73,7 +75,8 @@ def play(
     ended: list[tuple[float, int]] = []
     seen = vec.reset(seed=seed).observations
     while left.any():
-        result = vec.step(policy.predict_batch(seen, deterministic))
+        shown = seen[SEEN] if isinstance(vec, JointWorld) else seen
+        result = vec.step(policy.predict_batch(shown, deterministic))
         seen = result.observations
         running += result.rewards
         lengths += 1

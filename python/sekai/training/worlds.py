@@ -8,12 +8,22 @@ from typing import Any
 from sekai.core.env import Env
 from sekai.core.multi_agent import MultiAgentEnv
 from sekai.registry import EnvSpec
+from sekai.training.masked_vec import MaskedVecEnv, masks_actions
+from sekai.training.multi.joint_world import JointWorld
 from sekai.vector.make_vec import make_vec
 from sekai.vector.multi_agent import MultiAgentVecEnv
 from sekai.vector.sync import SyncVecEnv
 from sekai.vector.vec_env import VecEnv
 
-__all__ = ["vector_of"]
+__all__ = ["vector_of", "world_of"]
+
+
+def world_of(env: Any, num_envs: int, options: Mapping[str, Any] | None = None) -> VecEnv:
+    """The same as `vector_of`, as it is stored: with masks of actions, several agents as one."""
+    vec = vector_of(env, num_envs, options)
+    if isinstance(vec, MultiAgentVecEnv):
+        return JointWorld(vec)
+    return MaskedVecEnv(vec) if masks_actions(vec) else vec
 
 
 def vector_of(

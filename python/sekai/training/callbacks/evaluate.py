@@ -11,7 +11,8 @@ from sekai.error import SpaceError
 from sekai.training.callbacks.callback import Callback
 from sekai.training.playing import play
 from sekai.training.settings import require
-from sekai.training.worlds import vector_of
+from sekai.training.worlds import world_of
+from sekai.vector.multi_agent import MultiAgentVecEnv
 from sekai.vector.vec_env import VecEnv
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ class Evaluate(Callback):
 
     Adds `eval/return`, `eval/return_spread`, `eval/worst_return`, `eval/length` and
     `eval/episodes` to the metrics; NaN in the iterations between. Each time the envs begin with
-    the same seed, so that what changes is the agent. Training is not touched by it.
+    the same seed, so that what changes is the agent. Training is not touched by it. Of several
+    agents the returns are added up.
     """
 
     def __init__(
@@ -61,9 +63,7 @@ class Evaluate(Callback):
 
     def on_start(self, agent: Agent) -> None:
         """Make the envs."""
-        vec = vector_of(self.env, self.episodes, self.env_options)
-        if not isinstance(vec, VecEnv):
-            raise TypeError(f"Evaluate judges one agent, and {self.env!r} has several")
+        vec = world_of(self.env, self.episodes, self.env_options)
         for name in ("observation_space", "action_space"):
             if getattr(vec, name) != getattr(agent.vec, name):
                 self._close(vec)
@@ -101,5 +101,5 @@ class Evaluate(Callback):
         self.best = float(state["best"])
 
     def _close(self, vec: VecEnv) -> None:
-        if vec is not self.env:
+        if not isinstance(self.env, (VecEnv, MultiAgentVecEnv)):
             vec.close()
