@@ -8,6 +8,7 @@ from typing import Any
 from sekai.core.env import Env
 from sekai.core.multi_agent import MultiAgentEnv
 from sekai.registry import EnvSpec
+from sekai.registry import spec as spec_of
 from sekai.training.masked_vec import MaskedVecEnv, masks_actions
 from sekai.training.multi.joint_world import JointWorld
 from sekai.vector.make_vec import make_vec
@@ -36,10 +37,15 @@ def vector_of(
             of sekai, gymnasium or PettingZoo, which stays the only one; or a function that makes
             one, called `num_envs` times.
         num_envs: how many to make, where that is free.
-        options: what `make_vec` is given beside the id.
+        options: what `make_vec` is given beside the id. Envs without a native batch run in this
+            process unless `mode` says otherwise.
     """
     given = dict(options or {})
     if isinstance(env, (str, EnvSpec)):
+        spec = env if isinstance(env, EnvSpec) else spec_of(env)
+        if spec.vector_entry_point is None:
+            # Processes would import the user's script, which then must not train on the way.
+            given.setdefault("mode", "sync")
         return make_vec(env, num_envs, copy=False, **given)
     if given:
         raise ValueError(f"env_options belong to an id, and {env!r} is none; found {list(given)}")
