@@ -30,10 +30,14 @@ RECIPES: list[tuple[type[Agent], int, dict[str, Any]]] = [
 ]
 
 
+def scaler_of(agent: Any) -> Any:
+    return agent.scaler if isinstance(agent, OffPolicyAgent) else agent.learners[""].scaler
+
+
 def _values(agent: Any) -> NDArray[np.float64]:
     """What the critics say of each place, in rewards of the env."""
     seen = {"observation": torch.arange(PLACES).unsqueeze(-1).float() / PLACES}
-    return critic_values(agent, seen) * float(agent.scaler.scale)
+    return critic_values(agent, seen) * float(scaler_of(agent).scale)
 
 
 @pytest.mark.timeout(180)
