@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDict
-from torchrl.objectives import ClipPPOLoss
 
 from sekai.training.agent import Metrics
 from sekai.training.agent_settings import AgentSettings
+from sekai.training.clipped_loss import ClippedLoss
 from sekai.training.descent import adam, mean_of, taken
 from sekai.training.learner import Learner
 from sekai.training.on_policy import OnPolicyAgent, OnPolicySettings
@@ -50,18 +50,17 @@ class PPO(OnPolicyAgent):
     settings_type: ClassVar[type[AgentSettings]] = PPOSettings
     settings: PPOSettings
 
-    def _loss(self, actor: Any, critic: Any) -> ClipPPOLoss:
+    def _loss(self, actor: Any, critic: Any) -> ClippedLoss:
         settings = self.settings
-        return ClipPPOLoss(
+        return ClippedLoss(
             actor,
             critic,
-            clip_epsilon=settings.clip,
+            clip=settings.clip,
             entropy_bonus=settings.entropy_weight > 0,
             entropy_coeff=settings.entropy_weight,
             critic_coeff=settings.value_weight,
             loss_critic_type="l2",
             normalize_advantage=True,
-            functional=False,
         )
 
     def _optimiser(self, network: ActorCritic) -> torch.optim.Optimizer:
