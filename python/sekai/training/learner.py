@@ -97,7 +97,7 @@ class Learner:
         terminated = torch.from_numpy(rows.terminated)
         done = terminated | torch.from_numpy(rows.truncated)
         steps = _steps(found, rows.rewards, rows.terminated, rows.truncated)
-        values = self._values(read).reshape(-1, rows.count)
+        values = self._values((rows.steps + 1) * rows.count, read).reshape(-1, rows.count)
         after = rows.next_values(values, self.network.critic)
         rewards = self._rewards(steps, done)
         advantage, target = self._advantages(values[:-1], after, rewards, done, terminated)
@@ -115,7 +115,7 @@ class Learner:
         if self.is_central:
             self.network.judge_inputs.learn(rows.judged_by_all())
         read = self._read(everything)
-        values = self._values(read).reshape(-1, rows.count)
+        values = self._values(len(acted) + rows.count, read).reshape(-1, rows.count)
         after, known = rows.next_values(values, self.network.critic)
         truncated = rows.done & ~rows.terminated
         tables = (table.numpy() for table in (rows.rewards, rows.terminated, truncated))
@@ -183,10 +183,15 @@ class Learner:
         masks = {name: seen[name] for name in self.network.actor.mask_names}
         return {**self.network.inputs(seen), **masks}
 
-    def _values(self, read: dict[str, Tensor]) -> Tensor:
-        """What everything seen is worth."""
-        critic, places = self.network.critic, _places(len(next(iter(read.values()))))
-        if self.is_central:
+    def _values(self, count: int, read: Mapping[str, Tensor] | None = None) -> Tensor:
+        """What everything seen is worth.
+
+        Args:
+            count: how many rows that is.
+            read: the rows as they are kept for learning, if that is what the critic reads.
+        """
+        critic, places = self.network.critic, _places(count)
+        if read is None or self.is_central:
             return torch.cat([critic(self.rows.judged(part)) for part in places])
         return torch.cat([critic(_part(read, part), self.reads_once) for part in places])
 

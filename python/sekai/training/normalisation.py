@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -42,7 +43,7 @@ class ObservationNormaliser(nn.Module):
             self.register_buffer(f"variance_{place}", torch.ones(width, dtype=torch.float64))
         self._ready: list[tuple[Tensor, Tensor]] = []
         self._get_ready()
-        self.register_load_state_dict_post_hook(lambda module, _: module._get_ready())
+        self.register_load_state_dict_post_hook(_get_ready_again)  # type: ignore[no-untyped-call]
 
     @torch.no_grad()
     def learn(self, observations: Mapping[str, Tensor]) -> None:
@@ -167,6 +168,10 @@ class RewardScaler(nn.Module):
         """Rewards of the usual size."""
         scaled: Tensor = rewards / self.scale
         return scaled.clamp(-REWARD_LIMIT, REWARD_LIMIT).float()
+
+
+def _get_ready_again(normaliser: ObservationNormaliser, _: Any) -> None:
+    normaliser._get_ready()
 
 
 def _is_scaled(name: str, leaf: Leaf, slots: Slots | None) -> bool:
