@@ -62,7 +62,8 @@ def test_advantages_are_those_of_a_double_loop(kind: type[Any], ends: bool, scal
 
 
 def test_samples_lie_as_the_rollout_does() -> None:
-    agent = PPO(vector(Kelly(3, (0.5, 0.9))), seed=1, rollout_steps=5)
+    plain = {"normalise": False}
+    agent = PPO(vector(Kelly(3, (0.5, 0.9))), policy=plain, seed=1, rollout_steps=5)
     agent._begin()
     agent.rollout.fill(lambda seen: agent.network.choose(seen, deterministic=False))
 

@@ -113,3 +113,15 @@ def test_a_reward_at_the_very_end_is_not_cut() -> None:
     scaler.learn(rewards, rewards > 0)
 
     assert np.isclose(float(scaler(torch.tensor(5.0))), np.sqrt(400.0), rtol=1e-5)
+
+
+def test_moments_that_are_loaded_are_read_by() -> None:
+    leaves = {"observation": Leaf((3,))}
+    learnt, loaded = ObservationNormaliser(leaves), ObservationNormaliser(leaves)
+    learnt.learn({"observation": torch.randn(50, 3) * 4.0 + 2.0})
+
+    loaded.load_state_dict(learnt.state_dict())
+
+    rows = torch.randn(5, 3)
+    assert torch.equal(loaded("observation", rows), learnt("observation", rows))
+    assert not torch.equal(loaded("observation", rows), rows)

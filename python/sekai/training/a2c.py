@@ -11,6 +11,7 @@ from torchrl.objectives import A2CLoss
 
 from sekai.training.agent import Metrics
 from sekai.training.agent_settings import AgentSettings
+from sekai.training.descent import adam, mean_of
 from sekai.training.learner import Learner
 from sekai.training.on_policy import OnPolicyAgent, OnPolicySettings
 from sekai.training.policies.actor_critic import ActorCritic
@@ -48,7 +49,7 @@ class A2C(OnPolicyAgent):
     def _optimiser(self, network: ActorCritic) -> torch.optim.Optimizer:
         # RMSprop, which the paper used, begins with steps of ten times the usual size: enough to
         # drive numbers to their bounds, where nothing is learnt.
-        return torch.optim.Adam(network.parameters(), self.settings.learning_rate, eps=1e-5)
+        return adam(network, self.settings.learning_rate)
 
     def _update(self, learner: Learner, batch: TensorDict) -> Metrics:
-        return learner.descend(batch)
+        return mean_of([learner.descend(batch)])

@@ -40,6 +40,7 @@ class ActionMap:
                 f"a policy acts in Discrete, MultiDiscrete, Box or Simplex, found {space!r}: "
                 "wrap the env in TransformAction"
             )
+        self._all_bounded = True
         if isinstance(space, Box):
             self._stretch(space)
 
@@ -51,7 +52,7 @@ class ActionMap:
     @property
     def is_bounded(self) -> bool:
         """Whether numbers of [-1, 1] reach every action."""
-        return not isinstance(self.space, Box) or bool(self._is_bounded.all())
+        return self._all_bounded
 
     @property
     def width(self) -> int:
@@ -88,11 +89,9 @@ class ActionMap:
                 # Weights have to be of something: where nothing counts, everything does.
                 logits = logits.masked_fill(~used & used.any(-1, keepdim=True), -torch.inf)
             return torch.softmax(logits, dim=-1).numpy().astype(space.dtype, copy=False)
-        numbers = torch.where(self._is_bounded, chosen.clamp(-1.0, 1.0), chosen).double()
-        stretched = self._middle + self._half * numbers
+        cut = self._stretched(chosen.numpy())
         if used is not None:
-            stretched = stretched.masked_fill(~used, 0.0)
-        cut: NDArray[Any] = np.clip(stretched.numpy(), self._low, self._high)
+            cut = _cut(np.where(used.numpy(), cut, 0.0), self._low, self._high)
         if np.dtype(space.dtype).kind in "iu":
             cut = np.rint(cut)
         return cut.astype(space.dtype, copy=False).reshape(count, *(space.shape or ()))
@@ -110,14 +109,28 @@ class ActionMap:
             logits = torch.log(numbers.clamp_min(torch.finfo(torch.float64).tiny))
             middle = (logits.amax(-1, keepdim=True) + logits.amin(-1, keepdim=True)) / 2
             return ((logits - middle) / REACH).clamp(-1.0, 1.0).float()
-        return ((numbers - self._middle) / self._half).float()
+        return torch.from_numpy((numbers.numpy() - self._middle) / self._half).float()
+
+    def _stretched(self, chosen: NDArray[Any]) -> NDArray[np.float64]:
+        """Numbers of [-1, 1] between the bounds; others as they are, but not beyond a bound."""
+        numbers = chosen.astype(np.float64)
+        within = _cut(numbers, -1.0, 1.0)
+        if not self._all_bounded:
+            within = np.where(self._is_bounded, within, numbers)
+        return _cut(self._middle + self._half * within, self._low, self._high)
 
     def _stretch(self, space: Box) -> None:
         low = np.ravel(space.low).astype(np.float64)
         high = np.ravel(space.high).astype(np.float64)
         bounded = np.isfinite(low) & np.isfinite(high)
         self._low, self._high = low, high
-        self._is_bounded = torch.from_numpy(bounded)
+        self._is_bounded, self._all_bounded = bounded, bool(bounded.all())
         with np.errstate(invalid="ignore"):
-            self._middle = torch.from_numpy(np.where(bounded, (low + high) / 2, 0.0))
-            self._half = torch.from_numpy(np.where(bounded, (high - low) / 2, 1.0))
+            self._middle = np.where(bounded, (low + high) / 2, 0.0)
+            self._half = np.where(bounded, (high - low) / 2, 1.0)
+
+
+def _cut(numbers: NDArray[Any], low: Any, high: Any) -> NDArray[Any]:
+    # `np.clip` costs several times as much for batches as small as those of a step.
+    cut: NDArray[Any] = np.minimum(np.maximum(numbers, low), high)
+    return cut

@@ -104,7 +104,10 @@ class Numbers(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density of all numbers together."""
         distance = (value - self.loc) / self.scale
-        return self._sum(-0.5 * distance * distance - self.scale.log() - _HALF_LOG_TWO_PI)
+        parts = torch.addcmul(self.scale.log(), distance, distance, value=0.5)
+        if self.used is None:
+            return -_HALF_LOG_TWO_PI * parts.shape[-1] - parts.sum(-1)
+        return -self._sum(parts + _HALF_LOG_TWO_PI)
 
     def entropy(self) -> Tensor:
         """How widely they are spread, together."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -39,6 +41,9 @@ class ObservationNormaliser(nn.Module):
             self.register_buffer(f"count_{place}", torch.zeros((), dtype=torch.float64))
             self.register_buffer(f"mean_{place}", torch.zeros(width, dtype=torch.float64))
             self.register_buffer(f"variance_{place}", torch.ones(width, dtype=torch.float64))
+        self._ready: list[tuple[Tensor, Tensor]] = []
+        self._get_ready()
+        self.register_load_state_dict_post_hook(_get_ready_again)  # type: ignore[no-untyped-call]
 
     @torch.no_grad()
     def learn(self, observations: Mapping[str, Tensor]) -> None:
@@ -54,17 +59,26 @@ class ObservationNormaliser(nn.Module):
             variance += share * (new_variance - variance) + share * (1 - share) * shift * shift
             mean += share * shift
             count += len(batch)
+        self._get_ready()
+
+    @torch.no_grad()
+    def _get_ready(self) -> None:
+        """Work out, once for all that is read until more is learnt, what to take off and scale."""
+        moments = [self._moments(place) for place in range(len(self.names))]
+        self._ready = [
+            (mean.float(), (variance + LEAST_VARIANCE).rsqrt().float())
+            for _, mean, variance in moments
+        ]
 
     def forward(self, name: str, numbers: Tensor) -> Tensor:
         """The numbers of one leaf, centred and scaled."""
         if name not in self.names:
             return numbers
-        _, mean, variance = self._moments(self.names.index(name))
-        scale = (variance + LEAST_VARIANCE).rsqrt().float()
+        mean, scale = self._ready[self.names.index(name)]
         # A row of slots may have more axes than moments, or fewer.
         rows = numbers if self.slots is None else numbers.reshape(len(numbers), -1, mean.numel())
         # In place from there on: windows are large, and new memory is what costs most.
-        scaled = (rows - mean.float()).mul_(scale).clamp_(-LIMIT, LIMIT)
+        scaled = (rows - mean).mul_(scale).clamp_(-LIMIT, LIMIT)
         return scaled.reshape(numbers.shape)
 
     def _counted(self, name: str, observations: Mapping[str, Tensor]) -> Tensor:
@@ -117,14 +131,7 @@ class RewardScaler(nn.Module):
             done: where an episode ended.
             acted: what counts; None where all does.
         """
-        returns = torch.empty_like(rewards, dtype=torch.float64)
-        running = self.returns
-        for step in range(len(rewards)):
-            grown = running * self.discount + rewards[step]
-            running = grown if acted is None else torch.where(acted[step], grown, running)
-            returns[step] = running
-            running = running * ~done[step]
-        self.returns.copy_(running)
+        returns = self._returns(rewards, done, acted)
         returns = returns if acted is None else returns[acted]
         if not returns.numel():
             return
@@ -136,6 +143,22 @@ class RewardScaler(nn.Module):
         self.mean += share * shift
         self.count += rows
 
+    def _returns(self, rewards: Tensor, done: Tensor, acted: Tensor | None) -> Tensor:
+        """What was earned so far at each step, discounted; goes on where it was."""
+        # NumPy's way: for so small arrays, calls of torch cost several times what they do.
+        paid, goes_on = rewards.numpy(), ~done.numpy()
+        moves = None if acted is None else acted.numpy()
+        found = np.empty(paid.shape)
+        running = self.returns.numpy()
+        for step, reward in enumerate(paid):
+            grown = running * self.discount + reward
+            found[step] = running = (
+                grown if moves is None else np.where(moves[step], grown, running)
+            )
+            running = running * goes_on[step]
+        self.returns.copy_(torch.from_numpy(running))
+        return torch.from_numpy(found)
+
     @property
     def scale(self) -> Tensor:
         """What rewards are divided by."""
@@ -145,6 +168,10 @@ class RewardScaler(nn.Module):
         """Rewards of the usual size."""
         scaled: Tensor = rewards / self.scale
         return scaled.clamp(-REWARD_LIMIT, REWARD_LIMIT).float()
+
+
+def _get_ready_again(normaliser: ObservationNormaliser, _: Any) -> None:
+    normaliser._get_ready()
 
 
 def _is_scaled(name: str, leaf: Leaf, slots: Slots | None) -> bool:

@@ -202,7 +202,7 @@ class OnPolicyAgent(Agent):
         self._act()
         told: Metrics = {}
         for name, learner in self.learners.items():
-            learner.set_rate(rate)
+            learner.descent.set_rate(rate)
             batch = learner.batch()
             # Advantages are told apart by their spread, and one alone has none.
             found = self._update(learner, batch) if len(batch) > 1 else {}

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDict
-from torchrl.objectives import ClipPPOLoss
 
-from sekai.training.agent import Metrics, mean_metrics
+from sekai.training.agent import Metrics
 from sekai.training.agent_settings import AgentSettings
+from sekai.training.clipped_loss import ClippedLoss
+from sekai.training.descent import adam, mean_of, taken
 from sekai.training.learner import Learner
 from sekai.training.on_policy import OnPolicyAgent, OnPolicySettings
 from sekai.training.policies.actor_critic import ActorCritic
@@ -49,35 +50,32 @@ class PPO(OnPolicyAgent):
     settings_type: ClassVar[type[AgentSettings]] = PPOSettings
     settings: PPOSettings
 
-    def _loss(self, actor: Any, critic: Any) -> ClipPPOLoss:
+    def _loss(self, actor: Any, critic: Any) -> ClippedLoss:
         settings = self.settings
-        return ClipPPOLoss(
+        return ClippedLoss(
             actor,
             critic,
-            clip_epsilon=settings.clip,
+            clip=settings.clip,
             entropy_bonus=settings.entropy_weight > 0,
             entropy_coeff=settings.entropy_weight,
             critic_coeff=settings.value_weight,
             loss_critic_type="l2",
             normalize_advantage=True,
-            functional=False,
         )
 
     def _optimiser(self, network: ActorCritic) -> torch.optim.Optimizer:
-        return torch.optim.Adam(network.parameters(), self.settings.learning_rate, eps=1e-5)
+        return adam(network, self.settings.learning_rate)
 
     def _update(self, learner: Learner, batch: TensorDict) -> Metrics:
         settings = self.settings
-        told: list[Metrics] = []
-        with torch.no_grad():
-            chances = learner.network.actor.distribution(dict(batch["observation"].items()))
-            batch["action_log_prob"] = chances.log_prob(batch["action"])
+        told: list[dict[str, torch.Tensor]] = []
+        batch["action_log_prob"] = learner.log_probs(batch)
         for _ in range(settings.epochs):
             # Where little is learnt from, parts are fewer: advantages of one have no spread.
             count = min(settings.minibatches, len(batch) // 2)
             parts = torch.randperm(len(batch)).chunk(count)
-            told += [learner.descend(batch[places]) for places in parts]
+            told += [learner.descend(taken(batch, places)) for places in parts]
             far = settings.target_divergence
             if far is not None and told[-1]["kl_approx"] > far:
                 break
-        return mean_metrics(told)
+        return mean_of(told)

@@ -42,6 +42,9 @@ class Rollout:
         self.truncated = np.zeros((steps, count), np.bool_)
         kind = torch.int64 if actions.is_choice else torch.float32
         self.chosen = torch.zeros((steps, count, actions.width), dtype=kind)
+        # Made once: between two steps there is no time to make views.
+        self._seen = [tensors_of(self._row(step)) for step in range(steps)]
+        self._outs = [self._out(step) for step in range(steps)]
 
     def begin(self, seed: int | None) -> None:
         """Start all envs."""
@@ -65,14 +68,11 @@ class Rollout:
         map_arrays(lambda rows: np.copyto(rows[0], rows[-1]), self._observations)
         self.cuts.clear()
         for step in range(self.steps):
-            seen = tensors_of(self._row(step))
+            seen = self._seen[step]
             chosen = act(seen)
             self.chosen[step] = chosen
-            out = StepBuffers(
-                self._row(step + 1), self.rewards[step], self.terminated[step],
-                self.truncated[step], self._finals,
-            )  # fmt: skip
-            result = self.vec.step(self.actions.to_env(chosen, used(seen)), out=out)
+            doing = self.actions.to_env(chosen, used(seen))
+            result = self.vec.step(doing, out=self._outs[step])
             self._keep_finals(step)
             if watch is not None:
                 watch(result, step)
@@ -105,6 +105,13 @@ class Rollout:
 
     def _row(self, step: int) -> Any:
         return map_arrays(lambda array: array[step], self._observations)
+
+    def _out(self, step: int) -> StepBuffers:
+        """Where the result of a step goes."""
+        return StepBuffers(
+            self._row(step + 1), self.rewards[step], self.terminated[step], self.truncated[step],
+            self._finals,
+        )  # fmt: skip
 
     def _keep_finals(self, step: int) -> None:
         is_cut = self.truncated[step] & ~self.terminated[step]

@@ -52,9 +52,16 @@ class Actor(nn.Module):
         else:
             self.head = NumberHead(body, actions, spread)
 
-    def forward(self, observations: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
-        """Logits; or means, standard deviations and, where slots are masked, which count."""
-        features = self.body(self.inputs(observations))
+    def forward(
+        self, observations: Mapping[str, Tensor], is_read: bool = False
+    ) -> tuple[Tensor, ...]:
+        """Logits; or means, standard deviations and, where slots are masked, which count.
+
+        Args:
+            observations: what is seen.
+            is_read: whether they are what `Inputs` makes of them, beside masks of actions.
+        """
+        features = self.body(observations if is_read else self.inputs(observations))
         if isinstance(self.head, ChoiceHead):
             return (self.head(features, self._allowed(observations)),)
         means, *rest = self.head(features)
@@ -62,9 +69,11 @@ class Actor(nn.Module):
         # difference between what they try, and never come back.
         return (torch.tanh(means) if self.actions.is_bounded else means), *rest
 
-    def distribution(self, observations: Mapping[str, Tensor]) -> Distribution:
+    def distribution(
+        self, observations: Mapping[str, Tensor], is_read: bool = False
+    ) -> Distribution:
         """What is chosen, and how likely."""
-        return self.kind(*self(observations), **self.kind_options)
+        return self.kind(*self(observations, is_read), **self.kind_options)
 
     def used(self, observations: Mapping[str, Tensor]) -> Tensor | None:
         """Which numbers of an action count; None for all."""
@@ -111,9 +120,15 @@ class Critic(nn.Module):
         self.inputs, self.body = inputs, body
         self.head = ValueHead(body.width)
 
-    def forward(self, observations: Mapping[str, Tensor]) -> Tensor:
-        """One number for each row: batch by one."""
-        value: Tensor = self.head(self.body(self.inputs(observations)))
+    def forward(self, observations: Mapping[str, Tensor], is_read: bool = False) -> Tensor:
+        """One number for each row: batch by one.
+
+        Args:
+            observations: what is seen.
+            is_read: whether they are what `Inputs` makes of them.
+        """
+        inputs = observations if is_read else self.inputs(observations)
+        value: Tensor = self.head(self.body(inputs))
         return value
 
     @property

@@ -86,7 +86,7 @@ class NumberHead(nn.Module):
             spreads.append(self.log_spread[:1].expand(self.slots))
         if self.rest is not None:
             parts.append(self.rest(features.whole))
-            spreads.append(self.log_spread[1 if self.slots else 0 :])
+            spreads.append(self.log_spread[1:] if self.slots else self.log_spread)
         means = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
         spread = (spreads[0] if len(spreads) == 1 else torch.cat(spreads)).exp().expand_as(means)
         if not self.is_masked or features.mask is None:
