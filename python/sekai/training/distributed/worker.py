@@ -1,0 +1,133 @@
+"""Who lets some of the envs act, in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sekai.error import StateError
+from sekai.training.agent_settings import AgentSettings
+from sekai.training.distributed.padded import Padded
+from sekai.training.policies.build import BACKBONES, Factory
+from sekai.training.randomness import Share, share_drawn
+from sekai.vector.seeding import env_seed
+
+if TYPE_CHECKING:
+    from sekai.training.agent import Agent
+
+__all__ = ["Order", "Place", "Played", "Worker"]
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a worker is made from: an agent like the one that learns, with some of its envs."""
+
+    kind: type[Agent]
+    env: Any
+    env_options: Mapping[str, Any]
+    settings: AgentSettings
+    options: Mapping[str, Any]
+    backbones: Mapping[str, Factory]
+    """Those that were registered beside our own."""
+
+    seed: int
+    share: Share
+
+    def agent(self) -> Agent:
+        """The agent that acts; it never learns."""
+        for name, factory in self.backbones.items():
+            BACKBONES.setdefault(name, factory)
+        return self.kind(
+            self.env, seed=self.seed, settings=self.settings, env_options=self.env_options,
+            **self.options,
+        )  # fmt: skip
+
+
+class Place(NamedTuple):
+    """Where a worker's envs are."""
+
+    envs: dict[str, Any] | None
+    """Their state; None at the very beginning, or where they cannot tell it."""
+
+    acting: dict[str, Any]
+    """What acting goes on from, beside envs and network."""
+
+
+class Played(NamedTuple):
+    """What came of acting for a while."""
+
+    part: dict[str, Any]
+    stream: NDArray[np.uint8]
+    """Where the random stream of all agents is now."""
+
+
+class Worker:
+    """An agent with some of the envs, which acts with weights that it is given."""
+
+    agent: Agent
+
+    def greet(self) -> None:
+        """Be there: whoever waits for it knows that there was room."""
+
+    def make(self, order: Order, place: Place | None) -> dict[str, Any]:
+        """Make the envs, and begin with their first episodes, or wherever others have been.
+
+        Returns:
+            What acting goes on from.
+        """
+        self.order, self.agent = order, order.agent()
+        self.network = self.agent.network
+        share = order.share
+        self.agent._start([env_seed(order.seed, env) for env in range(share.first, share.end)])
+        if place is not None:
+            if place.envs is not None:
+                self.agent.vec.load_state_dict(place.envs)
+            self.agent._load_acting_state(place.acting)
+        return self.agent._acting_state()
+
+    @torch.no_grad()
+    def match(
+        self, weights: Mapping[str, Any], seen: Mapping[str, Any], wanted: NDArray[Any]
+    ) -> bool:
+        """Find a way to compute what the learner computes, bit for bit; whether there is one."""
+        self._take(weights)
+        rows = {name: torch.tensor(found) for name, found in seen.items()}
+        if np.array_equal(self.network.leanings(rows).numpy(), wanted, equal_nan=True):
+            return True
+        padded = Padded(self.network, self.order.share)
+        self.network.choose = padded.choose  # type: ignore[method-assign]
+        return np.array_equal(padded.leanings(rows).numpy(), wanted, equal_nan=True)
+
+    def play(
+        self, weights: Mapping[str, Any], moments: Sequence[int], stream: NDArray[np.uint8]
+    ) -> tuple[Played, Place]:
+        """Let the envs act, and tell what happened and where they are."""
+        self._take(weights)
+        agent = self.agent
+        agent.randomness.restore(torch.tensor(stream))
+        with agent.randomness, share_drawn(self.order.share):
+            agent._play(moments)
+        part = agent._played(len(moments))
+        played = Played(part, agent.randomness.state.numpy())
+        return played, Place(self._env_state(), agent._acting_state())
+
+    def close(self) -> None:
+        """Close the envs."""
+        if hasattr(self, "agent"):
+            self.agent.close()
+
+    def _take(self, weights: Mapping[str, Any]) -> None:
+        own = self.network.state_dict()
+        for name, numbers in weights.items():
+            own[name].copy_(torch.tensor(numbers))
+
+    def _env_state(self) -> dict[str, Any] | None:
+        try:
+            return self.agent.vec.state_dict()
+        except (StateError, NotImplementedError):
+            return None
