@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from sekai.training.agent_settings import AgentSettings
-from sekai.training.randomness import Share
+from sekai.training.randomness import Portion
 from sekai.vector.seeding import Seeds
 
 __all__ = ["Acting", "Elsewhere"]
@@ -53,7 +53,7 @@ class Acting(ABC):
         """What was stored last, for `_take_played` of an agent with more envs."""
 
     @abstractmethod
-    def _take_played(self, parts: Sequence[tuple[Share, dict[str, Any]]]) -> None:
+    def _take_played(self, parts: Sequence[tuple[Portion, dict[str, Any]]]) -> None:
         """Store what was done elsewhere, in parts of some of the envs each."""
 
     @abstractmethod

@@ -302,7 +302,7 @@ class Agent(Acting):
         agent.steps = content["steps"]
         return agent
 
-    def _network_loaded(self) -> None:  # noqa: B027 (most agents have nothing to add)
+    def _network_loaded(self) -> None:
         """Bring everything that follows the network in line with weights that were loaded."""
 
     @classmethod

@@ -41,9 +41,7 @@ class Choices(Distribution):
         """Picks by their probabilities."""
         if sample_shape:
             raise ValueError(f"one sample at a time was wanted, found {sample_shape}")
-        picks = [
-            (logs - waits(logs.shape, logs.dtype).log()).argmax(dim=-1) for logs in self.logs
-        ]
+        picks = [(logs - waits(logs.shape, logs.dtype).log()).argmax(dim=-1) for logs in self.logs]
         return torch.stack(picks, dim=-1)
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from sekai.training.observations import Leaf
 from sekai.training.off_policy_network import OffPolicyNetwork
 from sekai.training.policies.inputs import Gather
 from sekai.training.policies.squashed import PreciseActor, SquashedActor
-from sekai.training.randomness import Share, uniform
+from sekai.training.randomness import Portion, uniform
 from sekai.training.replay import Replay
 from sekai.training.schedules import scheduled
 from sekai.training.settings import require
@@ -176,7 +176,7 @@ class OffPolicyAgent(Agent):
     def _played(self, steps: int) -> dict[str, Any]:
         return self.replay.played(steps)
 
-    def _take_played(self, parts: Sequence[tuple[Share, dict[str, Any]]]) -> None:
+    def _take_played(self, parts: Sequence[tuple[Portion, dict[str, Any]]]) -> None:
         for step in range(len(parts[0][1]["rewards"])):
             self.replay.take(parts, step)
             self._note_episodes()

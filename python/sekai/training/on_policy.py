@@ -23,7 +23,7 @@ from sekai.training.multi.team import Team
 from sekai.training.observations import Leaf
 from sekai.training.policies.actor_critic import ActorCritic
 from sekai.training.policies.inputs import Gather
-from sekai.training.randomness import Share
+from sekai.training.randomness import Portion
 from sekai.training.risk import KINDS, RiskKind
 from sekai.training.rollout import Rollout
 from sekai.training.schedules import scheduled
@@ -226,7 +226,7 @@ class OnPolicyAgent(Agent):
     def _played(self, steps: int) -> dict[str, Any]:
         return {**self.rollout.played(), "told": self.shaping.told()}
 
-    def _take_played(self, parts: Sequence[tuple[Share, dict[str, Any]]]) -> None:
+    def _take_played(self, parts: Sequence[tuple[Portion, dict[str, Any]]]) -> None:
         self.rollout.take(parts)
         if self._watch is not None:
             self.shaping.take_told([part["told"] for _, part in parts])

@@ -92,6 +92,9 @@ class QMIX(TeamOffPolicyAgent):
     def _losses(self) -> list[QMixerLoss]:
         return [self.loss]
 
+    def _rate_shares(self) -> list[float]:
+        return [1.0]
+
     def _groups(self) -> list[list[nn.Parameter]]:
         return [[*self.network.values.parameters(), *self.network.mixer.parameters()]]
 

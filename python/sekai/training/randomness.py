@@ -10,14 +10,14 @@ from types import TracebackType
 import torch
 from torch import Tensor
 
-__all__ = ["Randomness", "Share", "normal", "share_drawn", "uniform", "waits"]
+__all__ = ["Portion", "Randomness", "normal", "portion_drawn", "uniform", "waits"]
 
 Draw = Callable[[tuple[int, ...]], Tensor]
 """Random numbers of a shape."""
 
 
 @dataclass(frozen=True)
-class Share:
+class Portion:
     """Some of the envs that act together: those from `first` to before `end`."""
 
     first: int
@@ -41,17 +41,17 @@ class Share:
 
 
 _TINY = torch.finfo(torch.float32).tiny
-_shares: list[Share | None] = [None]
+_portions: list[Portion | None] = [None]
 
 
 @contextmanager
-def share_drawn(share: Share | None) -> Iterator[None]:
+def portion_drawn(portion: Portion | None) -> Iterator[None]:
     """While it is entered, who draws for these envs draws for all; None for who has them all."""
-    _shares.append(share)
+    _portions.append(portion)
     try:
         yield
     finally:
-        _shares.pop()
+        _portions.pop()
 
 
 def normal(shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
@@ -75,8 +75,8 @@ def waits(shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def _drawn(draw: Draw, shape: Sequence[int]) -> Tensor:
-    share = _shares[-1]
-    return draw(tuple(shape)) if share is None else share.draw(draw, shape)
+    portion = _portions[-1]
+    return draw(tuple(shape)) if portion is None else portion.draw(draw, shape)
 
 
 class Randomness:

@@ -13,7 +13,7 @@ from torch import Tensor
 from sekai.training.actions import ActionMap
 from sekai.training.final_rows import FinalRows
 from sekai.training.observations import tensors_of
-from sekai.training.randomness import Share
+from sekai.training.randomness import Portion
 from sekai.vector.batching import Batcher, map_arrays
 from sekai.vector.buffers import StepBuffers
 from sekai.vector.seeding import Seeds
@@ -123,13 +123,13 @@ class Replay:
             "cuts": cuts,
         }
 
-    def take(self, parts: Sequence[tuple[Share, dict[str, Any]]], step: int) -> None:
+    def take(self, parts: Sequence[tuple[Portion, dict[str, Any]]], step: int) -> None:
         """Remember one of the steps that were taken elsewhere: each part of some of the envs."""
         chosen = np.concatenate([part["chosen"][step] for _, part in parts])
 
         def write(out: StepBuffers) -> None:
-            for share, part in parts:
-                _write_part(out, share, part, step)
+            for portion, part in parts:
+                _write_part(out, portion, part, step)
 
         self._keep(torch.from_numpy(chosen), write)
 
@@ -244,8 +244,8 @@ class Replay:
             getattr(self, name)[last] = moment[name]
 
 
-def _write_part(out: StepBuffers, share: Share, part: dict[str, Any], step: int) -> None:
-    place = slice(share.first, share.end)
+def _write_part(out: StepBuffers, portion: Portion, part: dict[str, Any], step: int) -> None:
+    place = slice(portion.first, portion.end)
 
     def put(array: NDArray[Any], rows: NDArray[Any]) -> None:
         array[place] = rows[step]
@@ -255,7 +255,7 @@ def _write_part(out: StepBuffers, share: Share, part: dict[str, Any], step: int)
         getattr(out, name)[place] = part[name][step]
     for when, places, finals in part["cuts"]:
         if when == step:
-            _put_rows(places + share.first, out.final_observations, finals)
+            _put_rows(places + portion.first, out.final_observations, finals)
 
 
 def _put_rows(places: NDArray[np.int64], batch: Any, rows: Any) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sekai.training.actions import ActionMap
 from sekai.training.observations import tensors_of
-from sekai.training.randomness import Share
+from sekai.training.randomness import Portion
 from sekai.vector.batching import Batcher, map_arrays
 from sekai.vector.buffers import StepBuffers
 from sekai.vector.seeding import Seeds
@@ -93,11 +93,11 @@ class Rollout:
             ],
         }
 
-    def take(self, parts: Sequence[tuple[Share, dict[str, Any]]]) -> None:
+    def take(self, parts: Sequence[tuple[Portion, dict[str, Any]]]) -> None:
         """Take in what happened elsewhere instead of `fill`: each part to some of the envs."""
         map_arrays(lambda rows: np.copyto(rows[0], rows[-1]), self._observations)
-        for share, part in parts:
-            place = slice(share.first, share.end)
+        for portion, part in parts:
+            place = slice(portion.first, portion.end)
             map_arrays(_put(np.s_[1:, place]), self._observations, part["observations"])
             for name in ("rewards", "terminated", "truncated"):
                 getattr(self, name)[:, place] = part[name]
@@ -157,13 +157,13 @@ def _put(place: Any) -> Callable[[Any, Any], None]:
 
 
 def _joined_cuts(
-    parts: Sequence[tuple[Share, dict[str, Any]]],
+    parts: Sequence[tuple[Portion, dict[str, Any]]],
 ) -> list[tuple[int, np.ndarray[Any, Any], dict[str, Tensor]]]:
     """What was cut off in any of the parts, step by step, envs in their order."""
     by_step: dict[int, list[tuple[Any, Any]]] = {}
-    for share, part in parts:
+    for portion, part in parts:
         for step, places, finals in part["cuts"]:
-            by_step.setdefault(step, []).append((places + share.first, finals))
+            by_step.setdefault(step, []).append((places + portion.first, finals))
     found = []
     for step, cuts in sorted(by_step.items()):
         places = np.concatenate([where for where, _ in cuts])

@@ -14,10 +14,10 @@ import torch
 from sekai.error import StateError
 from sekai.training.distributed.cluster import connected, cores_of
 from sekai.training.distributed.env_states import cut_states, joined_state
-from sekai.training.distributed.orders import orders_of, weights_of
-from sekai.training.distributed.padded import probe
+from sekai.training.distributed.matching import Probe, weights_of
+from sekai.training.distributed.orders import orders_of
 from sekai.training.distributed.posts import Posts
-from sekai.training.distributed.rows import cut_rows, joined_rows, shares_of
+from sekai.training.distributed.rows import cut_rows, joined_rows, portions_of
 from sekai.training.distributed.worker import Place, Played
 from sekai.training.observations import tensors_of
 from sekai.vector.batching import map_arrays
@@ -42,7 +42,7 @@ class Crew:
     def __init__(self, agent: Agent, workers: int | None, address: str | None) -> None:
         self.agent, self._workers, self._address = agent, workers, address
         # Whatever cannot be spread is refused before anything has begun.
-        orders_of(agent, shares_of(agent.vec.num_envs, self._checked(workers or 1)))
+        orders_of(agent, portions_of(agent.vec.num_envs, self._checked(workers or 1)))
         self._is_away = False
 
     def _checked(self, workers: int) -> int:
@@ -56,8 +56,8 @@ class Crew:
         with ExitStack() as opened:
             ray = opened.enter_context(connected(self._address, self._workers))
             count = self._workers or min(cores_of(ray), self.agent.vec.num_envs)
-            self._ray, self.shares = ray, shares_of(self.agent.vec.num_envs, count)
-            self.posts = Posts(ray, orders_of(self.agent, self.shares))
+            self._ray, self.portions = ray, portions_of(self.agent.vec.num_envs, count)
+            self.posts = Posts(ray, orders_of(self.agent, self.portions))
             opened.callback(self.posts.close)
             self._opened = opened.pop_all()
         self._is_ready, self._is_fresh = False, not self.agent._has_begun
@@ -82,16 +82,16 @@ class Crew:
         """Let all envs act, and give the agent what happened."""
         if not self._is_ready:
             self._get_ready()
-        weights = self._ray.put(weights_of(self.agent))
+        weights = self._ray.put(weights_of(self.agent.network))
         stream = torch.get_rng_state().numpy()
-        answers = self.posts.ask("play", [(weights, list(moments), stream)] * len(self.shares))
+        answers = self.posts.ask("play", [(weights, list(moments), stream)] * len(self.portions))
         played: list[Played] = [found for found, _ in answers]
         self._go_on(played)
-        self.posts.places = [place for _, place in answers]
-        parts = zip(self.shares, (found.part for found in played), strict=True)
+        places: list[Place] = [place for _, place in answers]
+        self.posts.places = list(places)
+        parts = zip(self.portions, (found.part for found in played), strict=True)
         self.agent._take_played(list(parts))
-        acting = joined_rows([place.acting for place in self.posts.places])
-        self.agent._load_acting_state(acting)
+        self.agent._load_acting_state(joined_rows([place.acting for place in places]))
         self._is_away = True
 
     def bring_home(self) -> None:
@@ -102,25 +102,27 @@ class Crew:
         """
         if not self._is_away:
             return
-        states = [place.envs for place in self.posts.places]
-        told = [state for state in states if state is not None]
-        if len(told) < len(states):
+        told = [place.envs for place in self.posts.places if place and place.envs is not None]
+        if len(told) < len(self.portions):
             raise StateError("envs in workers cannot tell their state, and cannot be brought back")
         self.agent.vec.load_state_dict(joined_state(told))
         self._is_away = False
 
     def _get_ready(self) -> None:
         agent, acting = self.agent, self.agent._acting_state()
-        cut = [cut_rows(acting, share) for share in self.shares]
+        cut = [cut_rows(acting, portion) for portion in self.portions]
         if self._is_fresh:
-            found = self.posts.begin([None] * len(self.shares))
+            found = self.posts.begin([None] * len(self.portions))
             self._check_alike(found, cut)
         else:
-            states = cut_states(agent.vec, self.shares)
+            states = cut_states(agent.vec, self.portions)
             self.posts.begin(list(map(Place, states, cut)))
-        if not all(self.posts.match(self._matches(acting))):
-            LOG.warning("workers compute otherwise than this process: what is learnt is not the "
-                        "same, bit for bit; processors of one kind would compute alike")  # fmt: skip
+        probe = Probe.of(agent.network, tensors_of(acting["seen"]))
+        if not all(self.posts.match([probe.cut(portion) for portion in self.portions])):
+            LOG.warning(
+                "workers compute otherwise than this process, and what is learnt is not the same, "
+                "bit for bit: use machines with processors of one kind"
+            )
         self._is_ready = True
 
     @staticmethod
@@ -138,17 +140,6 @@ class Crew:
                 "envs made from the same seeds must begin alike in all processes, and those in "
                 "workers began otherwise: what makes them may depend on more than their seed"
             )
-
-    @torch.no_grad()
-    def _matches(self, acting: dict[str, Any]) -> list[tuple[Any, ...]]:
-        """What each worker is asked to compute, with what, and what comes of it here."""
-        weights = self._ray.put(weights_of(self.agent))
-        seen = probe(tensors_of(acting["seen"]))
-        wanted = self.agent.network.leanings(seen).numpy()
-        rows = {name: found.numpy() for name, found in seen.items()}
-        return [
-            (weights, cut_rows(rows, share), cut_rows(wanted, share)) for share in self.shares
-        ]
 
     def _go_on(self, played: Sequence[Played]) -> None:
         """Let the random stream go on where those of the workers are."""

@@ -8,15 +8,15 @@ from typing import Any
 from sekai.error import StateError
 from sekai.training.distributed.native_states import cut_native, joined_native
 from sekai.training.distributed.rows import cut_rows, joined_rows
-from sekai.training.randomness import Share
+from sekai.training.randomness import Portion
 from sekai.vector.native import NativeVecEnv
 
 __all__ = ["cut_states", "joined_state"]
 
 
-def cut_states(vec: Any, shares: Sequence[Share]) -> list[dict[str, Any]]:
+def cut_states(vec: Any, portions: Sequence[Portion]) -> list[dict[str, Any]]:
     """States of vector envs with some of the envs each, from the one that has them all."""
-    return _cut(vec, vec.state_dict(), shares)
+    return _cut(vec, vec.state_dict(), portions)
 
 
 def joined_state(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -48,33 +48,35 @@ def _joined_envs(envs: Sequence[Any]) -> Any:
     return [state for own in envs for state in own]
 
 
-def _cut(vec: Any, state: Mapping[str, Any], shares: Sequence[Share]) -> list[dict[str, Any]]:
+def _cut(vec: Any, state: Mapping[str, Any], portions: Sequence[Portion]) -> list[dict[str, Any]]:
     if "layer" in state:
-        inner = _cut(vec.env, state["env"], shares)
+        inner = _cut(vec.env, state["env"], portions)
         return [{"layer": state["layer"], "env": own} for own in inner]
     if "alive" in state:
         # The joint world that agents of several learn in has no state of its own.
-        inner = _cut(getattr(vec, "inner", vec).vec, state["vec"], shares)
-        pairs = zip(shares, inner, strict=True)
-        return [{"alive": cut_rows(state["alive"], share), "vec": own} for share, own in pairs]
+        inner = _cut(getattr(vec, "inner", vec).vec, state["vec"], portions)
+        pairs = zip(portions, inner, strict=True)
+        return [{"alive": cut_rows(state["alive"], portion), "vec": own} for portion, own in pairs]
     if "envs" not in state:
         raise StateError(f"the state of a vector env was wanted, found one of {type(vec).__name__}")
-    each = _cut_envs(vec, state["envs"], shares)
+    each = _cut_envs(vec, state["envs"], portions)
     return [
         {
             **state,
-            "num_envs": share.count,
-            "must_reset": cut_rows(state["must_reset"], share),
-            "last": cut_rows(state["last"], share),
+            "num_envs": portion.count,
+            "must_reset": cut_rows(state["must_reset"], portion),
+            "last": cut_rows(state["last"], portion),
             "envs": own,
         }
-        for share, own in zip(shares, each, strict=True)
+        for portion, own in zip(portions, each, strict=True)
     ]
 
 
-def _cut_envs(vec: Any, envs: Any, shares: Sequence[Share]) -> list[Any]:
+def _cut_envs(vec: Any, envs: Any, portions: Sequence[Portion]) -> list[Any]:
     if not isinstance(envs, Mapping):
-        return [envs[share.first : share.end] for share in shares]
+        return [envs[portion.first : portion.end] for portion in portions]
     assert isinstance(vec, NativeVecEnv), "whose envs are one state"
-    pairs = zip(shares, cut_native(vec.batch, shares), strict=True)
-    return [{"batch": own, "finished": cut_rows(envs["finished"], share)} for share, own in pairs]
+    pairs = zip(portions, cut_native(vec.batch, portions), strict=True)
+    return [
+        {"batch": own, "finished": cut_rows(envs["finished"], portion)} for portion, own in pairs
+    ]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sekai.error import StateError
-from sekai.training.randomness import Share
+from sekai.training.randomness import Portion
 from sekai.vector.native import NativeBatch
 
 __all__ = ["cut_native", "joined_native"]
@@ -36,14 +36,14 @@ class _Opened:
     records: bytes
 
 
-def cut_native(batch: NativeBatch, shares: Sequence[Share]) -> list[dict[str, bytes]]:
+def cut_native(batch: NativeBatch, portions: Sequence[Portion]) -> list[dict[str, bytes]]:
     """The states of some envs each; the batch is left as it was."""
     whole = batch.state_dict()
     try:
         # Where all envs are the same, records are equally long.
-        _let_be_first(batch, Share(0, 1, batch.num_envs))
+        _let_be_first(batch, Portion(0, 1, batch.num_envs))
         length = len(_opened(batch.state_dict()).records) // batch.num_envs
-        return [_cut(batch, whole, share, length) for share in shares]
+        return [_cut(batch, whole, portion, length) for portion in portions]
     finally:
         batch.load_state_dict(whole)
 
@@ -58,17 +58,17 @@ def joined_native(states: Sequence[dict[str, bytes]]) -> dict[str, bytes]:
 
 
 def _cut(
-    batch: NativeBatch, whole: dict[str, bytes], share: Share, length: int
+    batch: NativeBatch, whole: dict[str, bytes], portion: Portion, length: int
 ) -> dict[str, bytes]:
     batch.load_state_dict(whole)
     # All other records are now as long as the first, so that it is known where these lie.
-    _let_be_first(batch, share)
+    _let_be_first(batch, portion)
     found = _opened(batch.state_dict())
-    end = len(found.records) - (share.whole - share.end) * length
-    return _sealed(_Opened(found.head, share.count, found.records[share.first * length : end]))
+    end = len(found.records) - (portion.whole - portion.end) * length
+    return _sealed(_Opened(found.head, portion.count, found.records[portion.first * length : end]))
 
 
-def _let_be_first(batch: NativeBatch, kept: Share) -> None:
+def _let_be_first(batch: NativeBatch, kept: Portion) -> None:
     """Let all envs be what the first is, but for some."""
     for place in range(1, batch.num_envs):
         if not kept.first <= place < kept.end:

@@ -11,7 +11,7 @@ from sekai.registry import EnvSpec
 from sekai.registry import spec as spec_of
 from sekai.training.distributed.worker import Order
 from sekai.training.policies.build import BACKBONES
-from sekai.training.randomness import Share
+from sekai.training.randomness import Portion
 from sekai.training.worlds import is_foreign
 from sekai.vector.multi_agent import MultiAgentVecEnv
 from sekai.vector.vec_env import VecEnv
@@ -19,13 +19,13 @@ from sekai.vector.vec_env import VecEnv
 if TYPE_CHECKING:
     from sekai.training.agent import Agent
 
-__all__ = ["orders_of", "weights_of"]
+__all__ = ["orders_of"]
 
 LEAST_STEPS = 8
 """Steps of each env that a call is worth: it costs about a millisecond."""
 
 
-def orders_of(agent: Agent, shares: Sequence[Share]) -> list[Order]:
+def orders_of(agent: Agent, portions: Sequence[Portion]) -> list[Order]:
     """What the workers of an agent are made from, with some of the envs each.
 
     Raises:
@@ -44,24 +44,14 @@ def orders_of(agent: Agent, shares: Sequence[Share]) -> list[Order]:
             kind=type(agent),
             env=_recipe(agent.env_given),
             env_options=agent.env_options,
-            settings=agent._worker_settings(share.count),
+            settings=agent._worker_settings(portion.count),
             options=agent._worker_options(),
             backbones={} if _is_ours(own) else own,
             seed=agent.seed,
-            share=share,
+            portion=portion,
         )
-        for share in shares
+        for portion in portions
     ]
-
-
-def weights_of(agent: Agent) -> dict[str, Any]:
-    """What the agent acts with, by name."""
-    network = agent.network
-    return {
-        name: weights.numpy()
-        for name, weights in network.state_dict().items()
-        if not name.startswith(network.for_learning)
-    }
 
 
 def _recipe(env: Any) -> Any:

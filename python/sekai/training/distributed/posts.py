@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from sekai.error import WorkerError
+from sekai.training.distributed.matching import Probe
 from sekai.training.distributed.worker import Order, Place, Worker
 
 __all__ = ["Posts"]
@@ -38,7 +40,7 @@ class Posts:
         )
         self.places: list[Place | None] = [None] * len(self._orders)
         """Where the envs of each post are."""
-        self._matches: list[tuple[Any, ...]] = []
+        self._probes: list[Probe] = []
         self._workers = [self._kind.remote() for _ in self._orders]
 
     def begin(self, places: Sequence[Place | None]) -> list[dict[str, Any]]:
@@ -47,38 +49,40 @@ class Posts:
         self._wait_for(self._workers)
         return self.ask("make", list(zip(self._orders, self.places, strict=True)))
 
-    def match(self, matches: list[tuple[Any, ...]]) -> list[bool]:
+    def match(self, probes: Sequence[Probe]) -> list[bool]:
         """Let all compute what is computed here; who can."""
-        self._matches = matches
-        return self.ask("match", matches)
+        self._probes = list(probes)
+        return self.ask("match", [(probe,) for probe in probes])
 
     def ask(self, method: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Ask all the same, each with what is given, at the same time; the answers in order."""
-        answers = [
-            getattr(worker, method).remote(*args)
-            for worker, args in zip(self._workers, given, strict=True)
-        ]
+        answers = [self._asked(post, method, args) for post, args in enumerate(given)]
         return [
-            self._answer(post, method, args, answer)
+            self._answer(post, partial(_itself, answer), partial(self._again, post, method, args))
             for post, (args, answer) in enumerate(zip(given, answers, strict=True))
         ]
 
-    def _answer(self, post: int, method: str, args: tuple[Any, ...], answer: Any) -> Any:
-        for left in reversed(range(RETRIES + 1)):
-            try:
-                if answer is None:
-                    self._replace(post)
-                    answer = getattr(self._workers[post], method).remote(*args)
-                return self._ray.get(answer)
-            except self._deaths as error:
-                if not left or not self._can_replace(post):
-                    raise self._lost(post, error) from error
-                LOG.warning("worker %d was lost, and is replaced: %s", post, _first_line(error))
-                answer = None
-            except self._ray.exceptions.RayTaskError as error:
-                # What envs raise is raised here as it would be without workers.
-                raise (error.cause if isinstance(error.cause, Exception) else error) from error
-        raise AssertionError("the last try returns or raises")
+    def _asked(self, post: int, method: str, args: tuple[Any, ...]) -> Any:
+        return getattr(self._workers[post], method).remote(*args)
+
+    def _again(self, post: int, method: str, args: tuple[Any, ...]) -> Any:
+        self._replace(post)
+        return self._asked(post, method, args)
+
+    def _answer(
+        self, post: int, ask: Callable[[], Any], again: Callable[[], Any], left: int = RETRIES
+    ) -> Any:
+        """What a worker answers, or the one that takes its place."""
+        try:
+            return self._ray.get(ask())
+        except self._deaths as error:
+            if not left or not self._can_replace(post):
+                raise self._lost(post, error) from error
+            LOG.warning("worker %d was lost, and is replaced: %s", post, _first_line(error))
+        except self._ray.exceptions.RayTaskError as error:
+            # What envs raise is raised here as it would be without workers.
+            raise (error.cause if isinstance(error.cause, Exception) else error) from error
+        return self._answer(post, again, again, left - 1)
 
     def _replace(self, post: int) -> None:
         """Let another worker take over a post, from where the last answer left its envs."""
@@ -86,8 +90,8 @@ class Posts:
         self._workers[post] = worker = self._kind.remote()
         self._wait_for([worker])
         self._ray.get(worker.make.remote(self._orders[post], self.places[post]))
-        if self._matches:
-            self._ray.get(worker.match.remote(*self._matches[post]))
+        if self._probes:
+            self._ray.get(worker.match.remote(self._probes[post]))
 
     def _can_replace(self, post: int) -> bool:
         place = self.places[post]
@@ -120,6 +124,10 @@ class Posts:
         for worker in self._workers:
             with suppress(ray.exceptions.RayError):
                 ray.kill(worker)
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _first_line(error: BaseException) -> str:

@@ -7,23 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from sekai.training.randomness import Share
+from sekai.training.randomness import Portion
 from sekai.vector.batching import map_arrays
 
-__all__ = ["cut_rows", "joined_rows", "shares_of"]
+__all__ = ["cut_rows", "joined_rows", "portions_of"]
 
 
-def shares_of(num_envs: int, workers: int) -> list[Share]:
-    """All envs, one after the other, in shares that differ by one env at most."""
+def portions_of(num_envs: int, workers: int) -> list[Portion]:
+    """All envs, one after the other, in portions that differ by one env at most."""
     least, more = divmod(num_envs, workers)
     ends = np.cumsum([least + (place < more) for place in range(workers)]).tolist()
     firsts = [0, *ends[:-1]]
-    return [Share(first, end, num_envs) for first, end in zip(firsts, ends, strict=True)]
+    return [Portion(first, end, num_envs) for first, end in zip(firsts, ends, strict=True)]
 
 
-def cut_rows(rows: Any, share: Share) -> Any:
+def cut_rows(rows: Any, portion: Portion) -> Any:
     """The rows of some envs."""
-    return map_arrays(lambda array: array[share.first : share.end].copy(), rows)
+    return map_arrays(lambda array: array[portion.first : portion.end].copy(), rows)
 
 
 def joined_rows(parts: Sequence[Any]) -> Any:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from sekai.error import StateError
 from sekai.training.agent_settings import AgentSettings
-from sekai.training.distributed.padded import Padded
+from sekai.training.distributed.matching import Padded, Probe, take_weights
 from sekai.training.policies.build import BACKBONES, Factory
-from sekai.training.randomness import Share, share_drawn
+from sekai.training.randomness import Portion, portion_drawn
 from sekai.vector.seeding import env_seed
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Order:
     """Those that were registered beside our own."""
 
     seed: int
-    share: Share
+    portion: Portion
 
     def agent(self) -> Agent:
         """The agent that acts; it never learns."""
@@ -81,36 +81,32 @@ class Worker:
             What acting goes on from.
         """
         self.order, self.agent = order, order.agent()
-        self.network = self.agent.network
-        share = order.share
-        self.agent._start([env_seed(order.seed, env) for env in range(share.first, share.end)])
+        portion = order.portion
+        self.agent._start([env_seed(order.seed, env) for env in range(portion.first, portion.end)])
         if place is not None:
             if place.envs is not None:
                 self.agent.vec.load_state_dict(place.envs)
             self.agent._load_acting_state(place.acting)
         return self.agent._acting_state()
 
-    @torch.no_grad()
-    def match(
-        self, weights: Mapping[str, Any], seen: Mapping[str, Any], wanted: NDArray[Any]
-    ) -> bool:
+    def match(self, probe: Probe) -> bool:
         """Find a way to compute what the learner computes, bit for bit; whether there is one."""
-        self._take(weights)
-        rows = {name: torch.tensor(found) for name, found in seen.items()}
-        if np.array_equal(self.network.leanings(rows).numpy(), wanted, equal_nan=True):
+        network = self.agent.network
+        take_weights(network, probe.weights)
+        if probe.is_met(network.leanings):
             return True
-        padded = Padded(self.network, self.order.share)
-        self.network.choose = padded.choose  # type: ignore[method-assign]
-        return np.array_equal(padded.leanings(rows).numpy(), wanted, equal_nan=True)
+        padded = Padded(network, self.order.portion)
+        network.choose = padded.choose  # type: ignore[method-assign]
+        return probe.is_met(padded.leanings)
 
     def play(
         self, weights: Mapping[str, Any], moments: Sequence[int], stream: NDArray[np.uint8]
     ) -> tuple[Played, Place]:
         """Let the envs act, and tell what happened and where they are."""
-        self._take(weights)
         agent = self.agent
+        take_weights(agent.network, weights)
         agent.randomness.restore(torch.tensor(stream))
-        with agent.randomness, share_drawn(self.order.share):
+        with agent.randomness, portion_drawn(self.order.portion):
             agent._play(moments)
         part = agent._played(len(moments))
         played = Played(part, agent.randomness.state.numpy())
@@ -120,11 +116,6 @@ class Worker:
         """Close the envs."""
         if hasattr(self, "agent"):
             self.agent.close()
-
-    def _take(self, weights: Mapping[str, Any]) -> None:
-        own = self.network.state_dict()
-        for name, numbers in weights.items():
-            own[name].copy_(torch.tensor(numbers))
 
     def _env_state(self) -> dict[str, Any] | None:
         try:
