@@ -15,44 +15,41 @@ class LostError(Exception):
     """The worker has died."""
 
 
+class TaskError(Exception):
+    """A worker has raised."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
 def sent(value: Any) -> Any:
     """A value as another process gets it."""
     return pickle.loads(pickle.dumps(Portable(value))).value
 
 
 class Handle:
-    """A worker, of which it can be said after how many calls it dies."""
+    """A worker whose process may be lost."""
 
-    def __init__(self, kind: type) -> None:
-        self.worker, self.calls = kind(), []  # type: ignore[var-annotated]
+    def __init__(self, kind: type, is_lost: Callable[[Handle, str], bool]) -> None:
+        self.worker, self.is_lost = kind(), is_lost
+        self.calls: list[str] = []
         self.is_dead = False
 
     def __getattr__(self, name: str) -> Any:
         return SimpleNamespace(remote=lambda *given: self._answer(name, given))
 
-    def _answer(self, name: str, given: tuple[Any, ...]) -> Callable[[], Any]:
+    def _answer(self, name: str, given: tuple[Any, ...]) -> Any:
         self.calls.append(name)
-        found: list[Any] = []
-        if not self.is_dead:
-            try:
-                found.append(sent(getattr(self.worker, name)(*sent(given))))
-            except Exception as error:
-                found.append(TaskError(error))
-
-        def get() -> Any:
-            if not found or self.is_dead:
-                raise LostError("killed")
-            if isinstance(found[0], TaskError):
-                raise found[0]
-            return found[0]
-
-        return get
-
-
-class TaskError(Exception):
-    def __init__(self, cause: Exception) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
+        if self.is_dead:
+            return LostError("it was killed")
+        try:
+            found = sent(getattr(self.worker, name)(*sent(given)))
+        except Exception as error:
+            found = TaskError(error)
+        # What a worker did before it was lost is lost with it.
+        self.is_dead = self.is_lost(self, name)
+        return LostError("it was killed") if self.is_dead else found
 
 
 class InProcess:
@@ -60,7 +57,7 @@ class InProcess:
 
     def __init__(self) -> None:
         self.hired: list[Handle] = []
-        self.before_answer: Callable[[InProcess], None] = lambda ray: None
+        self.is_lost: Callable[[Handle, str], bool] = lambda handle, name: False
         self.exceptions = SimpleNamespace(
             RayActorError=LostError, ObjectLostError=LostError, WorkerCrashedError=LostError,
             OutOfMemoryError=LostError, RayTaskError=TaskError, RayError=LostError,
@@ -73,16 +70,18 @@ class InProcess:
         return made
 
     def _hire(self, kind: type) -> Handle:
-        self.hired.append(Handle(kind))
+        self.hired.append(Handle(kind, lambda handle, name: self.is_lost(handle, name)))
         return self.hired[-1]
 
     @staticmethod
     def put(value: Any) -> Any:
         return value
 
-    def get(self, answer: Callable[[], Any]) -> Any:
-        self.before_answer(self)
-        return answer()
+    @staticmethod
+    def get(answer: Any) -> Any:
+        if isinstance(answer, (LostError, TaskError)):
+            raise answer
+        return answer
 
     @staticmethod
     def wait(answers: list[Any], **options: Any) -> tuple[list[Any], list[Any]]:

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from sekai.training import A2C, DDPG, MADDPG, PPO, QMIX, SAC, Agent
+from sekai.core.result import ResetResult, StepResult
+from sekai.error import StateError, WorkerError
+from sekai.training import A2C, DDPG, MADDPG, PPO, QMIX, SAC, Agent, Callback
 from sekai.training.distributed import crew as crews
 from sekai.training.kept_file import read_file
 from tests.training.distributed.in_process import InProcess
-from tests.training.distributed.walks import picking_walk, walk
+from tests.training.distributed.walks import Walk, picking_walk, walk
 from tests.training.multi.worlds import Coming
 
 SMALL: dict[str, Any] = {"policy": {"hidden": (8,)}, "rollout_steps": 16, "seed": 3}
@@ -36,8 +38,8 @@ WORLDS = (numbers, mixed, Coming)
 
 WAYS: dict[str, Make] = {
     "native": lambda: PPO("MarketMaking-v0", num_envs=7, **SMALL),
-    "native_slots": lambda: A2C("Portfolio-v0", num_envs=5, **SMALL),
-    "native_agents": lambda: PPO("MultiPortfolio-v0", num_envs=5, **SMALL),
+    "native_slots": lambda: A2C("Portfolio-v0", num_envs=3, **{**SMALL, "rollout_steps": 8}),
+    "native_agents": lambda: PPO("MultiPortfolio-v0", num_envs=3, **{**SMALL, "rollout_steps": 4}),
     "python": lambda: PPO(walk, num_envs=5, **SMALL),
     "masked": lambda: PPO(picking_walk, num_envs=5, **SMALL),
     "watched": lambda: PPO(walk, num_envs=5, learn_where="is_high", **SMALL),
@@ -48,7 +50,7 @@ WAYS: dict[str, Make] = {
     "maddpg": lambda: MADDPG(mixed, num_envs=4, **REMEMBERING),
     "qmix": lambda: QMIX(Coming, num_envs=4, **REMEMBERING),
 }
-ITERATIONS = 4
+ITERATIONS = 3
 
 
 @pytest.fixture
@@ -86,13 +88,168 @@ def assert_same(one: Any, other: Any, where: str = "") -> None:
         assert one == other, where
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("way", WAYS)
-def test_workers_change_nothing(way: str, workers: int, ray: InProcess, tmp_path: Path) -> None:
+def both(way: str, ray: InProcess, folder: Path, workers: int = 2, **options: Any) -> None:
+    """Train with and without workers, and see that nothing tells which was which."""
     alone, spread = WAYS[way](), WAYS[way]()
 
     alone.fit(steps(alone))
-    spread.fit(steps(spread), engine="ray", workers=workers)
+    spread.fit(steps(spread), engine="ray", workers=workers, **options)
+
+    assert_same(everything(alone, folder / "a"), everything(spread, folder / "b"))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_workers_change_nothing(way: str, ray: InProcess, tmp_path: Path) -> None:
+    both(way, ray, tmp_path)
+
+    assert len(ray.hired) == 2
+
+
+@pytest.mark.parametrize("workers", [1, 7])
+def test_any_number_of_workers_changes_nothing(
+    workers: int, ray: InProcess, tmp_path: Path
+) -> None:
+    both("native", ray, tmp_path, workers)
 
     assert len(ray.hired) == workers
-    assert_same(everything(alone, tmp_path / "a"), everything(spread, tmp_path / "b"))
+
+
+@pytest.mark.parametrize("way", ["native", "python", "native_agents"])
+def test_a_worker_that_is_lost_changes_nothing(way: str, ray: InProcess, tmp_path: Path) -> None:
+    # Each with its second answer.
+    ray.is_lost = lambda handle, name: name == "play" and handle.calls.count("play") == 2
+
+    both(way, ray, tmp_path)
+
+    assert len(ray.hired) == 4
+
+
+def test_workers_that_are_always_lost_end_in_an_error(ray: InProcess) -> None:
+    ray.is_lost = lambda handle, name: name == "play"
+    agent = WAYS["python"]()
+
+    with pytest.raises(WorkerError, match="worker 0 of 2 was lost 4 times in a row"):
+        agent.fit(steps(agent), engine="ray", workers=2)
+
+    assert all(handle.is_dead for handle in ray.hired)
+
+
+class Untold(Walk):
+    """Cannot tell its state."""
+
+    def state_dict(self) -> dict[str, Any]:
+        raise StateError("this env cannot tell its state")
+
+
+def test_envs_without_a_state_act_but_cannot_be_replaced(ray: InProcess, tmp_path: Path) -> None:
+    alone, spread = (PPO(Untold, num_envs=3, **SMALL) for _ in range(2))
+    alone.fit(steps(alone, 2))
+    spread.fit(steps(spread, 2), engine="ray", workers=2)
+    for agent in (alone, spread):
+        agent.save(tmp_path / str(agent is alone), envs=False)
+    assert_same(alone.network.state_dict(), spread.network.state_dict())
+
+    ray.is_lost = lambda handle, name: name == "play" and handle.calls.count("play") == 2
+    with pytest.raises(WorkerError, match="cannot tell their state for another to go on from"):
+        PPO(Untold, num_envs=3, **SMALL).fit(steps(spread), engine="ray", workers=2)
+
+
+@pytest.mark.parametrize("way", ["native", "python", "masked", "ddpg", "native_agents"])
+def test_training_goes_on_with_workers_or_without(way: str, ray: InProcess, tmp_path: Path) -> None:
+    alone = WAYS[way]()
+    size = steps(alone, 1)
+    alone.fit(size).fit(size).fit(size).fit(size)
+
+    agent = WAYS[way]().fit(size)
+    agent.fit(size, engine="ray", workers=3)
+    agent.fit(size)
+    agent.save(tmp_path / "kept")
+    resumed = type(agent).resume(tmp_path / "kept", env=agent.env_given)
+    resumed.fit(size, engine="ray", workers=2)
+
+    assert_same(everything(alone, tmp_path / "a"), everything(resumed, tmp_path / "b"))
+
+
+class Keeping(Callback):
+    """Keeps the agent in the midst of training."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def after_iteration(self, agent: Agent, metrics: Any) -> None:
+        if agent.iterations == 2:
+            agent.save(self.path)
+
+
+def test_what_is_kept_on_the_way_is_what_is_kept_without_workers(
+    ray: InProcess, tmp_path: Path
+) -> None:
+    alone, spread = WAYS["native"](), WAYS["native"]()
+
+    alone.fit(steps(alone), [Keeping(tmp_path / "a")])
+    spread.fit(steps(spread), [Keeping(tmp_path / "b")], engine="ray", workers=2)
+
+    assert_same(read_file(tmp_path / "a"), read_file(tmp_path / "b"))
+
+
+class Breaking(Walk):
+    """Breaks down at its first step."""
+
+    def step(self, action: Any) -> StepResult[Any]:
+        raise ZeroDivisionError("nothing to divide by")
+
+
+def test_what_envs_raise_in_workers_is_raised_here(ray: InProcess) -> None:
+    with pytest.raises(WorkerError, match="ZeroDivisionError: nothing to divide by"):
+        PPO(Breaking, num_envs=2, **SMALL).fit(32, engine="ray", workers=2)
+
+    assert all(handle.is_dead for handle in ray.hired)
+
+
+class Counted(Walk):
+    """Begins otherwise each time one is made."""
+
+    made = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        Counted.made += 1
+        self.number = Counted.made
+
+    def reset(self, **given: Any) -> ResetResult[Any]:
+        result = super().reset(**given)
+        return ResetResult(result.observation + np.float32(self.number), result.info)
+
+
+def test_envs_that_depend_on_more_than_their_seed_are_refused(ray: InProcess) -> None:
+    with pytest.raises(StateError, match="must begin alike in all processes"):
+        PPO(Counted, num_envs=2, **SMALL).fit(32, engine="ray", workers=2)
+
+
+def test_what_cannot_be_spread_is_refused(ray: InProcess) -> None:
+    with pytest.raises(TypeError, match="an id, a spec or a function that makes an env"):
+        PPO(walk(), **SMALL).fit(32, engine="ray", workers=1)
+    with pytest.raises(ValueError, match="steps_per_update of at least 8"):
+        SAC(walk, **{**REMEMBERING, "steps_per_update": 4}).fit(32, engine="ray", workers=1)
+    agent = PPO(walk, num_envs=2, **SMALL)
+    with pytest.raises(ValueError, match="workers must be at most the 2 envs, was 3"):
+        agent.fit(32, engine="ray", workers=3)
+    with pytest.raises(ValueError, match="workers must be at least 1, was 0"):
+        agent.fit(32, engine="ray", workers=0)
+    with pytest.raises(ValueError, match="workers belongs to engine='ray'"):
+        agent.fit(32, workers=2)
+    with pytest.raises(ValueError, match="address belongs to engine='ray'"):
+        agent.fit(32, address="auto")
+    with pytest.raises(ValueError, match="engine must be one of"):
+        agent.fit(32, engine="spark")  # type: ignore[arg-type]
+
+    assert not ray.hired
+    assert agent.steps == 0
+
+
+def test_without_a_number_there_is_a_worker_for_each_core(ray: InProcess) -> None:
+    agent = WAYS["python"]()
+
+    agent.fit(steps(agent, 1), engine="ray")
+
+    assert len(ray.hired) == 2

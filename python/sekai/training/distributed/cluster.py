@@ -10,7 +10,7 @@ from typing import Any
 
 from sekai.error import MissingExtraError
 
-__all__ = ["connected", "cores_of", "ray_module"]
+__all__ = ["answered", "connected", "cores_of", "ray_module"]
 
 OWN = "local"
 """How Ray is told to start a cluster, whatever others run on this machine."""
@@ -46,6 +46,14 @@ def connected(address: str | None, workers: int | None) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def answered(ray: Any, answer: Any) -> Any:
+    """What a process answered; what it raised is raised here as it would be without it."""
+    try:
+        return ray.get(answer)
+    except ray.exceptions.RayTaskError as error:
+        raise (error.cause if isinstance(error.cause, Exception) else error) from error
 
 
 def cores_of(ray: Any) -> int:

@@ -104,7 +104,10 @@ class Crew:
             return
         told = [place.envs for place in self.posts.places if place and place.envs is not None]
         if len(told) < len(self.portions):
-            raise StateError("envs in workers cannot tell their state, and cannot be brought back")
+            raise StateError(
+                "envs in workers cannot tell their state, and cannot be brought back: save(..., "
+                "envs=False) keeps all but the envs"
+            )
         self.agent.vec.load_state_dict(joined_state(told))
         self._is_away = False
 

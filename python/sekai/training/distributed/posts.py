@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from sekai.error import WorkerError
+from sekai.training.distributed.cluster import answered
 from sekai.training.distributed.matching import Probe
 from sekai.training.distributed.worker import Order, Place, Worker
 
@@ -74,14 +75,11 @@ class Posts:
     ) -> Any:
         """What a worker answers, or the one that takes its place."""
         try:
-            return self._ray.get(ask())
+            return answered(self._ray, ask())
         except self._deaths as error:
             if not left or not self._can_replace(post):
                 raise self._lost(post, error) from error
             LOG.warning("worker %d was lost, and is replaced: %s", post, _first_line(error))
-        except self._ray.exceptions.RayTaskError as error:
-            # What envs raise is raised here as it would be without workers.
-            raise (error.cause if isinstance(error.cause, Exception) else error) from error
         return self._answer(post, again, again, left - 1)
 
     def _replace(self, post: int) -> None:
@@ -89,9 +87,9 @@ class Posts:
         self._ray.kill(self._workers[post])
         self._workers[post] = worker = self._kind.remote()
         self._wait_for([worker])
-        self._ray.get(worker.make.remote(self._orders[post], self.places[post]))
+        answered(self._ray, worker.make.remote(self._orders[post], self.places[post]))
         if self._probes:
-            self._ray.get(worker.match.remote(self._probes[post]))
+            answered(self._ray, worker.match.remote(self._probes[post]))
 
     def _can_replace(self, post: int) -> bool:
         place = self.places[post]

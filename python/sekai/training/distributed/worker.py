@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -71,8 +72,9 @@ class Worker:
 
     agent: Agent
 
-    def greet(self) -> None:
-        """Be there: whoever waits for it knows that there was room."""
+    def greet(self) -> int:
+        """The number of its process: whoever is told knows that there was room."""
+        return os.getpid()
 
     def make(self, order: Order, place: Place | None) -> dict[str, Any]:
         """Make the envs, and begin with their first episodes, or wherever others have been.
