@@ -114,14 +114,14 @@ def test_any_number_of_workers_changes_nothing(
     assert len(ray.hired) == workers
 
 
-@pytest.mark.parametrize("way", ["native", "python", "native_agents"])
+@pytest.mark.parametrize("way", ["native", "python", "ddpg"])
 def test_a_worker_that_is_lost_changes_nothing(way: str, ray: InProcess, tmp_path: Path) -> None:
     # Each with its second answer.
     ray.is_lost = lambda handle, name: name == "play" and handle.calls.count("play") == 2
 
     both(way, ray, tmp_path)
 
-    assert len(ray.hired) == 4
+    assert len(ray.hired) == 6
 
 
 def test_workers_that_are_always_lost_end_in_an_error(ray: InProcess) -> None:

@@ -33,7 +33,7 @@ def address() -> Iterator[str]:
     """Two nodes with a core each; only who says so is connected to them."""
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster()
+    cluster: Any = Cluster()
     for _ in range(2):
         cluster.add_node(num_cpus=1, include_dashboard=False, object_store_memory=100 * 2**20)
     cluster.wait_for_nodes()
