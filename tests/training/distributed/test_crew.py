@@ -14,7 +14,9 @@ from sekai.core.result import ResetResult, StepResult
 from sekai.error import StateError, WorkerError
 from sekai.training import A2C, DDPG, MADDPG, PPO, QMIX, SAC, Agent, Callback
 from sekai.training.distributed import crew as crews
+from sekai.training.distributed.matching import Padded, Probe, take_weights
 from sekai.training.kept_file import read_file
+from sekai.training.randomness import Portion
 from tests.training.distributed.in_process import InProcess
 from tests.training.distributed.walks import Walk, picking_walk, walk
 from tests.training.multi.worlds import Coming
@@ -253,3 +255,43 @@ def test_without_a_number_there_is_a_worker_for_each_core(ray: InProcess) -> Non
     agent.fit(steps(agent, 1), engine="ray")
 
     assert len(ray.hired) == 2
+
+
+@pytest.mark.parametrize("way", ["native", "several", "maddpg"])
+def test_rows_that_must_be_computed_among_all_change_nothing(
+    way: str, ray: InProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_padded(probe: Probe, leanings: Any) -> bool:
+        return isinstance(leanings.__self__, Padded)
+
+    monkeypatch.setattr(Probe, "is_met", is_padded)
+
+    both(way, ray, tmp_path)
+
+    assert all(isinstance(one.worker.agent.network.choose.__self__, Padded) for one in ray.hired)
+
+
+def test_workers_that_compute_otherwise_are_told_of(
+    ray: InProcess, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Probe, "is_met", lambda probe, leanings: False)
+    agent = WAYS["python"]()
+
+    agent.fit(steps(agent, 1), engine="ray", workers=2)
+
+    assert "workers compute otherwise than this process" in caplog.text
+
+
+def test_a_probe_sees_a_difference_of_one_bit_and_leaves_the_network_as_it_was() -> None:
+    network: Any = WAYS["python"]().network
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+
+    probe = Probe.of(network, {"observation": torch.zeros(4, 3)})
+
+    assert_same(before, dict(network.state_dict()))
+    take_weights(network, probe.weights)
+    assert probe.is_met(network.leanings)
+    first = Portion(0, 2, 4)
+    probe.wanted[-1][2, 0] = np.nextafter(probe.wanted[-1][2, 0], np.float32(9))
+    assert not probe.is_met(network.leanings)
+    assert probe.cut(first).is_met(Padded(network, first).leanings), "others' rows do not count"
