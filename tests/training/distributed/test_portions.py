@@ -61,7 +61,7 @@ def test_rows_that_are_no_envs_are_refused() -> None:
 
 
 def test_rows_that_were_cut_can_be_joined() -> None:
-    rows = {"a": np.arange(10).reshape(5, 2), "b": (np.arange(5.0),)}
+    rows: dict[str, Any] = {"a": np.arange(10).reshape(5, 2), "b": (np.arange(5.0),)}
 
     parts = [cut_rows(rows, portion) for portion in portions_of(5, 3)]
 

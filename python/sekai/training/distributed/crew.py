@@ -118,8 +118,7 @@ class Crew:
             found = self.posts.begin([None] * len(self.portions))
             self._check_alike(found, cut)
         else:
-            states = cut_states(agent.vec, self.portions)
-            self.posts.begin(list(map(Place, states, cut)))
+            self.posts.begin(list(map(Place, self._env_states(), cut)))
         probe = Probe.of(agent.network, tensors_of(acting["seen"]))
         if not all(self.posts.match([probe.cut(portion) for portion in self.portions])):
             LOG.warning(
@@ -127,6 +126,15 @@ class Crew:
                 "bit for bit: use machines with processors of one kind"
             )
         self._is_ready = True
+
+    def _env_states(self) -> list[dict[str, Any]]:
+        try:
+            return cut_states(self.agent.vec, self.portions)
+        except StateError as error:
+            raise StateError(
+                f"episodes that are under way cannot go on in workers: {error}; an agent that has "
+                "not begun can begin there"
+            ) from error
 
     @staticmethod
     def _check_alike(found: Sequence[Any], wanted: Sequence[Any]) -> None:
