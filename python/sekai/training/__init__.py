@@ -14,6 +14,7 @@ from sekai.training.callbacks import (
     latest_checkpoint,
 )
 from sekai.training.ddpg import DDPG, DDPGSettings
+from sekai.training.distributed.fit_many import Fitted, fit_many
 from sekai.training.kept_file import ModelFileError
 from sekai.training.load_policy import load_policy
 from sekai.training.maddpg import MADDPG, MADDPGSettings
@@ -41,6 +42,7 @@ __all__ = [
     "DDPGSettings",
     "EarlyStopping",
     "Evaluate",
+    "Fitted",
     "MADDPGSettings",
     "ModelFileError",
     "PPOSettings",
@@ -52,6 +54,7 @@ __all__ = [
     "Track",
     "TrainedPolicy",
     "TrainingVessel",
+    "fit_many",
     "latest_checkpoint",
     "load_policy",
     "register_backbone",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -11,12 +11,14 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from sekai.error import StateError
+from sekai.training.acting import Acting
 from sekai.training.actions import ActionMap
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.callbacks.audience import Audience
 from sekai.training.callbacks.callback import Callback
 from sekai.training.callbacks.progress_bar import ProgressBar
 from sekai.training.defaults import default_settings
+from sekai.training.distributed.engine import EngineName, crew_of
 from sekai.training.episodes import Episodes
 from sekai.training.gathering import WindowGather, window_gather
 from sekai.training.interruption import Interruption
@@ -53,7 +55,7 @@ DAMAGES = (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeE
 Own = TypeVar("Own", bound="Agent")
 
 
-class Agent(ABC):
+class Agent(Acting):
     """A policy that learns from an env.
 
     The same seed and settings on the same env give the same policy, bit for bit.
@@ -130,9 +132,8 @@ class Agent(ABC):
     def _build(self) -> None:
         """Make networks, optimisers and storage."""
 
-    @abstractmethod
     def _begin(self) -> None:
-        """Start the envs."""
+        self._start(self.seed)
 
     @abstractmethod
     def _iterate(self) -> Metrics:
@@ -144,7 +145,14 @@ class Agent(ABC):
         """Steps of single envs in an iteration."""
 
     def fit(
-        self: Own, steps: int, callbacks: Sequence[Callback] = (), *, progress: bool = False
+        self: Own,
+        steps: int,
+        callbacks: Sequence[Callback] = (),
+        *,
+        progress: bool = False,
+        engine: EngineName = "local",
+        workers: int | None = None,
+        address: str | None = None,
     ) -> Own:
         """Learn for so many steps of single envs, rounded up to whole iterations.
 
@@ -155,12 +163,18 @@ class Agent(ABC):
             steps: how many, beside those that were learnt before.
             callbacks: who is told after each iteration, and may end it all.
             progress: whether a bar on the terminal tells how it goes.
+            engine: where envs act: "local", in this process, or "ray", in workers of a Ray cluster.
+                What is learnt is the same, bit for bit.
+            workers: how many, with "ray"; None for one for each core of the cluster.
+            address: of a cluster that runs, with "ray"; None for the one that this process or
+                RAY_ADDRESS is connected to, or else one of its own on this machine.
         """
         if steps < 1:
             raise ValueError(f"steps must be at least 1, was {steps}")
         audience = Audience(self, [*callbacks, ProgressBar()] if progress else callbacks)
+        crew = crew_of(self, engine, workers, address)
         self.planned_steps = self.steps + steps
-        with Interruption() as interruption, audience:
+        with Interruption() as interruption, crew, audience:
             is_going = audience.begin(self._kept_by_callbacks)
             self._audience, self._kept_by_callbacks = audience, {}
             while is_going and self.steps < self.planned_steps:
@@ -286,7 +300,7 @@ class Agent(ABC):
         agent.steps = content["steps"]
         return agent
 
-    def _network_loaded(self) -> None:  # noqa: B027 (most agents have nothing to add)
+    def _network_loaded(self) -> None:
         """Bring everything that follows the network in line with weights that were loaded."""
 
     @classmethod
@@ -321,6 +335,8 @@ class Agent(ABC):
 
     def _training_state(self, envs: bool) -> dict[str, Any]:
         """Everything needed to go on learning."""
+        if self._crew is not None and envs:
+            self._crew.bring_home()
         return {
             "randomness": self.randomness.state,
             "has_begun": self._has_begun,

@@ -14,6 +14,7 @@ from torchrl.objectives import DDPGLoss
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.off_policy import OffPolicyAgent, OffPolicySettings
 from sekai.training.policies.squashed import PreciseActor
+from sekai.training.randomness import normal
 from sekai.training.settings import require
 from sekai.training.torchrl_modules import action_critic_module, precise_module
 
@@ -67,12 +68,19 @@ class DDPG(OffPolicyAgent):
         size = self.settings.exploration * self.actions.spread_share
         row = self.replay.latest(1)[0]
         done = self.replay.terminated[row] | self.replay.truncated[row]
-        fresh = torch.randn_like(self.noise)
+        fresh = normal(self.noise.shape)
         begun = torch.from_numpy(done).unsqueeze(-1)
         self.noise = torch.where(
             begun, size * fresh, left * self.noise + math.sqrt(1 - left * left) * size * fresh
         )
         return (self.network.choose(seen, deterministic=True) + self.noise).clamp(-1.0, 1.0)
+
+    def _acting_state(self) -> dict[str, Any]:
+        return {**super()._acting_state(), "noise": self.noise.numpy()}
+
+    def _load_acting_state(self, state: Mapping[str, Any]) -> None:
+        super()._load_acting_state(state)
+        self.noise = torch.tensor(state["noise"])
 
     def _learning_state(self) -> dict[str, Any]:
         return {**super()._learning_state(), "noise": self.noise}

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, constraints
 
+from sekai.training.randomness import normal, waits
+
 __all__ = ["Choices", "Numbers"]
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
-_TINY = torch.finfo(torch.float32).tiny
 
 
 class Choices(Distribution):
@@ -40,11 +41,7 @@ class Choices(Distribution):
         """Picks by their probabilities."""
         if sample_shape:
             raise ValueError(f"one sample at a time was wanted, found {sample_shape}")
-        picks = [
-            # A waiting time of zero, rare as it is, would let a forbidden pick win.
-            (logs - torch.empty_like(logs).exponential_().clamp_min_(_TINY).log()).argmax(dim=-1)
-            for logs in self.logs
-        ]
+        picks = [(logs - waits(logs.shape, logs.dtype).log()).argmax(dim=-1) for logs in self.logs]
         return torch.stack(picks, dim=-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -93,7 +90,7 @@ class Numbers(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Numbers through which gradients flow."""
-        noise = torch.randn(torch.Size(sample_shape) + self.loc.shape, dtype=self.loc.dtype)
+        noise = normal(torch.Size(sample_shape) + self.loc.shape, self.loc.dtype)
         return self.loc + self.scale * (noise if self.used is None else noise * self.used)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:

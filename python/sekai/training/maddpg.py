@@ -21,6 +21,7 @@ from sekai.training.multi.maddpg_network import MADDPGNetwork
 from sekai.training.multi.team_off_policy import Paid, TeamOffPolicyAgent
 from sekai.training.off_policy import OffPolicySettings
 from sekai.training.policies.relaxed import RelaxedActor
+from sekai.training.randomness import normal
 from sekai.training.settings import require
 from sekai.training.torchrl_modules import ByName, sum_of_losses
 
@@ -123,7 +124,7 @@ class MADDPG(TeamOffPolicyAgent):
         chosen = self.network.choose(seen, deterministic=False)
         chosen = self._mixed(seen, chosen, self.settings.random_picks)
         spreads = self.network.spreads
-        noise = torch.randn_like(chosen) * self.settings.exploration * spreads
+        noise = normal(chosen.shape) * self.settings.exploration * spreads
         return torch.where(spreads > 0, (chosen + noise).clamp(-1.0, 1.0), chosen)
 
     def _learn_scales(self) -> None:

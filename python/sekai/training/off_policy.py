@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -21,10 +21,12 @@ from sekai.training.observations import Leaf
 from sekai.training.off_policy_network import OffPolicyNetwork
 from sekai.training.policies.inputs import Gather
 from sekai.training.policies.squashed import PreciseActor, SquashedActor
+from sekai.training.randomness import Portion, uniform
 from sekai.training.replay import Replay
 from sekai.training.schedules import scheduled
 from sekai.training.settings import require
 from sekai.training.torchrl_modules import sum_of_losses
+from sekai.vector.seeding import Seeds
 
 __all__ = ["OffPolicyAgent", "OffPolicySettings"]
 
@@ -150,29 +152,57 @@ class OffPolicyAgent(Agent):
         """Steps of single envs in an iteration."""
         return self.settings.rollout_steps * self.vec.num_envs
 
-    def _begin(self) -> None:
-        self.replay.begin(self.seed)
+    def _start(self, seed: Seeds) -> None:
+        self.replay.begin(seed)
 
     def _iterate(self) -> Metrics:
         settings = self.settings
         self._set_rates()
         told: list[Metrics] = []
-        for step in range(settings.rollout_steps):
-            self._act(self.steps + step * self.vec.num_envs)
-            is_due = (step + 1) % settings.steps_per_update == 0
+        envs, stride = self.vec.num_envs, settings.steps_per_update
+        for first in range(0, settings.rollout_steps, stride):
+            steps = range(first, min(first + stride, settings.rollout_steps))
+            self._let_act([self.steps + step * envs for step in steps])
+            is_due = len(steps) == stride
             if is_due and len(self.replay) >= max(settings.warm_up, settings.batch_size):
                 told += [self._update() for _ in range(settings.updates)]
         self._learn_scales()
         return mean_metrics(told)
 
+    def _play(self, moments: Sequence[int]) -> None:
+        for steps in moments:
+            self._act(steps)
+
+    def _played(self, steps: int) -> dict[str, Any]:
+        return self.replay.played(steps)
+
+    def _take_played(self, parts: Sequence[tuple[Portion, dict[str, Any]]]) -> None:
+        for step in range(len(parts[0][1]["rewards"])):
+            self.replay.take(parts, step)
+            self._note_episodes()
+
+    def _acting_state(self) -> dict[str, Any]:
+        return self.replay.moment()
+
+    def _load_acting_state(self, state: Mapping[str, Any]) -> None:
+        self.replay.load_moment(state)
+
+    def _worker_settings(self, num_envs: int) -> OffPolicySettings:
+        # A worker acts, and remembers no more than it must.
+        memory = max(self.settings.warm_up, self.settings.batch_size)
+        return self.settings.replaced(num_envs=num_envs, memory=memory)
+
     @torch.no_grad()
     def _act(self, steps: int) -> None:
         if steps < self.settings.warm_up:
-            numbers = torch.rand(self.vec.num_envs, self.actions.width) * 2 - 1
+            numbers = uniform((self.vec.num_envs, self.actions.width)) * 2 - 1
             chosen = numbers * self.actions.spread_share
         else:
             chosen = self._explore(self.replay.seen())
         self.replay.step(chosen, self.network.used(self.replay.seen()))
+        self._note_episodes()
+
+    def _note_episodes(self) -> None:
         row = self.replay.latest(1)[0]
         done = self.replay.terminated[row] | self.replay.truncated[row]
         self.episodes.add(self.replay.rewards[row], done)

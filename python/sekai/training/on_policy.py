@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -23,11 +23,13 @@ from sekai.training.multi.team import Team
 from sekai.training.observations import Leaf
 from sekai.training.policies.actor_critic import ActorCritic
 from sekai.training.policies.inputs import Gather
+from sekai.training.randomness import Portion
 from sekai.training.risk import KINDS, RiskKind
 from sekai.training.rollout import Rollout
 from sekai.training.schedules import scheduled
 from sekai.training.settings import SEVERAL_KINDS, require
 from sekai.training.shaping import LearnWhere, RewardTransform, Shaping
+from sekai.vector.seeding import Seeds
 from sekai.vector.vec_env import VecEnv
 
 __all__ = ["OnPolicyAgent", "OnPolicySettings"]
@@ -193,8 +195,14 @@ class OnPolicyAgent(Agent):
     def _functions(self) -> dict[str, str]:
         return self.shaping.names()
 
-    def _begin(self) -> None:
-        self.rollout.begin(self.seed)
+    def _start(self, seed: Seeds) -> None:
+        self.rollout.begin(seed)
+
+    def _acting_state(self) -> dict[str, Any]:
+        return {"seen": self.rollout.state()}
+
+    def _load_acting_state(self, state: Mapping[str, Any]) -> None:
+        self.rollout.load_state(state["seen"])
 
     def _iterate(self) -> Metrics:
         settings = self.settings
@@ -209,12 +217,26 @@ class OnPolicyAgent(Agent):
             told.update(found if len(self.learners) == 1 else _named(name, found))
         return told
 
-    def _act(self) -> None:
-        rollout = self.rollout
-        rollout.fill(
+    def _play(self, moments: Sequence[int]) -> None:
+        self.rollout.fill(
             lambda seen: self.network.choose(seen, deterministic=False), self._watch,
             self.network.used,
         )  # fmt: skip
+
+    def _played(self, steps: int) -> dict[str, Any]:
+        return {**self.rollout.played(), "told": self.shaping.told()}
+
+    def _take_played(self, parts: Sequence[tuple[Portion, dict[str, Any]]]) -> None:
+        self.rollout.take(parts)
+        if self._watch is not None:
+            self.shaping.take_told([part["told"] for _, part in parts])
+
+    def _worker_options(self) -> dict[str, Any]:
+        return {} if self._watch is None else {"learn_where": self.shaping.learn_where}
+
+    def _act(self) -> None:
+        self._let_act([self.steps])
+        rollout = self.rollout
         done = rollout.terminated | rollout.truncated
         for step in range(rollout.steps):
             self.episodes.add(rollout.rewards[step], done[step], rollout.terminated[step])

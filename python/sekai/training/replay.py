@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,10 @@ from torch import Tensor
 from sekai.training.actions import ActionMap
 from sekai.training.final_rows import FinalRows
 from sekai.training.observations import tensors_of
+from sekai.training.randomness import Portion
 from sekai.vector.batching import Batcher, map_arrays
 from sekai.vector.buffers import StepBuffers
+from sekai.vector.seeding import Seeds
 from sekai.vector.vec_env import VecEnv
 
 __all__ = ["Replay"]
@@ -62,7 +64,7 @@ class Replay:
     def __len__(self) -> int:
         return self.steps * self.vec.num_envs
 
-    def begin(self, seed: int | None) -> None:
+    def begin(self, seed: Seeds) -> None:
         """Start all envs; episodes that were under way are cut off."""
         if self.steps:
             self._cut_all()
@@ -80,13 +82,17 @@ class Replay:
             chosen: what is done.
             used: which numbers of it count; None for all.
         """
+        self._keep(chosen, lambda out: self.vec.step(self.actions.to_env(chosen, used), out=out))
+
+    def _keep(self, chosen: Tensor, act: Callable[[StepBuffers], Any]) -> None:
+        """Remember a step, which `act` takes."""
         now, after = self.now, (self.now + 1) % self.rows
         self.chosen[now] = chosen
         out = StepBuffers(
             self._row(after), self.rewards[now], self.terminated[now], self.truncated[now],
             self._last,
         )  # fmt: skip
-        self.vec.step(self.actions.to_env(chosen, used), out=out)
+        act(out)
         # What was in the row after this one, the oldest if the ring is full, is now forgotten.
         self._finals.forget(int((self._final[after] != NOT_CUT).sum()))
         self._final[after] = NOT_CUT
@@ -98,6 +104,34 @@ class Replay:
             )
         self.now = after
         self.steps = min(self.steps + 1, self.rows - 1)
+
+    def played(self, steps: int) -> dict[str, Any]:
+        """What happened in the latest steps, for `take` of a replay of more envs."""
+        rows = self.latest(steps)
+        cuts = []
+        for step, row in enumerate(rows.tolist()):
+            places = np.flatnonzero(self._final[row] != NOT_CUT)
+            if places.size:
+                cuts.append((step, places, self._finals.read(self._final[row, places])))
+        after = (rows + 1) % self.rows
+        return {
+            "observations": map_arrays(lambda array: array[after], self._observations),
+            "rewards": self.rewards[rows],
+            "terminated": self.terminated[rows],
+            "truncated": self.truncated[rows],
+            "chosen": self.chosen.numpy()[rows],
+            "cuts": cuts,
+        }
+
+    def take(self, parts: Sequence[tuple[Portion, dict[str, Any]]], step: int) -> None:
+        """Remember one of the steps that were taken elsewhere: each part of some of the envs."""
+        chosen = np.concatenate([part["chosen"][step] for _, part in parts])
+
+        def write(out: StepBuffers) -> None:
+            for portion, part in parts:
+                _write_part(out, portion, part, step)
+
+        self._keep(torch.from_numpy(chosen), write)
 
     def latest(self, steps: int) -> NDArray[np.int64]:
         """The rows of the latest steps, oldest first."""
@@ -192,3 +226,40 @@ class Replay:
             put(getattr(self, name), state[name])
         put(self._final, state["final"])
         self._finals.load_state(state["finals"])
+
+    def moment(self) -> dict[str, Any]:
+        """What is seen now, and what the last step ended: rows by env."""
+        last = self.latest(1)[0]
+        return {
+            "seen": map_arrays(np.copy, self._row(self.now)),
+            "terminated": self.terminated[last].copy(),
+            "truncated": self.truncated[last].copy(),
+        }
+
+    def load_moment(self, moment: Mapping[str, Any]) -> None:
+        """See this now instead."""
+        last = self.latest(1)[0]
+        map_arrays(np.copyto, self._row(self.now), moment["seen"])
+        for name in ("terminated", "truncated"):
+            getattr(self, name)[last] = moment[name]
+
+
+def _write_part(out: StepBuffers, portion: Portion, part: dict[str, Any], step: int) -> None:
+    place = slice(portion.first, portion.end)
+
+    def put(array: NDArray[Any], rows: NDArray[Any]) -> None:
+        array[place] = rows[step]
+
+    map_arrays(put, out.observations, part["observations"])
+    for name in ("rewards", "terminated", "truncated"):
+        getattr(out, name)[place] = part[name][step]
+    for when, places, finals in part["cuts"]:
+        if when == step:
+            _put_rows(places + portion.first, out.final_observations, finals)
+
+
+def _put_rows(places: NDArray[np.int64], batch: Any, rows: Any) -> None:
+    def put(array: NDArray[Any], found: NDArray[Any]) -> None:
+        array[places] = found
+
+    map_arrays(put, batch, rows)

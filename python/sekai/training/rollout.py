@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,10 @@ from torch import Tensor
 
 from sekai.training.actions import ActionMap
 from sekai.training.observations import tensors_of
+from sekai.training.randomness import Portion
 from sekai.vector.batching import Batcher, map_arrays
 from sekai.vector.buffers import StepBuffers
+from sekai.vector.seeding import Seeds
 from sekai.vector.vec_env import VecEnv
 
 __all__ = ["Rollout"]
@@ -46,7 +48,7 @@ class Rollout:
         self._seen = [tensors_of(self._row(step)) for step in range(steps)]
         self._outs = [self._out(step) for step in range(steps)]
 
-    def begin(self, seed: int | None) -> None:
+    def begin(self, seed: Seeds) -> None:
         """Start all envs."""
         first = self.vec.reset(seed=seed).observations
         map_arrays(lambda row, array: np.copyto(row[-1], array), self._observations, first)
@@ -76,6 +78,31 @@ class Rollout:
             self._keep_finals(step)
             if watch is not None:
                 watch(result, step)
+
+    def played(self) -> dict[str, Any]:
+        """What happened, for `take` of a rollout of more envs."""
+        return {
+            "observations": map_arrays(lambda rows: rows[1:], self._observations),
+            "rewards": self.rewards,
+            "terminated": self.terminated,
+            "truncated": self.truncated,
+            "chosen": self.chosen.numpy(),
+            "cuts": [
+                (step, places, {name: rows.numpy() for name, rows in finals.items()})
+                for step, places, finals in self.cuts
+            ],
+        }
+
+    def take(self, parts: Sequence[tuple[Portion, dict[str, Any]]]) -> None:
+        """Take in what happened elsewhere instead of `fill`: each part to some of the envs."""
+        map_arrays(lambda rows: np.copyto(rows[0], rows[-1]), self._observations)
+        for portion, part in parts:
+            place = slice(portion.first, portion.end)
+            map_arrays(_put(np.s_[1:, place]), self._observations, part["observations"])
+            for name in ("rewards", "terminated", "truncated"):
+                getattr(self, name)[:, place] = part[name]
+            self.chosen.numpy()[:, place] = part["chosen"]
+        self.cuts = _joined_cuts(parts)
 
     def observations(self) -> dict[str, Tensor]:
         """Everything seen: times by envs by whatever it is, one time more than there were steps."""
@@ -127,3 +154,29 @@ class Rollout:
     def load_state(self, state: Any) -> None:
         """Begin the next rollout with observations that were saved."""
         map_arrays(lambda row, array: np.copyto(row[-1], array), self._observations, state)
+
+
+def _put(place: Any) -> Callable[[Any, Any], None]:
+    def put(array: Any, rows: Any) -> None:
+        array[place] = rows
+
+    return put
+
+
+def _joined_cuts(
+    parts: Sequence[tuple[Portion, dict[str, Any]]],
+) -> list[tuple[int, np.ndarray[Any, Any], dict[str, Tensor]]]:
+    """What was cut off in any of the parts, step by step, envs in their order."""
+    by_step: dict[int, list[tuple[Any, Any]]] = {}
+    for portion, part in parts:
+        for step, places, finals in part["cuts"]:
+            by_step.setdefault(step, []).append((places + portion.first, finals))
+    found = []
+    for step, cuts in sorted(by_step.items()):
+        places = np.concatenate([where for where, _ in cuts])
+        finals = {
+            name: torch.from_numpy(np.concatenate([rows[name] for _, rows in cuts]))
+            for name in cuts[0][1]
+        }
+        found.append((step, places, finals))
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -70,6 +70,14 @@ class Shaping:
                     f"such info; it has {', '.join(infos[place])}"
                 )
         self._told.append(np.array(found, np.bool_))
+
+    def told(self) -> NDArray[np.bool_] | None:
+        """What infos said of the latest steps: times by envs; None where they do not decide."""
+        return np.stack(self._told) if self._told else None
+
+    def take_told(self, tables: Sequence[NDArray[np.bool_]]) -> None:
+        """Take in what infos said elsewhere: tables of some of the envs each."""
+        self._told = list(np.concatenate(tables, axis=1))
 
     def rewards(self, steps: Steps) -> NDArray[np.float64]:
         """The rewards to learn from."""

@@ -34,6 +34,10 @@ class Chooser(nn.Module):
         """Which numbers of what is chosen count, for `ActionMap.to_env`; None for all."""
         return None
 
+    def leanings(self, observations: Mapping[str, Tensor]) -> Tensor:
+        """The numbers that choices are made of: who computes otherwise is known by them."""
+        return self.choose(observations, deterministic=True)
+
 
 class TrainedPolicy:
     """Observations in, actions out."""

@@ -16,7 +16,7 @@ from sekai.vector.multi_agent import MultiAgentVecEnv
 from sekai.vector.sync import SyncVecEnv
 from sekai.vector.vec_env import VecEnv
 
-__all__ = ["vector_of", "world_of"]
+__all__ = ["is_foreign", "vector_of", "world_of"]
 
 
 def world_of(env: Any, num_envs: int, options: Mapping[str, Any] | None = None) -> VecEnv:
@@ -53,7 +53,7 @@ def vector_of(
         if _autoreset(env) != "same_step":
             raise ValueError(f"training needs autoreset='same_step', found {_autoreset(env)!r}")
         return env
-    if isinstance(env, (Env, MultiAgentEnv)) or _is_foreign(env):
+    if isinstance(env, (Env, MultiAgentEnv)) or is_foreign(env):
         return _around([lambda: _own(env)])
     if callable(env):
         return _around([lambda: _own(env())] * num_envs)
@@ -77,14 +77,15 @@ def _autoreset(vec: VecEnv | MultiAgentVecEnv) -> str:
     return inner.autoreset
 
 
-def _is_foreign(env: Any) -> bool:
+def is_foreign(env: Any) -> bool:
+    """Whether it is an env of gymnasium or PettingZoo."""
     # Asked by what it is made of, so that neither package has to be there.
     roots = {kind.__module__.partition(".")[0] for kind in type(env).__mro__}
     return bool(roots & {"gymnasium", "pettingzoo"}) and hasattr(env, "step")
 
 
 def _own(env: Any) -> Any:
-    if not _is_foreign(env):
+    if not is_foreign(env):
         return env
     from sekai.compat import from_gymnasium, from_pettingzoo
 

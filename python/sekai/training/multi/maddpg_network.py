@@ -113,6 +113,15 @@ class MADDPGNetwork(Chooser):
                 counted.update({} if found is None else {name: found})
         return self.actions.all_used(counted)
 
+    def leanings(self, observations: Mapping[str, Tensor]) -> Tensor:
+        """The logits or numbers of all agents, one after the other."""
+        inputs = self.inputs(observations)
+        found = []
+        for place, actor in enumerate(self.actors):
+            own = self.own_inputs(place, inputs)
+            found.append(actor.logits(own) if isinstance(actor, RelaxedActor) else actor(own))
+        return torch.cat(found, dim=-1)
+
     def own_inputs(self, place: int, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """What one agent's actor reads."""
         name = self.agents[place]

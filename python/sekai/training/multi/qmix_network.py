@@ -116,6 +116,11 @@ class QMIXNetwork(Chooser):
             dict(zip(self.agents, torch.split(best, 1, dim=-1), strict=True))
         )
 
+    def leanings(self, observations: Mapping[str, Tensor]) -> Tensor:
+        """What each pick is worth to each agent."""
+        found: Tensor = self.values(self.inputs(observations)).flatten(1)
+        return found
+
     @staticmethod
     def best(values: Tensor, allowed: Tensor) -> Tensor:
         """The best pick of each agent: batch by agents."""

@@ -56,6 +56,15 @@ class Team(Chooser):
                 counted.update(zip(group.agents, found.chunk(len(group.agents)), strict=True))
         return self.actions.all_used(counted)
 
+    def leanings(self, observations: Mapping[str, Tensor]) -> Tensor:
+        """Those of all agents, one after the other."""
+        found = [
+            part
+            for group, network in self.pairs()
+            for part in network.leanings(_rows(group, observations)).chunk(len(group.agents))
+        ]
+        return torch.cat(found, dim=-1)
+
 
 def _rows(group: Group, joint: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """What the agents of a group see, agent after agent."""

@@ -17,6 +17,7 @@ from sekai.training.multi.joint_world import JointWorld
 from sekai.training.normalisation import RewardScaler
 from sekai.training.observations import ACTION_MASK
 from sekai.training.off_policy import OffPolicyAgent
+from sekai.training.randomness import uniform, waits
 from sekai.training.replay import Replay
 from sekai.vector.vec_env import VecEnv
 
@@ -114,8 +115,7 @@ class TeamOffPolicyAgent(OffPolicyAgent):
         is_warm = steps >= self.settings.warm_up
         chosen = self._explore(seen) if is_warm else self._anything(seen)
         self.replay.step(chosen, self.network.used(seen))
-        row = self.replay.latest(1)[0]
-        self.episodes.add(self.replay.rewards[row], self.replay.truncated[row])
+        self._note_episodes()
 
     def _anything(self, seen: Mapping[str, Tensor]) -> Tensor:
         """What all agents do, each thing that is allowed as likely as any other."""
@@ -125,7 +125,7 @@ class TeamOffPolicyAgent(OffPolicyAgent):
                 mask = seen_by(seen, name).get(ACTION_MASK)
                 chosen[name] = _any_picks(own.choices, self.vec.num_envs, mask)
             else:
-                chosen[name] = (torch.rand(self.vec.num_envs, own.width) * 2 - 1) * own.spread_share
+                chosen[name] = (uniform((self.vec.num_envs, own.width)) * 2 - 1) * own.spread_share
         return self.vec.actions.joined(chosen)
 
     def _mixed(self, seen: Mapping[str, Tensor], chosen: Tensor, share: float) -> Tensor:
@@ -136,7 +136,7 @@ class TeamOffPolicyAgent(OffPolicyAgent):
         for name, own in each.items():
             found[name] = self.vec.actions.of(chosen, name)
             if own.is_choice:
-                strays = torch.rand(len(chosen), 1) < share
+                strays = uniform((len(chosen), 1)) < share
                 other = self.vec.actions.of(anything, name)
                 found[name] = torch.where(strays, other, found[name])
         return self.vec.actions.joined(found)
@@ -170,4 +170,4 @@ def _any_picks(choices: tuple[int, ...], count: int, mask: Tensor | None) -> Ten
     # Of an agent that is away nothing is allowed, and anything will do.
     open_parts = [torch.where(part.sum(-1, keepdim=True) > 0, part, torch.ones_like(part))
                   for part in parts]  # fmt: skip
-    return torch.cat([torch.multinomial(part, 1) for part in open_parts], dim=-1)
+    return torch.stack([(part / waits(part.shape)).argmax(-1) for part in open_parts], dim=-1)

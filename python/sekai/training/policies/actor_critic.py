@@ -181,6 +181,11 @@ class ActorCritic(Chooser):
         """Which numbers of what is chosen count; None for all."""
         return self.actor.used(observations)
 
+    def leanings(self, observations: Mapping[str, Tensor]) -> Tensor:
+        """Logits, or means."""
+        found: Tensor = self.actor(observations)[0]
+        return found
+
 
 def mask_names(leaves: Mapping[str, Leaf], actions: ActionMap) -> tuple[str, ...]:
     """The leaves that say which picks are allowed, checked to have a number for each."""

@@ -11,6 +11,7 @@ from sekai.training.actions import ActionMap
 from sekai.training.observations import ACTION_MASK
 from sekai.training.policies.backbone import Backbone
 from sekai.training.policies.heads import ChoiceHead
+from sekai.training.randomness import waits
 
 __all__ = ["RelaxedActor", "one_hot", "picks_of"]
 
@@ -65,7 +66,7 @@ def picks_of(hot: Tensor, choices: tuple[int, ...]) -> Tensor:
 
 
 def _relaxed(logits: Tensor, temperature: float) -> Tensor:
-    noise = -torch.empty_like(logits).exponential_().log()
+    noise = -waits(logits.shape).log()
     soft = torch.softmax((logits + noise) / temperature, dim=-1)
     hard = torch.zeros_like(soft).scatter_(-1, soft.argmax(-1, keepdim=True), 1.0)
     return hard + soft - soft.detach()

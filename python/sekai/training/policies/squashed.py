@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from sekai.training.actions import ActionMap
 from sekai.training.policies.backbone import Backbone
 from sekai.training.policies.heads import NumberHead
+from sekai.training.randomness import normal
 
 __all__ = ["PreciseActor", "SquashedActor"]
 
@@ -51,7 +52,7 @@ class SquashedActor(nn.Module):
         """Numbers from -1 to 1."""
         means, spread = self(inputs)
         if not deterministic:
-            means = means + spread * torch.randn_like(means)
+            means = means + spread * normal(means.shape)
         return torch.tanh(means)
 
 
