@@ -33,7 +33,8 @@ RECIPES: list[tuple[type[Agent], int, dict[str, Any]]] = [
 def _values(agent: Any) -> NDArray[np.float64]:
     """What the critics say of each place, in rewards of the env."""
     seen = {"observation": torch.arange(PLACES).unsqueeze(-1).float() / PLACES}
-    return critic_values(agent, seen) * float(agent.scaler.scale)
+    learner = agent if isinstance(agent, OffPolicyAgent) else next(iter(agent.learners.values()))
+    return critic_values(agent, seen) * float(learner.scaler.scale)
 
 
 @pytest.mark.timeout(180)
