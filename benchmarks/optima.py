@@ -73,12 +73,15 @@ def main() -> None:
     unknown = sorted(set(asked.tasks) - set(TASKS))
     if unknown:
         parser.error(f"tasks among {', '.join(TASKS)} were wanted, found {', '.join(unknown)}")
-    rows = []
-    for name in asked.tasks or TASKS:
-        task = TASKS[name]
-        for kind in task.recipes:
-            rows.append(row(task, kind, measured(task, kind, asked.seeds or task.seeds)))
-    show("Shares of known optima", COLUMNS, rows)
+    show(
+        "Shares of known optima",
+        COLUMNS,
+        [
+            row(task, kind, measured(task, kind, asked.seeds or task.seeds))
+            for task in map(TASKS.__getitem__, asked.tasks or TASKS)
+            for kind in task.recipes
+        ],
+    )
 
 
 if __name__ == "__main__":
