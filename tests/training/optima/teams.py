@@ -16,7 +16,7 @@ SMALL: dict[str, Any] = {
 }  # fmt: skip
 # What was tried long ago says little of what is worth doing now that the other has learnt.
 LARGE: dict[str, Any] = {
-    "rollout_steps": 25, "warm_up": 1_600, "batch_size": 512, "memory": 12_800,
+    "rollout_steps": 25, "warm_up": 1_600, "batch_size": 512, "memory": 6_400,
     "learning_rate": 1e-2, "learning_rate_schedule": "linear", "target_rate": 0.05,
     "discount": 0.95,
 }  # fmt: skip
@@ -48,7 +48,7 @@ SPREAD = Task(
     recipes={
         QMIX: Recipe(envs=32, steps=25_600, settings={**LARGE, "exploration_steps": 8_000}),
         MADDPG: Recipe(
-            envs=32, steps=25_600, settings={**LARGE, "random_picks": 0.2, "actor_rate": 0.5}
+            envs=32, steps=25_600, settings={**LARGE, "random_picks": 0.1, "actor_rate": 0.5}
         ),
     },
     enough=0.98,
