@@ -14,11 +14,9 @@ SMALL: dict[str, Any] = {
     "rollout_steps": 16, "warm_up": 500, "batch_size": 64, "learning_rate": 1e-2,
     "target_rate": 0.05, "policy": {"hidden": (32,)},
 }  # fmt: skip
-# What was tried long ago says little of what is worth doing now that the other has learnt.
 LARGE: dict[str, Any] = {
-    "rollout_steps": 25, "warm_up": 1_600, "batch_size": 512, "memory": 6_400,
-    "learning_rate": 1e-2, "learning_rate_schedule": "linear", "target_rate": 0.05,
-    "discount": 0.95,
+    "rollout_steps": 25, "warm_up": 1_600, "batch_size": 512, "learning_rate": 1e-2,
+    "learning_rate_schedule": "linear", "target_rate": 0.05, "discount": 0.95,
 }  # fmt: skip
 
 
@@ -41,14 +39,22 @@ TWO_STEP = Task(
     seeds=10,
     found_by=0.9,
 )
+# What was tried long ago says little of what is worth doing now that the other has learnt: little
+# is remembered.
 SPREAD = Task(
     name="spread",
     make=lambda envs: Spread(envs, masked=True),
     judge=share_of_optimum,
     recipes={
-        QMIX: Recipe(envs=32, steps=25_600, settings={**LARGE, "exploration_steps": 8_000}),
+        QMIX: Recipe(
+            envs=32,
+            steps=25_600,
+            settings={**LARGE, "memory": 12_800, "exploration_steps": 8_000},
+        ),
         MADDPG: Recipe(
-            envs=32, steps=25_600, settings={**LARGE, "random_picks": 0.1, "actor_rate": 0.5}
+            envs=32,
+            steps=25_600,
+            settings={**LARGE, "memory": 6_400, "random_picks": 0.1, "actor_rate": 0.5},
         ),
     },
     enough=0.98,
