@@ -20,14 +20,14 @@ ALL = [
     for task in (KELLY, MERTON_LOG, MERTON_POWER, EXECUTION, MARKET_MAKING)
     for kind in task.recipes
 ]
-QUICK = [(KELLY, PPO), (MERTON_POWER, A2C), (MERTON_LOG, DDPG)]
-"""What takes a few seconds, and comes nearer than it has to."""
+QUICK = [(KELLY, PPO), (MERTON_LOG, A2C), (MERTON_LOG, DDPG)]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("task", "kind"), QUICK, ids=["PPO", "A2C", "DDPG"])
-def test_one_seed_comes_near_the_optimum(task: Task, kind: type[Agent]) -> None:
-    assert task.run(kind, seed=0) > 0.9
+@pytest.mark.parametrize(("task", "kind"), QUICK, ids=[kind.__name__ for _, kind in QUICK])
+def test_less_than_half_the_time_is_most_of_the_way(task: Task, kind: type[Agent]) -> None:
+    """From a share of 0 or below: Merton begins without the asset, Kelly with losing bets."""
+    assert task.run(kind, seed=0, time=0.45) > 0.7
 
 
 @pytest.mark.nightly

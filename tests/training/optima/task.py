@@ -45,11 +45,11 @@ class Task:
     found_by: float = 0.5
     """The share of seeds that have to find it: half of an odd number, if the median has to."""
 
-    def run(self, kind: type[Agent], seed: int) -> float:
-        """Learn, and tell the share of the optimum."""
+    def run(self, kind: type[Agent], seed: int, time: float = 1.0) -> float:
+        """Learn, for a share of the usual time, and tell the share of the optimum."""
         recipe = self.recipes[kind]
         agent = kind(self.make(recipe.envs), seed=seed, **recipe.settings)
-        return self.judge(agent.fit(recipe.steps))
+        return self.judge(agent.fit(int(time * recipe.steps)))
 
     def needed(self, seeds: int) -> int:
         """How many of so many seeds have to find the optimum."""
