@@ -33,8 +33,11 @@ RECIPES: list[tuple[type[Agent], int, dict[str, Any]]] = [
 def _values(agent: Any) -> NDArray[np.float64]:
     """What the critics say of each place, in rewards of the env."""
     seen = {"observation": torch.arange(PLACES).unsqueeze(-1).float() / PLACES}
-    learner = agent if isinstance(agent, OffPolicyAgent) else next(iter(agent.learners.values()))
-    return critic_values(agent, seen) * float(learner.scaler.scale)
+    learner: Any = agent
+    if not isinstance(agent, OffPolicyAgent):
+        learner = next(iter(agent.learners.values()))
+    values: NDArray[np.float64] = critic_values(agent, seen) * float(learner.scaler.scale)
+    return values
 
 
 @pytest.mark.timeout(180)
