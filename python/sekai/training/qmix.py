@@ -95,9 +95,6 @@ class QMIX(TeamOffPolicyAgent):
     def _groups(self) -> list[list[nn.Parameter]]:
         return [[*self.network.values.parameters(), *self.network.mixer.parameters()]]
 
-    def _rate_shares(self) -> list[float]:
-        return [1.0]
-
     def _loss(self, names: list[str]) -> QMixerLoss:
         values = TensorDictModule(
             ByName(self.network.values, names),

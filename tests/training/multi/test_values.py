@@ -76,6 +76,18 @@ def test_maddpg_values_a_constant_reward_at_its_sum(is_cut: bool, discrete: bool
     np.testing.assert_allclose(values.numpy(), wanted(is_cut), atol=0.15)
 
 
+def test_qmix_learns_at_one_rate_and_others_at_that_of_their_actors_too() -> None:
+    game = Chain(2, True)
+    rates = [
+        {group["share"] for group in kind(game, policy={"hidden": (4,)}).optimiser.param_groups}
+        for kind in (QMIX, MADDPG)
+    ]
+
+    assert rates == [{1.0}, {0.3, 1.0}]
+    with pytest.raises(ValueError, match="actor_rate"):
+        QMIX(game, actor_rate=0.5)
+
+
 def filled(kind: Any, world: Any = Coming) -> Any:
     agent = kind(world, seed=2, num_envs=4, rollout_steps=40, warm_up=10_000,
                  policy={"hidden": (8,)})  # fmt: skip
