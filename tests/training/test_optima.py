@@ -1,82 +1,45 @@
-"""Agents find what is known to be best: Kelly's bet and Merton's weight."""
+"""Agents find what is known to be best; and what is said to be best is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 
-from sekai.training import A2C, DDPG, PPO, SAC, Agent
-from tests.training.optima.batch import NumpyBatch, vector
-from tests.training.optima.judging import kelly_share, merton_share
+from sekai.training import A2C, DDPG, PPO, Agent
+from tests.training.optima.batch import vector
+from tests.training.optima.growth import AVERSION, KELLY, MERTON_LOG, MERTON_POWER
 from tests.training.optima.kelly import Kelly, best_share, growth
+from tests.training.optima.markets import EXECUTION, MARKET_MAKING
 from tests.training.optima.merton import Merton, best_weight, certain_growth
+from tests.training.optima.task import Task
 
-ENOUGH = 0.95
-"""The share of the best growth that the median seed reaches."""
-
-SEEDS = range(5)
-AVERSION = 1.5
-
-TASKS: dict[str, tuple[Callable[[int], NumpyBatch], Callable[[Agent], float]]] = {
-    "kelly": (Kelly, kelly_share),
-    "merton, log": (Merton, lambda agent: merton_share(agent, 1.0)),
-    "merton, power": (
-        lambda count: Merton(count, AVERSION, simplex=True),
-        lambda agent: merton_share(agent, AVERSION),
-    ),
-}
-
-# A bet changes nothing about the bets after it: looking far ahead would only add noise.
-BOTH: dict[str, Any] = {
-    "policy": {"hidden": (32, 32)}, "learning_rate_schedule": "linear", "discount": 0.9,
-}  # fmt: skip
-OFF: dict[str, Any] = {
-    **BOTH, "learning_rate": 3e-3, "actor_rate": 0.2, "warm_up": 6_400, "batch_size": 512,
-}  # fmt: skip
-# Tried widely, bets beyond the bounds are cut to them, and being at a bound looks less risky than
-# it is: numbers that are tried less widely are not drawn there.
-ON: dict[str, Any] = {
-    **BOTH, "trace": 0.5, "policy": {"hidden": (32, 32), "initial_spread": 0.25},
-}  # fmt: skip
-RECIPES: dict[type[Agent], tuple[int, int, dict[str, Any]]] = {
-    PPO: (64, 120_000, {**ON, "learning_rate": 5e-3, "rollout_steps": 32}),
-    A2C: (32, 150_000, {**ON, "learning_rate": 5e-3}),
-    DDPG: (64, 50_000, OFF),
-    SAC: (64, 45_000, OFF),
-}
-
-
-def _share(kind: type[Agent], task: str, seed: int) -> float:
-    """The share of the best growth that an agent reaches."""
-    num_envs, steps, recipe = RECIPES[kind]
-    make, judge = TASKS[task]
-    return judge(kind(vector(make(num_envs)), seed=seed, **recipe).fit(steps))
+ALL = [
+    pytest.param(task, kind, id=f"{task.name}-{kind.__name__}")
+    for task in (KELLY, MERTON_LOG, MERTON_POWER, EXECUTION, MARKET_MAKING)
+    for kind in task.recipes
+]
+QUICK = [(KELLY, PPO), (MERTON_LOG, A2C), (MERTON_LOG, DDPG)]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    ("kind", "task"),
-    [(PPO, "kelly"), (A2C, "merton, power"), (DDPG, "merton, log"), (SAC, "kelly")],
-    ids=lambda value: value if isinstance(value, str) else value.__name__,
-)
-def test_one_seed_comes_near_the_optimum(kind: type[Agent], task: str) -> None:
-    assert _share(kind, task, seed=0) > 0.9
+@pytest.mark.parametrize(("task", "kind"), QUICK, ids=[kind.__name__ for _, kind in QUICK])
+def test_less_than_half_the_time_is_most_of_the_way(task: Task, kind: type[Agent]) -> None:
+    """From a share of 0 or below: Merton begins without the asset, Kelly with losing bets."""
+    assert task.run(kind, seed=0, time=0.45) > 0.7
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("kind", RECIPES, ids=lambda kind: kind.__name__)
-def test_most_seeds_reach_the_optimum(
-    kind: type[Agent], task: str, record_property: Callable[[str, object], None]
+@pytest.mark.parametrize(("task", "kind"), ALL)
+def test_most_seeds_find_the_optimum(
+    task: Task, kind: type[Agent], record_property: Callable[[str, object], None]
 ) -> None:
-    shares = [_share(kind, task, seed) for seed in SEEDS]
+    shares = [task.run(kind, seed) for seed in range(task.seeds)]
 
     record_property("shares", shares)
-    assert np.median(shares) >= ENOUGH, shares
+    assert task.found(shares) >= task.needed(task.seeds), shares
 
 
 def test_no_bet_grows_faster_than_the_best() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torchrl.objectives import DDPGLoss
 
 from sekai.training.agent_settings import AgentSettings
-from sekai.training.off_policy import OffPolicyAgent, OffPolicySettings
+from sekai.training.off_policy import ActorSettings, OffPolicyAgent
 from sekai.training.policies.squashed import PreciseActor
 from sekai.training.randomness import normal
 from sekai.training.settings import require
@@ -22,7 +22,7 @@ __all__ = ["DDPG", "DDPGSettings"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DDPGSettings(OffPolicySettings):
+class DDPGSettings(ActorSettings):
     """How DDPG learns."""
 
     exploration: float = 0.2
@@ -62,6 +62,9 @@ class DDPG(OffPolicyAgent):
 
     def _groups(self) -> list[list[torch.nn.Parameter]]:
         return [list(self.network.actor.parameters()), list(self.network.critics.parameters())]
+
+    def _rate_shares(self) -> list[float]:
+        return [self.settings.actor_rate, 1.0]
 
     def _explore(self, seen: dict[str, Tensor]) -> Tensor:
         left = self.settings.exploration_persistence

@@ -19,7 +19,7 @@ from sekai.training.multi.joint_spaces import JointSpaces
 from sekai.training.multi.joint_world import JointWorld
 from sekai.training.multi.maddpg_network import MADDPGNetwork
 from sekai.training.multi.team_off_policy import Paid, TeamOffPolicyAgent
-from sekai.training.off_policy import OffPolicySettings
+from sekai.training.off_policy import ActorSettings
 from sekai.training.policies.relaxed import RelaxedActor
 from sekai.training.randomness import normal
 from sekai.training.settings import require
@@ -29,7 +29,7 @@ __all__ = ["MADDPG", "MADDPGSettings"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MADDPGSettings(OffPolicySettings):
+class MADDPGSettings(ActorSettings):
     """How MADDPG learns."""
 
     exploration: float = 0.2
@@ -44,16 +44,13 @@ class MADDPGSettings(OffPolicySettings):
     logit_weight: float = 1e-3
     """How much large logits cost, so that picks never harden for good."""
 
-    actor_rate: float = 0.3
-    """The learning rate of actors, as a share of that of critics: who judges should lead."""
-
     target_rate: float = 0.01
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.exploration >= 0, "exploration", "0 or more", self.exploration)
         self._require_share("random_picks")
-        self._require_positive("temperature", "actor_rate")
+        self._require_positive("temperature")
         require(self.logit_weight >= 0, "logit_weight", "0 or more", self.logit_weight)
 
 

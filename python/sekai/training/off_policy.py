@@ -28,7 +28,7 @@ from sekai.training.settings import require
 from sekai.training.torchrl_modules import sum_of_losses
 from sekai.vector.seeding import Seeds
 
-__all__ = ["OffPolicyAgent", "OffPolicySettings"]
+__all__ = ["ActorSettings", "OffPolicyAgent", "OffPolicySettings"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,11 +37,7 @@ class OffPolicySettings(AgentSettings):
 
     num_envs: int = 16
     learning_rate: float = 1e-3
-    """Of the critics."""
-
-    actor_rate: float = 0.3
-    """How much slower than the critics the actor learns: it follows what they say, and at first
-    they know nothing."""
+    """Of whatever judges what actions are worth."""
 
     gradient_norm: float = 10.0
     rollout_steps: int = 32
@@ -71,7 +67,6 @@ class OffPolicySettings(AgentSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require_positive("actor_rate")
         self._require_count("rollout_steps", "steps_per_update", "updates", "batch_size", "memory")
         require(self.warm_up >= 0, "warm_up", "0 or more", self.warm_up)
         most = max(self.warm_up, self.batch_size)
@@ -81,6 +76,18 @@ class OffPolicySettings(AgentSettings):
                 f"at most rollout_steps, {self.rollout_steps}", self.steps_per_update)  # fmt: skip
         require(0 < self.target_rate <= 0.5, "target_rate", "above 0 and at most 0.5",
                 self.target_rate)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ActorSettings(OffPolicySettings):
+    """How an agent learns whose actor follows what critics say."""
+
+    actor_rate: float = 0.3
+    """How much slower than the critics the actor learns: at first they know nothing."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require_positive("actor_rate")
 
 
 class OffPolicyAgent(Agent):
@@ -141,7 +148,7 @@ class OffPolicyAgent(Agent):
 
     def _rate_shares(self) -> list[float]:
         """For each group, what the learning rate is multiplied by."""
-        return [self.settings.actor_rate, 1.0]
+        return [1.0] * len(self.groups)
 
     def _explore(self, seen: dict[str, Tensor]) -> Tensor:
         """What to do while learning."""

@@ -9,7 +9,7 @@ import torch
 from torchrl.objectives import SACLoss
 
 from sekai.training.agent_settings import AgentSettings
-from sekai.training.off_policy import OffPolicyAgent, OffPolicySettings
+from sekai.training.off_policy import ActorSettings, OffPolicyAgent
 from sekai.training.policies.squashed import SquashedActor
 from sekai.training.torchrl_modules import action_critic_module, squashed_module
 
@@ -17,7 +17,7 @@ __all__ = ["SAC", "SACSettings"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SACSettings(OffPolicySettings):
+class SACSettings(ActorSettings):
     """How SAC learns."""
 
     initial_temperature: float = 0.1
@@ -65,4 +65,4 @@ class SAC(OffPolicyAgent):
         ]
 
     def _rate_shares(self) -> list[float]:
-        return [*super()._rate_shares(), self.settings.temperature_rate]
+        return [self.settings.actor_rate, 1.0, self.settings.temperature_rate]

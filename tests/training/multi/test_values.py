@@ -19,7 +19,7 @@ from tests.training.multi.worlds import Coming
 
 LEARNING: dict[str, Any] = {
     "rollout_steps": 8, "warm_up": 64, "batch_size": 64, "learning_rate": 1e-2, "discount": 0.5,
-    "target_rate": 0.1, "normalise_rewards": False, "policy": {"hidden": (16,)},
+    "target_rate": 0.2, "normalise_rewards": False, "policy": {"hidden": (16,)},
 }  # fmt: skip
 
 
@@ -41,7 +41,7 @@ def wanted(is_cut: bool) -> list[float]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("is_cut", [True, False], ids=["cut off", "over"])
 def test_qmix_values_a_constant_reward_at_its_sum(is_cut: bool) -> None:
-    agent = QMIX(Chain(8, is_cut), seed=0, exploration_steps=500, **LEARNING).fit(2_000)
+    agent = QMIX(Chain(8, is_cut), seed=0, exploration_steps=500, **LEARNING).fit(1_200)
     seen = rows_of(agent)
     network = agent.network
 
@@ -55,10 +55,13 @@ def test_qmix_values_a_constant_reward_at_its_sum(is_cut: bool) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("discrete", [True, False], ids=["picks", "numbers"])
-@pytest.mark.parametrize("is_cut", [True, False], ids=["cut off", "over"])
+@pytest.mark.parametrize(
+    ("is_cut", "discrete"),
+    [(True, True), (False, True), (False, False)],
+    ids=["cut off, picks", "over, picks", "over, numbers"],
+)
 def test_maddpg_values_a_constant_reward_at_its_sum(is_cut: bool, discrete: bool) -> None:
-    agent = MADDPG(Chain(8, is_cut, discrete), seed=0, **LEARNING).fit(2_000)
+    agent = MADDPG(Chain(8, is_cut, discrete), seed=0, **LEARNING).fit(1_200)
     seen = rows_of(agent)
     network = agent.network
 
@@ -71,6 +74,18 @@ def test_maddpg_values_a_constant_reward_at_its_sum(is_cut: bool, discrete: bool
             values = critic(network.inputs(seen), torch.ones(3, 2), *moves.values()).reshape(-1)
 
     np.testing.assert_allclose(values.numpy(), wanted(is_cut), atol=0.15)
+
+
+def test_qmix_learns_at_one_rate_and_others_at_that_of_their_actors_too() -> None:
+    game = Chain(2, True)
+    rates = [
+        {group["share"] for group in kind(game, policy={"hidden": (4,)}).optimiser.param_groups}
+        for kind in (QMIX, MADDPG)
+    ]
+
+    assert rates == [{1.0}, {0.3, 1.0}]
+    with pytest.raises(ValueError, match="actor_rate"):
+        QMIX(game, actor_rate=0.5)
 
 
 def filled(kind: Any, world: Any = Coming) -> Any:

@@ -13,7 +13,7 @@ from torch import Tensor
 from sekai.training import Agent
 from sekai.training.off_policy import OffPolicyAgent
 from tests.training.optima.kelly import best_share, growth
-from tests.training.optima.merton import best_weight, certain_growth
+from tests.training.optima.merton import Merton, best_weight, certain_growth
 
 __all__ = ["critic_values", "kelly_share", "merton_share"]
 
@@ -28,8 +28,7 @@ def kelly_share(agent: Agent, chances: tuple[float, float] = (0.6, 0.6)) -> floa
 
 def merton_share(agent: Agent, aversion: float) -> float:
     """Growth that is worth as much for sure, as a share of the best, over a whole episode."""
-    times = np.linspace(0.0, 0.95, 20, dtype=np.float32)[:, None]
-    weights = agent.predict_batch(times)[:, -1].astype(np.float64)
+    weights = agent.predict_batch(Merton(1, aversion).shown())[:, -1].astype(np.float64)
     best = certain_growth(np.array(best_weight(aversion)), aversion)
     return float(certain_growth(weights, aversion).mean() / best)
 

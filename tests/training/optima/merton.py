@@ -44,6 +44,10 @@ class Merton(NumpyBatch):
     def _observe(self) -> NDArray[np.float32]:
         return (self.clock / self.episode_steps).astype(np.float32)[:, None]
 
+    def shown(self) -> NDArray[np.float32]:
+        """All that is ever observed before a decision, in a row."""
+        return (np.arange(self.episode_steps) / self.episode_steps).astype(np.float32)[:, None]
+
     def _earn(self, actions: NDArray[Any]) -> Floats:
         weight = actions[:, -1].astype(np.float64)
         certain = weight * DRIFT - 0.5 * (weight * VOLATILITY) ** 2
