@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDict
 from torchrl.objectives import ClipPPOLoss
 
-from sekai.training import A2C, PPO
+from sekai.training import A2C, PPO, DivergedError
 from sekai.training.descent import adam, mean_of, taken
 from sekai.training.learner import Learner
 from sekai.training.torchrl_modules import sum_of_losses
@@ -128,3 +128,32 @@ def test_advantages_may_look_one_step_ahead(kind: type[Any], changes: dict[str, 
     rewards = torch.from_numpy(agent.rollout.rewards) / learner.scaler.scale
     wanted = rewards + agent.settings.discount * after - values[:-1]
     np.testing.assert_allclose(batch["advantage"].reshape(6, 3), wanted.detach(), atol=1e-5)
+
+
+def test_rewards_that_are_no_numbers_are_an_error_and_change_no_weight() -> None:
+    agent = PPO(
+        vector(Kelly(4)), seed=1, rollout_steps=8, normalise_rewards=False,
+        reward_transform=lambda steps: steps.rewards,
+    )  # fmt: skip
+    agent.fit(32)
+    before = {name: part.clone() for name, part in agent.network.named_parameters()}
+    learner = agent.learners[""]
+    samples = learner.batch()
+    samples["action_log_prob"] = learner.log_probs(samples)
+    samples["advantage"][3] = float("nan")
+
+    with pytest.raises(DivergedError, match="the gradient is not finite.*learning_rate is too"):
+        learner.descend(samples)
+
+    for name, part in agent.network.named_parameters():
+        assert torch.equal(part, before[name])
+
+
+def test_choices_that_have_become_certain_leave_losses_finite() -> None:
+    learner = learner_of()
+    samples = samples_of(learner)
+    samples["action_log_prob"] = samples["action_log_prob"] - 200.0
+
+    told = learner.descend(samples)
+
+    assert all(bool(value.isfinite()) for value in told.values())

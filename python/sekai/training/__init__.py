@@ -14,6 +14,7 @@ from sekai.training.callbacks import (
     latest_checkpoint,
 )
 from sekai.training.ddpg import DDPG, DDPGSettings
+from sekai.training.descent import DivergedError
 from sekai.training.distributed.fit_many import Fitted, fit_many
 from sekai.training.kept_file import ModelFileError
 from sekai.training.load_policy import load_policy
@@ -40,6 +41,7 @@ __all__ = [
     "Callback",
     "Checkpoint",
     "DDPGSettings",
+    "DivergedError",
     "EarlyStopping",
     "Evaluate",
     "Fitted",

@@ -11,6 +11,9 @@ from torchrl.objectives import ClipPPOLoss
 
 __all__ = ["ClippedLoss"]
 
+FARTHEST = 20.0
+"""Logarithms of ratios count up to here."""
+
 
 class ClippedLoss(ClipPPOLoss):  # type: ignore[misc]
     """The same losses as those of `ClipPPOLoss`, to rounding, in two thirds of the time.
@@ -41,7 +44,8 @@ class ClippedLoss(ClipPPOLoss):  # type: ignore[misc]
         advantage = self._maybe_normalize_advantage(advantage, tensordict, update_norm=False)
         ratio, chances, moved, _ = self._log_weight(tensordict, adv_shape=shape)
         clipped = ratio.clamp(self.least, self.most)
-        gain = torch.minimum(ratio.exp() * advantage, clipped.exp() * advantage)
+        # What has become so much likelier is far beyond the clip, and no number.
+        gain = torch.minimum(ratio.clamp_max(FARTHEST).exp() * advantage, clipped.exp() * advantage)
         found = {
             "loss_objective": -gain.mean(),
             "clip_fraction": (clipped != ratio).float().mean(),

@@ -9,9 +9,27 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor, nn
 
+from sekai.error import SekaiError
 from sekai.training.torchrl_modules import sum_of_losses
 
-__all__ = ["Descent", "adam", "mean_of", "taken"]
+__all__ = ["Descent", "DivergedError", "adam", "check_length", "mean_of", "taken"]
+
+
+class DivergedError(SekaiError, ArithmeticError):
+    """Learning has left the finite numbers, and what was learnt before is still there."""
+
+
+def check_length(length: Tensor) -> None:
+    """Raise unless a gradient has a length.
+
+    Raises:
+        DivergedError: it has none; nothing has been changed by it yet.
+    """
+    if not bool(torch.isfinite(length)):
+        raise DivergedError(
+            "the gradient is not finite: observations or rewards are not, or learning_rate is too "
+            "large; the weights are those from before this update"
+        )
 
 
 class Descent:
@@ -55,6 +73,7 @@ class Descent:
         length: Tensor = torch.linalg.vector_norm(
             torch.cat([part.reshape(-1) for part in gradients])
         )
+        check_length(length)
         if length > self.norm:
             share = self.norm / (length + 1e-6)
             for part in gradients:
