@@ -101,10 +101,13 @@ def both(way: str, ray: InProcess, folder: Path, workers: int = 2, **options: An
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_workers_change_nothing(way: str, ray: InProcess, tmp_path: Path) -> None:
+def test_workers_change_nothing(
+    way: str, ray: InProcess, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     both(way, ray, tmp_path)
 
     assert len(ray.hired) == 2
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("workers", [1, 7])
@@ -123,7 +126,7 @@ def test_a_worker_that_is_lost_changes_nothing(way: str, ray: InProcess, tmp_pat
 
     both(way, ray, tmp_path)
 
-    assert len(ray.hired) == 6
+    assert len(ray.hired) >= 6
 
 
 def test_workers_that_are_always_lost_end_in_an_error(ray: InProcess) -> None:
