@@ -18,6 +18,7 @@ from sekai.training.distributed.matching import Padded, Probe, take_weights
 from sekai.training.kept_file import read_file
 from sekai.training.randomness import Portion
 from tests.training.distributed.in_process import InProcess
+from tests.training.distributed.sameness import assert_same
 from tests.training.distributed.walks import Walk, picking_walk, walk
 from tests.training.multi.worlds import Coming
 
@@ -71,23 +72,6 @@ def everything(agent: Agent, folder: Path) -> dict[str, Any]:
     """All that is kept of an agent, down to where its envs are if they can tell."""
     agent.save(folder, envs=agent.env_given not in WORLDS)
     return read_file(folder)
-
-
-def assert_same(one: Any, other: Any, where: str = "") -> None:
-    if isinstance(one, dict):
-        assert list(one) == list(other), where
-        for name in one:
-            assert_same(one[name], other[name], f"{where}/{name}")
-    elif isinstance(one, (list, tuple)):
-        assert len(one) == len(other), where
-        for place, (first, second) in enumerate(zip(one, other, strict=True)):
-            assert_same(first, second, f"{where}/{place}")
-    elif isinstance(one, torch.Tensor):
-        assert torch.equal(one, other), where
-    elif isinstance(one, np.ndarray):
-        assert one.tobytes() == other.tobytes(), where
-    else:
-        assert one == other, where
 
 
 def both(way: str, ray: InProcess, folder: Path, workers: int = 2, **options: Any) -> None:
