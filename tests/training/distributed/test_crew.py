@@ -18,6 +18,7 @@ from sekai.training.distributed.matching import Padded, Probe, take_weights
 from sekai.training.kept_file import read_file
 from sekai.training.randomness import Portion
 from tests.training.distributed.in_process import InProcess
+from tests.training.distributed.sameness import assert_same
 from tests.training.distributed.walks import Walk, picking_walk, walk
 from tests.training.multi.worlds import Coming
 
@@ -73,23 +74,6 @@ def everything(agent: Agent, folder: Path) -> dict[str, Any]:
     return read_file(folder)
 
 
-def assert_same(one: Any, other: Any, where: str = "") -> None:
-    if isinstance(one, dict):
-        assert list(one) == list(other), where
-        for name in one:
-            assert_same(one[name], other[name], f"{where}/{name}")
-    elif isinstance(one, (list, tuple)):
-        assert len(one) == len(other), where
-        for place, (first, second) in enumerate(zip(one, other, strict=True)):
-            assert_same(first, second, f"{where}/{place}")
-    elif isinstance(one, torch.Tensor):
-        assert torch.equal(one, other), where
-    elif isinstance(one, np.ndarray):
-        assert one.tobytes() == other.tobytes(), where
-    else:
-        assert one == other, where
-
-
 def both(way: str, ray: InProcess, folder: Path, workers: int = 2, **options: Any) -> None:
     """Train with and without workers, and see that nothing tells which was which."""
     alone, spread = WAYS[way](), WAYS[way]()
@@ -101,10 +85,13 @@ def both(way: str, ray: InProcess, folder: Path, workers: int = 2, **options: An
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_workers_change_nothing(way: str, ray: InProcess, tmp_path: Path) -> None:
+def test_workers_change_nothing(
+    way: str, ray: InProcess, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     both(way, ray, tmp_path)
 
     assert len(ray.hired) == 2
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("workers", [1, 7])
@@ -123,7 +110,7 @@ def test_a_worker_that_is_lost_changes_nothing(way: str, ray: InProcess, tmp_pat
 
     both(way, ray, tmp_path)
 
-    assert len(ray.hired) == 6
+    assert len(ray.hired) >= 6
 
 
 def test_workers_that_are_always_lost_end_in_an_error(ray: InProcess) -> None:

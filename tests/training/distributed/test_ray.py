@@ -14,6 +14,8 @@ import torch
 
 from sekai.training import A2C, PPO, Agent, Callback
 from sekai.training.distributed.fit_many import fit_many
+from sekai.training.kept_file import read_file
+from tests.training.distributed.sameness import assert_same
 from tests.training.distributed.walks import walk
 
 ray = pytest.importorskip("ray")
@@ -91,9 +93,10 @@ def test_many_trainings_give_the_same_wherever_they_run(address: str, tmp_path: 
 
     assert [one.case for one in spread] == [5, 1]
     assert str([one.metrics for one in spread]) == str([one.metrics for one in alone])
-    files = [[one.path.read_bytes() for one in found] for found in (alone, spread)]
-    assert files[0] == files[1]
-    assert files[0][0] != files[0][1]
+    kept = [[read_file(one.path) for one in found] for found in (alone, spread)]
+    assert_same(kept[0], kept[1])
+    with pytest.raises(AssertionError):
+        assert_same(kept[0][0], kept[0][1])
     assert ray.is_initialized(), "who has connected disconnects"
     with pytest.raises(ValueError, match="is connected to"):
         fit_many(agent_of, [5], 32, tmp_path / "c", engine="ray", address="127.0.0.1:1")

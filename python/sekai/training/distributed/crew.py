@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
+from copy import deepcopy
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -72,10 +73,10 @@ class Crew:
     ) -> None:
         self.agent._crew = None
         with self._opened:
-            try:
+            if self._can_come_home:
                 self.bring_home()
-            except StateError:
-                # Envs that cannot tell where they are begin anew with the next training.
+            else:
+                LOG.warning("envs cannot tell their state: training that goes on begins episodes")
                 self.agent._has_begun = False
 
     def play(self, moments: Sequence[int]) -> None:
@@ -87,7 +88,8 @@ class Crew:
         answers = self.posts.ask("play", [(weights, list(moments), stream)] * len(self.portions))
         played: list[Played] = [found for found, _ in answers]
         self._go_on(played)
-        places: list[Place] = [place for _, place in answers]
+        # Copies, since what another process has sent stays in its memory, and cannot be changed.
+        places: list[Place] = [deepcopy(place) for _, place in answers]
         self.posts.places = list(places)
         parts = zip(self.portions, (found.part for found in played), strict=True)
         self.agent._take_played(list(parts))
@@ -102,14 +104,19 @@ class Crew:
         """
         if not self._is_away:
             return
-        told = [place.envs for place in self.posts.places if place and place.envs is not None]
-        if len(told) < len(self.portions):
+        if not self._can_come_home:
             raise StateError(
                 "envs in workers cannot tell their state, and cannot be brought back: save(..., "
                 "envs=False) keeps all but the envs"
             )
+        told = [place.envs for place in self.posts.places if place and place.envs]
         self.agent.vec.load_state_dict(joined_state(told))
         self._is_away = False
+
+    @property
+    def _can_come_home(self) -> bool:
+        places = self.posts.places
+        return not self._is_away or all(place and place.envs is not None for place in places)
 
     def _get_ready(self) -> None:
         agent, acting = self.agent, self.agent._acting_state()

@@ -60,7 +60,7 @@ def fit_many(
         folder: where agents are kept: `0000.safetensors` is that of the first case.
         training: whether training can go on from there; see `Agent.save`.
         engine: "local", one after the other, or "ray", as many at once as the cluster has cores.
-            The files are the same.
+            What is kept is the same.
         address: of a cluster, as in `Agent.fit`.
     """
     check_engine(engine, None, address)

@@ -104,9 +104,11 @@ def weights_of(network: Chooser) -> dict[str, Any]:
 
 def take_weights(network: Chooser, weights: Mapping[str, Any]) -> None:
     """Act with these from now on."""
-    own = network.state_dict()
-    for name, numbers in weights.items():
-        own[name].copy_(torch.tensor(numbers))
+    # Loaded, not written over: modules may have worked out something from what they had. What only
+    # learning needs is left as it is.
+    network.load_state_dict(
+        {name: torch.tensor(numbers) for name, numbers in weights.items()}, strict=False
+    )
 
 
 def _stirred(observations: Mapping[str, Tensor], noise: torch.Generator) -> dict[str, Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -86,6 +87,8 @@ class Worker:
         portion = order.portion
         self.agent._start([env_seed(order.seed, env) for env in range(portion.first, portion.end)])
         if place is not None:
+            # What another process has sent cannot be changed, and envs may go on with it.
+            place = deepcopy(place)
             if place.envs is not None:
                 self.agent.vec.load_state_dict(place.envs)
             self.agent._load_acting_state(place.acting)
@@ -98,8 +101,10 @@ class Worker:
         if probe.is_met(network.leanings):
             return True
         padded = Padded(network, self.order.portion)
+        # First, since networks may choose to find out what they lean to.
+        is_met = probe.is_met(padded.leanings)
         network.choose = padded.choose  # type: ignore[method-assign]
-        return probe.is_met(padded.leanings)
+        return is_met
 
     def play(
         self, weights: Mapping[str, Any], moments: Sequence[int], stream: NDArray[np.uint8]
