@@ -26,11 +26,11 @@ from sekai.training import PPO
 __all__ = ["GOAL", "seconds_to_goal"]
 
 ENV = "MarketMaking-v0"
-GOAL = 65.0
+GOAL = 66.5
 """Mean wealth at the end. The best known quotes earn about 68; both begin with about 30."""
 
 JUDGED_EPISODES = 512
-PATIENCE = 120.0
+PATIENCE = 60.0
 """Seconds after which a run has failed."""
 
 Predict = Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -55,26 +55,31 @@ class Judge:
         self._since = time.perf_counter()
 
 
+# The best of the settings that were tried, some ten for each: sizes of rollouts from 1,024 to 8,192
+# samples, one to four epochs, rates from 2e-3 to 3e-2, clips of 0.2 and 0.4, three spreads.
 OURS: dict[str, Any] = {
-    "num_envs": 64,
-    "rollout_steps": 32,
-    "epochs": 4,
-    "minibatches": 4,
+    "num_envs": 1024,
+    "rollout_steps": 2,
+    "epochs": 1,
+    "minibatches": 2,
+    "clip": 0.4,
     "learning_rate": 1e-2,
     "learning_rate_schedule": "constant",
     "discount": 0.5,
     "trace": 0.5,
-    "policy": {"initial_spread": 0.4},
+    # What is seen here is of the usual size as it is.
+    "policy": {"initial_spread": 0.3, "normalise": False},
 }
 THEIRS: dict[str, Any] = {
-    "num_envs": 64,
-    "n_steps": 32,
-    "n_epochs": 4,
+    "num_envs": 256,
+    "n_steps": 4,
+    "n_epochs": 2,
     "batch_size": 512,
+    "clip_range": 0.4,
     "learning_rate": 1e-2,
     "gamma": 0.5,
     "gae_lambda": 0.5,
-    "policy_kwargs": {"log_std_init": -0.9},
+    "policy_kwargs": {"log_std_init": -1.2},
 }
 CHUNK = 4096
 """Steps between two looks at the score."""
