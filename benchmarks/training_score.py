@@ -63,7 +63,7 @@ OURS: dict[str, Any] = {
     "epochs": 1,
     "minibatches": 2,
     "clip": 0.4,
-    "learning_rate": 1e-2,
+    "learning_rate": 2e-2,
     "learning_rate_schedule": "constant",
     "discount": 0.5,
     "trace": 0.5,
