@@ -76,7 +76,7 @@ THEIRS: dict[str, Any] = {
     "n_epochs": 2,
     "batch_size": 512,
     "clip_range": 0.4,
-    "learning_rate": 1e-2,
+    "learning_rate": 2e-2,
     "gamma": 0.5,
     "gae_lambda": 0.5,
     "policy_kwargs": {"log_std_init": -1.2},
