@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -70,7 +71,7 @@ class Network(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """An action, its log-probability, the entropy and the value."""
         mean = self.actor(seen)
-        chances = Normal(mean, self.log_spread.expand_as(mean).exp())
+        chances: Any = Normal(mean, self.log_spread.expand_as(mean).exp())
         if action is None:
             action = chances.sample()
         return action, chances.log_prob(action).sum(1), chances.entropy().sum(1), self.value(seen)
@@ -108,7 +109,8 @@ class PlainPPO:
     def to_env(self, action: Tensor) -> NDArray[np.float64]:
         """Numbers of [-1, 1] as actions."""
         numbers = action.numpy().clip(-1.0, 1.0)
-        return self.low + (numbers + 1.0) * 0.5 * (self.high - self.low)
+        stretched: NDArray[np.float64] = self.low + (numbers + 1.0) * 0.5 * (self.high - self.low)
+        return stretched
 
     @torch.no_grad()
     def act(self) -> None:

@@ -22,7 +22,8 @@ from tests.training.optima.kelly import Kelly
 def learner_of(**changes: Any) -> Learner:
     agent: Any = PPO(vector(Kelly(6, (0.5, 0.9))), seed=1, rollout_steps=16, **changes)
     agent.fit(6 * 16)
-    return agent.learners[""]
+    learner: Learner = agent.learners[""]
+    return learner
 
 
 def samples_of(learner: Learner) -> TensorDict:
@@ -78,8 +79,8 @@ def test_gradients_are_cut_as_torch_cuts_them(norm: float) -> None:
         weight.grad = gradient
     wanted = torch.nn.utils.clip_grad_norm_(weights, norm)
     torch.testing.assert_close(length, wanted)
-    for gradient, weight in zip(cut, weights, strict=True):
-        torch.testing.assert_close(gradient, weight.grad)
+    for shortened, weight in zip(cut, weights, strict=True):
+        torch.testing.assert_close(shortened, weight.grad)
 
 
 def test_samples_are_taken_in_the_order_asked_for() -> None:
