@@ -42,6 +42,7 @@ from sekai.training.observations import Leaf, leaves_of
 from sekai.training.policies.inputs import Gather
 from sekai.training.policies.policy_settings import PolicySettings
 from sekai.training.randomness import Randomness
+from sekai.training.threads import threads
 from sekai.training.trained_policy import Chooser, TrainedPolicy
 from sekai.training.worlds import world_of
 from sekai.vector.vec_env import VecEnv
@@ -100,7 +101,7 @@ class Agent(Acting):
         self.planned_steps = 0
         self.is_between_iterations = True
         """Whether everything is as an iteration left it: no error has broken one off."""
-        with self.randomness:
+        with threads(self.settings.threads), self.randomness:
             self._build()
         self.episodes = Episodes(self.vec.num_envs)
         self._has_begun = False
@@ -174,7 +175,7 @@ class Agent(Acting):
         audience = Audience(self, [*callbacks, ProgressBar()] if progress else callbacks)
         crew = crew_of(self, engine, workers, address)
         self.planned_steps = self.steps + steps
-        with Interruption() as interruption, crew, audience:
+        with threads(self.settings.threads), Interruption() as interruption, crew, audience:
             is_going = audience.begin(self._kept_by_callbacks)
             self._audience, self._kept_by_callbacks = audience, {}
             while is_going and self.steps < self.planned_steps:

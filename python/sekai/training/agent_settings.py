@@ -29,11 +29,14 @@ class AgentSettings(Settings):
     normalise_rewards: bool = True
     """Whether rewards are divided by how much returns spread."""
 
+    threads: int = 1
+    """Threads that torch learns with: more pay where networks are large and cores are idle."""
+
     policy: PolicySettings = dataclasses.field(default_factory=PolicySettings)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require_count("num_envs")
+        self._require_count("num_envs", "threads")
         self._require_positive("learning_rate", "gradient_norm")
         self._require_share("discount")
         schedules = ("constant", "linear")

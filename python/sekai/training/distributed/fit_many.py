@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from sekai.training.callbacks.callback import Callback
 from sekai.training.distributed.cluster import answered, connected
 from sekai.training.distributed.engine import EngineName, check_engine
@@ -68,7 +66,7 @@ def fit_many(
         raise ValueError(f"steps must be at least 1, was {steps}")
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    task = _Task(make_agent, steps, training, torch.get_num_threads())
+    task = _Task(make_agent, steps, training)
     done = map(task, cases) if engine == "local" else _spread(task, cases, address)
     found = []
     for place, case in enumerate(cases):
@@ -90,16 +88,9 @@ class _Task:
     make_agent: Callable[[Any], Agent]
     steps: int
     training: bool
-    threads: int
-    """Sums depend on how many add them up: all trainings have as many as this process."""
 
     def __call__(self, case: Any) -> tuple[bytes, dict[str, float]]:
-        before = torch.get_num_threads()
-        torch.set_num_threads(self.threads)
-        try:
-            return self._fitted(self.make_agent(case))
-        finally:
-            torch.set_num_threads(before)
+        return self._fitted(self.make_agent(case))
 
     def _fitted(self, agent: Agent) -> tuple[bytes, dict[str, float]]:
         last = _Last()
