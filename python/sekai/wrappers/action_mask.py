@@ -23,6 +23,9 @@ class ActionMask(Wrapper[ObsType, ActType, ObsType, ActType]):
     `InvalidActionError` and nothing has moved.
     """
 
+    masks_actions = True
+    """For learners to ask: `env.has_attr("masks_actions")`."""
+
     def __init__(
         self, env: Env[ObsType, ActType], mask_of: Callable[[Any], Any] | None = None
     ) -> None:

@@ -1,0 +1,157 @@
+"""What PPO costs beside stable-baselines3 and a plain single file, and where its time goes.
+
+CPU time, medians of repeats that take turns, since the machine is shared; wall time to a score.
+All train on the same native env, through the same networks: two of two layers of 64, tanh.
+"""
+
+from __future__ import annotations
+
+import statistics
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import stable_baselines3
+import torch
+
+import sekai
+from measure import interleaved, medians, show
+from plain_ppo import PlainPPO, PlainSettings
+from sekai.compat import to_stable_baselines3
+from sekai.training import PPO
+from sekai.vector import VecEnv
+from training_phases import phases_of
+from training_score import GOAL, seconds_to_goal
+
+ENV = "MarketMaking-v0"
+EPOCHS = 4
+RATE = 3e-4
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is learnt from at once."""
+
+    envs: int
+    rollout_steps: int
+    minibatches: int
+
+    @property
+    def samples(self) -> int:
+        """Steps of single envs in an iteration."""
+        return self.envs * self.rollout_steps
+
+    def __str__(self) -> str:
+        part = self.samples // self.minibatches
+        return f"{self.envs} envs x {self.rollout_steps} steps, {EPOCHS} epochs of {part:,}"
+
+
+SIZES = (Size(64, 128, 4), Size(64, 32, 8), Size(1024, 16, 8))
+
+
+def envs_of(size: Size) -> VecEnv:
+    """The envs, without threads."""
+    return sekai.make_vec(ENV, size.envs, copy=False, num_threads=1)
+
+
+def ours(size: Size, normalise: bool) -> PPO:
+    """PPO of sekai."""
+    policy = {"backbone": "mlp", "normalise": normalise}
+    return PPO(
+        envs_of(size), policy=policy, normalise_rewards=normalise, rollout_steps=size.rollout_steps,
+        epochs=EPOCHS, minibatches=size.minibatches, learning_rate=RATE,
+    )  # fmt: skip
+
+
+def theirs(size: Size) -> Any:
+    """PPO of stable-baselines3."""
+    return stable_baselines3.PPO(
+        "MlpPolicy", to_stable_baselines3(envs_of(size)), device="cpu", n_steps=size.rollout_steps,
+        batch_size=size.samples // size.minibatches, n_epochs=EPOCHS, learning_rate=RATE,
+    )  # fmt: skip
+
+
+def subjects(size: Size) -> dict[str, Callable[[], int]]:
+    """Everyone who trains; a unit is a step of one env."""
+    scaled, raw, model = ours(size, True), ours(size, False), theirs(size)
+    settings = PlainSettings(
+        rollout_steps=size.rollout_steps, epochs=EPOCHS, minibatches=size.minibatches,
+        learning_rate=RATE,
+    )  # fmt: skip
+    plain = PlainPPO(envs_of(size), settings)
+    learners: dict[str, Callable[[], object]] = {
+        "sekai": lambda: raw.fit(size.samples),
+        "sekai, observations and rewards normalised": lambda: scaled.fit(size.samples),
+        "plain single file": lambda: plain.fit(size.samples),
+        "stable-baselines3": lambda: model.learn(size.samples, reset_num_timesteps=False),
+    }
+
+    def counted(learn: Callable[[], object]) -> Callable[[], int]:
+        def run() -> int:
+            learn()
+            return size.samples
+
+        return run
+
+    return {name: counted(learn) for name, learn in learners.items()}
+
+
+def equal_settings(size: Size, repeats: int) -> None:
+    """Steps of single envs in a second of CPU time, everyone with the same settings."""
+    found = medians(interleaved(subjects(size), repeats))
+    best = found["sekai"]
+    rows = [
+        [name, f"{1e9 / cost:,.0f}", f"{cost / 1e3:.1f}", f"{cost / best:.2f}x"]
+        for name, cost in found.items()
+    ]
+    show(
+        f"PPO, {size} (wanted: sekai ahead of both)",
+        ["", "steps a CPU second", "us CPU a step", "sekai is faster by"],
+        rows,
+    )
+
+
+def phases(size: Size, iterations: int) -> None:
+    """Where the time of ours goes."""
+    agent = ours(size, True)
+    agent.fit(size.samples)
+    found = phases_of(agent, iterations * size.samples)
+    whole = sum(found.values())
+    rows = [
+        [name, f"{1e3 * seconds / iterations:.1f}", f"{seconds / whole:.1%}"]
+        for name, seconds in found.items()
+    ]
+    rows.append(["all", f"{1e3 * whole / iterations:.1f}", "100.0%"])
+    show(f"Where the time goes, {size}", ["", "ms CPU an iteration", "share"], rows)
+
+
+def time_to_score(seeds: range) -> None:
+    """Wall time to a score, each with settings that suit it."""
+    found = seconds_to_goal(seeds)
+    middle = {name: statistics.median(seconds) for name, seconds in found.items()}
+    rows = [
+        [name, f"{middle[name]:.1f}", ", ".join(f"{one:.1f}" for one in seconds),
+         f"{middle[name] / middle['stable-baselines3']:.2f}"]
+        for name, seconds in found.items()
+    ]  # fmt: skip
+    show(
+        f"{ENV} to a mean wealth of {GOAL:.0f} (wanted: at most half the time)",
+        ["", "seconds, median", "by seed", "of stable-baselines3"],
+        rows,
+    )
+
+
+def main() -> None:
+    """Everything, in one run."""
+    warnings.simplefilter("ignore")  # a peer's advice on its own settings
+    torch.set_num_threads(1)
+    for size in SIZES:
+        equal_settings(size, repeats=9)
+    for size in SIZES[:2]:
+        phases(size, iterations=8)
+    time_to_score(range(3))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Where the time of training goes, phase by phase; what they cost adds up to the whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+import sekai.training.ppo
+from sekai.training import PPO
+
+__all__ = ["PHASES", "phases_of"]
+
+PHASES = (
+    "env step",
+    "policy forward",
+    "storing",
+    "normalisation",
+    "advantages",
+    "drawing samples",
+    "loss forward",
+    "backward",
+    "optimiser",
+    "other",
+)
+
+
+class Clock:
+    """Gives each moment to the innermost phase that is under way."""
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(PHASES, 0.0)
+        self._under_way = ["other"]
+        self._since = time.process_time()
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """What happens meanwhile is of this phase, unless one within it says otherwise."""
+        self.turn()
+        self._under_way.append(name)
+        try:
+            yield
+        finally:
+            self.turn()
+            self._under_way.pop()
+
+    def turn(self) -> None:
+        """Write down what has passed."""
+        now = time.process_time()
+        self.seconds[self._under_way[-1]] += now - self._since
+        self._since = now
+
+    def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function as a phase."""
+
+        def run(*given: Any, **named: Any) -> Any:
+            with self.phase(name):
+                return function(*given, **named)
+
+        return run
+
+
+def phases_of(agent: PPO, steps: int) -> dict[str, float]:
+    """Seconds of CPU time of each phase while an agent learns for so many steps."""
+    clock = Clock()
+    with _watched(agent, clock):
+        clock.turn()
+        clock.seconds = dict.fromkeys(PHASES, 0.0)
+        agent.fit(steps)
+        clock.turn()
+    return clock.seconds
+
+
+@contextmanager
+def _watched(agent: PPO, clock: Clock) -> Iterator[None]:
+    learner = agent.learners[""]
+    normaliser = learner.network.inputs
+    places: list[tuple[Any, str, str]] = [
+        (agent.vec, "step", "env step"),
+        (agent.network, "choose", "policy forward"),
+        (agent.actions, "to_env", "policy forward"),
+        (agent.rollout, "fill", "storing"),
+        (normaliser, "learn", "normalisation"),
+        (learner, "_read", "normalisation"),
+        (learner, "_rewards", "normalisation"),
+        (learner, "batch", "advantages"),
+        (learner, "log_probs", "loss forward"),
+        (learner.descent, "loss", "loss forward"),
+        (learner.descent.optimiser, "step", "optimiser"),
+        (learner.descent, "_cut", "optimiser"),
+        (sekai.training.ppo, "taken", "drawing samples"),
+        (torch.Tensor, "backward", "backward"),
+    ]
+    patches = [
+        patch.object(owner, name, clock.timed(phase, getattr(owner, name)))
+        for owner, name, phase in places
+    ]
+    for one in patches:
+        one.start()
+    try:
+        yield
+    finally:
+        for one in reversed(patches):
+            one.stop()

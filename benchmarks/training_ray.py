@@ -1,0 +1,151 @@
+"""What workers of a Ray cluster cost, beside the same training in one process.
+
+CPU time of iterations, without the first, in rounds that take turns, of which the least disturbed
+counts, since the machine is shared.
+While envs act, the way is what the learner computes and then the slowest worker, one after the
+other: what it takes on a machine with cores for all, but for a millisecond or two between them.
+Lost is what that way is longer than acting with as many envs as a worker has in one process, as a
+share of a whole iteration.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from measure import show
+from sekai.training import PPO, Callback
+
+ITERATIONS = 7
+ROUNDS = 2
+ROLLOUT_STEPS = 128
+NETWORK = {"hidden": (64, 64)}
+WORKERS = (0, 1, 2)
+"""0 is one process."""
+
+
+class Clocked(PPO):
+    """Notes the CPU seconds that it lets envs act, iteration by iteration."""
+
+    def __init__(self, env: Any, **given: Any) -> None:
+        super().__init__(env, **given)
+        self.acting: list[float] = []
+
+    def _let_act(self, moments: Sequence[int]) -> None:
+        begin = time.process_time()
+        super()._let_act(moments)
+        self.acting.append(time.process_time() - begin)
+
+
+@dataclass
+class Clock(Callback):
+    """Notes the time when iterations end: on the wall, of this process and of each worker."""
+
+    workers: int
+    wall: list[float] = field(default_factory=list)
+    own: list[float] = field(default_factory=list)
+    theirs: list[list[float]] = field(default_factory=list)
+
+    def after_iteration(self, agent: Any, metrics: Any) -> None:
+        """Look at the clocks."""
+        self.wall.append(time.perf_counter())
+        self.own.append(time.process_time())
+        numbers = agent._crew.posts.ask("greet", [()] * self.workers) if self.workers else []
+        self.theirs.append([_cpu_seconds(number) for number in numbers])
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of an iteration."""
+
+    wall: float
+    learner: float
+    acting: float
+    """Of the learner's, while envs act."""
+
+    worker: float
+    """Of the slowest."""
+
+    @property
+    def way(self) -> float:
+        """What has to be computed one after the other while envs act."""
+        return self.acting + self.worker
+
+
+def timed(env: str, num_envs: int, workers: int) -> Times:
+    """A training with so many workers; 0 for one process."""
+    settings = {"rollout_steps": ROLLOUT_STEPS, "policy": NETWORK, "seed": 1}
+    agent, clock = Clocked(env, num_envs=num_envs, **settings), Clock(workers)
+    engine: dict[str, Any] = {"engine": "ray", "workers": workers} if workers else {}
+    agent.fit(ITERATIONS * agent.iteration_steps, [clock], **engine)
+    first, last = clock.theirs[0], clock.theirs[-1]
+    spent = [(after - before) / (ITERATIONS - 1) for before, after in zip(first, last, strict=True)]
+    return Times(
+        _middle_step(clock.wall), _middle_step(clock.own), statistics.median(agent.acting[1:]),
+        max(spent, default=0.0),
+    )  # fmt: skip
+
+
+def measured(env: str, num_envs: int) -> list[list[str]]:
+    """A row for each number of workers."""
+    found: dict[int, list[Times]] = {workers: [] for workers in WORKERS}
+    ideal: dict[int, list[Times]] = {workers: [] for workers in WORKERS}
+    for _ in range(ROUNDS):
+        for workers in WORKERS:
+            found[workers].append(timed(env, num_envs, workers))
+            if workers:
+                ideal[workers].append(timed(env, num_envs // workers, 0))
+    alone = _least(found[0])
+    learning = alone.learner - alone.acting
+    rows = [[f"{env}, {num_envs} envs", "-", f"{learning * 1e3:.0f}", f"{alone.acting * 1e3:.0f}",
+             "-", "-", f"{alone.wall * 1e3:.0f}", ""]]  # fmt: skip
+    for workers in WORKERS[1:]:
+        times, wanted = _least(found[workers]), _least(ideal[workers])
+        lost = (times.way - wanted.acting) / (learning + times.way)
+        numbers = (learning, times.acting, times.worker, wanted.acting, times.wall)
+        rows.append(["", str(workers), *(f"{number * 1e3:.0f}" for number in numbers),
+                     f"{lost:.1%}"])  # fmt: skip
+    return rows
+
+
+def _least(times: Sequence[Times]) -> Times:
+    return min(times, key=lambda one: one.way)
+
+
+def _middle_step(moments: Sequence[float]) -> float:
+    pairs = zip(moments[1:], moments[:-1], strict=True)
+    return statistics.median(after - before for after, before in pairs)
+
+
+def _cpu_seconds(process: int) -> float:
+    """What a process has computed so far."""
+    numbers = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--envs", type=int, nargs="+", default=[256])
+    parser.add_argument("--ids", nargs="+", default=["Trading-v0", "MarketMaking-v0"])
+    given = parser.parse_args()
+    ray.init(address="local", include_dashboard=False, num_cpus=2, log_to_driver=False,
+             logging_level=logging.ERROR)  # fmt: skip
+    rows = [row for env in given.ids for envs in given.envs for row in measured(env, envs)]
+    ray.shutdown()
+    columns = ["PPO", "workers", "learning", "acting, learner", "slowest worker", "alone", "wall",
+               "lost"]  # fmt: skip
+    show(f"Milliseconds of an iteration, rollouts of {ROLLOUT_STEPS} steps", columns, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Keep the agent while it learns, so that training can go on after whatever happens."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sekai.training.callbacks.callback import Callback
+from sekai.training.callbacks.monitor import Mode, Monitor
+from sekai.training.settings import require
+
+if TYPE_CHECKING:
+    from sekai.training.agent import Agent
+
+__all__ = ["Checkpoint", "latest_checkpoint"]
+
+BEST = "best.safetensors"
+SUFFIX = ".safetensors"
+DIGITS = 8
+
+
+class Checkpoint(Callback):
+    """Saves every few iterations or seconds, and at the end; an interrupt is an end too.
+
+    Files are called by the iteration after which they were written. Each appears whole or not at
+    all, and holds what all callbacks knew after that iteration, wherever in the list they are.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        every: int | None = 10,
+        seconds: float | None = None,
+        keep: int = 3,
+        monitor: str | None = None,
+        mode: Mode = "max",
+        envs: bool = True,
+    ) -> None:
+        """Say where and when.
+
+        Args:
+            folder: where the files are; made if absent.
+            every: iterations from one file to the next; None for none of that kind.
+            seconds: time from one file to the next; None for none of that kind.
+            keep: how many of the last files stay.
+            monitor: a metric; the agent with its best value stays too, as `best.safetensors`.
+            mode: "max" if more of it is better, "min" if less is.
+            envs: as in `Agent.save`.
+        """
+        require(every is None or every >= 1, "every", "None or at least 1 iteration", every)
+        require(seconds is None or seconds > 0, "seconds", "None or above 0", seconds)
+        require(
+            every is not None or seconds is not None,
+            "every",
+            "a number where seconds is None",
+            every,
+        )
+        require(keep >= 1, "keep", "at least 1", keep)
+        self.folder = Path(folder)
+        self.every, self.seconds, self.keep, self.envs = every, seconds, keep, envs
+        self.monitor = None if monitor is None else Monitor(monitor, mode)
+        self._begin(0)
+
+    def _begin(self, iterations: int) -> None:
+        self.best: float | None = None
+        self._saved_at = iterations
+        self._time = time.monotonic()
+
+    def on_start(self, agent: Agent) -> None:
+        """Look at what is there; refuse to mix two trainings in one folder."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        later = [number for number in _numbered(self.folder) if number > agent.iterations]
+        if later:
+            raise ValueError(
+                f"{self.folder} holds iteration {max(later)}, and this training is at "
+                f"{agent.iterations}: resume from latest_checkpoint(folder), or take another folder"
+            )
+        for broken in self.folder.glob(f".*{SUFFIX}-*"):
+            # Left by a process that was killed while it wrote.
+            broken.unlink(missing_ok=True)
+        self._begin(agent.iterations)
+
+    def after_iteration(self, agent: Agent, metrics: Mapping[str, float]) -> None:
+        """Save, if it is time to."""
+        value = None if self.monitor is None else self.monitor.value(metrics)
+        is_best = value is not None and self._is_best(value)
+        if is_best:
+            self.best = value
+            agent.save(self.folder / BEST, envs=self.envs)
+        if self._is_time(agent):
+            self._save(agent)
+
+    def on_end(self, agent: Agent) -> None:
+        """Save what has not been saved; what broke off in mid-iteration is not worth it."""
+        if agent.is_between_iterations and agent.iterations > self._saved_at:
+            self._save(agent)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The best so far."""
+        return {"best": self.best}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self.best = None if state["best"] is None else float(state["best"])
+
+    def _is_best(self, value: float) -> bool:
+        assert self.monitor is not None, "there is a value of it"
+        return self.best is None or self.monitor.is_better(value, self.best)
+
+    def _is_time(self, agent: Agent) -> bool:
+        if self.every is not None and agent.iterations % self.every == 0:
+            return True
+        return self.seconds is not None and time.monotonic() - self._time >= self.seconds
+
+    def _save(self, agent: Agent) -> None:
+        agent.save(self.folder / f"{agent.iterations:0{DIGITS}d}{SUFFIX}", envs=self.envs)
+        self._saved_at, self._time = agent.iterations, time.monotonic()
+        files = _numbered(self.folder)
+        for number in sorted(files)[: -self.keep]:
+            files[number].unlink(missing_ok=True)
+
+
+def latest_checkpoint(folder: str | os.PathLike[str]) -> Path | None:
+    """The file of the last iteration that a `Checkpoint` has kept; None if there is none."""
+    files = _numbered(Path(folder))
+    return files[max(files)] if files else None
+
+
+def _numbered(folder: Path) -> dict[int, Path]:
+    found = folder.glob(f"*{SUFFIX}")
+    return {int(file.stem): file for file in found if file.stem.isascii() and file.stem.isdigit()}

@@ -1,0 +1,1 @@
+"""Several agents that learn in one world."""

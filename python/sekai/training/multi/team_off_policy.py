@@ -1,0 +1,173 @@
+"""Learning for several agents from all that they remember: what MADDPG and QMIX share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torchrl.objectives import SoftUpdate
+
+from sekai.training.agent import Metrics
+from sekai.training.multi.joint_spaces import ALIVE, seen_by
+from sekai.training.multi.joint_world import JointWorld
+from sekai.training.normalisation import RewardScaler
+from sekai.training.observations import ACTION_MASK
+from sekai.training.off_policy import OffPolicyAgent
+from sekai.training.randomness import uniform, waits
+from sekai.training.replay import Replay
+from sekai.vector.vec_env import VecEnv
+
+__all__ = ["Paid", "TeamOffPolicyAgent"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paid:
+    """What steps did to each agent: tables of steps by agents."""
+
+    acted: Tensor
+    rewards: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    goes_on: Tensor
+    """Who had something before them, in the episode of the step."""
+
+    @classmethod
+    def of(cls, drawn: Mapping[str, Any]) -> Paid:
+        """Read it from steps of a joint world."""
+        after = drawn["next"]
+        truncated = after["truncated"] != 0
+        return cls(
+            acted=drawn["observation"][ALIVE] != 0,
+            rewards=after["rewards"],
+            terminated=after["terminated"] != 0,
+            truncated=truncated,
+            goes_on=(after[ALIVE] != 0) | truncated,
+        )
+
+    @property
+    def known(self) -> Tensor:
+        """Which steps can be learnt from: who acted, and what came of it."""
+        return self.acted & (self.terminated | self.goes_on)
+
+
+class TeamOffPolicyAgent(OffPolicyAgent):
+    """Remembers what all agents did together."""
+
+    vec: JointWorld
+    network: Any
+
+    def _take_one(self, vec: VecEnv) -> None:
+        raise TypeError(
+            f"{type(self).__name__} learns for several agents, and {self.env_given!r} has one: "
+            "use PPO, A2C, DDPG or SAC"
+        )
+
+    def _take_several(self, world: JointWorld) -> None:
+        self.agents, self.actions = world.agents, world.actions
+
+    def _build(self) -> None:
+        settings = self.settings
+        self.scaler = None
+        if settings.normalise_rewards:
+            self.scaler = RewardScaler(settings.discount, self._paid_rows())
+        steps = max(settings.memory // self.vec.num_envs, settings.rollout_steps)
+        self.replay = Replay(self.vec, self.actions, steps)
+        self.network = self.make_team(self.vec.spaces, settings)
+        self.loss = self._loss(list(self.network.inputs.leaves))
+        self._network_loaded()
+        self.groups = [[one for one in group if one.requires_grad] for group in self._groups()]
+        pairs = zip(self.groups, self._rate_shares(), strict=True)
+        rates = [{"params": group, "share": share} for group, share in pairs]
+        self.optimiser = torch.optim.Adam(rates, settings.learning_rate)
+
+    @classmethod
+    def make_network(cls, *_: Any, **__: Any) -> Any:
+        """Refuse: there are several agents, see `make_team`."""
+        raise TypeError(f"{cls.__name__} acts for several agents, found one")
+
+    @abstractmethod
+    def _paid_rows(self) -> int:
+        """How many are paid at a step."""
+
+    @abstractmethod
+    def _losses(self) -> list[Any]:
+        """The losses with networks that follow slowly."""
+
+    def _network_loaded(self) -> None:
+        rate = self.settings.target_rate
+        self.followers = [SoftUpdate(loss, tau=rate) for loss in self._losses()]
+
+    def _target_state(self) -> dict[str, Tensor]:
+        return {
+            f"{place}.{name}": weights
+            for place, loss in enumerate(self._losses())
+            for name, weights in loss.named_buffers()
+            if name.startswith("target_")
+        }
+
+    @torch.no_grad()
+    def _act(self, steps: int) -> None:
+        seen = self.replay.seen()
+        is_warm = steps >= self.settings.warm_up
+        chosen = self._explore(seen) if is_warm else self._anything(seen)
+        self.replay.step(chosen, self.network.used(seen))
+        self._note_episodes()
+
+    def _anything(self, seen: Mapping[str, Tensor]) -> Tensor:
+        """What all agents do, each thing that is allowed as likely as any other."""
+        chosen: dict[str, Tensor] = {}
+        for name, own in self.vec.actions.each.items():
+            if own.is_choice:
+                mask = seen_by(seen, name).get(ACTION_MASK)
+                chosen[name] = _any_picks(own.choices, self.vec.num_envs, mask)
+            else:
+                chosen[name] = (uniform((self.vec.num_envs, own.width)) * 2 - 1) * own.spread_share
+        return self.vec.actions.joined(chosen)
+
+    def _mixed(self, seen: Mapping[str, Tensor], chosen: Tensor, share: float) -> Tensor:
+        """Choices, of which a share of each agent's picks is anything instead."""
+        anything = self._anything(seen)
+        each = self.vec.actions.each
+        found: dict[str, Tensor] = {}
+        for name, own in each.items():
+            found[name] = self.vec.actions.of(chosen, name)
+            if own.is_choice:
+                strays = uniform((len(chosen), 1)) < share
+                other = self.vec.actions.of(anything, name)
+                found[name] = torch.where(strays, other, found[name])
+        return self.vec.actions.joined(found)
+
+    def _latest(self) -> tuple[dict[str, Tensor], Paid, Tensor]:
+        """What was seen in this iteration, what it paid, and where an episode was over."""
+        count = self.settings.rollout_steps
+        rows = self.replay.latest(count)
+        places = torch.from_numpy(rows)[:, None] * self.vec.num_envs
+        here = (places + torch.arange(self.vec.num_envs)).flatten()
+        drawn = self.replay.steps_at(here)
+        return drawn["observation"], Paid.of(drawn), drawn["truncated"]
+
+    def _descend(self, total: Tensor) -> Metrics:
+        """One step of the optimiser, and one of the networks that follow."""
+        self.optimiser.zero_grad()
+        total.backward()  # type: ignore[no-untyped-call]
+        norms = [torch.nn.utils.clip_grad_norm_(group, self.settings.gradient_norm)
+                 for group in self.groups]  # fmt: skip
+        self.optimiser.step()
+        for follower in self.followers:
+            follower.step()
+        return {"gradient_norm": float(max(norms))}
+
+
+def _any_picks(choices: tuple[int, ...], count: int, mask: Tensor | None) -> Tensor:
+    chances = torch.ones(count, sum(choices))
+    if mask is not None:
+        chances = (mask.reshape(count, -1) != 0).float()
+    parts = torch.split(chances, list(choices), dim=-1)
+    # Of an agent that is away nothing is allowed, and anything will do.
+    open_parts = [torch.where(part.sum(-1, keepdim=True) > 0, part, torch.ones_like(part))
+                  for part in parts]  # fmt: skip
+    return torch.stack([(part / waits(part.shape)).argmax(-1) for part in open_parts], dim=-1)

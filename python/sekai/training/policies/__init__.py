@@ -1,0 +1,1 @@
+"""What decides: networks that read observations of any space and act in any space."""

@@ -1,0 +1,63 @@
+"""Games of two agents who are paid together, and how they learn them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sekai.training import MADDPG, QMIX, Agent
+from tests.training.games import Spread, TwoStep, played, share_of_optimum
+from tests.training.optima.task import Recipe, Task
+
+__all__ = ["SPREAD", "TWO_STEP"]
+
+SMALL: dict[str, Any] = {
+    "rollout_steps": 16, "warm_up": 500, "batch_size": 64, "learning_rate": 1e-2,
+    "target_rate": 0.05, "policy": {"hidden": (32,)},
+}  # fmt: skip
+LARGE: dict[str, Any] = {
+    "rollout_steps": 25, "warm_up": 1_600, "batch_size": 512, "learning_rate": 1e-2,
+    "learning_rate_schedule": "linear", "target_rate": 0.05, "discount": 0.95,
+}  # fmt: skip
+
+
+def two_step_share(agent: Agent) -> float:
+    """The share of what is to be had in `TwoStep`."""
+    return float(played(agent, TwoStep(1))[0] / TwoStep.optimum)
+
+
+TWO_STEP = Task(
+    name="two-step",
+    make=TwoStep,
+    judge=two_step_share,
+    recipes={
+        QMIX: Recipe(envs=8, steps=4_000, settings={**SMALL, "exploration_steps": 2_000}),
+        MADDPG: Recipe(
+            envs=8, steps=4_000, settings={**SMALL, "random_picks": 0.3, "actor_rate": 0.5}
+        ),
+    },
+    enough=1.0,
+    seeds=10,
+    found_by=0.9,
+)
+# What was tried long ago says little of what is worth doing now that the other has learnt: little
+# is remembered.
+SPREAD = Task(
+    name="spread",
+    make=lambda envs: Spread(envs, masked=True),
+    judge=share_of_optimum,
+    recipes={
+        QMIX: Recipe(
+            envs=32,
+            steps=25_600,
+            settings={**LARGE, "memory": 12_800, "exploration_steps": 8_000},
+        ),
+        MADDPG: Recipe(
+            envs=32,
+            steps=25_600,
+            settings={**LARGE, "memory": 6_400, "random_picks": 0.1, "actor_rate": 0.5},
+        ),
+    },
+    enough=0.98,
+    seeds=10,
+    found_by=0.9,
+)

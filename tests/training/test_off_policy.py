@@ -1,0 +1,222 @@
+"""DDPG and SAC: the same seed, the same weights; saved and gone on with, bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from sekai.error import SpaceError
+from sekai.spaces import Box, Discrete
+from sekai.training import DDPG, SAC
+from sekai.training.off_policy import OffPolicyAgent
+from sekai.vector.native import NativeVecEnv
+from tests.training.optima.batch import vector
+from tests.training.optima.chain import Chain
+from tests.training.optima.kelly import Kelly
+from tests.training.optima.merton import Merton
+
+BRIEF: dict[str, Any] = {
+    "rollout_steps": 4, "batch_size": 16, "memory": 60, "warm_up": 16, "steps_per_update": 2,
+    "policy": {"hidden": (8,)},
+}  # fmt: skip
+ROUND = 16
+"""Steps of single envs in an iteration of `BRIEF` with four envs."""
+
+KINDS: list[tuple[type[OffPolicyAgent], dict[str, Any]]] = [
+    (DDPG, {}),
+    (DDPG, {"exploration_persistence": 0.8}),
+    (SAC, {}),
+    (SAC, {"normalise_rewards": False, "updates": 2}),
+]
+
+
+def _vec() -> NativeVecEnv:
+    return vector(Kelly(4, (0.5, 0.8), episode_steps=3))
+
+
+def _agent(kind: type[OffPolicyAgent], seed: int = 3, **changes: Any) -> OffPolicyAgent:
+    return kind(_vec(), seed=seed, **{**BRIEF, **changes})
+
+
+def _weights(agent: OffPolicyAgent) -> NDArray[np.float64]:
+    states = [agent.network.state_dict(), agent._target_state()]
+    return np.concatenate([w.double().numpy().ravel() for state in states for w in state.values()])
+
+
+@pytest.mark.parametrize(("kind", "changes"), KINDS)
+def test_going_on_from_a_file_is_as_if_nothing_had_been(
+    kind: type[OffPolicyAgent], changes: dict[str, Any], tmp_path: Path
+) -> None:
+    straight = _agent(kind, **changes).fit(8 * ROUND)
+    half = _agent(kind, **changes).fit(4 * ROUND)
+    half.save(tmp_path)
+
+    resumed = kind.resume(tmp_path, 4 * ROUND, env=_vec())
+
+    assert np.array_equal(_weights(resumed), _weights(straight))
+    assert not np.array_equal(_weights(resumed), _weights(half))
+    assert resumed.episodes.summary == straight.episodes.summary
+
+
+@pytest.mark.parametrize("kind", [DDPG, SAC])
+def test_the_seed_decides_the_weights(kind: type[OffPolicyAgent]) -> None:
+    first, again, other = (_agent(kind, seed).fit(4 * ROUND) for seed in (1, 1, 2))
+
+    assert np.array_equal(_weights(first), _weights(again))
+    assert not np.array_equal(_weights(first), _weights(other))
+
+
+@pytest.mark.parametrize("kind", [DDPG, SAC])
+def test_a_loaded_agent_acts_as_the_saved_one_and_learns_on(
+    kind: type[OffPolicyAgent], tmp_path: Path
+) -> None:
+    agent = _agent(kind).fit(6 * ROUND)
+    agent.save(tmp_path, training=False)
+    seen = np.linspace(0.5, 0.8, 7, dtype=np.float32)[:, None]
+
+    loaded = kind.load(tmp_path, env=_vec())
+
+    assert np.array_equal(loaded.predict_batch(seen), agent.predict_batch(seen))
+    for name, target in loaded._target_state().items():
+        source = dict(loaded.loss.named_parameters()).get(name.removeprefix("target_"))
+        if source is not None and source.requires_grad:
+            assert torch.equal(target, source), name
+    assert not np.array_equal(_weights(loaded.fit(4 * ROUND)), _weights(agent))
+
+
+def test_without_memory_the_file_is_small_and_training_gathers_anew(tmp_path: Path) -> None:
+    changes = {"memory": 4000, "warm_up": 2 * ROUND, "steps_per_update": 4}
+    whole = _agent(SAC, **changes).fit(20 * ROUND).save(tmp_path / "whole")
+    agent = _agent(SAC, keep_memory=False, **changes).fit(20 * ROUND)
+    bare = agent.save(tmp_path / "bare")
+
+    resumed = SAC.resume(bare, env=_vec())
+
+    assert len(resumed.replay) == 0
+    assert bare.stat().st_size < whole.stat().st_size - 320 * 8
+    assert _same_actor(resumed.fit(ROUND), agent)
+    assert not _same_actor(resumed.fit(2 * ROUND), agent)
+
+
+def _same_actor(one: OffPolicyAgent, other: OffPolicyAgent) -> bool:
+    pairs = zip(one.network.actor.parameters(), other.network.actor.parameters(), strict=True)
+    return all(torch.equal(mine, theirs) for mine, theirs in pairs)
+
+
+def test_without_envs_new_episodes_begin_and_old_steps_stay_whole(tmp_path: Path) -> None:
+    agent = _agent(DDPG).fit(3 * ROUND)
+    agent.save(tmp_path, envs=False)
+
+    resumed = DDPG.resume(tmp_path, env=_vec())
+
+    assert len(resumed.replay) == len(agent.replay)
+    newest = resumed.replay.latest(1)[0]
+    done = resumed.replay.truncated[newest] | resumed.replay.terminated[newest]
+    assert done.all()
+    resumed.fit(ROUND)
+
+
+def test_nothing_is_learnt_before_the_warm_up_is_over() -> None:
+    agent = _agent(SAC, warm_up=3 * ROUND)
+    before = {name: one.clone() for name, one in agent.network.actor.state_dict().items()}
+
+    agent.fit(2 * ROUND)
+
+    after = agent.network.actor.state_dict()
+    assert all(torch.equal(after[name], one) for name, one in before.items())
+    chosen = agent.replay.chosen[agent.replay.latest(8)]
+    assert -1.0 <= float(chosen.min()) < -0.5
+    assert 0.5 < float(chosen.max()) <= 1.0
+
+
+@pytest.mark.parametrize("kind", [DDPG, SAC])
+def test_targets_follow_by_their_rate(kind: type[OffPolicyAgent]) -> None:
+    agent = _agent(kind, target_rate=0.25).fit(3 * ROUND)
+    before = {name: one.clone() for name, one in agent._target_state().items()}
+
+    with agent.randomness:
+        agent._update()
+
+    sources = dict(agent.loss.named_parameters())
+    moved = 0
+    for name, target in agent._target_state().items():
+        source = sources.get(name.removeprefix("target_"))
+        if source is not None and source.requires_grad:
+            assert torch.allclose(target, before[name].lerp(source.detach(), 0.25)), name
+            moved += int(not torch.equal(target, before[name]))
+    assert moved > 4
+
+
+def test_sac_samples_differ_and_its_best_guess_does_not() -> None:
+    agent = _agent(SAC)
+    seen = np.full((50, 1), 0.6, np.float32)
+
+    free, again = (agent.predict_batch(seen, deterministic=False) for _ in range(2))
+
+    assert np.unique(free).size > 40
+    assert not np.array_equal(free, again)
+    assert np.unique(agent.predict_batch(seen)).size == 1
+
+
+def _noise(agent: OffPolicyAgent, steps: int) -> NDArray[np.float64]:
+    assert isinstance(agent, DDPG)
+    found = []
+    with agent.randomness:
+        agent._begin()
+        agent.replay.step(torch.zeros(4, 1))
+        for _ in range(steps):
+            agent._explore(agent.replay.seen())
+            found.append(agent.noise[:, 0].double().numpy().copy())
+    return np.array(found)
+
+
+@pytest.mark.parametrize("left", [0.0, 0.9])
+def test_noise_has_its_size_and_its_persistence(left: float) -> None:
+    agent = _agent(DDPG, exploration=0.3, exploration_persistence=left)
+
+    noise = _noise(agent, 4000)
+
+    assert noise.std() == pytest.approx(0.3, rel=0.12)
+    alike = np.corrcoef(noise[1:].ravel(), noise[:-1].ravel())[0, 1]
+    assert alike == pytest.approx(left, abs=0.05)
+
+
+def test_noise_begins_anew_with_the_episode() -> None:
+    vec = vector(Chain(4, ends=True, episode_steps=1))
+    agent = DDPG(vec, seed=1, exploration_persistence=0.99, **BRIEF)
+
+    noise = _noise(agent, 2000)
+
+    assert abs(np.corrcoef(noise[1:].ravel(), noise[:-1].ravel())[0, 1]) < 0.1
+
+
+@pytest.mark.parametrize("kind", [DDPG, SAC])
+def test_weights_of_a_simplex_sum_to_one(kind: type[OffPolicyAgent]) -> None:
+    agent = kind(vector(Merton(4, 6.0, simplex=True)), seed=1, **BRIEF).fit(3 * ROUND)
+
+    weights = agent.predict_batch(np.zeros((5, 1), np.float32), deterministic=False)
+
+    assert weights.shape == (5, 2)
+    assert np.allclose(weights.sum(-1), 1.0)
+    assert (weights >= 0).all()
+
+
+@pytest.mark.parametrize("kind", [DDPG, SAC])
+def test_spaces_without_bounds_are_refused_in_words(kind: type[OffPolicyAgent]) -> None:
+    batch = Chain(2, ends=True)
+    endless = NativeVecEnv(batch, batch.observation_space, Box(-np.inf, np.inf, (1,), np.float32))
+
+    with pytest.raises(SpaceError, match=f"{kind.__name__} acts between bounds, found Box"):
+        kind(endless)
+
+
+def test_ddpg_refuses_picks_in_words() -> None:
+    batch = Chain(2, ends=True)
+
+    with pytest.raises(SpaceError, match="DDPG chooses numbers, found Discrete.*: use PPO"):
+        DDPG(NativeVecEnv(batch, batch.observation_space, Discrete(3)))
