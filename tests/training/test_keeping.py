@@ -88,7 +88,7 @@ def _count(network: Any) -> float:
 
 def test_a_policy_that_takes_chances_draws_from_the_seed_of_its_agent(kept: Path) -> None:
     observation = A2C.load(kept).vec.observation_space.sample()
-    draws = [load_policy(kept).predict(observation, deterministic=False) for _ in range(2)]
+    draws: list[Any] = [load_policy(kept).predict(observation, False) for _ in range(2)]
     assert np.array_equal(draws[0], draws[1])
 
 

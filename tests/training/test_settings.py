@@ -60,7 +60,7 @@ def test_networks_can_be_told_as_a_mapping_and_as_nothing_else() -> None:
 
     assert PPOSettings(policy=plain) == PPOSettings(policy=PolicySettings(hidden=(7, 5)))
     with pytest.raises(ValueError, match="policy must be PolicySettings or a mapping, was 'mlp'"):
-        PPOSettings(policy=plain and "mlp")
+        PPOSettings.from_dict({"policy": "mlp"})
 
 
 def test_a_wrong_name_is_an_error_with_the_nearest_one() -> None:

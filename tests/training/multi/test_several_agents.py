@@ -126,8 +126,8 @@ def test_groups_that_cannot_be_are_refused(share: Any, words: str) -> None:
 
 
 def test_a_policy_that_is_told_nothing_apart_does_the_same_for_all() -> None:
-    agent = PPO(TwoStep(2), seed=0, tell_apart=False, policy=SMALL)
-    apart = PPO(TwoStep(2), seed=0, policy=SMALL)
+    agent: Any = PPO(TwoStep(2), seed=0, tell_apart=False, policy=SMALL)
+    apart: Any = PPO(TwoStep(2), seed=0, policy=SMALL)
 
     assert "which_agent" not in agent.network.groups[0].leaves
     assert "which_agent" in apart.network.groups[0].leaves

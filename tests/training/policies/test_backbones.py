@@ -76,7 +76,7 @@ class Mine(Backbone):
 def test_who_brings_a_backbone_can_name_it(mine: str) -> None:
     register_backbone(mine, Mine)
 
-    agent = PPO("Portfolio-v0", policy=mine, num_envs=2, rollout_steps=4, minibatches=1)
+    agent: Any = PPO("Portfolio-v0", policy=mine, num_envs=2, rollout_steps=4, minibatches=1)
 
     assert isinstance(agent.network.actor.body, Mine)
     agent.fit(8)
