@@ -46,6 +46,9 @@ bench: $(VENV)/.dev $(VENV)/.built ## benchmarks beside their peers
 	@$(BIN)/python benchmarks/portfolio.py
 	@$(BIN)/python benchmarks/provider_directories.py
 	@$(BIN)/python benchmarks/orders.py
+	@$(BIN)/python benchmarks/training.py
+	@$(BIN)/python benchmarks/optima.py
+	@$(BIN)/python benchmarks/planted_signal.py
 
 nightly: $(VENV)/.dev $(VENV)/.built ## the long runs
 	@cargo test --quiet --release --workspace -- --ignored

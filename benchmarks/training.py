@@ -16,12 +16,15 @@ import stable_baselines3
 import torch
 
 import sekai
+import training_race
 from measure import interleaved, medians, show
 from plain_ppo import PlainPPO, PlainSettings
 from sekai.compat import to_stable_baselines3
 from sekai.training import PPO
 from sekai.vector import VecEnv
 from training_phases import phases_of
+from training_race import race
+from training_ray import show_ray
 from training_score import GOAL, seconds_to_goal
 
 ENV = "MarketMaking-v0"
@@ -126,9 +129,8 @@ def phases(size: Size, iterations: int) -> None:
     show(f"Where the time goes, {size}", ["", "ms CPU an iteration", "share"], rows)
 
 
-def time_to_score(seeds: range) -> None:
+def time_to_score(goal: str, found: dict[str, list[float]]) -> None:
     """Wall time to a score, each with settings that suit it."""
-    found = seconds_to_goal(seeds)
     middle = {name: statistics.median(seconds) for name, seconds in found.items()}
     rows = [
         [name, f"{middle[name]:.1f}", ", ".join(f"{one:.1f}" for one in seconds),
@@ -136,7 +138,7 @@ def time_to_score(seeds: range) -> None:
         for name, seconds in found.items()
     ]  # fmt: skip
     show(
-        f"{ENV} to a mean wealth of {GOAL:.0f} (wanted: at most half the time)",
+        f"{goal} (wanted: at most half the time)",
         ["", "seconds, median", "by seed", "of stable-baselines3"],
         rows,
     )
@@ -150,7 +152,9 @@ def main() -> None:
         equal_settings(size, repeats=9)
     for size in SIZES[:2]:
         phases(size, iterations=8)
-    time_to_score(range(3))
+    time_to_score(f"{ENV} to a mean wealth of {GOAL}", seconds_to_goal(range(3)))
+    time_to_score(f"Portfolio-v0 to {training_race.GOAL} basis points a day", race(range(5)))
+    show_ray()
 
 
 if __name__ == "__main__":

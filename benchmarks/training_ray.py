@@ -138,9 +138,16 @@ def main() -> None:
     parser.add_argument("--envs", type=int, nargs="+", default=[256])
     parser.add_argument("--ids", nargs="+", default=["Trading-v0", "MarketMaking-v0"])
     given = parser.parse_args()
+    show_ray(given.ids, given.envs)
+
+
+def show_ray(
+    ids: Sequence[str] = ("Trading-v0", "MarketMaking-v0"), envs: Sequence[int] = (256,)
+) -> None:
+    """What workers cost, for each env and number of envs."""
     ray.init(address="local", include_dashboard=False, num_cpus=2, log_to_driver=False,
              logging_level=logging.ERROR)  # fmt: skip
-    rows = [row for env in given.ids for envs in given.envs for row in measured(env, envs)]
+    rows = [row for env in ids for count in envs for row in measured(env, count)]
     ray.shutdown()
     columns = ["PPO", "workers", "learning", "acting, learner", "slowest worker", "alone", "wall",
                "lost"]  # fmt: skip

@@ -9,10 +9,10 @@ import torch
 from tensordict import TensorDict
 from torchrl.objectives import A2CLoss
 
-from sekai.training.agent import Metrics
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.descent import adam, mean_of
 from sekai.training.learner import Learner
+from sekai.training.metrics import Metrics
 from sekai.training.on_policy import OnPolicyAgent, OnPolicySettings
 from sekai.training.policies.actor_critic import ActorCritic
 

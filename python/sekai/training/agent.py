@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-import numpy as np
-
 from sekai.error import StateError
 from sekai.training.acting import Acting
 from sekai.training.actions import ActionMap
@@ -35,6 +33,7 @@ from sekai.training.keeping import (
 from sekai.training.kept_env import kept_env
 from sekai.training.kept_file import ModelFileError, write_file
 from sekai.training.masked_vec import MaskedVecEnv
+from sekai.training.metrics import Metrics
 from sekai.training.multi.joint_spaces import JointSpaces
 from sekai.training.multi.joint_world import JointWorld
 from sekai.training.multi.team import TeamPolicy
@@ -49,7 +48,6 @@ from sekai.vector.vec_env import VecEnv
 
 __all__ = ["Agent"]
 
-Metrics = dict[str, float]
 DAMAGES = (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError)
 """What is raised by whoever is given a state that is none."""
 
@@ -400,9 +398,3 @@ def _with_policy(base: AgentSettings, policy: Any, changes: Mapping[str, Any]) -
     elif isinstance(policy, Mapping):
         policy = base.policy.replaced(**policy)
     return {**changes, "policy": policy}
-
-
-def mean_metrics(found: Sequence[Mapping[str, float]]) -> Metrics:
-    """The means of what was told several times, by those who told it."""
-    names = dict.fromkeys(name for told in found for name in told)
-    return {name: float(np.mean([told[name] for told in found if name in told])) for name in names}

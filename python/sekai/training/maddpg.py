@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torchrl.objectives import DDPGLoss
 
 from sekai.error import SpaceError
-from sekai.training.agent import Metrics
 from sekai.training.agent_settings import AgentSettings
+from sekai.training.metrics import Metrics
 from sekai.training.multi.groups import groups_of
 from sekai.training.multi.joint_spaces import JointSpaces
 from sekai.training.multi.joint_world import JointWorld

@@ -14,8 +14,10 @@ from torchrl.objectives import SoftUpdate
 
 from sekai.error import SpaceError
 from sekai.training.actions import ActionMap
-from sekai.training.agent import Agent, Metrics, mean_metrics
+from sekai.training.agent import Agent
 from sekai.training.agent_settings import AgentSettings
+from sekai.training.descent import check_length
+from sekai.training.metrics import Metrics, mean_metrics
 from sekai.training.normalisation import RewardScaler
 from sekai.training.observations import Leaf
 from sekai.training.off_policy_network import OffPolicyNetwork
@@ -235,7 +237,7 @@ class OffPolicyAgent(Agent):
         self.optimiser.zero_grad()
         sum_of_losses(found).backward()  # type: ignore[no-untyped-call]
         for group in self.groups:
-            torch.nn.utils.clip_grad_norm_(group, self.settings.gradient_norm)
+            check_length(torch.nn.utils.clip_grad_norm_(group, self.settings.gradient_norm))
         self.optimiser.step()
         self.targets.step()
         return {name: float(value.detach().float().mean()) for name, value in found.items()}

@@ -12,9 +12,10 @@ import torch
 from tensordict import TensorDict
 
 from sekai.training.actions import ActionMap
-from sekai.training.agent import Agent, Metrics
+from sekai.training.agent import Agent
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.learner import Learner
+from sekai.training.metrics import Metrics
 from sekai.training.multi.group_rows import GroupRows, joint_leaves
 from sekai.training.multi.groups import Group, Share, check_share, groups_of
 from sekai.training.multi.joint_spaces import JointSpaces

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import torch
 from tensordict import TensorDict
 
-from sekai.training.agent import Metrics
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.clipped_loss import ClippedLoss
 from sekai.training.descent import adam, mean_of, taken
 from sekai.training.learner import Learner
+from sekai.training.metrics import Metrics
 from sekai.training.on_policy import OnPolicyAgent, OnPolicySettings
 from sekai.training.policies.actor_critic import ActorCritic
 from sekai.training.settings import require

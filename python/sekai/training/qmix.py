@@ -13,8 +13,8 @@ from torchrl.objectives.multiagent import QMixerLoss
 
 from sekai.error import SpaceError
 from sekai.spaces import Discrete
-from sekai.training.agent import Metrics
 from sekai.training.agent_settings import AgentSettings
+from sekai.training.metrics import Metrics
 from sekai.training.multi.groups import Share, check_share, groups_of
 from sekai.training.multi.joint_spaces import JointSpaces
 from sekai.training.multi.joint_world import JointWorld

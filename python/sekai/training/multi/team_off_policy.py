@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torchrl.objectives import SoftUpdate
 
-from sekai.training.agent import Metrics
+from sekai.training.descent import check_length
+from sekai.training.metrics import Metrics
 from sekai.training.multi.joint_spaces import ALIVE, seen_by
 from sekai.training.multi.joint_world import JointWorld
 from sekai.training.normalisation import RewardScaler
@@ -156,6 +157,7 @@ class TeamOffPolicyAgent(OffPolicyAgent):
         total.backward()  # type: ignore[no-untyped-call]
         norms = [torch.nn.utils.clip_grad_norm_(group, self.settings.gradient_norm)
                  for group in self.groups]  # fmt: skip
+        check_length(torch.stack(norms).max())
         self.optimiser.step()
         for follower in self.followers:
             follower.step()
