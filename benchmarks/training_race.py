@@ -53,10 +53,10 @@ THEIRS: dict[str, Any] = {
     "n_steps": 16,
     "n_epochs": 4,
     "batch_size": 256,
-    "learning_rate": 1e-3,
+    "learning_rate": 2e-3,
     "gamma": 0.9,
     "gae_lambda": 0.5,
-    "policy_kwargs": {"log_std_init": -1.6},
+    "policy_kwargs": {"log_std_init": -1.6, "net_arch": [256]},
 }
 ENVS = 64
 
