@@ -41,8 +41,7 @@ TWO_STEP = Task(
 )
 # What was tried long ago says little of what is worth doing now that the other has learnt: little
 # is remembered. Of that little enough has to be other than usual: two who both go the long way
-# round, or to the same landmark, only learn of something better where the other strayed. Two who
-# stand in one place see the same, and part sooner if they share no network.
+# round, or to the same landmark, only learn of something better where the other strayed.
 SPREAD = Task(
     name="spread",
     make=lambda envs: Spread(envs, masked=True),
