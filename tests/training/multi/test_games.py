@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 
 from sekai.training import MADDPG, QMIX, Agent
@@ -31,11 +30,10 @@ def test_nine_of_ten_seeds_dare(
 @pytest.mark.nightly
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("kind", [QMIX, MADDPG])
-def test_most_seeds_share_out_the_landmarks(
+def test_nine_of_ten_seeds_share_out_the_landmarks(
     kind: type[Agent], record_property: Callable[[str, object], None]
 ) -> None:
-    """Some seeds send both to the same landmark in a few places: the benchmark counts them."""
     shares = [SPREAD.run(kind, seed) for seed in range(SPREAD.seeds)]
 
     record_property("shares", shares)
-    assert np.median(shares) > 0.97, shares
+    assert SPREAD.found(shares) >= SPREAD.needed(SPREAD.seeds), shares

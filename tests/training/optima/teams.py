@@ -15,7 +15,7 @@ SMALL: dict[str, Any] = {
     "target_rate": 0.05, "policy": {"hidden": (32,)},
 }  # fmt: skip
 LARGE: dict[str, Any] = {
-    "rollout_steps": 25, "warm_up": 1_600, "batch_size": 512, "learning_rate": 1e-2,
+    "rollout_steps": 25, "warm_up": 1_600, "batch_size": 512, "updates": 2,
     "learning_rate_schedule": "linear", "target_rate": 0.05, "discount": 0.95,
 }  # fmt: skip
 
@@ -40,7 +40,8 @@ TWO_STEP = Task(
     found_by=0.9,
 )
 # What was tried long ago says little of what is worth doing now that the other has learnt: little
-# is remembered.
+# is remembered. Of that little enough has to be other than usual: two who both go the long way
+# round, or to the same landmark, only learn of something better where the other strayed.
 SPREAD = Task(
     name="spread",
     make=lambda envs: Spread(envs, masked=True),
@@ -49,12 +50,25 @@ SPREAD = Task(
         QMIX: Recipe(
             envs=32,
             steps=25_600,
-            settings={**LARGE, "memory": 12_800, "exploration_steps": 8_000},
+            settings={
+                **LARGE,
+                "learning_rate": 5e-3,
+                "memory": 12_800,
+                "share": "none",
+                "exploration_steps": 8_000,
+                "final_exploration": 0.1,
+            },
         ),
         MADDPG: Recipe(
             envs=32,
             steps=25_600,
-            settings={**LARGE, "memory": 6_400, "random_picks": 0.1, "actor_rate": 0.5},
+            settings={
+                **LARGE,
+                "learning_rate": 1e-2,
+                "memory": 6_400,
+                "random_picks": 0.3,
+                "actor_rate": 0.3,
+            },
         ),
     },
     enough=0.98,
