@@ -45,9 +45,6 @@ Score = Callable[[Callable[[Any], NDArray[np.float64]]], float]
 OURS: dict[str, Any] = {
     "learning_rate": 1e-2,
     "learning_rate_schedule": "constant",
-    "clip": 0.3,
-    "target_divergence": None,
-    "policy": {"width": 16},
 }
 THEIRS: dict[str, Any] = {
     "n_steps": 16,

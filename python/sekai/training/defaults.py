@@ -34,8 +34,9 @@ PORTFOLIO: dict[str, Any] = {
     "trace": 0.5,
     "learning_rate": 5e-3,
     "learning_rate_schedule": "linear",
-    # Every weight that is tried is traded, and pays for it.
-    "policy": {"initial_spread": 0.25},
+    # Every weight that is tried is traded, and pays for it. What is worth knowing of an asset is
+    # said in few numbers.
+    "policy": {"initial_spread": 0.25, "width": 16},
 }
 
 BY_ENV: dict[str, dict[str, dict[str, Any]]] = {
@@ -48,7 +49,7 @@ BY_ENV: dict[str, dict[str, dict[str, Any]]] = {
         "A2CSettings": {**OPTIMAL_EXECUTION, "rollout_steps": 5, "learning_rate": 2e-3},
     },
     "Portfolio-v0": {
-        "PPOSettings": {**PORTFOLIO, "rollout_steps": 16, "target_divergence": 0.05},
+        "PPOSettings": {**PORTFOLIO, "rollout_steps": 16, "clip": 0.3},
         "A2CSettings": PORTFOLIO,
     },
 }
