@@ -48,16 +48,16 @@ class Outcome:
     seconds: float
 
 
-def world(seed: int, shuffled: bool) -> tuple[Floats, Floats]:
+def world(seed: int, shuffled: bool, assets: int = ASSETS) -> tuple[Floats, Floats]:
     """Closing prices and features, days by assets."""
     rng = np.random.default_rng(seed)
-    fresh = rng.standard_normal((ROWS, ASSETS))
+    fresh = rng.standard_normal((ROWS, assets))
     signal = fresh.copy()
     for row in range(1, ROWS):
         signal[row] = MEMORY * signal[row - 1] + np.sqrt(1 - MEMORY**2) * fresh[row]
-    returns = NOISE * rng.standard_normal((ROWS, ASSETS))
+    returns = NOISE * rng.standard_normal((ROWS, assets))
     returns[1:] += STRENGTH * signal[:-1]
-    features = np.stack([signal, rng.standard_normal((ROWS, ASSETS))], axis=-1)
+    features = np.stack([signal, rng.standard_normal((ROWS, assets))], axis=-1)
     if shuffled:
         features = features[rng.permutation(ROWS)]
     return 100.0 * np.exp(np.cumsum(returns, axis=0)), features
@@ -67,7 +67,7 @@ def options(close: Floats, features: Floats, episode: int) -> dict[str, Any]:
     """What `Portfolio-v0` is made with, of some days."""
     before = np.concatenate([close[:1], close[:-1]])
     times = np.datetime64("2010-01-01") + np.arange(len(close)).astype("timedelta64[D]")
-    names = tuple(f"asset_{place}" for place in range(ASSETS))
+    names = tuple(f"asset_{place}" for place in range(close.shape[1]))
     data = MarketData(times, names, ["open", "close"], np.stack([before, close], axis=-1))
     there = np.ones(close.shape, np.bool_)
     shown = FeaturePanel(features.astype(np.float32), ("signal", "noise"), there, data.times, names)

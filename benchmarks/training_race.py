@@ -1,4 +1,4 @@
-"""How long PPO needs to find a signal in eight assets, ours and that of stable-baselines3.
+"""How long PPO needs to find a signal in thirty assets, ours and that of stable-baselines3.
 
 The world of `planted_signal.py`: learning on its first rows, judged on the others, after costs.
 Wall time of learning alone, from the making of the agent on; the clock stands still while a policy
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnvWrapper
 
 import sekai
-from planted_signal import ASSETS, EPISODE, LEARNT_ROWS, options, world
+from planted_signal import EPISODE, LEARNT_ROWS, options, world
 from sekai.compat import to_stable_baselines3
 from sekai.training import PPO
 
@@ -26,10 +26,11 @@ __all__ = ["GOAL", "race"]
 
 ENV = "Portfolio-v0"
 WORLD = 7
-GOAL = 10.0
-"""Basis points a day; equal weights lose two."""
+ASSETS = 30
+GOAL = 15.0
+"""Basis points a day; equal weights bring three."""
 
-CHUNK = 8_192
+CHUNK = 4_096
 """Steps between two looks at the score."""
 
 PATIENCE = 90.0
@@ -40,22 +41,33 @@ REACH = 5.0
 
 Score = Callable[[Callable[[Any], NDArray[np.float64]]], float]
 
-# The best of eight settings for ours and of six for theirs, on seeds from 100 on. Ours reads every
-# asset with the same weights, which is what its policies are for; theirs reads all in a row.
+# The best of some twenty-five settings for each, on seeds from 100 on. Ours reads every asset with
+# the same weights, which is what its policies are for. Theirs reads all in a row, and of its
+# networks the one without hidden layers is by far the quickest to learn from it.
 OURS: dict[str, Any] = {
+    "num_envs": 256,
+    "rollout_steps": 4,
     "learning_rate": 1e-2,
     "learning_rate_schedule": "constant",
+    "discount": 0.5,
+    "trace": 0.0,
+    "policy": {
+        "width": 16,
+        "encoder_layers": 1,
+        "activation": "silu",
+        "initial_spread": 1.0,
+    },
 }
 THEIRS: dict[str, Any] = {
     "n_steps": 16,
     "n_epochs": 4,
-    "batch_size": 256,
-    "learning_rate": 2e-3,
-    "gamma": 0.9,
-    "gae_lambda": 0.5,
-    "policy_kwargs": {"log_std_init": -1.6, "net_arch": [256]},
+    "batch_size": 1024,
+    "learning_rate": 3e-3,
+    "gamma": 0.5,
+    "gae_lambda": 0.0,
+    "policy_kwargs": {"log_std_init": -0.5, "net_arch": []},
 }
-ENVS = 64
+THEIR_ENVS = 256
 
 
 class Softened(VecEnvWrapper):
@@ -85,13 +97,13 @@ class Softened(VecEnvWrapper):
 
 def ours(seed: int, data: dict[str, Any]) -> tuple[Callable[[], object], Callable[[Any], Any]]:
     """PPO of sekai: what learns for a while, and what acts."""
-    agent = PPO(ENV, seed=seed, num_envs=ENVS, env_options=data, **OURS)
+    agent = PPO(ENV, seed=seed, env_options=data, **OURS)
     return lambda: agent.fit(CHUNK), agent.predict_batch
 
 
 def theirs(seed: int, data: dict[str, Any]) -> tuple[Callable[[], object], Callable[[Any], Any]]:
     """PPO of stable-baselines3: the same."""
-    env = Softened(to_stable_baselines3(sekai.make_vec(ENV, ENVS, copy=False, **data)))
+    env = Softened(to_stable_baselines3(sekai.make_vec(ENV, THEIR_ENVS, copy=False, **data)))
     env.seed(seed)
     model = stable_baselines3.PPO("MultiInputPolicy", env, seed=seed, device="cpu", **THEIRS)
 
@@ -132,7 +144,7 @@ def seconds_of(make: Callable[..., Any], seed: int, data: dict[str, Any], score:
 
 def race(seeds: range) -> dict[str, list[float]]:
     """Wall times of both, seed by seed, in turns."""
-    close, features = world(WORLD, shuffled=False)
+    close, features = world(WORLD, shuffled=False, assets=ASSETS)
     learnt = options(close[:LEARNT_ROWS], features[:LEARNT_ROWS], EPISODE)
     score = score_on(options(close[LEARNT_ROWS:], features[LEARNT_ROWS:], EPISODE))
     makers = {"sekai": ours, "stable-baselines3": theirs}
