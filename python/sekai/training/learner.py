@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Learner"]
 
-JUDGED_ROWS = 16_384
-"""Observations that are judged at once, so that memory stays bounded."""
+JUDGED_ROWS = 4_096
+"""Observations that are judged at once: more no longer fit the caches."""
 
 JUDGED = "judged"
 

@@ -52,7 +52,8 @@ def making_share(agent: Agent, episodes: int = 8192) -> float:
 # noise: looking twenty steps ahead and trusting the critic after two, of many envs at once.
 MAKING: dict[str, Any] = {
     "discount": 0.95, "trace": 0.5, "clip": 0.3, "rollout_steps": 16, "learning_rate": 5e-3,
-    "learning_rate_schedule": "linear", "policy": {"hidden": (32, 32), "initial_spread": 0.2},
+    "learning_rate_schedule": "linear",
+    "policy": {"hidden": (32, 32), "activation": "silu", "initial_spread": 0.2},
 }  # fmt: skip
 
 # An order is nothing without its end: nothing is discounted, and a rollout is a whole one. Where
