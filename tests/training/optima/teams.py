@@ -57,6 +57,7 @@ SPREAD = Task(
                 "share": "none",
                 "exploration_steps": 8_000,
                 "final_exploration": 0.1,
+                "policy": {"activation": "relu"},
             },
         ),
         MADDPG: Recipe(
