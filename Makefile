@@ -16,8 +16,8 @@ PYTEST_WORKERS ?= 2
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.built ## a two-minute tour: write, check, wrap and vectorise an env
-	@$(BIN)/python examples/01_tour.py
+demo: $(VENV)/.demo $(VENV)/.built ## train an agent on a simulated market, judge it, report
+	@$(BIN)/sekai train examples/demo.toml
 
 test: $(VENV)/.dev $(VENV)/.built ## all tests: Rust, Python, documents
 	@echo "==> Rust tests"
@@ -61,6 +61,7 @@ build: $(VENV)/.built ## build the native part in release mode
 lock: $(VENV)/.uv ## pin the requirements anew
 	@cd requirements && ../$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --no-header run.in -o run.txt
 	@cd requirements && ../$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --no-header dev.in -c run.txt -o dev.txt
+	@cd requirements && ../$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --no-header demo.in -c dev.txt -o demo.txt
 
 clean: ## remove everything that was built
 	@rm -rf $(VENV) target dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -78,8 +79,13 @@ $(VENV)/.run: requirements/run.txt | $(VENV)/.uv
 	@$(UV) -r $<
 	@touch $@
 
-$(VENV)/.dev: requirements/dev.txt | $(VENV)/.run
-	@echo "==> Installing what the tests need ($<): torch is among them, allow a minute or two"
+$(VENV)/.demo: requirements/demo.txt | $(VENV)/.run
+	@echo "==> Installing what learning needs ($<): torch is among it, allow a minute or two"
+	@$(UV) -r $<
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt | $(VENV)/.demo
+	@echo "==> Installing what the tests need ($<)"
 	@$(UV) -r $<
 	@touch $@
 
