@@ -101,14 +101,14 @@ class Numbers(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density of all numbers together."""
         distance = (value - self.loc) / self.scale
-        parts = torch.addcmul(self.scale.log(), distance, distance, value=0.5)
+        parts = torch.addcmul(self._log_scale(), distance, distance, value=0.5)
         if self.used is None:
             return -_HALF_LOG_TWO_PI * parts.shape[-1] - parts.sum(-1)
         return -self._sum(parts + _HALF_LOG_TWO_PI)
 
     def entropy(self) -> Tensor:
         """How widely they are spread, together."""
-        return self._sum(0.5 + _HALF_LOG_TWO_PI + self.scale.log().expand_as(self.loc))
+        return self._sum(0.5 + _HALF_LOG_TWO_PI + self._log_scale().expand_as(self.loc))
 
     @property
     def mode(self) -> Tensor:
@@ -119,6 +119,11 @@ class Numbers(Distribution):
     def deterministic_sample(self) -> Tensor:
         """The likeliest numbers, under the name that losses ask for."""
         return self.loc
+
+    def _log_scale(self) -> Tensor:
+        # Spreads that do not depend on what is seen are one row for all: logarithms of one do.
+        is_one_row = self.scale.dim() > 1 and self.scale.stride(0) == 0
+        return (self.scale[:1] if is_one_row else self.scale).log()
 
     def _sum(self, parts: Tensor) -> Tensor:
         return parts.sum(-1) if self.used is None else (parts * self.used).sum(-1)
