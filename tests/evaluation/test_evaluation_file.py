@@ -71,3 +71,35 @@ def test_a_field_of_another_kind_is_refused(tmp_path: Path, name: str, value: ob
     path.write_text(json.dumps(found))
     with pytest.raises(EvaluationFileError):
         load_evaluation(path)
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        {"kind": "<f8", "shape": [2**60], "bytes": ""},
+        {"kind": "<f8", "shape": [-1], "bytes": ""},
+        {"kind": "<f8", "shape": [3], "bytes": "!"},
+        {"kind": "<f8", "shape": [3], "bytes": "AAAA"},
+        {"kind": "|O", "shape": [1], "bytes": ""},
+        {"kind": "<f8", "shape": [1]},
+    ],
+)
+def test_arrays_that_are_none_are_refused(tmp_path: Path, packed: dict[str, Any]) -> None:
+    path = tmp_path / "evaluation.json"
+    save_evaluation(sample_evaluation(), path)
+    found = json.loads(path.read_text())
+    found["evaluation"]["policies"]["agent"]["episodes"][0]["equity"] = packed
+    path.write_text(json.dumps(found))
+    with pytest.raises(EvaluationFileError):
+        load_evaluation(path)
+
+
+def test_bytes_that_unpack_to_more_than_was_said_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "evaluation.json"
+    save_evaluation(sample_evaluation(), path)
+    found = json.loads(path.read_text())
+    equity = found["evaluation"]["policies"]["agent"]["episodes"][0]["equity"]
+    equity["shape"] = [equity["shape"][0] - 1]
+    path.write_text(json.dumps(found))
+    with pytest.raises(EvaluationFileError, match="other bytes"):
+        load_evaluation(path)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import math
 import os
 import types
 import typing
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sekai.error import SekaiError
 from sekai.evaluation.evaluation import Evaluation
@@ -23,12 +26,11 @@ FORMAT = "sekai evaluation 1"
 UNSTORED = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 """Numbers that JSON has no words for."""
 
-ARRAYS: dict[str, Any] = {
-    "step": np.int64,
-    "asset": np.str_,
-    "times": "datetime64[ns]",
-}
-"""What arrays hold that do not hold numbers of float64."""
+KINDS = ("<f8", "<i8", "<M8[ns]")
+"""What arrays of numbers hold; names are lists of strings."""
+
+LARGEST = 2**27
+"""Numbers that an array may hold: more is an attack on memory."""
 
 
 class EvaluationFileError(SekaiError, ValueError):
@@ -36,7 +38,10 @@ class EvaluationFileError(SekaiError, ValueError):
 
 
 def save_evaluation(evaluation: Evaluation, path: str | os.PathLike[str]) -> None:
-    """Write an evaluation; a file that is there is replaced as a whole."""
+    """Write an evaluation; a file that is there is replaced as a whole.
+
+    Arrays are compressed bytes in base64: written out, an evaluation fills a hundred megabytes.
+    """
     text = json.dumps({"format": FORMAT, "evaluation": _plain(evaluation)}, allow_nan=False)
     with replacing(path, ".json") as draft:
         draft.write_text(text, encoding="utf-8")
@@ -53,7 +58,7 @@ def load_evaluation(path: str | os.PathLike[str]) -> Evaluation:
         if found["format"] != FORMAT:
             raise ValueError(f"the format {FORMAT!r} was wanted, found {found['format']!r}")
         return typing.cast(Evaluation, _built(Evaluation, found["evaluation"]))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error) as error:
         raise EvaluationFileError(f"{path} is not an evaluation: {error}") from error
 
 
@@ -62,8 +67,7 @@ def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
     if isinstance(value, np.ndarray):
-        return _plain(value.astype("datetime64[ns]").astype(str).tolist()
-                      if value.dtype.kind == "M" else value.tolist())  # fmt: skip
+        return _packed(value)
     if isinstance(value, dict):
         return {str(name): _plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -71,6 +75,34 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
+
+
+def _packed(array: NDArray[Any]) -> Any:
+    if array.dtype.kind not in "Mfi":
+        return array.tolist()
+    kind = {"M": "<M8[ns]", "f": "<f8", "i": "<i8"}[array.dtype.kind]
+    content = zlib.compress(np.ascontiguousarray(array, kind).tobytes(), 6)
+    shape = list(array.shape)
+    return {"kind": kind, "shape": shape, "bytes": base64.b64encode(content).decode("ascii")}
+
+
+def _unpacked(value: Any) -> NDArray[Any]:
+    if isinstance(value, list):
+        return np.array(value, np.str_)
+    kind, shape = value["kind"], value["shape"]
+    if kind not in KINDS:
+        raise ValueError(f"an array of one of {KINDS} was wanted, found {kind!r}")
+    if not all(isinstance(size, int) and size >= 0 for size in shape):
+        raise ValueError(f"the shape of an array was wanted, found {shape}")
+    size = math.prod(shape)
+    if size > LARGEST:
+        raise ValueError(f"at most {LARGEST:,} numbers were wanted in an array, found {size:,}")
+    # One byte more than there should be tells that there are more.
+    content = zlib.decompressobj().decompress(base64.b64decode(value["bytes"]), 8 * size + 1)
+    if len(content) != 8 * size:
+        raise ValueError(f"an array of {size} numbers was wanted, found other bytes")
+    numbers: NDArray[Any] = np.frombuffer(content, kind)
+    return numbers.astype(numbers.dtype.newbyteorder("=")).reshape(shape)
 
 
 def _built(kind: Any, value: Any, name: str = "") -> Any:
@@ -82,7 +114,7 @@ def _built(kind: Any, value: Any, name: str = "") -> Any:
         wanted = [one for one in typing.get_args(kind) if one is not type(None)]
         return None if value is None else _built(wanted[0], value, name)
     if origin is np.ndarray:
-        return np.array(_numbers(value), ARRAYS.get(name, np.float64))
+        return _unpacked(value)
     if origin is dict:
         return {key: _built(typing.get_args(kind)[1], part, name) for key, part in value.items()}
     if origin in (list, tuple):
@@ -102,9 +134,3 @@ def _record(kind: type, value: Any) -> Any:
     if set(value) - known:
         raise ValueError(f"{kind.__name__} has no {sorted(set(value) - known)}")
     return kind(**{name: _built(hints[name], part, name) for name, part in value.items()})
-
-
-def _numbers(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_numbers(part) for part in value]
-    return UNSTORED.get(value, value) if isinstance(value, str) else value
