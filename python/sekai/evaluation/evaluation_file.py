@@ -102,7 +102,8 @@ def _unpacked(value: Any) -> NDArray[Any]:
     if len(content) != 8 * size:
         raise ValueError(f"an array of {size} numbers was wanted, found other bytes")
     numbers: NDArray[Any] = np.frombuffer(content, kind)
-    return numbers.astype(numbers.dtype.newbyteorder("=")).reshape(shape)
+    native: NDArray[Any] = numbers.astype(numbers.dtype.newbyteorder("=")).reshape(shape)
+    return native
 
 
 def _built(kind: Any, value: Any, name: str = "") -> Any:
