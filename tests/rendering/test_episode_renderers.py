@@ -103,15 +103,15 @@ def test_position_and_equity_are_those_of_the_env(kind: Any, make: Make) -> None
         account, title = renderer.account, renderer.title
 
     equity = [equity_of(info) for info in infos]
-    assert account.equity.get_xdata().tolist() == list(range(16))
-    assert account.equity.get_ydata().tolist() == equity
+    assert account.worth.line.get_xdata().tolist() == list(range(16))
+    assert account.worth.line.get_ydata().tolist() == equity
     position = account.position.get_ydata()
     assert np.any(position != 0)
     assert np.array_equal(account.long.get_data().values, np.maximum(position, 0))
     assert np.array_equal(account.short.get_data().values, np.minimum(position, 0))
     start = results[0].info.get("equity", 0.0)
     peaks = np.maximum.accumulate([start, *equity])[1:]
-    assert account.drawdown.get_data().baseline.tolist() == peaks.tolist()
+    assert account.worth.drawdown.get_data().baseline.tolist() == peaks.tolist()
     assert "seed 24 · tick 15" in title.first.get_text()
     profit = equity[-1] - start
     assert f"equity {equity[-1]:,.2f}   profit {profit:+,.2f}" in title.second.get_text()

@@ -27,7 +27,9 @@ def worked(plan: list[float], **settings: Any) -> tuple[Any, Any, list[Any]]:
 def test_fills_are_marked_where_they_were_and_on_their_side(side: str) -> None:
     renderer, _, infos = worked([0.5, 0.0, 0.25], side=side)
     own, other = (
-        (renderer.sold, renderer.bought) if side == "sell" else (renderer.bought, renderer.sold)
+        (renderer.fills.sold, renderer.fills.bought)
+        if side == "sell"
+        else (renderer.fills.bought, renderer.fills.sold)
     )
     sign = 1.0 if side == "sell" else -1.0
     rate = 2.5e-6 / (5.0 / 60)

@@ -64,7 +64,7 @@ class MarketBatch:
         panel = panel_of(data, features, config.decisions, self._benchmark, config.stream)
         settings = config.core_settings(data, first_row)
         self.native = PortfolioBatch(panel, settings, num_envs, num_threads, max_episode_steps)
-        self._levels = np.empty(0)
+        self._levels: NDArray[np.float64] = np.empty(0)
         self._is_logged, self._logged = False, list[dict[str, Any]]()
         self._waiters: list[asyncio.Future[None]] = []
         self._is_closed = False
@@ -169,7 +169,7 @@ class MarketBatch:
                 self.native.keep_log(self._is_logged)
             data, infos = self.data, self.native.infos()
         if len(self._levels) != len(data):
-            self._levels = np.cumprod(1.0 + self._benchmark.returns(data))
+            self._levels = self._benchmark.levels(data)
         agents = {"portfolio": self.config.initial_cash}
         told = {name: float(infos[name][env]) for name in ("cost", "turnover")}
         return {**portfolio_scene(held, data, agents, self._levels), **told}

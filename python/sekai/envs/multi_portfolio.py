@@ -41,7 +41,11 @@ class MultiPortfolio(MultiAgentEnv):
     Truncates: for all that are left, after `episode_rows` rows and at the end of the data.
     """
 
-    metadata = {"stochastic": True, "reset_options": ()}  # noqa: RUF012 - as the base class types it
+    metadata = {  # noqa: RUF012 - as the base class types it
+        "stochastic": True,
+        "reset_options": (),
+        "renderer": "sekai.rendering.multi_portfolio_renderer:MultiPortfolioRenderer",
+    }
     # What was read or computed is not state: the batch's own state knows what it has seen of it.
     state_excludes: ClassVar[tuple[str, ...]] = (
         "data",
@@ -88,7 +92,7 @@ class MultiPortfolio(MultiAgentEnv):
         )
         self.batch = self._batch()
         self._reader: PortfolioBatch | None = None
-        self._levels = np.empty(0)
+        self._levels: NDArray[np.float64] = np.empty(0)
         self._step_agents = self.batch.step_agents
         self.observation_spaces = {
             name: observation_space(
@@ -136,8 +140,7 @@ class MultiPortfolio(MultiAgentEnv):
         """What all agents are like now, for pictures of them; nothing moves."""
         if self._reader is None:
             self._reader = self._batch()
-            returns = Benchmark(self.config.benchmark, self.data).returns(self.data)
-            self._levels = np.cumprod(1.0 + returns)
+            self._levels = Benchmark(self.config.benchmark, self.data).levels(self.data)
         held = holdings(self._reader, self.batch.state_dict(), env)
         begun = {name: member.initial_cash for name, member in self.config.members.items()}
         return portfolio_scene(held, self.data, begun, self._levels)
