@@ -43,10 +43,10 @@ def trade(choose: Any) -> NDArray[np.float64]:
     return profit
 
 
-def film(folder: Path, seed: int = 24) -> None:
+def film(folder: Path, seed: int = 4) -> None:
     """Write the film of one episode, a frame for every tenth tick, and its last picture."""
     env = sekai.make("Trading-v0", **MARKET)
-    recorded = RecordFrames(env, renderer_for(env), trigger=every_step(10))
+    recorded = RecordFrames(env, renderer_for(env, ticks=200), trigger=every_step(10))
     result: Any = recorded.reset(seed=seed)
     while not getattr(result, "done", False):
         result = recorded.step(int(below_worth(result.observation)))

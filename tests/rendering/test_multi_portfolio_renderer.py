@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sekai.envs import AgentConfig
 from sekai.error import ResetRequired
 from sekai.rendering import MultiPortfolioRenderer
 from tests.rendering.episodes import SMALL, multi_portfolio, play
@@ -22,13 +23,15 @@ def drawn(
     return renderer, results
 
 
-def test_every_agent_has_a_line_that_is_its_equity() -> None:
-    renderer, results = drawn(15)
+def test_every_agent_has_a_line_that_is_its_return() -> None:
+    cash = {"small": 1e4, "middle": 1e6, "large": 1e9}
+    agents = {name: AgentConfig(initial_cash=amount) for name, amount in cash.items()}
+    renderer, results = drawn(15, agents=agents)
 
-    for place, line in enumerate(renderer.equities):
-        equity = [result.info[f"agent_{place}"]["equity"] for result in results]
-        assert line.get_ydata() == pytest.approx(equity, rel=1e-12)
-    colours = {line.get_color() for line in renderer.equities}
+    for name, line in zip(cash, renderer.returns, strict=True):
+        returns = [result.info[name]["equity"] / cash[name] - 1 for result in results]
+        assert line.get_ydata() == pytest.approx(returns, rel=1e-9, abs=1e-12)
+    colours = {line.get_color() for line in renderer.returns}
     assert len(colours) == 3
 
 
@@ -41,8 +44,15 @@ def test_the_weights_and_numbers_are_those_of_the_agent_that_was_asked_for() -> 
     tops = [band.get_data().values[-1] for band in renderer.bands.bands]
     assert tops[-1] - tops[-2] == pytest.approx(seen[-1], abs=1e-5)
     assert f"equity {last.info['agent_1']['equity']:,.2f}" in renderer.title.second.get_text()
-    widths = [line.get_linewidth() for line in renderer.equities]
+    widths = [line.get_linewidth() for line in renderer.returns]
     assert np.argmax(widths) == 1
+
+
+def test_the_benchmark_has_what_agents_had_at_first() -> None:
+    renderer, _ = drawn(10)
+    levels = renderer.history.column("benchmark")
+
+    assert renderer.benchmark.get_ydata() == pytest.approx(levels / levels[0] - 1, abs=1e-12)
 
 
 def test_gross_exposures_are_those_of_the_agents() -> None:
@@ -91,7 +101,7 @@ def test_going_back_in_time_forgets_what_came_after() -> None:
 
 def test_more_agents_than_colours_are_told_apart_by_dashes() -> None:
     renderer, _ = drawn(3, agents=9)
-    looks = {(line.get_color(), line.get_linestyle()) for line in renderer.equities}
+    looks = {(line.get_color(), line.get_linestyle()) for line in renderer.returns}
 
     assert len(looks) == 9
 

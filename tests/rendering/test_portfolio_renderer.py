@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as arrays
 
 from sekai.market import Constraints, MarginAccount
 from sekai.rendering import PortfolioRenderer
-from sekai.rendering.look import SERIES
+from sekai.rendering.look import SERIES, money
 from sekai.rendering.weight_bands import banded, coloured, largest
 from tests.rendering.episodes import SMALL, play, portfolio
 
@@ -102,6 +102,12 @@ def test_ticks_are_dates_of_the_data() -> None:
     written = renderer.traded.xaxis.get_major_formatter()
     assert written(row, 0) == date
     assert written(row + 1, 0) == ""
+
+
+def test_large_amounts_are_written_short() -> None:
+    assert [money(amount) for amount in (-1234.4, 9_999_999, 2e7, -3.25e10)] == [
+        "-1,234", "9,999,999", "20.0M", "-32.5B",
+    ]  # fmt: skip
 
 
 @given(arrays.arrays(np.float64, (4, 6), elements=st.floats(-2, 2)))

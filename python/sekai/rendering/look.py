@@ -27,6 +27,7 @@ __all__ = [
     "caption",
     "dress",
     "explain",
+    "money",
     "name_beside",
 ]
 
@@ -64,6 +65,14 @@ def dress(axes: Axes, *, has_ticks: bool) -> None:
 def caption(axes: Axes, what: str, unit: str) -> None:
     """Say above axes what they show, and in which unit."""
     axes.set_title(f"{what}, {unit}", loc="left", color=INK, fontsize=SMALL, y=1.0, pad=4)
+
+
+def money(amount: float, place: float = 0.0) -> str:
+    """An amount as it is written beside axes, where there is room for seven digits."""
+    for unit, size in (("B", 1e9), ("M", 1e6)):
+        if abs(amount) >= 10 * size:
+            return f"{amount / size:,.1f}{unit}"
+    return f"{amount:,.0f}"
 
 
 def explain(figure: Figure, artists: dict[str, Any]) -> None:

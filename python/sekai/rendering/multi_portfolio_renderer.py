@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sekai.rendering.episode_history import EpisodeHistory
 from sekai.rendering.episode_renderer import EpisodeRenderer
 from sekai.rendering.look import INK, SERIES, Title, caption, dress, name_beside
-from sekai.rendering.portfolio_renderer import benchmark_line
+from sekai.rendering.portfolio_renderer import benchmark_growth
 from sekai.rendering.scene import PortfolioScene, native_scene
 from sekai.rendering.time_axis import Dates, fit, follow
 from sekai.rendering.weight_bands import LONGEST, WeightBands
@@ -31,10 +31,10 @@ NAMED = 9
 
 
 class MultiPortfolioRenderer(EpisodeRenderer[PortfolioScene]):
-    """Shows what agents are worth next to each other, how much each has at risk, and one's weights.
+    """Shows what agents have earned, how much each has at risk, and the weights of one.
 
     The agent that is looked at has the widest line, and the title tells its numbers. The benchmark
-    of the env, with the mean of what they had at the first moment that was seen, is dashed.
+    of the env, with as much as they had on average at the first moment that was seen, is dashed.
     """
 
     def __init__(self, *, agent: str | None = None, **settings: Any) -> None:
@@ -68,18 +68,17 @@ class MultiPortfolioRenderer(EpisodeRenderer[PortfolioScene]):
         name = last.agents[last.agent]
         self.title = Title(figure, f"Portfolios, {name}")
         for axes, what, unit in (
-            (self.top, "Equity of each agent", "currency"),
+            (self.top, "Return of each agent since it began", "share of its cash"),
             (exposure, "Gross exposure", "share of equity"),
         ):
             dress(axes, has_ticks=False)
             caption(axes, what, unit)
             axes.locator_params(axis="y", nbins=5)
-        self.top.yaxis.set_major_formatter("{x:,.0f}")
-        exposure.yaxis.set_major_formatter("{x:.0%}")
+            axes.yaxis.set_major_formatter("{x:.0%}")
         self.exposure = exposure
-        self.equities, self.grosses = (_lines(axes, last) for axes in (self.top, exposure))
+        self.returns, self.grosses = (_lines(axes, last) for axes in (self.top, exposure))
         (self.benchmark,) = self.top.plot([], [], color=INK, linewidth=1.2, linestyle="--")
-        lines = zip(last.agents[:NAMED], self.equities, strict=False)
+        lines = zip(last.agents[:NAMED], self.returns, strict=False)
         keys = {name[:LONGEST]: line for name, line in lines}
         name_beside(self.top, {**keys, "benchmark": self.benchmark})
         self.bands = WeightBands(weights, f" of {name}")
@@ -89,15 +88,17 @@ class MultiPortfolioRenderer(EpisodeRenderer[PortfolioScene]):
 
     def update(self, history: EpisodeHistory[PortfolioScene]) -> None:
         """Let what was made show `history`."""
-        ticks, compared = history.column("tick"), benchmark_line(history)
-        equities = np.array([scene.equities for scene in history.scenes])
+        ticks, first = history.column("tick"), history.first
+        returns = np.array([scene.equities / scene.beginnings for scene in history.scenes]) - 1.0
+        begun = float((first.equities / first.beginnings).mean())
+        compared = begun * benchmark_growth(history) - 1.0
         grosses = np.array([scene.gross for scene in history.scenes])
-        for lines, values in ((self.equities, equities), (self.grosses, grosses)):
+        for lines, values in ((self.returns, returns), (self.grosses, grosses)):
             for line, column in zip(lines, values.T, strict=True):
                 line.set_data(ticks, column)
         self.benchmark.set_data(ticks, compared)
-        fit(self.top, np.append(equities, compared))
-        fit(self.exposure, np.append(grosses, 0.0))
+        fit(self.top, np.append(returns, compared), least=0.01)
+        fit(self.exposure, np.append(grosses, 0.0), least=0.1)
         self.bands.update(history)
         when = self.dates.update(history)
         self.title.update(history.last, float(history.peaks()[-1]), when)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sekai.rendering.episode_history import EpisodeHistory
 from sekai.rendering.episode_renderer import EpisodeRenderer
 from sekai.rendering.equity_panel import EquityPanel
-from sekai.rendering.look import BUY, FAIR, INK, SELL, Title, caption, dress, explain
+from sekai.rendering.look import BUY, FAIR, INK, SELL, Title, caption, dress, explain, money
 from sekai.rendering.scene import PortfolioScene, native_scene
 from sekai.rendering.time_axis import Dates, edges_of, fit, follow
 from sekai.rendering.weight_bands import WeightBands
@@ -18,7 +18,7 @@ from sekai.rendering.weight_bands import WeightBands
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["PortfolioRenderer", "benchmark_line"]
+__all__ = ["PortfolioRenderer", "benchmark_growth"]
 
 Floats = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ class PortfolioRenderer(EpisodeRenderer[PortfolioScene]):
         self.title = Title(figure, "Portfolio")
         dress(self.top, has_ticks=False)
         caption(self.top, "Equity and drawdown from its peak", "currency")
-        self.top.yaxis.set_major_formatter("{x:,.0f}")
+        self.top.yaxis.set_major_formatter(money)
         self.worth = EquityPanel(self.top)
         (self.benchmark,) = self.top.plot([], [], color=FAIR, linewidth=1.2, linestyle="--")
         self.bands = WeightBands(weights, "")
@@ -78,7 +78,7 @@ class PortfolioRenderer(EpisodeRenderer[PortfolioScene]):
         """Let what was made show `history`."""
         ticks = history.column("tick")
         self.worth.update(history)
-        compared = benchmark_line(history)
+        compared = history.first.equity * benchmark_growth(history)
         self.benchmark.set_data(ticks, compared)
         fit(self.top, np.concatenate([history.column("equity"), history.peaks(), compared]))
         self.bands.update(history)
@@ -88,7 +88,7 @@ class PortfolioRenderer(EpisodeRenderer[PortfolioScene]):
         )
         self.gross.set_data(ticks, gross)
         self.net.set_data(ticks, net)
-        fit(self.exposure, np.concatenate([[0.0], gross, net]))
+        fit(self.exposure, np.concatenate([[0.0], gross, net]), least=0.1)
         self._show_turnover(history)
         when = self.dates.update(history)
         self.title.update(history.last, float(history.peaks()[-1]), when)
@@ -102,8 +102,6 @@ class PortfolioRenderer(EpisodeRenderer[PortfolioScene]):
         caption(self.traded, f"Turnover (all that is shown has cost {paid:.2%})", "share of equity")
 
 
-def benchmark_line(history: EpisodeHistory[PortfolioScene]) -> Floats:
-    """What the mean agent's money would be worth in the benchmark since the first moment."""
-    first = history.first
-    money: float = float(first.equities.mean())
-    return money * history.column("benchmark") / first.benchmark
+def benchmark_growth(history: EpisodeHistory[PortfolioScene]) -> Floats:
+    """What money that was in the benchmark at the first moment has become, as a multiple of it."""
+    return history.column("benchmark") / history.first.benchmark

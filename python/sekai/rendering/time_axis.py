@@ -52,10 +52,10 @@ def edges_of(history: EpisodeHistory[Any]) -> Floats:
     return np.append(ticks, ticks[-1] + 1) - 0.5
 
 
-def fit(axes: Axes, values: Floats) -> None:
-    """Give `axes` room for all `values`, and for a little more."""
+def fit(axes: Axes, values: Floats, *, least: float = 1.0) -> None:
+    """Give `axes` room for all `values` and a little more, and for `least` where all are alike."""
     low, high = float(values.min()), float(values.max())
-    margin = 0.08 * (high - low or 1.0)
+    margin = 0.08 * (high - low) or least
     axes.set_ylim(low - margin, high + margin)
 
 

@@ -39,7 +39,7 @@ class WeightBands:
         axes.axhline(0, color=INK, alpha=0.35, linewidth=0.8, zorder=3)
         self.axes = axes
         none: dict[str, Any] = {"values": np.zeros(1), "edges": np.array([-0.5, 0.5])}
-        look: dict[str, Any] = {"fill": True, "linewidth": 0.4, "edgecolor": PANEL}
+        look: dict[str, Any] = {"fill": True, "linewidth": 0.3, "edgecolor": PANEL}
         # Thin dark edges tell neighbours apart for whoever sees no colours.
         self.bands: list[Any] = [
             axes.stairs(**none, baseline=np.zeros(1), facecolor=colour, **look)
