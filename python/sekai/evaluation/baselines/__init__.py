@@ -18,7 +18,7 @@ HERE = "sekai.evaluation.baselines"
 BUILT_IN: dict[tuple[str, str], str] = {
     (ANY, "random"): "whatever:Random",
     (ANY, "idle"): "whatever:Idle",
-    (ANY, "first_action"): "whatever:FirstAction",
+    (ANY, "last_action"): "whatever:LastAction",
     (PORTFOLIO, "equal_weight"): "equal_weight:EqualWeight",
     (PORTFOLIO, "buy_and_hold"): "buy_and_hold:BuyAndHold",
     (PORTFOLIO, "minimum_variance"): "minimum_variance:MinimumVariance",

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.evaluation.baselines.target_weights import UnfitBaselineError
 from sekai.evaluation.players import Ground, Moment, Player
 from sekai.spaces import Box
 
@@ -14,14 +15,11 @@ __all__ = ["AlwaysLong", "Hold", "MeanReversion", "TrendFollowing"]
 
 Floats = NDArray[np.float64]
 
-FEATURES = 54
-"""Numbers that are shown of a symbol; a 55th only if it is asked for."""
+SLOW_RETURN = "log_return_64"
+"""The feature that trends are told by."""
 
-SLOW_RETURN = 24
-"""Where the log return over the last 64 ticks stands among them."""
-
-FAST_RETURN = 18
-"""Where the log return over the last 8 ticks stands."""
+FAST_RETURN = "log_return_8"
+"""The feature that overreactions are told by."""
 
 
 class TradingRule(Player):
@@ -45,16 +43,16 @@ class TradingRule(Player):
         actions = (1 + sides).astype(space.dtype)
         return actions.reshape(len(actions), *(space.shape or ()))
 
-    def shown(self, moment: Moment, place: int) -> Floats:
+    def shown(self, moment: Moment, feature: str) -> Floats:
         """A feature of each symbol."""
-        rows = np.asarray(moment.observations, np.float64)
-        names = getattr(getattr(self.ground.vec, "batch", None), "feature_names", None)
-        width = FEATURES
-        if names is not None:
-            width = 55 if len(names()) >= 55 * self._symbols and "net_order_flow" in str(
-                names()
-            ) else FEATURES  # fmt: skip
-        return rows[:, [symbol * width + place for symbol in range(self._symbols)]]
+        names = _feature_names(self.ground)
+        places = [place for place, name in enumerate(names) if name.partition("@")[0] == f"f_{feature}"]
+        if len(places) != self._symbols:
+            raise UnfitBaselineError(
+                f"{self.name} needs {feature} of {self._symbols} symbols, found {len(places)}: "
+                f"leave it out, or judge without the layer that hides it"
+            )
+        return np.asarray(moment.observations, np.float64)[:, places]
 
 
 class Hold(TradingRule):
@@ -95,3 +93,12 @@ class MeanReversion(TradingRule):
     def sides(self, moment: Moment) -> Floats:
         """The opposite sign of the fast return."""
         return -np.sign(self.shown(moment, FAST_RETURN))
+
+
+def _feature_names(ground: Ground) -> list[str]:
+    batch = getattr(ground.vec, "batch", None)
+    if batch is not None:
+        names: list[str] = batch.feature_names()
+        return names
+    envs = getattr(ground.vec, "envs", None)
+    return envs[0].unwrapped.feature_names() if envs else []

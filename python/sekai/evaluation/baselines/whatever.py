@@ -10,7 +10,7 @@ from sekai.evaluation.players import Ground, Moment, Player
 from sekai.spaces import Box, Discrete, MultiDiscrete
 from sekai.vector.batching import Batcher
 
-__all__ = ["FirstAction", "Idle", "Random"]
+__all__ = ["LastAction", "Idle", "Random"]
 
 
 class Random(Player):
@@ -47,10 +47,10 @@ class Idle(Player):
         return self.wait(moment)
 
 
-class FirstAction(Player):
+class LastAction(Player):
     """Takes one end of the action space, in every step: its last value, or all upper bounds."""
 
-    name = "first_action"
+    name = "last_action"
 
     def decide(self, moment: Moment) -> Any:
         """Always the same."""

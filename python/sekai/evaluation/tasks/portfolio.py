@@ -29,8 +29,6 @@ Floats = NDArray[np.float64]
 SCALED = ("proportional", "fixed", "half_spread", "borrow", "financing")
 """What is paid for trading and holding; what is earned, and lost to a delisting, stays."""
 
-ENV_OPTIONS = ("data", "features", "config", "mode", "max_episode_steps", "num_workers", "wrappers")
-
 
 class PortfolioTask(Task):
     """Equity, weights, costs and trades come from the env's own books."""
@@ -89,6 +87,11 @@ class PortfolioTask(Task):
         """The digest of the panel that is traded on."""
         data = (self.arena.options or {}).get("data", self._data)
         return "" if data is None else data.digest
+
+    @property
+    def times(self) -> NDArray[np.datetime64] | None:
+        """The dates of all rows."""
+        return None if self._data is None else self._data.times
 
     @property
     def data(self) -> MarketData | None:

@@ -43,7 +43,7 @@ class Task:
     headline = "episode_return"
     higher_is_better = True
 
-    baselines: tuple[str, ...] = ("random", "idle", "first_action")
+    baselines: tuple[str, ...] = ("random", "idle", "last_action")
     """Who an agent is judged beside if nobody else is named."""
 
     def __init__(self, arena: Arena) -> None:
@@ -61,6 +61,11 @@ class Task:
     def data_digest(self) -> str:
         """What identifies the data; "" where it is simulated from seeds."""
         return ""
+
+    @property
+    def times(self) -> NDArray[np.datetime64] | None:
+        """All dates that there are; None where steps have none."""
+        return None
 
     def begin(self, vec: VecEnv) -> Mapping[int, Any]:
         """What is to be remembered of each env before the first step."""
