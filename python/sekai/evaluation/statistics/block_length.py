@@ -34,7 +34,7 @@ def block_length(series: Sequence[Floats]) -> float:
     long_run = float(covariances[0]) + 2.0 * float(np.sum(weighted))
     if not long_run > 0:
         return float(longest)
-    return min(max(1.0, (total * curvature**2 / long_run**2) ** (1.0 / 3.0)), float(longest))
+    return min(max(1.0, math.pow(total * (curvature / long_run) ** 2, 1.0 / 3.0)), float(longest))
 
 
 def _lags_that_matter(correlations: Floats, total: int) -> int:

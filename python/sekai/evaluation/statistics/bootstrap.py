@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -144,7 +145,8 @@ def _drawn(
             f"1 resample or more and blocks of 1 or more were wanted, found {resamples} resamples "
             f"and blocks of {block}"
         )
-    rows, value = np.concatenate(tables), float(statistic(np.concatenate(tables)))
+    rows = np.concatenate(tables)
+    value = float(statistic(rows))
     nothing = np.full(0, math.nan)
     if not math.isfinite(value) or len(rows) < 2 * GROUPS:
         return _Draws(value, math.nan, nothing, nothing)
@@ -171,12 +173,13 @@ def _block_of(tables: list[Floats]) -> float:
 
 def _error(rows: Floats, statistic: Statistic) -> float:
     """The standard error of a statistic, from what leaving out a part of the rows changes."""
-    edges = np.linspace(0, len(rows), GROUPS + 1).astype(np.int64)
+    edges = [len(rows) * place // GROUPS for place in range(GROUPS + 1)]
     left = [
         float(statistic(np.concatenate((rows[:begin], rows[end:]))))
-        for begin, end in zip(edges[:-1], edges[1:], strict=True)
+        for begin, end in itertools.pairwise(edges)
     ]
-    return math.sqrt((GROUPS - 1) * float(np.var(left)))
+    mean = sum(left) / GROUPS
+    return math.sqrt((GROUPS - 1) / GROUPS * sum((one - mean) ** 2 for one in left))
 
 
 def _distances(draws: _Draws) -> Floats:

@@ -82,7 +82,7 @@ def effective_trials(returns: Floats) -> float:
     Between 1 and their number, by the mean of their correlations; for what is not recorded
     otherwise, such as a grid of settings that hardly differ.
     """
-    count = returns.shape[1]
+    count = int(returns.shape[1])
     if count < 2:
         return float(count)
     correlations = np.corrcoef(returns, rowvar=False)
