@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.data import MarketData
+from sekai.data import FeaturePanel, MarketData, Windows, simulate_regimes
 from sekai.envs.portfolio_benchmark import Benchmark
 from sekai.envs.portfolio_config import PortfolioConfig
 from sekai.envs.portfolio_log import COST_KINDS, EpisodeLog
+from sekai.envs.portfolio_panel import features_of
 from sekai.evaluation.episode import Episode, Fills
 from sekai.evaluation.tasks.task import Record, Task
 from sekai.spaces import MultiDiscrete
@@ -40,10 +41,11 @@ class PortfolioTask(Task):
     )  # fmt: skip
 
     def __init__(self, arena: Arena) -> None:
-        super().__init__(arena)
+        super().__init__(_with_data(arena))
         self._data: MarketData | None = None
         self._marks: Floats | None = None
         self._market: Floats | None = None
+        self._panel: FeaturePanel | None = None
 
     def config(self) -> PortfolioConfig | None:
         """How episodes are cut and traded; None where nobody knows."""
@@ -68,7 +70,19 @@ class PortfolioTask(Task):
     def recorded(self) -> Arena:
         """The arena with logs of trades and weights."""
         changed = self.changed(record=True)
-        return self.arena if changed is None else changed
+        return self.arena if changed is None else self.prepared(changed)
+
+    def prepared(self, arena: Arena) -> Arena:
+        """The same arena with features computed once for all who play there."""
+        config, options = self.config(), arena.options
+        if config is None or options is None or config.stream or config.slots:
+            return arena
+        features = options.get("features")
+        if isinstance(features, (FeaturePanel, Windows)):
+            return arena
+        if self._panel is None:
+            self._panel = features_of(options["data"], features)[0]
+        return arena.with_options(features=self._panel)
 
     def with_costs(self, multiple: float) -> Arena | None:
         """The same data and accounts, with all rates of costs multiplied."""
@@ -76,11 +90,11 @@ class PortfolioTask(Task):
         if config is None:
             return None
         costs = config.costs
-        data = (self.arena.options or {}).get("data")
-        has_volume = data is None or "volume" in data.fields
+        has_volume = "volume" in (self.arena.options or {})["data"].fields
         impact = costs.settings(has_volume)["impact"]
         scaled = {name: getattr(costs, name) * multiple for name in SCALED}
-        return self.changed(costs=replace(costs, impact=impact * multiple, **scaled))
+        changed = self.changed(costs=replace(costs, impact=impact * multiple, **scaled))
+        return None if changed is None else self.prepared(changed)
 
     @property
     def data_digest(self) -> str:
@@ -167,6 +181,13 @@ class PortfolioTask(Task):
         levels = self._market[rows]
         found: Floats = levels[1:] / levels[:-1] - 1.0
         return found
+
+
+def _with_data(arena: Arena) -> Arena:
+    """The arena with the data that it would make for itself, so that it is made once."""
+    if arena.options is None or arena.options.get("data") is not None:
+        return arena
+    return arena.with_options(data=simulate_regimes())
 
 
 def _records(batch: Any) -> bool:
