@@ -56,6 +56,9 @@ class Player:
 
     name = "agent"
 
+    is_bare = False
+    """Whether it plays without layers that change what is seen or done."""
+
     def begin(self, ground: Ground) -> None:
         """Take a place before the first decision."""
         self.ground = ground

@@ -16,7 +16,7 @@ from sekai.envs.portfolio_log import COST_KINDS, EpisodeLog
 from sekai.envs.portfolio_panel import features_of
 from sekai.evaluation.episode import Episode, Fills
 from sekai.evaluation.tasks.task import Record, Task
-from sekai.spaces import MultiDiscrete
+from sekai.spaces import MultiDiscrete, Simplex
 from sekai.vector.vec_env import VecEnv
 
 if TYPE_CHECKING:
@@ -163,10 +163,17 @@ class PortfolioTask(Task):
         )
 
     def idle(self, vec: VecEnv, moment: Moment) -> Any:
-        """What is held already."""
-        if isinstance(vec.action_space, MultiDiscrete):
-            return np.ones((vec.num_envs, *vec.action_space.shape), vec.action_space.dtype)
-        return moment.observations["weights"].astype(np.float64)
+        """What is held already; cash where a layer hides it, since nobody waits but at first."""
+        space = vec.action_space
+        if isinstance(space, MultiDiscrete):
+            return np.ones((vec.num_envs, *space.shape), space.dtype)
+        if isinstance(moment.observations, dict) and "weights" in moment.observations:
+            return moment.observations["weights"].astype(np.float64)
+        if not isinstance(space, Simplex):
+            return super().idle(vec, moment)
+        cash = np.zeros((vec.num_envs, *space.shape))
+        cash[:, -1] = 1.0
+        return cash
 
     def benchmark(self, episode: Episode) -> Floats | None:
         """The returns of what the env compares with."""
