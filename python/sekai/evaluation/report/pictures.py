@@ -80,8 +80,8 @@ def _equity(subject: Subject, figure: Figure) -> bool:
             ]
             low, middle, high = spread(rows)
             x = _steps(subject, len(middle))
-            axes.fill_between(x, low, high, color=_colour(place), alpha=0.16 if place == 0 else 0.06,
-                              linewidth=0)  # fmt: skip
+            if place == 0:
+                axes.fill_between(x, low, high, color=_colour(place), alpha=0.16, linewidth=0)
             axes.plot(x, middle, **_line(place), label=subject.labels[name])
         _dress(axes, title)
     _legend(upper)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sekai.evaluation.evaluation import Evaluation
+from sekai.evaluation.report.numbers import moment
 from sekai.evaluation.report.page import page
 from sekai.evaluation.report.section import Section, Subject
 from sekai.evaluation.report.sections.costs import costs_section
@@ -64,7 +65,7 @@ def _one(evaluation: Evaluation) -> str:
     count = len(evaluation.seeds)
     subtitle = (
         f"{evaluation.env} · {count} seed{'s' if count != 1 else ''} · "
-        f"{len(evaluation.baselines)} baselines · {evaluation.provenance.created}"
+        f"{len(evaluation.baselines)} baselines · {moment(evaluation.provenance.created)}"
     )
     return page(evaluation.name, subtitle, sections)
 

@@ -7,11 +7,11 @@ import numpy as np
 from sekai.evaluation.evaluation import PolicyOutcome, Sensitivity
 from sekai.evaluation.report.chart import Chart, Panel, View, line, plain, stacked
 from sekai.evaluation.report.labels import label_of, policy_label
-from sekai.evaluation.report.markup import Markup, element
+from sekai.evaluation.report.markup import Markup, joined
 from sekai.evaluation.report.numbers import shown
 from sekai.evaluation.report.section import Section, Subject
-from sekai.evaluation.report.series import has_equity, is_relative
-from sekai.evaluation.report.tables import Cell, card, table
+from sekai.evaluation.report.series import is_relative
+from sekai.evaluation.report.tables import Cell, card, swatch, table
 
 __all__ = ["costs_section"]
 
@@ -81,7 +81,7 @@ def _gross_and_net(subject: Subject) -> Markup:
         share = cost / (net + cost) if net + cost > 0 else float("nan")
         figures = [(net + cost, "percent"), (cost, "basis_points"), (net, "percent")]
         rows.append(
-            [Cell(subject.labels[name])]
+            [Cell(joined(swatch(subject.styles[name]), subject.labels[name]))]
             + [Cell(shown(value, kind), value) for value, kind in figures]
             + [Cell(shown(share, "percent"), share)]
         )
@@ -102,7 +102,7 @@ def _sensitivity_blocks(subject: Subject, sensitivity: Sensitivity) -> list[Mark
                    np.array(sensitivity.cost_multiples, np.float64), "times the costs", metric)
         )  # fmt: skip
     if sensitivity.break_even:
-        found.append(_break_even(sensitivity))
+        found.append(_break_even(subject, sensitivity))
     if len(sensitivity.delays) > 1:
         found.append(
             _curve(subject, "If orders came later", sensitivity.by_delay,
@@ -127,16 +127,17 @@ def _curve(
             drawn = line(x, np.array(values[name]), subject.labels[name], style, kind=kind)
             marker = {"color": style.colour, "symbol": style.symbol, "size": 8}
             traces.append(drawn | {"mode": "lines+markers", "marker": marker})
-    layout = stacked([Panel(text, kind)], x_title=x_title)
+    layout = stacked([Panel(text, kind)], x_title=x_title, agent_last=True)
     layout["xaxis"] |= {"tickvals": [float(one) for one in x]}
     return Chart(title=title, views={"": View(traces=traces, layout=layout)}, height=360)
 
 
-def _break_even(sensitivity: Sensitivity) -> Markup:
+def _break_even(subject: Subject, sensitivity: Sensitivity) -> Markup:
     rows = [
-        [Cell(policy_label(name)), Cell(_multiple(value), value)]
+        [Cell(joined(swatch(subject.styles[name]) if name in subject.styles else None,
+                     policy_label(name))), Cell(_multiple(value), value)]
         for name, value in sensitivity.break_even.items()
-    ]
+    ]  # fmt: skip
     note = "How many times as much trading may cost before the agent is no longer ahead."
     return card("Break-even costs", table(["Baseline", "Ahead until"], rows, note), note)
 

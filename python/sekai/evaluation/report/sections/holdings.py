@@ -107,7 +107,12 @@ def _areas(
         "legendgroup": plain(name),
     }
     if hatched and colour != CASH:
-        area["fillpattern"] = {"shape": "/", "size": 6, "fgcolor": "$paper/0.7"}
+        area["fillpattern"] = {
+            "shape": "/",
+            "size": 7,
+            "bgcolor": f"{colour}/0.75",
+            "fgcolor": "$card/0.8",
+        }
     long: Trace = {**area, "y": np.fmax(weights, 0).astype(np.float32), "stackgroup": "long"}
     if not (weights < -1e-9).any():
         return [long]

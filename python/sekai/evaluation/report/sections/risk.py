@@ -129,4 +129,4 @@ def _view(
         for name, series in reversed(chosen.items())
         for panel, values in enumerate(series)
     ]  # fmt: skip
-    return View(traces=traces, layout=stacked(panels, dates=dates))
+    return View(traces=traces, layout=stacked(panels, dates=dates, agent_last=True))

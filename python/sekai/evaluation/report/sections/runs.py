@@ -14,9 +14,9 @@ from sekai.evaluation.report.section import Section, Subject
 from sekai.evaluation.report.sections.growth import growth_section
 from sekai.evaluation.report.sections.honesty import flags_block
 from sekai.evaluation.report.sections.making import making_block
-from sekai.evaluation.report.sections.overview import figure, metric_head, swatch
+from sekai.evaluation.report.sections.overview import figure
 from sekai.evaluation.report.sections.seeds import metrics_chart
-from sekai.evaluation.report.tables import Cell, card, table
+from sekai.evaluation.report.tables import Cell, card, swatch, table
 from sekai.evaluation.report.verdict import verdict_of
 
 __all__ = ["differences", "runs_sections"]
@@ -112,7 +112,7 @@ def _table(runs: Named, subject: Subject) -> Markup:
              Cell(element("span", verdict.phrase, class_=f"badge {verdict.look}"))]
             + [figure(one.agent.metrics.get(metric), label_of(metric).kind) for metric in metrics]
         )  # fmt: skip
-    heads: list[object] = ["Run", "Beside its baselines", *map(metric_head, metrics)]
+    heads: list[object] = ["Run", "Beside its baselines", *(label_of(metric).text for metric in metrics)]
     note = "Of each run's agent, with intervals. A dash is a number that is not defined."
     return card("Runs and metrics", table(heads, rows, "Metrics of all runs"), note)
 
@@ -129,8 +129,8 @@ def _luck(runs: Named) -> Markup:
             luck = one.honesty
             cells += [
                 Cell(f"{luck.trials:,}", luck.trials),
-                Cell(shown(luck.probabilistic, "percent"), luck.probabilistic),
-                Cell(shown(luck.deflated, "percent"), luck.deflated),
+                Cell(shown(luck.probabilistic, "chance"), luck.probabilistic),
+                Cell(shown(luck.deflated, "chance"), luck.deflated),
                 Cell(shown(luck.least_length, "count"), luck.least_length),
             ]
         rows.append(cells)

@@ -80,5 +80,5 @@ def _marks(
         "y": y.astype(np.float32),
         "customdata": units.astype(np.float32),
         "hovertemplate": "%{customdata:,.4~g} at %{y:,.4~f}",
-        "marker": {"color": colour, "symbol": symbol, "size": 9, "line": {"width": 1, "color": "$paper"}},
+        "marker": {"color": colour, "symbol": symbol, "size": 11, "line": {"width": 1, "color": "$paper"}},
     }  # fmt: skip
