@@ -45,12 +45,11 @@ def strongest(momentum: NDArray[np.float32]) -> Weights:
 
 def play(env: Any, decide: Any) -> tuple[float, float, float]:
     """What became of the money, the deepest fall on the way, and what was paid."""
-    seen, is_over = env.reset(seed=0).observation, False
-    while not is_over:
-        result = env.step(decide(seen))
-        seen, is_over = result.observation, result.done
+    result = env.reset(seed=0)
+    while not getattr(result, "done", False):
+        result = env.step(decide(result.observation))
     (log,) = env.unwrapped.take_log()
-    steps, begin = log.steps, float(log.opening_cash[0])
+    steps, begin = log.steps, log.opening_cash[0]
     return steps.equity[-1] / begin - 1.0, steps.drawdown.max(), steps.cost.sum() / begin
 
 
