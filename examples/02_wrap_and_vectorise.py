@@ -30,8 +30,9 @@ def statistics_of_many() -> NDArray[np.float64]:
         for _ in range(100):
             batch = vec.step(np.full((ENVS, 2), -0.5))
             # The next episode has begun already; what ended is kept beside it.
-            ended = (batch.infos[place]["final_info"] for place in np.flatnonzero(batch.dones))
-            returns += [info["episode"].episode_return for info in ended]
+            ended = np.flatnonzero(batch.dones).tolist()
+            stats = [batch.infos[place]["final_info"]["episode"] for place in ended]
+            returns += [episode.episode_return for episode in stats]
     return np.array(returns)
 
 

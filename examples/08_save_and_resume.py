@@ -50,7 +50,7 @@ def main() -> None:
     assert not same(whole, first), "the second half has taught something"
 
     env = sekai.make("MarketMaking-v0", episode_steps=100)
-    quotes = policy.predict(env.reset(seed=1).observation)
+    quotes: Any = policy.predict(env.reset(seed=1).observation)
     print(f"\nthe policy of the first half quotes {np.round(quotes, 3)} from the mid")
     for agent in (whole, resumed):
         agent.close()

@@ -48,8 +48,7 @@ class Benchmark:
 
     def levels(self, rows: MarketData) -> Floats:
         """What 1 that was in it from the first row on has become in each row."""
-        grown: Floats = np.cumprod(1.0 + self.returns(rows))
-        return grown
+        return np.asarray(np.cumprod(1.0 + self.returns(rows)), np.float64)
 
     def known(self, rows: MarketData, before: Floats | None = None) -> Floats:
         """The last known levels after these rows, and those `before` them."""

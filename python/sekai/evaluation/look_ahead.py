@@ -113,9 +113,7 @@ def _first_difference(one: Episode, other: Episode, steps: int) -> int | None:
     return int(np.argmax(differ)) if differ.any() else None
 
 
-def _known_without_seeing(
-    player: Player, task: PortfolioTask, seeds: Sequence[int]
-) -> str | None:
+def _known_without_seeing(player: Player, task: PortfolioTask, seeds: Sequence[int]) -> str | None:
     """In a world where all rows are others, actions must not fit the rows that were."""
     assert task.data is not None, "data was looked for before"
     worlds = [

@@ -145,9 +145,7 @@ class _Tape:
                 infos={key: values[: steps + 1, place].copy() for key, values in told.items()},
                 final=self._finals[place],
             )
-            for place, (seed, steps) in enumerate(
-                zip(seeds, self._lengths.tolist(), strict=False)
-            )
+            for place, (seed, steps) in enumerate(zip(seeds, self._lengths.tolist(), strict=False))
         ]
 
 

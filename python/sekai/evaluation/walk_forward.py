@@ -191,9 +191,7 @@ def _joined(
     )
 
 
-def _provenance(
-    first: Provenance, command: str | None, data: MarketData, folds: int
-) -> Provenance:
+def _provenance(first: Provenance, command: str | None, data: MarketData, folds: int) -> Provenance:
     settings = {**first.settings, "folds": folds}
     return provenance_of(command, data.digest, first.model, settings)
 

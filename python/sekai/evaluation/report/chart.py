@@ -67,9 +67,7 @@ class Chart:
 
 def style_of(place: int) -> Style:
     """How the policy at `place` looks; the agent is at 0."""
-    return Style(
-        f"${place % COLOURS}", DASHES[place % len(DASHES)], SYMBOLS[place % len(SYMBOLS)]
-    )
+    return Style(f"${place % COLOURS}", DASHES[place % len(DASHES)], SYMBOLS[place % len(SYMBOLS)])
 
 
 def plain(name: str) -> str:

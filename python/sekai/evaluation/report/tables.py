@@ -65,7 +65,9 @@ def _head(text: object, place: int, sortable: bool) -> Markup:
 
 
 def _first(cell: Cell) -> Markup:
-    return element("th", cell.text, scope="row", data_value=_sorted_by(cell), class_=cell.look or None)
+    return element(
+        "th", cell.text, scope="row", data_value=_sorted_by(cell), class_=cell.look or None
+    )
 
 
 def _cell(cell: Cell) -> Markup:

@@ -45,7 +45,9 @@ class TradingTask(Task):
     def with_costs(self, multiple: float) -> Arena | None:
         """The same market with other fees; the spread is the market's own."""
         config = self.config()
-        if config is None or not (config.market.account.taker_fee or config.market.account.maker_fee):
+        if config is None or not (
+            config.market.account.taker_fee or config.market.account.maker_fee
+        ):
             return None
         account = config.market.account
         scaled = replace(

@@ -106,7 +106,9 @@ def _metrics(subject: Subject) -> Markup:
         ]
         rows.append([Cell(metric_head(metric)), *figures])
     heads: list[object] = ["Metric"]
-    heads += [joined(swatch(subject.styles[name]), subject.labels[name]) for name in subject.policies]
+    heads += [
+        joined(swatch(subject.styles[name]), subject.labels[name]) for name in subject.policies
+    ]
     looks = ["agent" if name == subject.evaluation.headline else "" for name in names]
     return card(
         "All metrics",
@@ -148,5 +150,7 @@ def _seeds(subject: Subject) -> str:
 
 
 def _levels(subject: Subject) -> str:
-    levels = {one.level for outcome in subject.policies.values() for one in outcome.metrics.values()}
+    levels = {
+        one.level for outcome in subject.policies.values() for one in outcome.metrics.values()
+    }
     return " and ".join(shown(level, "share") for level in sorted(levels)) or "no"

@@ -112,7 +112,11 @@ def _table(runs: Named, subject: Subject) -> Markup:
              Cell(element("span", verdict.phrase, class_=f"badge {verdict.look}"))]
             + [figure(one.agent.metrics.get(metric), label_of(metric).kind) for metric in metrics]
         )  # fmt: skip
-    heads: list[object] = ["Run", "Beside its baselines", *(label_of(metric).text for metric in metrics)]
+    heads: list[object] = [
+        "Run",
+        "Beside its baselines",
+        *(label_of(metric).text for metric in metrics),
+    ]
     note = "Of each run's agent, with intervals. A dash is a number that is not defined."
     return card("Runs and metrics", table(heads, rows, "Metrics of all runs"), note)
 
