@@ -86,6 +86,16 @@ def test_an_episode_is_the_same_with_and_without_pictures() -> None:
         assert one.rewards == other.rewards
 
 
+def test_looking_leaves_a_log_that_is_kept_alone() -> None:
+    env = multi_portfolio()
+    env.unwrapped.batch.keep_log(True)
+    with MultiPortfolioRenderer(**SMALL) as renderer:
+        play(env, 5, look=renderer.watch)
+
+    (log,) = env.unwrapped.batch.take_log()
+    assert len(log["steps"]) == 5 * 3
+
+
 def test_going_back_in_time_forgets_what_came_after() -> None:
     env = multi_portfolio()
     with MultiPortfolioRenderer(**SMALL) as renderer:

@@ -53,6 +53,15 @@ def test_what_is_left_is_drawn_beside_the_optimum(side: str) -> None:
     assert renderer.account.position.get_ydata().tolist() == left
 
 
+def test_marks_of_another_side_do_not_stay() -> None:
+    renderer, _, _ = worked([0.5, 0.25], side="sell")
+    other = optimal_execution(side="buy")
+    other.reset(seed=4)
+    renderer.render(other)
+
+    assert len(np.asarray(renderer.fills.sold.get_offsets())) == 0
+
+
 def test_the_picture_is_as_wide_as_the_order_lasts() -> None:
     renderer, _, _ = worked([0.2, 0.1])
 
