@@ -192,9 +192,9 @@ class _ByRow:
 def other_future(data: MarketData, row: int, rng: np.random.Generator) -> MarketData:
     """The same panel up to a row, and one that has nothing to do with it after that.
 
-    Moves are drawn from a normal distribution with the covariance that assets have had, and no
-    mean. All prices of a row move together; what is no price comes in another order. Rows that
-    lack a price stay so.
+    Moves from close to close are drawn from a normal distribution with the covariance that assets
+    have had, and no mean; rows open as far from the close before as they did. What is no price
+    comes in another order. Rows that lack a price stay so.
     """
     later = np.arange(row + 1, len(data))
     if len(later) < 2:
@@ -208,11 +208,22 @@ def other_future(data: MarketData, row: int, rng: np.random.Generator) -> Market
     values = data.values.copy()
     order = rng.permutation(len(later))
     for place, name in enumerate(data.fields):
-        if name in PRICE_FIELDS:
+        if name == "open":
+            values[1:, :, place] *= factor[:-1]
+        elif name in PRICE_FIELDS:
             values[:, :, place] *= factor
         else:
             values[later, :, place] = values[later[order], :, place]
+    _widen(values, data.fields)
     return data.replace(values=np.where(data.quoted[:, :, None], values, data.values))
+
+
+def _widen(values: Floats, fields: Sequence[str]) -> None:
+    """Let highs and lows hold what a row opens and closes with."""
+    places = [fields.index(name) for name in ("open", "high", "low", "close") if name in fields]
+    for name, most in (("high", np.fmax), ("low", np.fmin)):
+        if name in fields:
+            values[:, :, fields.index(name)] = most.reduce(values[:, :, places], axis=2)
 
 
 def _drawn_like(moves: Floats, rng: np.random.Generator) -> Floats:

@@ -40,8 +40,7 @@ def play(
         delay: steps that everything decided waits for.
     """
     episodes: list[Episode] = []
-    where = arena.bare if player.is_bare and arena.bare is not None else arena
-    with where.open(len(seeds)) as vec:
+    with player.where(arena).open(len(seeds)) as vec:
         for first in range(0, len(seeds), vec.num_envs):
             wave = list(seeds[first : first + vec.num_envs])
             episodes.extend(_wave(player, vec, task, wave, delay))
