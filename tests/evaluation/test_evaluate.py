@@ -106,7 +106,7 @@ def test_accounts_are_those_of_the_env() -> None:
 
     np.testing.assert_allclose(episode.equity, equity, rtol=1e-9)
     np.testing.assert_allclose(sum(episode.costs.values()), cost, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(episode.turnover, turnover, rtol=1e-9)
+    np.testing.assert_allclose(np.asarray(episode.turnover), turnover, rtol=1e-9)
     np.testing.assert_allclose(episode.rewards, rewards, rtol=1e-9)
     assert episode.weights is not None
     assert episode.prices is not None
@@ -265,7 +265,7 @@ def test_what_predicts_as_others_do_is_judged() -> None:
 
 def test_trials_on_the_same_data_make_a_ratio_worth_less(tmp_path: Path) -> None:
     ledger = TrialLedger(tmp_path / "trials.jsonl")
-    options = {"env_options": OPTIONS, "seeds": 8, "sensitivity": False,
+    options: dict[str, Any] = {"env_options": OPTIONS, "seeds": 8, "sensitivity": False,
                "baselines": ["equal_weight"], "ledger": ledger}  # fmt: skip
     first = evaluate(follow, "Portfolio-v0", **options)
     evaluate(stay, "Portfolio-v0", **options)

@@ -12,12 +12,12 @@ def episode(
 ) -> Episode:
     rng = np.random.default_rng(1000 if same else seed)
     returns = rng.normal(drift, 0.01, STEPS)
-    first = np.datetime64("2020-01-01", "ns") + np.timedelta64(start, "D")
+    days = np.arange(start, start + STEPS + 1).astype("timedelta64[D]")
     return Episode(
         seed=seed,
         rewards=returns,
         equity=1e5 * np.append(1.0, np.cumprod(1.0 + returns)),
-        times=first + np.arange(STEPS + 1) * np.timedelta64(1, "D"),
+        times=np.datetime64("2020-01-01", "ns") + days,
         actions=rng.normal(size=(STEPS, 2)),
         turnover=rng.uniform(0.0, 0.1, STEPS),
         costs={"commission": np.full(STEPS, cost)},

@@ -124,6 +124,16 @@ def test_features_that_nobody_can_compute_again_are_said_to_be_unproven() -> Non
     assert [one.name for one in flags] == ["look_ahead_unchecked"]
 
 
+def test_features_that_were_fitted_on_what_is_judged_are_found_out() -> None:
+    from sekai.data import Pipeline
+
+    equal = baseline("equal_weight", "portfolio")
+    fitted = Pipeline(["log_return"], scaling="zscore").fit(DATA)
+    assert [one.name for one in flags_for(equal, features=fitted)] == ["fitted_on_judged_data"]
+    before = Pipeline(["log_return"], scaling="zscore").fit(DATA.rows(0, 300))
+    assert flags_for(equal, features=before) == []
+
+
 def test_an_evaluation_tells_of_foreknowledge() -> None:
     leak = LEAKS["the return before the fill"]
     found = evaluate(leak, "Portfolio-v0", seeds=8, env_options=OPTIONS, sensitivity=False,

@@ -74,7 +74,7 @@ def test_what_costs_are_without_a_change_is_what_was_measured() -> None:
 
 
 def test_a_signal_of_one_day_is_gone_when_orders_wait() -> None:
-    def follow(seen: Any) -> np.ndarray:
+    def follow(seen: Any) -> Any:
         return np.eye(6)[int(np.argmax(seen["windows"][-1, :, 0]))]
 
     free = sekai.market.Costs(proportional=0.0, half_spread=0.0, impact=0.0)

@@ -1,3 +1,4 @@
+import itertools
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ def stay(train: MarketData, fold: Fold) -> Any:
 
 
 def judged(train_fn: Any = stay, **options: Any) -> Any:
-    given = {
+    given: dict[str, Any] = {
         "folds": 3, "train_rows": 200, "test_rows": 120, "embargo": 5, "warm_up": 20,
         "features": ["log_return"], "env_options": OPTIONS, "baselines": ["equal_weight"],
     }  # fmt: skip
@@ -38,7 +39,7 @@ def test_tests_come_after_training_and_follow_each_other() -> None:
     for last, first in seen:
         assert (first - last) // day == 6
     begins = [one.agent.episodes[0].times for one in found.folds]
-    for before, after in zip(begins, begins[1:], strict=False):
+    for before, after in itertools.pairwise(begins):
         assert 0 < (after[0] - before[-1]) // day <= 1
 
 
@@ -58,13 +59,13 @@ def test_all_folds_are_one_account() -> None:
 
 
 def test_what_is_fitted_knows_the_training_rows_alone() -> None:
-    given = Pipeline(["log_return"], scale="zscore")
+    given = Pipeline(["log_return"], scaling="zscore")
     shown: list[np.ndarray] = []
 
     def train(data: MarketData, fold: Fold) -> Any:
         first = True
 
-        def act(seen: Any) -> np.ndarray:
+        def act(seen: Any) -> Any:
             nonlocal first
             if first:
                 shown.append(np.array(seen["windows"]))

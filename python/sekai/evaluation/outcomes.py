@@ -128,4 +128,3 @@ class Measure:
 
 def _returns(episodes: Sequence[Episode]) -> list[Floats]:
     return [one.returns for one in episodes]
-
