@@ -67,9 +67,7 @@ class Chart:
 
 def style_of(place: int) -> Style:
     """How the policy at `place` looks; the agent is at 0."""
-    return Style(
-        f"${place % COLOURS}", DASHES[place % len(DASHES)], SYMBOLS[place % len(SYMBOLS)]
-    )
+    return Style(f"${place % COLOURS}", DASHES[place % len(DASHES)], SYMBOLS[place % len(SYMBOLS)])
 
 
 def plain(name: str) -> str:
@@ -96,11 +94,15 @@ def line(
         "x": np.asarray(x, np.float64)[kept],
         "y": np.asarray(y, np.float32)[kept],
         "yaxis": _axis(panel),
-        "line": {"color": style.colour, "dash": style.dash, "width": 2.2 if _is_first(style) else 1.6},
+        "line": {
+            "color": style.colour,
+            "dash": style.dash,
+            "width": 2.2 if _is_first(style) else 1.6,
+        },
         "yhoverformat": HOVER_FORMATS.get(kind, ""),
         "legendgroup": plain(name),
         "showlegend": panel == 0,
-    }  # fmt: skip
+    }
 
 
 def band(

@@ -8,10 +8,22 @@ from collections.abc import Callable
 
 from sekai.evaluation.evaluation import Interval
 
-__all__ = ["AXIS_FORMATS", "FORMATS", "bounds", "moment", "number", "shown", "signed"]
+__all__ = [
+    "AXIS_FORMATS",
+    "FORMATS",
+    "UNDEFINED",
+    "bounds",
+    "moment",
+    "number",
+    "shown",
+    "signed",
+    "size_of",
+]
 
-UNDEFINED = "–"
+UNDEFINED = "\N{EN DASH}"
 """What stands for a number that is not defined."""
+
+MINUS = "\N{MINUS SIGN}"
 
 
 def number(value: float, size: float | None = None) -> str:
@@ -21,7 +33,9 @@ def number(value: float, size: float | None = None) -> str:
         return f"{value:,.0f}"
     if size >= 100:
         return f"{value:,.1f}"
-    return f"{value:.2f}" if size >= 0.1 or size == 0 else f"{value:.3g}"
+    if size >= 0.1 or size == 0:
+        return f"{value:.2f}"
+    return f"{value:.{2 - math.floor(math.log10(size))}f}" if size > 1e-6 else f"{value:.2e}"
 
 
 def _percent(value: float) -> str:
@@ -69,7 +83,7 @@ FORMATS: dict[str, Callable[[float], str]] = {
     "count": _count,
 }
 
-AXIS_FORMATS = {"percent": ".1~%", "money": ",.3~s", "count": ",.0~f", "number": ",.3~f"}
+AXIS_FORMATS = {"percent": ".1~%", "money": ",.3~s", "count": ",.0~f"}
 """How an axis writes the same kinds; what is not here as it likes."""
 
 
@@ -84,11 +98,11 @@ def shown(value: float, kind: str = "number", size: float | None = None) -> str:
     if math.isnan(value):
         return UNDEFINED
     if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
+        return "∞" if value > 0 else f"{MINUS}∞"
     text = number(value, size) if kind == "number" else FORMATS[kind](value)
     # What rounds to nothing has no sign.
     is_nothing = not any(digit in text for digit in "123456789")
-    return text.lstrip("-") if is_nothing else text.replace("-", "−", 1)
+    return text.lstrip("-") if is_nothing else text.replace("-", MINUS, 1)
 
 
 def signed(value: float, kind: str = "number") -> str:
@@ -97,12 +111,17 @@ def signed(value: float, kind: str = "number") -> str:
     return f"+{text}" if value > 0 and any(digit in text for digit in "123456789∞") else text
 
 
+def size_of(interval: Interval) -> float:
+    """That of its largest number, which says how many digits all of them need."""
+    every = (interval.value, interval.low, interval.high)
+    return max((abs(one) for one in every if math.isfinite(one)), default=0.0)
+
+
 def bounds(interval: Interval, kind: str = "number") -> str:
     """How far the number may be from the truth, in brackets; nothing where that is not known."""
     if math.isnan(interval.low) and math.isnan(interval.high):
         return ""
-    known = [abs(one) for one in (interval.value, interval.low, interval.high) if math.isfinite(one)]
-    size = max(known, default=0.0)
+    size = size_of(interval)
     return f"[{shown(interval.low, kind, size)}, {shown(interval.high, kind, size)}]"
 
 

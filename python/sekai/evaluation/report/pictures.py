@@ -116,8 +116,8 @@ def _seeds(subject: Subject, figure: Figure) -> bool:
     table = [values for values in shown.values() if len(values) == len(subject.evaluation.seeds)]
     axes.plot(np.array(table, np.float64), color=INK, alpha=0.15, linewidth=0.8)
     for place, (name, values) in enumerate(shown.items()):
-        look = {"color": _colour(place), "marker": MARKS[place % len(MARKS)]}
-        axes.scatter([place] * len(values), values, **look, s=34, alpha=0.85, zorder=3)
+        axes.scatter([place] * len(values), values, s=34, alpha=0.85, zorder=3,
+                     color=_colour(place), marker=MARKS[place % len(MARKS)])  # fmt: skip
         found = subject.policies[name].metrics.get(metric)
         if found is not None:
             axes.vlines(place + 0.18, found.low, found.high, color=_colour(place), linewidth=2.5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,7 +24,7 @@ def kept_points(values: NDArray[np.float64], most: int = MOST_POINTS) -> NDArray
         return np.arange(count)
     edges = np.linspace(1, count - 1, max((most - 2) // 3, 1) + 1).astype(np.int64)
     kept = {0, count - 1}
-    for first, end in zip(edges[:-1], edges[1:], strict=True):
+    for first, end in itertools.pairwise(edges):
         kept.update(int(first) + place for place in _telling(values[first:end]))
     return np.array(sorted(kept), np.int64)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from sekai.evaluation.evaluation import Comparison, Evaluation, Honesty
@@ -42,7 +43,8 @@ def verdict_of(evaluation: Evaluation) -> Verdict:
         sentences.append(luck_in_words(evaluation.honesty))
     if errors:
         told = "; ".join(flag.message.rstrip(".") for flag in errors)
-        return Verdict(phrase="Not to be believed", sentences=[f"{told}.", *sentences], look="bad")
+        told = f"{told[:1].upper()}{told[1:]}."
+        return Verdict(phrase="Not to be believed", sentences=[told, *sentences], look="bad")
     return Verdict(phrase=phrase, sentences=sentences, look=look)
 
 
@@ -73,20 +75,20 @@ def _sentences(evaluation: Evaluation) -> list[str]:
         those = [one for one in evaluation.comparisons if standing(one) == place]
         if those:
             metric = label_of(those[0].metric)
-            sizes = "; ".join(_size(one, metric.kind) for one in those)
+            sizes = _listed([_size(one, metric.kind) for one in those])
             found.append(f"By {metric.text}, {words} {sizes}.")
     return found
 
 
 def _size(comparison: Comparison, kind: str) -> str:
     size = f"{signed(comparison.difference.value, kind)} {bounds(comparison.difference, kind)}"
-    return f"{policy_label(comparison.baseline)} by {size.strip()}"
+    return f"{policy_label(comparison.baseline)} ({size.strip()})"
 
 
 def luck_in_words(honesty: Honesty) -> str:
     """What is left of a Sharpe ratio after the trials are counted."""
     trials = f"{honesty.trials} trials" if honesty.trials != 1 else "a single trial"
-    if not honesty.deflated == honesty.deflated:
+    if math.isnan(honesty.deflated):
         return f"After {trials} on this data, the chance that this is skill is not defined."
     enough = "enough" if honesty.deflated >= CONFIDENT else "less than the 95% asked for"
     return (

@@ -63,15 +63,15 @@ def _one(evaluation: Evaluation) -> str:
     made = [section(subject) for section in SECTIONS]
     sections: list[Section] = [one for one in made if one is not None]
     count = len(evaluation.seeds)
-    subtitle = (
-        f"{evaluation.env} · {count} seed{'s' if count != 1 else ''} · "
-        f"{len(evaluation.baselines)} baselines · {moment(evaluation.provenance.created)}"
-    )
-    return page(evaluation.name, subtitle, sections)
+    facts = [
+        evaluation.env,
+        f"{count} seed{'s' if count != 1 else ''}",
+        f"{len(evaluation.baselines)} baseline{'s' if len(evaluation.baselines) != 1 else ''}",
+        moment(evaluation.provenance.created),
+    ]
+    return page(evaluation.name, facts, sections)
 
 
 def _several(evaluations: list[Evaluation]) -> str:
-    envs = ", ".join(dict.fromkeys(one.env for one in evaluations))
-    title = f"{len(evaluations)} runs compared"
-    return page(title, f"{envs} · {', '.join(one.name for one in evaluations)}",
-                runs_sections(evaluations))  # fmt: skip
+    facts = [*dict.fromkeys(one.env for one in evaluations), *(one.name for one in evaluations)]
+    return page(f"{len(evaluations)} runs compared", facts, runs_sections(evaluations))

@@ -6,12 +6,12 @@ import numpy as np
 
 from sekai.evaluation.evaluation import PolicyOutcome, Sensitivity
 from sekai.evaluation.report.chart import Chart, Panel, View, line, plain, stacked
-from sekai.evaluation.report.labels import label_of, policy_label
-from sekai.evaluation.report.markup import Markup, joined
+from sekai.evaluation.report.labels import Label, label_of, policy_label
+from sekai.evaluation.report.markup import Markup
 from sekai.evaluation.report.numbers import shown
 from sekai.evaluation.report.section import Section, Subject
 from sekai.evaluation.report.series import is_relative
-from sekai.evaluation.report.tables import Cell, card, swatch, table
+from sekai.evaluation.report.tables import Cell, card, named, table
 
 __all__ = ["costs_section"]
 
@@ -42,13 +42,10 @@ def _kinds_chart(subject: Subject) -> Chart:
         }
         for place, kind in enumerate(kinds)
     ]
-    unit = "basis points of what the account began with" if relative else "money"
-    layout = {
-        "barmode": "relative",
-        "xaxis": {"title": {"text": unit}},
-        "yaxis": {"autorange": "reversed", "automargin": True},
-        "hovermode": "closest",
-    }
+    unit = "Basis points of what the account began with" if relative else "Money"
+    layout = stacked([Panel(unit)], dates=True) | {"barmode": "relative", "hovermode": "closest"}
+    layout["xaxis"] = {"tickformat": ",~r"}
+    layout["yaxis"] |= {"autorange": "reversed", "tickformat": "", "nticks": 99}
     return Chart(
         title="Costs by kind",
         views={"": View(traces=traces, layout=layout)},
@@ -81,7 +78,7 @@ def _gross_and_net(subject: Subject) -> Markup:
         share = cost / (net + cost) if net + cost > 0 else float("nan")
         figures = [(net + cost, "percent"), (cost, "basis_points"), (net, "percent")]
         rows.append(
-            [Cell(joined(swatch(subject.styles[name]), subject.labels[name]))]
+            [Cell(named(subject.labels[name], subject.styles[name]))]
             + [Cell(shown(value, kind), value) for value, kind in figures]
             + [Cell(shown(share, "percent"), share)]
         )
@@ -117,7 +114,7 @@ def _curve(
     values: dict[str, list[float]],
     x: np.ndarray,
     x_title: str,
-    metric: object,
+    metric: Label,
 ) -> Chart:
     text, kind = metric.text, metric.kind
     traces = []
@@ -134,10 +131,9 @@ def _curve(
 
 def _break_even(subject: Subject, sensitivity: Sensitivity) -> Markup:
     rows = [
-        [Cell(joined(swatch(subject.styles[name]) if name in subject.styles else None,
-                     policy_label(name))), Cell(_multiple(value), value)]
+        [Cell(named(policy_label(name), subject.styles.get(name))), Cell(_multiple(value), value)]
         for name, value in sensitivity.break_even.items()
-    ]  # fmt: skip
+    ]
     note = "How many times as much trading may cost before the agent is no longer ahead."
     return card("Break-even costs", table(["Baseline", "Ahead until"], rows, note), note)
 

@@ -71,7 +71,9 @@ def spread_note(seeds: int) -> str:
     if seeds < 2:
         return ""
     edges = (
-        "from the lowest to the highest" if seeds < FEW_SEEDS else "from the 10th to the 90th of 100"
+        "from the lowest to the highest"
+        if seeds < FEW_SEEDS
+        else "from the 10th to the 90th of 100"
     )
     return (
         f"Lines are medians over {seeds} episodes; the band of the first reaches {edges}. An "

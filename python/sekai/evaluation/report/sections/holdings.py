@@ -92,9 +92,7 @@ def _largest(episode: Episode) -> dict[str, Floats]:
     return found | {"Cash": episode.weights[:, -1]}
 
 
-def _areas(
-    x: Floats, weights: Floats, name: str, colour: str, *, hatched: bool
-) -> list[Trace]:
+def _areas(x: Floats, weights: Floats, name: str, colour: str, *, hatched: bool) -> list[Trace]:
     """What is long above the line and what is short below it: two stacks under one name."""
     area: Trace = {
         "type": "scatter",

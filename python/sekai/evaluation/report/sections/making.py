@@ -15,7 +15,9 @@ __all__ = ["making_block", "making_section"]
 
 def making_section(subject: Subject) -> Section:
     """The command, the versions, the data and the settings."""
-    return Section(name="making", title="How it was made", blocks=[making_block(subject.evaluation)])
+    return Section(
+        name="making", title="How it was made", blocks=[making_block(subject.evaluation)]
+    )
 
 
 def making_block(evaluation: Evaluation, title: str = "How it was made") -> Markup:

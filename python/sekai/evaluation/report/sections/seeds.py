@@ -123,11 +123,11 @@ def _differences_chart(subject: Subject) -> Chart | None:
         return None
     traces = [trace for place, one in enumerate(compared) for trace in _gap(subject, place, one)]
     label = label_of(compared[0].metric)
-    layout = stacked([Panel(f"{label.text}: ahead by", label.kind)])
+    layout = stacked([Panel(f"{label.text}: ahead of the baseline by", label.kind)])
     layout["yaxis"] |= {"zeroline": True, "tickformat": AXIS_FORMATS.get(label.kind, "")}
     layout["xaxis"] = {
         "tickvals": list(range(len(compared))),
-        "ticktext": [plain(f"over {policy_label(one.baseline)}") for one in compared],
+        "ticktext": [plain(policy_label(one.baseline)) for one in compared],
         "range": [-0.5, len(compared) - 0.5],
         "automargin": True,
         "showgrid": False,

@@ -80,5 +80,10 @@ def _marks(
         "y": y.astype(np.float32),
         "customdata": units.astype(np.float32),
         "hovertemplate": "%{customdata:,.4~g} at %{y:,.4~f}",
-        "marker": {"color": colour, "symbol": symbol, "size": 11, "line": {"width": 1, "color": "$paper"}},
-    }  # fmt: skip
+        "marker": {
+            "color": colour,
+            "symbol": symbol,
+            "size": 11,
+            "line": {"width": 1, "color": "$card"},
+        },
+    }
