@@ -49,6 +49,8 @@ def spread(values: Floats) -> float:
     """The standard deviation of a sample; exactly 0 where values differ by rounding alone."""
     if len(values) < 2:
         return math.nan
-    found = float(np.std(values, ddof=1))
-    rounding = UNIT_ROUNDING + RELATIVE_ROUNDING * float(np.max(np.abs(values)))
-    return 0.0 if found <= rounding else found
+    mean = float(np.add.reduce(values)) / len(values)
+    # Several times as fast as numpy's own for the short arrays that a bootstrap has thousands of.
+    centred = values - mean
+    found = math.sqrt(float(np.dot(centred, centred)) / (len(values) - 1))
+    return 0.0 if found <= UNIT_ROUNDING + RELATIVE_ROUNDING * abs(mean) else found

@@ -20,15 +20,16 @@ def sharpe(returns: Floats, periods: float) -> float:
     deviation = spread(returns)
     if not deviation > 0:
         return math.nan
-    return float(np.mean(returns)) / deviation * math.sqrt(periods)
+    return _mean(returns) / deviation * math.sqrt(periods)
 
 
 def sortino(returns: Floats, periods: float) -> float:
     """Mean return by the root mean square of losses, of a year."""
     if len(returns) < 2:
         return math.nan
-    losses = math.sqrt(float(np.mean(np.square(np.minimum(returns, 0.0)))))
-    return float(np.mean(returns)) / losses * math.sqrt(periods) if losses > 0 else math.nan
+    below = np.minimum(returns, 0.0)
+    losses = math.sqrt(float(np.dot(below, below)) / len(below))
+    return _mean(returns) / losses * math.sqrt(periods) if losses > 0 else math.nan
 
 
 def calmar(returns: Floats, periods: float) -> float:
@@ -42,5 +43,9 @@ def omega(returns: Floats) -> float:
     """All gains by all losses."""
     if len(returns) < 2:
         return math.nan
-    losses = -float(np.sum(np.minimum(returns, 0.0)))
-    return float(np.sum(np.maximum(returns, 0.0))) / losses if losses > 0 else math.nan
+    losses = -float(np.add.reduce(np.minimum(returns, 0.0)))
+    return float(np.add.reduce(np.maximum(returns, 0.0))) / losses if losses > 0 else math.nan
+
+
+def _mean(returns: Floats) -> float:
+    return float(np.add.reduce(returns)) / len(returns)
