@@ -74,7 +74,7 @@ def _equity(subject: Subject, figure: Figure) -> bool:
         (upper, wealth, f"Growth, {unit}"),
         (lower, drawdown, f"Drawdown, {unit}"),
     ):
-        for place, (name, outcome) in reversed(list(enumerate(subject.policies.items()))):
+        for place, (name, outcome) in reversed(list(enumerate(subject.played.items()))):
             rows = [
                 series(episode, relative) * (100 if relative else 1) for episode in outcome.episodes
             ]

@@ -12,6 +12,9 @@ __all__ = ["MOST_POINTS", "kept_points"]
 MOST_POINTS = 1500
 """Of one line: more than a wide screen has room for."""
 
+LEAST_POINTS = 5
+"""The first, the last, and three of what is between."""
+
 
 def kept_points(values: NDArray[np.float64], most: int = MOST_POINTS) -> NDArray[np.int64]:
     """Where the points are that draw the same line, in order: at most `most` of them.
@@ -19,6 +22,8 @@ def kept_points(values: NDArray[np.float64], most: int = MOST_POINTS) -> NDArray
     The first and the last are kept, and of each of equally long stretches in between the lowest,
     the highest, and, where a line is broken, one that is no number.
     """
+    if most < LEAST_POINTS:
+        raise ValueError(f"most must be at least {LEAST_POINTS} points, was {most}")
     count = len(values)
     if count <= most:
         return np.arange(count)

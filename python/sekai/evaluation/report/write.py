@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from sekai.evaluation.evaluation import Evaluation
 from sekai.evaluation.report.numbers import moment
 from sekai.evaluation.report.page import page
@@ -52,7 +54,9 @@ def write_report(
     found = [evaluations] if isinstance(evaluations, Evaluation) else list(evaluations)
     if not found:
         raise ValueError("a report needs at least one evaluation, was given none")
-    text = _one(found[0]) if len(found) == 1 else _several(found)
+    # What is not defined is shown as such, and nothing to warn of.
+    with np.errstate(all="ignore"):
+        text = _one(found[0]) if len(found) == 1 else _several(found)
     with replacing(path, ".html") as draft:
         draft.write_text(text, encoding="utf-8", newline="\n")
     return Path(path)

@@ -10,7 +10,7 @@ from sekai.evaluation.report.labels import Label, label_of, policy_label
 from sekai.evaluation.report.markup import Markup
 from sekai.evaluation.report.numbers import shown
 from sekai.evaluation.report.section import Section, Subject
-from sekai.evaluation.report.series import is_relative
+from sekai.evaluation.report.series import Floats, is_relative
 from sekai.evaluation.report.tables import Cell, card, named, table
 
 __all__ = ["costs_section"]
@@ -35,8 +35,8 @@ def _kinds_chart(subject: Subject) -> Chart:
             "type": "bar",
             "orientation": "h",
             "name": plain(policy_label(kind)),
-            "y": [plain(label) for label in subject.labels.values()],
-            "x": [_paid(outcome, kind, relative) for outcome in subject.policies.values()],
+            "y": [plain(subject.labels[name]) for name in subject.played],
+            "x": [_paid(outcome, kind, relative) for outcome in subject.played.values()],
             "marker": {"color": f"${place % 8}", "pattern": {"shape": PATTERNS[place % 6]}},
             "hovertemplate": "%{x:,.2f}" + (" bp" if relative else ""),
         }
@@ -50,7 +50,7 @@ def _kinds_chart(subject: Subject) -> Chart:
         title="Costs by kind",
         views={"": View(traces=traces, layout=layout)},
         note="Mean of an episode. Below nought is what was earned, such as interest on cash.",
-        height=140 + 44 * len(subject.policies),
+        height=140 + 44 * len(subject.played),
     )
 
 
@@ -70,7 +70,7 @@ def _paid(outcome: PolicyOutcome, kind: str, relative: bool) -> float:
 
 def _gross_and_net(subject: Subject) -> Markup:
     rows = []
-    for name, outcome in subject.policies.items():
+    for name, outcome in subject.played.items():
         starts = np.array([episode.equity[0] for episode in outcome.episodes])
         ends = np.array([episode.equity[-1] for episode in outcome.episodes])
         paid = np.array([episode.total_cost for episode in outcome.episodes])
@@ -112,7 +112,7 @@ def _curve(
     subject: Subject,
     title: str,
     values: dict[str, list[float]],
-    x: np.ndarray,
+    x: Floats,
     x_title: str,
     metric: Label,
 ) -> Chart:

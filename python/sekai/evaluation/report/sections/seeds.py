@@ -11,6 +11,7 @@ from sekai.evaluation.report.chart import Chart, Panel, Trace, View, plain, stac
 from sekai.evaluation.report.labels import label_of, policy_label
 from sekai.evaluation.report.numbers import AXIS_FORMATS
 from sekai.evaluation.report.section import Section, Subject
+from sekai.evaluation.report.series import Floats
 
 __all__ = ["metrics_chart", "seeds_section"]
 
@@ -76,7 +77,7 @@ def _joined(values: list[float]) -> Trace:
     }
 
 
-def _dots(subject: Subject, name: str, place: int, values: np.ndarray) -> Trace:
+def _dots(subject: Subject, name: str, place: int, values: Floats) -> Trace:
     style = subject.styles[name]
     return {
         "type": "scatter",
