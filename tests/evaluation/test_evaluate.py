@@ -276,6 +276,33 @@ def test_trials_on_the_same_data_make_a_ratio_worth_less(tmp_path: Path) -> None
     assert third.honesty.deflated < first.honesty.deflated
 
 
+def test_what_no_trader_knows_is_told() -> None:
+    options = {"max_ticks": 20, "privileged": False}
+    shown = evaluate("random", "Trading-v0", seeds=8, sensitivity=False,
+                     env_options=options | {"privileged": True})  # fmt: skip
+    hidden = evaluate("random", "Trading-v0", seeds=8, sensitivity=False, env_options=options)
+    assert "privileged" in names(shown.flags)
+    assert "privileged" not in names(hidden.flags)
+
+
+def test_an_agent_looks_windows_up_where_it_is_judged() -> None:
+    from sekai.training import PPO
+
+    trained, judged = (OPTIONS | {"data": planted(seed=seed)} for seed in (8, 9))
+    agent = PPO("Portfolio-v0", env_options=trained | {"observation": "index"}, seed=0,
+                num_envs=2, rollout_steps=8)  # fmt: skip
+    assert agent.gather is not None
+    its_own = agent.gather.windows
+    by_number = evaluate(agent, "Portfolio-v0", seeds=8, sensitivity=False, baselines=["random"],
+                         env_options=judged | {"observation": "index"})  # fmt: skip
+    assert agent.gather.windows is its_own
+    policy = PPO("Portfolio-v0", env_options=judged, seed=0, num_envs=2, rollout_steps=8)
+    policy.network.load_state_dict(agent.network.state_dict())
+    by_window = evaluate(policy, "Portfolio-v0", seeds=8, sensitivity=False, baselines=["random"],
+                         env_options=judged)  # fmt: skip
+    np.testing.assert_allclose(by_number.agent.by_seed["sharpe"], by_window.agent.by_seed["sharpe"])
+
+
 def test_a_saved_agent_is_judged_by_its_path(tmp_path: Path) -> None:
     from sekai.training import PPO
 
