@@ -247,6 +247,22 @@ def test_layers_are_for_the_agent_and_not_for_who_needs_what_they_hide() -> None
     assert "look_ahead_unchecked" in names(layered.flags)
 
 
+def test_baselines_do_not_see_through_the_layers_of_a_vector_env() -> None:
+    from sekai.vector import NormalizeVecObservation
+
+    weights = np.full(ASSETS + 1, 1 / (ASSETS + 1))
+    others = ["equal_weight", "risk_parity"]
+    bare, layered = (
+        evaluate(lambda seen: weights, env, seeds=8, baselines=others, sensitivity=False)
+        for env in (
+            sekai.make_vec("Portfolio-v0", 8, **OPTIONS),
+            NormalizeVecObservation(sekai.make_vec("Portfolio-v0", 8, **OPTIONS)),
+        )
+    )
+    assert layered.task == "portfolio"
+    assert layered.comparisons == bare.comparisons
+
+
 def test_policies_are_given_names_that_differ() -> None:
     found = evaluate(stay, "Portfolio-v0", seeds=8, env_options=OPTIONS, sensitivity=False,
                      baselines=[stay, stay, "random"])  # fmt: skip
@@ -312,3 +328,15 @@ def test_a_saved_agent_is_judged_by_its_path(tmp_path: Path) -> None:
     itself = evaluate(agent, "MarketMaking-v0", seeds=4, sensitivity=False)
     assert by_path.comparisons == itself.comparisons
     assert len(by_path.provenance.model) == 64
+
+
+def test_less_is_better_where_it_is() -> None:
+    found = evaluate("almgren_chriss", "OptimalExecution-v0", seeds=32, sensitivity=False,
+                     baselines=["all_at_once", "twap"])  # fmt: skip
+    assert not found.higher_is_better
+    for comparison in found.comparisons:
+        mine = found.agent.metrics[found.headline].value
+        other = found.policies[comparison.baseline].metrics[found.headline].value
+        assert comparison.difference.value == pytest.approx(other - mine)
+        assert comparison.difference.low > 0
+        assert comparison.wins > 0.5
