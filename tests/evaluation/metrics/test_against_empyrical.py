@@ -16,7 +16,7 @@ from sekai.evaluation import metrics
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    import empyrical
+    import empyrical  # type: ignore[import-untyped]
 
 Floats = NDArray[np.float64]
 PERIODS = [1.0, 12.0, 252.0, 8760.0]

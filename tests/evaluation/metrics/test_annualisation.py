@@ -49,14 +49,14 @@ def test_trading_days_with_holidays_are_252_a_year(first: int, count: int) -> No
 
 @given(first=st.integers(0, 200), count=st.integers(25, 9000))
 def test_hours_of_a_market_that_never_closes_are_8760_a_year(first: int, count: int) -> None:
-    hours = np.datetime64("2020-01-01T00", "h") + np.arange(10_000)
+    hours = np.datetime64("2020-01-01T00", "h") + np.arange(10_000).astype("timedelta64[h]")
 
     assert periods_per_year(hours[first : first + count]) == pytest.approx(8760)
 
 
 @given(count=st.integers(8, 800))
 def test_every_day_is_365_a_year(count: int) -> None:
-    days = np.datetime64("2020-02-20", "D") + np.arange(count)
+    days = np.datetime64("2020-02-20", "D") + np.arange(count).astype("timedelta64[D]")
 
     assert periods_per_year(days) == pytest.approx(365)
 
@@ -74,7 +74,7 @@ def test_whole_sessions_of_less_than_a_week_are_taken_for_every_session(days: in
 
 
 def test_a_market_of_five_days_and_nights_is_counted_as_it_is() -> None:
-    hours = np.datetime64("2020-01-05T22", "h") + np.arange(24 * 7 * 20)
+    hours = np.datetime64("2020-01-05T22", "h") + np.arange(24 * 7 * 20).astype("timedelta64[h]")
     open_hours = hours[np.arange(len(hours)) % 168 < 120]
 
     assert periods_per_year(open_hours) == pytest.approx(120 * 365.2425 / 7)
@@ -87,7 +87,7 @@ def test_an_exchange_with_many_holidays_keeps_its_own_number() -> None:
 
 
 def test_weeks_and_months_are_counted_from_the_first_to_the_last() -> None:
-    weeks = np.datetime64("2020-01-03", "D") + 7 * np.arange(300)
+    weeks = np.datetime64("2020-01-03", "D") + (7 * np.arange(300)).astype("timedelta64[D]")
     months = np.arange("2016-01", "2024-02", dtype="datetime64[M]")
 
     assert periods_per_year(weeks) == pytest.approx(365.2425 / 7)
