@@ -12,6 +12,9 @@ __all__ = ["block_length"]
 
 Floats = NDArray[np.float64]
 
+IN_A_ROW = 5
+"""Correlations that have to be negligible before all that follow count so."""
+
 
 def block_length(series: Sequence[Floats]) -> float:
     """The expected length of blocks at which a stationary bootstrap of the mean errs least.
@@ -24,12 +27,12 @@ def block_length(series: Sequence[Floats]) -> float:
     if total < 4:
         return 1.0
     longest = math.ceil(min(3.0 * math.sqrt(total), total / 3.0))
-    covariances = _autocovariances(series, total, _most_lags(total) + _needed(total))
+    covariances = _autocovariances(series, total)
     if not covariances[0] > 0:
         return 1.0
-    lags = _lags_that_matter(covariances / covariances[0], total)
-    distance = np.arange(1, 2 * lags + 1)
-    weighted = np.clip(2.0 - distance / lags, 0.0, 1.0) * covariances[distance]
+    window = _window(covariances / covariances[0], total)
+    distance = np.arange(1, window + 1)
+    weighted = np.minimum(2.0 - 2.0 * distance / window, 1.0) * covariances[distance]
     curvature = 2.0 * float(np.sum(weighted * distance))
     long_run = float(covariances[0]) + 2.0 * float(np.sum(weighted))
     if not long_run > 0:
@@ -37,19 +40,19 @@ def block_length(series: Sequence[Floats]) -> float:
     return min(max(1.0, math.pow(total * (curvature / long_run) ** 2, 1.0 / 3.0)), float(longest))
 
 
-def _lags_that_matter(correlations: Floats, total: int) -> int:
-    """The first lag after which so many in a row are too small to be told from 0."""
+def _window(correlations: Floats, total: int) -> int:
+    """Twice the first lag of so many in a row that are too small to be told from 0."""
     negligible = np.abs(correlations[1:]) < 2.0 * math.sqrt(math.log10(total) / total)
-    needed = _needed(total)
-    for lag in range(_most_lags(total)):
-        if negligible[lag : lag + needed].all():
-            return max(lag, 1)
-    return _most_lags(total) // 2
+    most = _most_lags(total)
+    for lag in range(most - IN_A_ROW):
+        if negligible[lag : lag + IN_A_ROW].all():
+            return min(2 * (lag + 1), most)
+    return most
 
 
-def _autocovariances(series: Sequence[Floats], total: int, most: int) -> Floats:
+def _autocovariances(series: Sequence[Floats], total: int) -> Floats:
     mean = sum(float(np.sum(one)) for one in series) / total
-    found = np.zeros(2 * most + 1)
+    found = np.zeros(_most_lags(total) + 1)
     for one in series:
         centred = one - mean
         for lag in range(min(len(found), len(centred))):
@@ -57,9 +60,5 @@ def _autocovariances(series: Sequence[Floats], total: int, most: int) -> Floats:
     return found / total
 
 
-def _needed(total: int) -> int:
-    return max(5, math.ceil(math.sqrt(math.log10(total))))
-
-
 def _most_lags(total: int) -> int:
-    return math.ceil(math.sqrt(total)) + _needed(total)
+    return math.ceil(math.sqrt(total)) + IN_A_ROW
