@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from sekai.evaluation.statistics import (
 )
 
 Floats = NDArray[np.float64]
+Method = Literal["studentised", "percentile"]
 TRUTH = 0.05
 """The true Sharpe ratio of a step where nothing else is said."""
 
@@ -64,13 +66,20 @@ def ratio(returns: Floats) -> float:
     return sharpe(returns, 1.0)
 
 
-def coverage(kind: str, runs: int, steps: int, resamples: int, episodes: int = 1) -> float:
+def coverage(
+    kind: str,
+    runs: int,
+    steps: int,
+    resamples: int,
+    episodes: int = 1,
+    method: Method = "studentised",
+) -> float:
     """The share of bootstrap intervals of 95 % that hold the truth."""
     held = 0
     for run in range(runs):
         rng = np.random.default_rng([run, steps, episodes])
         tables = [KINDS[kind](steps // episodes, rng) + TRUTH for _ in range(episodes)]
-        found = bootstrap_interval(tables, ratio, resamples=resamples, seed=run)
+        found = bootstrap_interval(tables, ratio, resamples=resamples, seed=run, method=method)
         held += found.low <= TRUTH <= found.high
     return held / runs
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sekai.evaluation.metrics import kurtosis, sharpe, skewness
 from sekai.evaluation.statistics import (
     deflated_sharpe,
+    effective_observations,
     effective_trials,
     expected_best_sharpe,
     honesty_of,
@@ -85,18 +86,22 @@ def test_honesty_counts_as_its_parts_do() -> None:
     found = honesty_of(RETURNS, trials)
     ratio, skew, kurt = sharpe(RETURNS, 1.0), skewness(RETURNS), kurtosis(RETURNS)
 
+    worth = effective_observations(RETURNS)
+
     assert (found.trials, found.observations, found.sharpe) == (4, 500, ratio)
     assert found.expected_best == expected_best_sharpe(4, float(np.var(trials, ddof=1)))
     assert found.deflated == deflated_sharpe(
-        ratio, 500, 4, float(np.var(trials, ddof=1)), skew, kurt
+        ratio, worth, 4, float(np.var(trials, ddof=1)), skew, kurt
     )
-    assert found.probabilistic == probabilistic_sharpe(ratio, 500, skew, kurt)
-    assert found.least_length == least_track_record(ratio, skew, kurt)
+    assert found.probabilistic == probabilistic_sharpe(ratio, worth, skew, kurt)
+    assert found.least_length * worth == pytest.approx(500 * least_track_record(ratio, skew, kurt))
 
 
 def test_trials_of_which_only_the_number_is_known_vary_as_luck_does() -> None:
-    assert honesty_of(RETURNS, 20).expected_best == expected_best_sharpe(20, 1 / 499)
-    assert honesty_of(RETURNS, [0.1, math.nan]).expected_best == expected_best_sharpe(2, 1 / 499)
+    luck = 1 / (effective_observations(RETURNS) - 1)
+
+    assert honesty_of(RETURNS, 20).expected_best == expected_best_sharpe(20, luck)
+    assert honesty_of(RETURNS, [0.1, math.nan]).expected_best == expected_best_sharpe(2, luck)
 
 
 def test_a_trial_without_a_ratio_counts_as_a_trial() -> None:
@@ -126,6 +131,15 @@ def test_no_trial_at_all_is_refused(trials: int | list[float]) -> None:
 def test_a_variance_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="variance of nan"):
         expected_best_sharpe(3, math.nan)
+
+
+def test_returns_that_follow_each_other_count_for_fewer() -> None:
+    twice = np.repeat(RETURNS, 2)
+
+    assert honesty_of(twice, 1).observations == 1000
+    assert honesty_of(twice, 1).probabilistic == pytest.approx(
+        honesty_of(RETURNS, 1).probabilistic, abs=0.02
+    )
 
 
 def test_trials_that_hardly_differ_count_for_little_more_than_one() -> None:
