@@ -16,8 +16,19 @@ from sekai.evaluation.evaluation_file import (
     load_evaluation,
     save_evaluation,
 )
+from sekai.evaluation.metrics import HIGHER_IS_BETTER, metrics_of, periods_per_year
+from sekai.evaluation.statistics import (
+    TrialLedger,
+    bootstrap_interval,
+    honesty_of,
+    overfitting_probability,
+    paired,
+    paired_bootstrap,
+    seed_interval,
+)
 
 __all__ = [
+    "HIGHER_IS_BETTER",
     "Comparison",
     "Episode",
     "Evaluation",
@@ -29,6 +40,15 @@ __all__ = [
     "PolicyOutcome",
     "Provenance",
     "Sensitivity",
+    "TrialLedger",
+    "bootstrap_interval",
+    "honesty_of",
     "load_evaluation",
+    "metrics_of",
+    "overfitting_probability",
+    "paired",
+    "paired_bootstrap",
+    "periods_per_year",
     "save_evaluation",
+    "seed_interval",
 ]

@@ -103,11 +103,11 @@ def honesty_of(returns: Floats, trials: Sequence[float] | int) -> Honesty:
         trials: the ratios of one period of all agents judged on this data, this one included,
             NaN for one that has none; or only their number.
     """
-    count = trials if isinstance(trials, int) else len(trials)
+    ratios = [] if isinstance(trials, (int, np.integer)) else list(trials)
+    count = int(trials) if isinstance(trials, (int, np.integer)) else len(ratios)
     if count < 1:
         raise ValueError(f"1 trial or more was wanted, the agent's own, found {count}")
     ratio, skew, kurt = sharpe(returns, 1.0), skewness(returns), kurtosis(returns)
-    ratios = [] if isinstance(trials, int) else list(trials)
     worth = effective_observations(returns)
     best = expected_best_sharpe(count, _variance_of_trials(ratios, worth))
     needed = least_track_record(ratio, skew, kurt)
