@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -54,6 +54,7 @@ def agrees(ours: float, theirs: float) -> None:
 
 
 @pytest.mark.parametrize("name", PAIRS)
+@settings(deadline=None)
 @given(table=returns_of_steps, periods=st.sampled_from(PERIODS))
 def test_metrics_of_a_year_agree(name: str, table: Floats, periods: float) -> None:
     assume(moves(table[0]))
@@ -66,6 +67,7 @@ def test_metrics_of_a_year_agree(name: str, table: Floats, periods: float) -> No
 
 
 @pytest.mark.parametrize("name", PLAIN)
+@settings(deadline=None)
 @given(table=returns_of_steps)
 def test_metrics_of_steps_agree(name: str, table: Floats) -> None:
     assume(moves(table[0]))
@@ -77,6 +79,7 @@ def test_metrics_of_steps_agree(name: str, table: Floats) -> None:
     agrees(ours(table[0]), wanted)
 
 
+@settings(deadline=None)
 @given(table=returns_of_steps, periods=st.sampled_from([1.0, 12.0, 252.0]))
 def test_metrics_beside_a_benchmark_agree(table: Floats, periods: float) -> None:
     returns, benchmark = table

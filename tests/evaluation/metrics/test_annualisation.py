@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -40,11 +40,13 @@ TRADING_DAYS = weekdays(1800, "2018-01-02", HOLIDAYS)
 MINUTES = minutes(70)
 
 
+@settings(deadline=None)
 @given(first=st.integers(0, 250), count=st.integers(3, 400))
 def test_weekdays_are_252_a_year_wherever_an_episode_begins(first: int, count: int) -> None:
     assert periods_per_year(WEEKDAYS[first : first + count]) == pytest.approx(252)
 
 
+@settings(deadline=None)
 @given(first=st.integers(0, 1500), count=st.integers(3, 1500))
 def test_trading_days_are_252_a_year_wherever_holidays_fall(first: int, count: int) -> None:
     times = TRADING_DAYS[first : first + count]
@@ -53,6 +55,7 @@ def test_trading_days_are_252_a_year_wherever_holidays_fall(first: int, count: i
     assert periods_per_year(times) == pytest.approx(252)
 
 
+@settings(deadline=None)
 @given(first=st.integers(0, 200), count=st.integers(25, 9000))
 def test_hours_of_a_market_that_never_closes_are_8760_a_year(first: int, count: int) -> None:
     hours = np.datetime64("2020-01-01T00", "h") + np.arange(10_000).astype("timedelta64[h]")
@@ -60,6 +63,7 @@ def test_hours_of_a_market_that_never_closes_are_8760_a_year(first: int, count: 
     assert periods_per_year(hours[first : first + count]) == pytest.approx(8760)
 
 
+@settings(deadline=None)
 @given(count=st.integers(8, 800))
 def test_every_day_is_365_a_year(count: int) -> None:
     days = np.datetime64("2020-02-20", "D") + np.arange(count).astype("timedelta64[D]")
@@ -67,6 +71,7 @@ def test_every_day_is_365_a_year(count: int) -> None:
     assert periods_per_year(days) == pytest.approx(365)
 
 
+@settings(deadline=None)
 @given(first=st.integers(0, 2000), count=st.integers(2400, 20_000))
 def test_minutes_of_sessions_are_390_times_252_wherever_an_episode_begins(
     first: int, count: int

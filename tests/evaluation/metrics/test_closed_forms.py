@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import scipy.stats  # type: ignore[import-untyped]
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.evaluation import metrics
@@ -52,6 +52,7 @@ def test_ratios_of_returns_that_alternate_are_known() -> None:
     assert metrics.skewness(UP_AND_DOWN) == pytest.approx(0.0, abs=1e-12)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32))
 def test_moments_are_those_of_scipy(seed: int) -> None:
     returns = np.random.default_rng(seed).standard_t(3, 80)
@@ -60,6 +61,7 @@ def test_moments_are_those_of_scipy(seed: int) -> None:
     assert metrics.kurtosis(returns) == pytest.approx(scipy.stats.kurtosis(returns, fisher=False))
 
 
+@settings(deadline=None)
 @given(st.floats(1.0, 1e5), st.integers(0, 2**32))
 def test_sharpe_grows_with_the_root_of_the_periods(periods: float, seed: int) -> None:
     returns = np.random.default_rng(seed).normal(0.001, 0.01, 50)
@@ -69,6 +71,7 @@ def test_sharpe_grows_with_the_root_of_the_periods(periods: float, seed: int) ->
     )
 
 
+@settings(deadline=None)
 @given(st.floats(0.1, 50.0), st.integers(0, 2**32))
 def test_leverage_changes_no_ratio_of_means(scale: float, seed: int) -> None:
     returns = np.random.default_rng(seed).normal(0.0001, 0.001, 50)

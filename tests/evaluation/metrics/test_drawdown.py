@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ def test_an_account_that_only_grows_never_falls() -> None:
     assert max_drawdown(np.array([0.0, 0.1])) == 0.0
 
 
+@settings(deadline=None)
 @given(accounts)
 def test_the_deepest_fall_is_that_of_all_falls(equity: Floats) -> None:
     returns = np.diff(equity) / equity[:-1]
@@ -38,6 +39,7 @@ def test_the_deepest_fall_is_that_of_all_falls(equity: Floats) -> None:
     assert max_drawdown(returns) == pytest.approx(min((f.depth for f in falls), default=0.0))
 
 
+@settings(deadline=None)
 @given(accounts)
 def test_every_value_below_a_peak_is_in_exactly_one_fall(equity: Floats) -> None:
     inside = np.zeros(len(equity), int)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import scipy.stats  # type: ignore[import-untyped]
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.evaluation.statistics.distributions import (
@@ -21,16 +21,19 @@ freedoms = st.one_of(st.integers(1, 1000).map(float), st.floats(0.5, 1e4))
 shares = st.floats(1e-6, 1 - 1e-6)
 
 
+@settings(deadline=None)
 @given(st.floats(-30, 30))
 def test_the_normal_is_that_of_scipy_far_into_the_tails(value: float) -> None:
     assert normal_cdf(value) == pytest.approx(scipy.stats.norm.cdf(value), rel=1e-12, abs=0)
 
 
+@settings(deadline=None)
 @given(shares)
 def test_normal_quantiles_are_those_of_scipy(share: float) -> None:
     assert normal_quantile(share) == pytest.approx(scipy.stats.norm.ppf(share), abs=1e-9)
 
 
+@settings(deadline=None)
 @given(st.floats(-60, 60), freedoms)
 def test_student_is_that_of_scipy(value: float, freedom: float) -> None:
     assert student_cdf(value, freedom) == pytest.approx(
@@ -41,6 +44,7 @@ def test_student_is_that_of_scipy(value: float, freedom: float) -> None:
     )
 
 
+@settings(deadline=None)
 @given(shares, freedoms)
 def test_student_quantiles_are_those_of_scipy(share: float, freedom: float) -> None:
     assert student_quantile(share, freedom) == pytest.approx(

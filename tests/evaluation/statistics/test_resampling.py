@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -17,6 +17,7 @@ def drawn(lengths: list[int], block: float, resamples: int, seed: int = 0) -> ND
     return np.concatenate(list(resampled_rows(lengths, block, resamples, rng)))
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.floats(1, 50), st.integers(1, 40))
 def test_every_resample_has_as_many_rows_as_there_are(
     lengths: list[int], block: float, resamples: int

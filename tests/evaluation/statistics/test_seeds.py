@@ -7,12 +7,13 @@ import math
 import numpy as np
 import pytest
 import scipy.stats  # type: ignore[import-untyped]
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.evaluation.statistics import paired, seed_interval
 
 
+@settings(deadline=None)
 @given(st.integers(2, 40), st.sampled_from([0.5, 0.9, 0.95, 0.99]), st.integers(0, 2**32))
 def test_the_interval_is_that_of_student(seeds: int, level: float, seed: int) -> None:
     values = np.random.default_rng(seed).normal(3.0, 2.0, seeds)
@@ -25,6 +26,7 @@ def test_the_interval_is_that_of_student(seeds: int, level: float, seed: int) ->
     assert (found.level, found.method) == (level, "seeds")
 
 
+@settings(deadline=None)
 @given(st.integers(2, 40), st.integers(0, 2**32))
 def test_the_chance_is_that_of_a_paired_test(seeds: int, seed: int) -> None:
     agent, baseline = np.random.default_rng(seed).normal(0.0, 1.0, (2, seeds))

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.evaluation.metrics import kurtosis, sharpe, skewness
@@ -47,6 +47,7 @@ def test_the_published_track_records_come_out(periods: int, years: float) -> Non
     assert found / periods == pytest.approx(years, abs=0.005)
 
 
+@settings(deadline=None)
 @given(st.floats(0.01, 0.5), st.floats(-1.0, 1.0), st.floats(3.0, 12.0))
 def test_after_the_least_track_record_the_ratio_is_told_from_none(
     ratio: float, skew: float, kurt: float
@@ -74,6 +75,7 @@ def test_one_trial_has_nothing_to_be_picked_from() -> None:
     assert honesty_of(RETURNS, 1).deflated == honesty_of(RETURNS, 1).probabilistic
 
 
+@settings(deadline=None)
 @given(st.integers(1, 500), st.integers(1, 500))
 def test_more_trials_leave_less(few: int, many: int) -> None:
     few, many = sorted((few, many))
