@@ -99,7 +99,7 @@ def browser() -> Iterator[Browser]:
     from selenium.webdriver.chrome.service import Service
 
     options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
+    options.binary_location = str(CHROMIUM)
     for argument in (
         "--headless=new",
         "--no-sandbox",

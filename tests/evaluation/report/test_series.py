@@ -21,7 +21,7 @@ RETURNS = arrays(np.float64, 40, elements=st.floats(-0.1, 0.1))
 
 
 def episode(equity: np.ndarray, first: str = "2020-01-30", hours: int = 24) -> Episode:
-    times = np.datetime64(first, "ns") + np.arange(len(equity)) * np.timedelta64(hours, "h")
+    times = np.datetime64(first, "ns") + (np.arange(len(equity)) * hours).astype("timedelta64[h]")
     return Episode(seed=0, rewards=np.diff(equity), equity=equity, times=times)
 
 
