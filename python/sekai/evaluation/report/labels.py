@@ -67,7 +67,7 @@ def label_of(metric: str) -> Label:
 
 def policy_label(name: str) -> str:
     """A policy's name in words: `buy_and_hold` as Buy and hold."""
-    return _words(name) if name.islower() and name.isascii() else name
+    return _words(name) if name.islower() and name.isidentifier() else name
 
 
 def _words(name: str) -> str:

@@ -26,7 +26,8 @@ __all__ = ["write_pictures"]
 COLOURS = ("#0072b2", "#d55e00", "#008561", "#b0508a", "#8f6a00", "#5b6b7a", "#6a4bb0", "#7a4420")
 """Those of the page's light theme."""
 
-DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (8, 2)), (0, (8, 2, 1, 2)))
+DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (8, 2)), (0, (8, 2, 1, 2)),
+                           (0, (7, 2, 1, 2, 1, 2)), (0, (1, 4)))  # fmt: skip
 MARKS = ("o", "s", "D", "^", "P", "X", "*", "v")
 INK, FAINT, GRID = "#1b2228", "#59636d", "#eceae4"
 

@@ -56,7 +56,8 @@ def _phrase(evaluation: Evaluation) -> tuple[str, str]:
     if "behind" in places:
         behind = [policy_label(one.baseline) for one in evaluation.comparisons
                   if standing(one) == "behind"]  # fmt: skip
-        return f"Behind {_listed(behind)}", "bad"
+        many = f"{len(behind)} of {len(places)} baselines"
+        return f"Behind {_listed(behind) if len(behind) < 4 else many}", "bad"
     ahead = places.count("ahead")
     if ahead == 0:
         return "Not told apart from its baselines", "open"

@@ -78,7 +78,7 @@ def _comparisons(subject: Subject) -> Markup:
             Cell(element("span", STANDINGS[place], class_=f"badge {place}")),
             Cell(size, value),
             Cell(shown(comparison.wins, "share"), comparison.wins),
-            Cell(shown(comparison.p_value), comparison.p_value),
+            Cell(shown(comparison.p_value, "p_value"), comparison.p_value),
         ])  # fmt: skip
         looks.append(place)
     level = subject.evaluation.comparisons[0].difference.level
