@@ -115,9 +115,9 @@ def shown(value: float, kind: str = "number", size: float | None = None) -> str:
     return text.lstrip("-") if is_nothing else text.replace("-", MINUS, 1)
 
 
-def signed(value: float, kind: str = "number") -> str:
+def signed(value: float, kind: str = "number", size: float | None = None) -> str:
     """The same with a plus where it is above 0."""
-    text = shown(value, kind)
+    text = shown(value, kind, size)
     return f"+{text}" if value > 0 and any(digit in text for digit in "123456789∞") else text
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sekai.evaluation.evaluation import Comparison, Evaluation, Honesty
 from sekai.evaluation.report.labels import label_of, policy_label
-from sekai.evaluation.report.numbers import bounds, shown, signed
+from sekai.evaluation.report.numbers import bounds, shown, signed, size_of
 
 __all__ = ["CONFIDENT", "Verdict", "luck_in_words", "standing", "verdict_of"]
 
@@ -82,7 +82,8 @@ def _sentences(evaluation: Evaluation) -> list[str]:
 
 
 def _size(comparison: Comparison, kind: str) -> str:
-    size = f"{signed(comparison.difference.value, kind)} {bounds(comparison.difference, kind)}"
+    found = comparison.difference
+    size = f"{signed(found.value, kind, size_of(found))} {bounds(found, kind)}"
     return f"{policy_label(comparison.baseline)} ({size.strip()})"
 
 

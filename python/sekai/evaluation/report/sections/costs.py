@@ -117,7 +117,7 @@ def _curve(
     x_title: str,
     metric: Label,
 ) -> Chart:
-    text, kind = metric.text, metric.kind
+    text, kind = plain(metric.heading), metric.kind
     traces = []
     for name in reversed(values):
         style = subject.styles.get(name)
