@@ -36,6 +36,7 @@ def judged(*spans: tuple[float, float], deflated: float | None = 0.99) -> Evalua
          "open"),
         ([OPEN] * 3, 0.99, "Not told apart from its baselines", "open"),
         ([AHEAD, BEHIND, BEHIND], 0.99, "Behind Buy and hold and Random", "bad"),
+        ([BEHIND] * 3, 0.99, "Behind Equal weight, Buy and hold and Random", "bad"),
         ([(float("nan"), float("nan"))] * 3, 0.99, "Not told apart from its baselines", "open"),
         ([], 0.99, "Judged beside nobody", "open"),
     ],
@@ -63,10 +64,8 @@ def test_a_warning_alone_changes_no_verdict() -> None:
 def test_every_baseline_is_named_with_its_interval() -> None:
     first, second, luck = verdict_of(judged(AHEAD, OPEN, AHEAD)).sentences
 
-    assert (
-        first
-        == "By Sharpe ratio, ahead of Equal weight (+0.30 [0.10, 0.50]) and Random (+0.30 [0.10, 0.50])."
-    )
+    size = "(+0.30 [0.10, 0.50])"
+    assert first == f"By Sharpe ratio, ahead of Equal weight {size} and Random {size}."
     assert second.startswith("By Sharpe ratio, not told apart from Buy and hold (+0.20 [")
     assert luck.startswith("After 7 trials on this data")
 
