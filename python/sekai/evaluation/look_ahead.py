@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.data import FeaturePanel, MarketData, Windows
+from sekai.data import FeaturePanel, MarketData, Pipeline, Windows
 from sekai.data.market_data import PRICE_FIELDS
 from sekai.evaluation.arena import Arena
 from sekai.evaluation.episode import Episode
@@ -44,6 +44,9 @@ def look_ahead_flags(player: Player, task: Task, seeds: Sequence[int]) -> list[F
     """What is found where a policy is shown data with other rows to come."""
     if not isinstance(task, PortfolioTask):
         return []
+    early = _fitted_too_early(task)
+    if early is not None:
+        return [Flag(name="fitted_on_judged_data", level="error", message=early)]
     unknown = _why_unknown(task)
     if unknown is not None:
         return [Flag(name="look_ahead_unchecked", level="warning", message=unknown)]
@@ -53,6 +56,15 @@ def look_ahead_flags(player: Player, task: Task, seeds: Sequence[int]) -> list[F
         return [Flag(name="look_ahead_unchecked", level="warning", message=why)]
     message = _seen_too_early(player, task, chosen) or _known_without_seeing(player, task, seeds)
     return [] if message is None else [Flag(name="look_ahead", level="error", message=message)]
+
+
+def _fitted_too_early(task: PortfolioTask) -> str | None:
+    shown = (task.arena.options or {}).get("features")
+    if task.data is None or not isinstance(shown, Pipeline):
+        return None
+    if shown.fitted_on != task.data.digest or not shown.learns:
+        return None
+    return "features were fitted on the rows that it is judged on: fit them on those before"
 
 
 def _why_unknown(task: PortfolioTask) -> str | None:
@@ -190,9 +202,9 @@ class _ByRow:
 def other_future(data: MarketData, row: int, rng: np.random.Generator) -> MarketData:
     """The same panel up to a row, and one that has nothing to do with it after that.
 
-    Moves are drawn from a normal distribution with the covariance that assets have had, and no
-    mean. All prices of a row move together; what is no price comes in another order. Rows that
-    lack a price stay so.
+    Moves from close to close are drawn from a normal distribution with the covariance that assets
+    have had, and no mean; rows open as far from the close before as they did. What is no price
+    comes in another order. Rows that lack a price stay so.
     """
     later = np.arange(row + 1, len(data))
     if len(later) < 2:
@@ -206,11 +218,22 @@ def other_future(data: MarketData, row: int, rng: np.random.Generator) -> Market
     values = data.values.copy()
     order = rng.permutation(len(later))
     for place, name in enumerate(data.fields):
-        if name in PRICE_FIELDS:
+        if name == "open":
+            values[1:, :, place] *= factor[:-1]
+        elif name in PRICE_FIELDS:
             values[:, :, place] *= factor
         else:
             values[later, :, place] = values[later[order], :, place]
+    _widen(values, data.fields)
     return data.replace(values=np.where(data.quoted[:, :, None], values, data.values))
+
+
+def _widen(values: Floats, fields: Sequence[str]) -> None:
+    """Let highs and lows hold what a row opens and closes with."""
+    places = [fields.index(name) for name in ("open", "high", "low", "close") if name in fields]
+    for name, most in (("high", np.fmax), ("low", np.fmin)):
+        if name in fields:
+            values[:, :, fields.index(name)] = most.reduce(values[:, :, places], axis=2)
 
 
 def _drawn_like(moves: Floats, rng: np.random.Generator) -> Floats:

@@ -30,8 +30,8 @@ MANY = 8
 ENOUGH = 100
 """Returns without which the bootstrap has nothing to draw from."""
 
-RESAMPLES = 1_000
-FEWER_RESAMPLES = 400
+RESAMPLES = 500
+FEWER_RESAMPLES = 200
 """For metrics that nobody is ranked by."""
 
 OF_RETURNS: dict[str, Statistic] = {

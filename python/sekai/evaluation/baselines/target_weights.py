@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.data import MarketData
 from sekai.error import SekaiError
 from sekai.evaluation.players import Ground, Moment, Player
 from sekai.evaluation.tasks.portfolio import PortfolioTask
@@ -46,6 +47,9 @@ class TargetWeights(Player):
         assert isinstance(ground.task, PortfolioTask), "weights are of portfolios"
         config = ground.task.config()
         self._tilt = 0.05 if config is None else config.tilt
+        self._delay = 0 if config is None else config.execution.delay
+        self._order = np.full((ground.vec.num_envs, *seen["weights"].shape), np.nan)
+        self._age = np.zeros(ground.vec.num_envs, np.int64)
 
     def decide(self, moment: Moment) -> Floats:
         """The weights to hold."""
@@ -58,13 +62,26 @@ class TargetWeights(Player):
     def send(self, decided: Floats, moment: Moment) -> Any:
         """The weights themselves, or tilts towards them; no order is what is held now."""
         held = np.asarray(moment.observations["weights"], np.float64)
-        wanted = np.where(np.isnan(decided), held, decided)
+        standing = self._standing(decided)
+        wanted = np.where(np.isnan(standing), held, standing)
         space = self.ground.vec.action_space
         if isinstance(space, MultiDiscrete):
             change = (wanted - held)[:, :-1]
             half = self._tilt / 2
             return (1 + (change > half) - (change < -half)).astype(space.dtype)
         return wanted
+
+
+    def _standing(self, decided: Floats) -> Floats:
+        """The orders of today, or those that an env with a delay has not filled yet.
+
+        There to want what is held, while it is about to change, is an order to change it back.
+        """
+        is_new = ~np.isnan(decided).all(axis=1)
+        self._age = np.where(is_new, 0, self._age + 1)
+        self._order[is_new] = decided[is_new]
+        is_open = self._age <= self._delay
+        return np.where(is_open[:, None], self._order, np.nan)
 
 
 class EstimatedWeights(TargetWeights):
@@ -76,6 +93,10 @@ class EstimatedWeights(TargetWeights):
     least = 20
     """Rows without which nothing is estimated: then all assets get the same."""
 
+    def __init__(self) -> None:
+        self._of: MarketData | None = None
+        self._found: dict[tuple[int, bytes], Floats] = {}
+
     def begin(self, ground: Ground) -> None:
         """Find the prices."""
         super().begin(ground)
@@ -85,7 +106,7 @@ class EstimatedWeights(TargetWeights):
             raise UnfitBaselineError(
                 f"{self.name} needs the prices of the env's data, found none: leave it out"
             )
-        if getattr(self, "_of", None) is not data:
+        if self._of is not data:
             # What is estimated depends on the row alone, whatever is paid or held.
             self._of, self._found = data, {}
 
@@ -108,8 +129,7 @@ class EstimatedWeights(TargetWeights):
         key = (row, mask.tobytes())
         if key not in self._found:
             self._found[key] = self._estimated(row, mask)
-        found: Floats = self._found[key]
-        return found
+        return self._found[key]
 
     def _estimated(self, row: int, mask: Bools) -> Floats:
         task = self.ground.task

@@ -19,7 +19,8 @@ __all__ = ["Chart", "Panel", "Style", "View", "band", "line", "plain", "stacked"
 Trace = dict[str, Any]
 
 HOVER_FORMATS = {"percent": ".2%", "money": ",.2f", "number": ",.4~f", "count": ",.0f"}
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot",
+          "14px,3px,2px,3px,2px,3px", "2px,6px")  # fmt: skip
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
 COLOURS = 8
 """How many colours of lines the page's style sheet knows; after these they begin anew."""
@@ -85,8 +86,8 @@ def line(
     kind: str = "number",
     most: int = MOST_POINTS,
 ) -> Trace:
-    """A line, thinned; those of one name in several panels are one entry of the legend."""
-    kept = kept_points(np.asarray(y, np.float64), most)
+    """A line as far as `x` and `y` go, thinned; one name is one entry of the legend."""
+    kept = kept_points(np.asarray(y[: len(x)], np.float64), most)
     return {
         "type": "scatter",
         "mode": "lines",
@@ -94,11 +95,15 @@ def line(
         "x": np.asarray(x, np.float64)[kept],
         "y": np.asarray(y, np.float32)[kept],
         "yaxis": _axis(panel),
-        "line": {"color": style.colour, "dash": style.dash, "width": 2.2 if _is_first(style) else 1.6},
+        "line": {
+            "color": style.colour,
+            "dash": style.dash,
+            "width": 2.2 if _is_first(style) else 1.6,
+        },
         "yhoverformat": HOVER_FORMATS.get(kind, ""),
         "legendgroup": plain(name),
         "showlegend": panel == 0,
-    }  # fmt: skip
+    }
 
 
 def band(

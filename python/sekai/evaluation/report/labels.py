@@ -16,18 +16,23 @@ class Label(NamedTuple):
 
     meaning: str = ""
 
+    @property
+    def heading(self) -> str:
+        """The same with a unit that no axis writes."""
+        return f"{self.text}, bp" if self.kind == "points" else self.text
+
 
 LABELS = {
     "total_return": Label("Total return", "percent", "Growth of the account from first to last."),
     "annual_return": Label("Annual return", "percent", "Growth a year, compounded."),
     "volatility": Label("Volatility", "percent", "Standard deviation of returns, for a year."),
     "sharpe": Label("Sharpe ratio", "number", "Mean return over its standard deviation, a year."),
-    "sortino": Label("Sortino ratio", "number", "Mean return over the deviation of losses, a year."),
+    "sortino": Label("Sortino ratio", "number", "Mean return over that of losses, a year."),
     "calmar": Label("Calmar ratio", "number", "Annual return over the largest drawdown."),
     "omega": Label("Omega ratio", "number", "Sum of gains over sum of losses."),
     "max_drawdown": Label("Largest drawdown", "percent", "Deepest fall below an earlier peak."),
     "longest_drawdown": Label("Longest drawdown", "count", "Steps spent below an earlier peak."),
-    "value_at_risk": Label("Value at risk", "percent", "The return that one step in twenty is below."),
+    "value_at_risk": Label("Value at risk", "percent", "One step in twenty is below this."),
     "conditional_value_at_risk": Label(
         "Expected shortfall", "percent", "Mean return of the worst steps, one in twenty."
     ),
@@ -41,7 +46,7 @@ LABELS = {
     "kurtosis": Label("Kurtosis", "number", "3 for a bell, more where tails are fat."),
     "alpha": Label("Alpha", "percent", "Return a year that the benchmark does not explain."),
     "beta": Label("Beta", "number", "How far returns move with the benchmark."),
-    "tracking_error": Label("Tracking error", "percent", "Volatility of returns over the benchmark."),
+    "tracking_error": Label("Tracking error", "percent", "Volatility beside the benchmark."),
     "information_ratio": Label(
         "Information ratio", "number", "Return over the benchmark for its tracking error."
     ),
@@ -57,7 +62,14 @@ LABELS = {
     "final_equity": Label("Final equity", "money", "What the account held at the end."),
 }  # fmt: skip
 
-SHORT_FORMS = {"pnl": "PnL", "vwap": "VWAP", "twap": "TWAP"}
+SHORT_FORMS = {
+    "pnl": "PnL",
+    "vwap": "VWAP",
+    "twap": "TWAP",
+    "almgren": "Almgren",
+    "chriss": "Chriss",
+}
+"""Words that are not written as they come."""
 
 
 def label_of(metric: str) -> Label:
@@ -67,7 +79,7 @@ def label_of(metric: str) -> Label:
 
 def policy_label(name: str) -> str:
     """A policy's name in words: `buy_and_hold` as Buy and hold."""
-    return _words(name) if name.islower() and name.isascii() else name
+    return _words(name) if name.islower() and name.isidentifier() else name
 
 
 def _words(name: str) -> str:

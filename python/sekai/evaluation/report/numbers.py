@@ -8,10 +8,22 @@ from collections.abc import Callable
 
 from sekai.evaluation.evaluation import Interval
 
-__all__ = ["AXIS_FORMATS", "FORMATS", "bounds", "moment", "number", "shown", "signed"]
+__all__ = [
+    "AXIS_FORMATS",
+    "FORMATS",
+    "UNDEFINED",
+    "bounds",
+    "moment",
+    "number",
+    "shown",
+    "signed",
+    "size_of",
+]
 
-UNDEFINED = "–"
+UNDEFINED = "\N{EN DASH}"
 """What stands for a number that is not defined."""
+
+MINUS = "\N{MINUS SIGN}"
 
 
 def number(value: float, size: float | None = None) -> str:
@@ -21,13 +33,17 @@ def number(value: float, size: float | None = None) -> str:
         return f"{value:,.0f}"
     if size >= 100:
         return f"{value:,.1f}"
-    return f"{value:.2f}" if size >= 0.1 or size == 0 else f"{value:.3g}"
+    if size >= 0.1 or size == 0:
+        return f"{value:.2f}"
+    return f"{value:.{2 - math.floor(math.log10(size))}f}" if size > 1e-6 else f"{value:.2e}"
 
 
-def _percent(value: float) -> str:
-    if 0 < abs(value) < 0.001:
-        return f"{value * 100:.2g}%"
-    return f"{value * 100:,.1f}%" if abs(value) < 10 else f"{value * 100:,.0f}%"
+def percent(value: float, size: float | None = None) -> str:
+    """The same in percent."""
+    size = abs(value) if size is None else size
+    if 1e-9 < size < 0.001:
+        return f"{value * 100:.{-1 - math.floor(math.log10(size))}f}%"
+    return f"{value * 100:,.1f}%" if size < 10 else f"{value * 100:,.0f}%"
 
 
 def _share(value: float) -> str:
@@ -39,6 +55,10 @@ def _chance(value: float) -> str:
     if 0.999 < value < 1:
         return "over 99.9%"
     return "under 0.1%" if 0 < value < 0.001 else f"{value * 100:.1f}%"
+
+
+def _p_value(value: float) -> str:
+    return "under 0.001" if 0 < value < 0.001 else f"{value:.3f}"
 
 
 def _basis_points(value: float) -> str:
@@ -60,16 +80,20 @@ def _count(value: float) -> str:
 
 FORMATS: dict[str, Callable[[float], str]] = {
     "number": number,
-    "percent": _percent,
+    "percent": percent,
     "basis_points": _basis_points,
     "share": _share,
+    "p_value": _p_value,
     "chance": _chance,
     "points": _points,
     "money": _money,
     "count": _count,
 }
 
-AXIS_FORMATS = {"percent": ".1~%", "money": ",.3~s", "count": ",.0~f", "number": ",.3~f"}
+SCALED = {"number": number, "percent": percent}
+"""Those whose digits depend on the numbers that they stand beside."""
+
+AXIS_FORMATS = {"percent": "~%", "money": ",.3~s", "count": ",.0~f"}
 """How an axis writes the same kinds; what is not here as it likes."""
 
 
@@ -84,27 +108,37 @@ def shown(value: float, kind: str = "number", size: float | None = None) -> str:
     if math.isnan(value):
         return UNDEFINED
     if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    text = number(value, size) if kind == "number" else FORMATS[kind](value)
+        return "∞" if value > 0 else f"{MINUS}∞"
+    text = SCALED[kind](value, size) if kind in SCALED else FORMATS[kind](value)
     # What rounds to nothing has no sign.
     is_nothing = not any(digit in text for digit in "123456789")
-    return text.lstrip("-") if is_nothing else text.replace("-", "−", 1)
+    return text.lstrip("-") if is_nothing else text.replace("-", MINUS, 1)
 
 
-def signed(value: float, kind: str = "number") -> str:
+def signed(value: float, kind: str = "number", size: float | None = None) -> str:
     """The same with a plus where it is above 0."""
-    text = shown(value, kind)
+    text = shown(value, kind, size)
     return f"+{text}" if value > 0 and any(digit in text for digit in "123456789∞") else text
+
+
+def size_of(interval: Interval) -> float:
+    """That of its largest number, which says how many digits all of them need."""
+    every = (interval.value, interval.low, interval.high)
+    return max((abs(one) for one in every if math.isfinite(one)), default=0.0)
 
 
 def bounds(interval: Interval, kind: str = "number") -> str:
     """How far the number may be from the truth, in brackets; nothing where that is not known."""
     if math.isnan(interval.low) and math.isnan(interval.high):
         return ""
+<<<<<<< HEAD
     known = [
         abs(one) for one in (interval.value, interval.low, interval.high) if math.isfinite(one)
     ]
     size = max(known, default=0.0)
+=======
+    size = size_of(interval)
+>>>>>>> wt-judge
     return f"[{shown(interval.low, kind, size)}, {shown(interval.high, kind, size)}]"
 
 

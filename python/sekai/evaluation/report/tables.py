@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sekai.evaluation.report.chart import Style
 from sekai.evaluation.report.markup import Markup, element
 
-__all__ = ["Cell", "card", "swatch", "table"]
+__all__ = ["Cell", "card", "named", "table"]
 
 
 class Cell(NamedTuple):
@@ -52,10 +52,15 @@ def card(title: str, body: Markup, note: str) -> Markup:
     )
 
 
-def swatch(style: Style) -> Markup:
-    """How a policy looks on charts."""
+def named(label: str, style: Style | None) -> Markup:
+    """A policy by its name, and how it looks on charts."""
+    drawn = None if style is None else _swatch(style)
+    return element("span", drawn, element("span", label), class_="named")
+
+
+def _swatch(style: Style) -> Markup:
     stroke = element("line", x1=1, x2=27, y1=5, y2=5)
-    return element("svg", stroke, class_=f"swatch c{style.colour[1:]} {style.dash}",
+    return element("svg", stroke, class_=f"swatch c{style.colour[1:]}",
                    viewBox="0 0 28 10", aria_hidden="true")  # fmt: skip
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from sekai.evaluation.evaluation import Comparison, Evaluation, Honesty
 from sekai.evaluation.report.labels import label_of, policy_label
-from sekai.evaluation.report.numbers import bounds, shown, signed
+from sekai.evaluation.report.numbers import bounds, shown, signed, size_of
 
 __all__ = ["CONFIDENT", "Verdict", "luck_in_words", "standing", "verdict_of"]
 
@@ -42,7 +43,8 @@ def verdict_of(evaluation: Evaluation) -> Verdict:
         sentences.append(luck_in_words(evaluation.honesty))
     if errors:
         told = "; ".join(flag.message.rstrip(".") for flag in errors)
-        return Verdict(phrase="Not to be believed", sentences=[f"{told}.", *sentences], look="bad")
+        told = f"{told[:1].upper()}{told[1:]}."
+        return Verdict(phrase="Not to be believed", sentences=[told, *sentences], look="bad")
     return Verdict(phrase=phrase, sentences=sentences, look=look)
 
 
@@ -54,7 +56,8 @@ def _phrase(evaluation: Evaluation) -> tuple[str, str]:
     if "behind" in places:
         behind = [policy_label(one.baseline) for one in evaluation.comparisons
                   if standing(one) == "behind"]  # fmt: skip
-        return f"Behind {_listed(behind)}", "bad"
+        many = f"{len(behind)} of {len(places)} baselines"
+        return f"Behind {_listed(behind) if len(behind) < 4 else many}", "bad"
     ahead = places.count("ahead")
     if ahead == 0:
         return "Not told apart from its baselines", "open"
@@ -73,20 +76,21 @@ def _sentences(evaluation: Evaluation) -> list[str]:
         those = [one for one in evaluation.comparisons if standing(one) == place]
         if those:
             metric = label_of(those[0].metric)
-            sizes = "; ".join(_size(one, metric.kind) for one in those)
+            sizes = _listed([_size(one, metric.kind) for one in those])
             found.append(f"By {metric.text}, {words} {sizes}.")
     return found
 
 
 def _size(comparison: Comparison, kind: str) -> str:
-    size = f"{signed(comparison.difference.value, kind)} {bounds(comparison.difference, kind)}"
-    return f"{policy_label(comparison.baseline)} by {size.strip()}"
+    found = comparison.difference
+    size = f"{signed(found.value, kind, size_of(found))} {bounds(found, kind)}"
+    return f"{policy_label(comparison.baseline)} ({size.strip()})"
 
 
 def luck_in_words(honesty: Honesty) -> str:
     """What is left of a Sharpe ratio after the trials are counted."""
     trials = f"{honesty.trials} trials" if honesty.trials != 1 else "a single trial"
-    if not honesty.deflated == honesty.deflated:
+    if math.isnan(honesty.deflated):
         return f"After {trials} on this data, the chance that this is skill is not defined."
     enough = "enough" if honesty.deflated >= CONFIDENT else "less than the 95% asked for"
     return (

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sekai.evaluation.arena import Arena
     from sekai.evaluation.players import Moment
 
-__all__ = ["PortfolioTask"]
+__all__ = ["PortfolioTask", "config_of", "reconfigured"]
 
 Floats = NDArray[np.float64]
 
@@ -49,28 +49,11 @@ class PortfolioTask(Task):
 
     def config(self) -> PortfolioConfig | None:
         """How episodes are cut and traded; None where nobody knows."""
-        options = self.arena.options
-        if options is None:
-            return None
-        if options.get("config") is not None:
-            given: PortfolioConfig = options["config"]
-            return given
-        known = PortfolioConfig.__dataclass_fields__
-        return PortfolioConfig(**{name: options[name] for name in known if name in options})
-
-    def changed(self, **changes: Any) -> Arena | None:
-        """The arena with some fields of the config changed; None if it can not be."""
-        config = self.config()
-        if config is None:
-            return None
-        if self.arena.options is not None and self.arena.options.get("config") is not None:
-            return self.arena.with_options(config=replace(config, **changes))
-        return self.arena.with_options(**changes)
+        return config_of(self.arena)
 
     def recorded(self) -> Arena:
         """The arena with logs of trades and weights."""
-        changed = self.changed(record=True)
-        return self.arena if changed is None else self.prepared(changed)
+        return self.prepared(reconfigured(self.arena, record=True))
 
     def prepared(self, arena: Arena) -> Arena:
         """The same arena with features computed once for all who play there."""
@@ -93,8 +76,8 @@ class PortfolioTask(Task):
         has_volume = "volume" in (self.arena.options or {})["data"].fields
         impact = costs.settings(has_volume)["impact"]
         scaled = {name: getattr(costs, name) * multiple for name in SCALED}
-        changed = self.changed(costs=replace(costs, impact=impact * multiple, **scaled))
-        return None if changed is None else self.prepared(changed)
+        costs = replace(costs, impact=impact * multiple, **scaled)
+        return self.prepared(reconfigured(self.arena, costs=costs))
 
     @property
     def data_digest(self) -> str:
@@ -188,6 +171,28 @@ class PortfolioTask(Task):
         levels = self._market[rows]
         found: Floats = levels[1:] / levels[:-1] - 1.0
         return found
+
+
+def config_of(arena: Arena) -> PortfolioConfig | None:
+    """How episodes are cut and traded there; None where nobody knows."""
+    options = arena.options
+    if options is None:
+        return None
+    if options.get("config") is not None:
+        given: PortfolioConfig = options["config"]
+        return given
+    known = PortfolioConfig.__dataclass_fields__
+    return PortfolioConfig(**{name: options[name] for name in known if name in options})
+
+
+def reconfigured(arena: Arena, **changes: Any) -> Arena:
+    """The arena with some fields of the config changed; as it is where nobody knows them."""
+    config = config_of(arena)
+    if config is None or arena.options is None:
+        return arena
+    if arena.options.get("config") is not None:
+        return arena.with_options(config=replace(config, **changes))
+    return arena.with_options(**changes)
 
 
 def _with_data(arena: Arena) -> Arena:

@@ -6,12 +6,12 @@ import numpy as np
 
 from sekai.evaluation.evaluation import PolicyOutcome, Sensitivity
 from sekai.evaluation.report.chart import Chart, Panel, View, line, plain, stacked
-from sekai.evaluation.report.labels import label_of, policy_label
-from sekai.evaluation.report.markup import Markup, joined
+from sekai.evaluation.report.labels import Label, label_of, policy_label
+from sekai.evaluation.report.markup import Markup
 from sekai.evaluation.report.numbers import shown
 from sekai.evaluation.report.section import Section, Subject
-from sekai.evaluation.report.series import is_relative
-from sekai.evaluation.report.tables import Cell, card, swatch, table
+from sekai.evaluation.report.series import Floats, is_relative
+from sekai.evaluation.report.tables import Cell, card, named, table
 
 __all__ = ["costs_section"]
 
@@ -19,7 +19,7 @@ __all__ = ["costs_section"]
 def costs_section(subject: Subject) -> Section | None:
     """Costs by kind, gross and net, and how the headline metric bears more of them."""
     blocks: list[Markup | Chart] = []
-    if any(episode.costs for episode in subject.all_episodes):
+    if any(paid.any() for episode in subject.all_episodes for paid in episode.costs.values()):
         blocks += [_kinds_chart(subject)]
         blocks += [_gross_and_net(subject)] if is_relative(subject.all_episodes) else []
     if subject.evaluation.sensitivity is not None:
@@ -29,31 +29,29 @@ def costs_section(subject: Subject) -> Section | None:
 
 def _kinds_chart(subject: Subject) -> Chart:
     relative = is_relative(subject.all_episodes)
-    kinds = dict.fromkeys(kind for episode in subject.all_episodes for kind in episode.costs)
+    paid = [one for episode in subject.all_episodes for one in episode.costs.items()]
+    kinds = dict.fromkeys(kind for kind, amounts in paid if amounts.any())
     traces = [
         {
             "type": "bar",
             "orientation": "h",
             "name": plain(policy_label(kind)),
-            "y": [plain(label) for label in subject.labels.values()],
-            "x": [_paid(outcome, kind, relative) for outcome in subject.policies.values()],
+            "y": [plain(subject.labels[name]) for name in subject.played],
+            "x": [_paid(outcome, kind, relative) for outcome in subject.played.values()],
             "marker": {"color": f"${place % 8}", "pattern": {"shape": PATTERNS[place % 6]}},
             "hovertemplate": "%{x:,.2f}" + (" bp" if relative else ""),
         }
         for place, kind in enumerate(kinds)
     ]
-    unit = "basis points of what the account began with" if relative else "money"
-    layout = {
-        "barmode": "relative",
-        "xaxis": {"title": {"text": unit}},
-        "yaxis": {"autorange": "reversed", "automargin": True},
-        "hovermode": "closest",
-    }
+    unit = "Basis points of what the account began with" if relative else "Money"
+    layout = stacked([Panel(unit)], dates=True) | {"barmode": "relative", "hovermode": "closest"}
+    layout["xaxis"] = {"tickformat": ",~r"}
+    layout["yaxis"] |= {"autorange": "reversed", "tickformat": "", "nticks": 99}
     return Chart(
         title="Costs by kind",
         views={"": View(traces=traces, layout=layout)},
         note="Mean of an episode. Below nought is what was earned, such as interest on cash.",
-        height=140 + 44 * len(subject.policies),
+        height=140 + 44 * len(subject.played),
     )
 
 
@@ -73,7 +71,7 @@ def _paid(outcome: PolicyOutcome, kind: str, relative: bool) -> float:
 
 def _gross_and_net(subject: Subject) -> Markup:
     rows = []
-    for name, outcome in subject.policies.items():
+    for name, outcome in subject.played.items():
         starts = np.array([episode.equity[0] for episode in outcome.episodes])
         ends = np.array([episode.equity[-1] for episode in outcome.episodes])
         paid = np.array([episode.total_cost for episode in outcome.episodes])
@@ -81,9 +79,9 @@ def _gross_and_net(subject: Subject) -> Markup:
         share = cost / (net + cost) if net + cost > 0 else float("nan")
         figures = [(net + cost, "percent"), (cost, "basis_points"), (net, "percent")]
         rows.append(
-            [Cell(joined(swatch(subject.styles[name]), subject.labels[name]))]
+            [Cell(named(subject.labels[name], subject.styles[name]))]
             + [Cell(shown(value, kind), value) for value, kind in figures]
-            + [Cell(shown(share, "percent"), share)]
+            + [Cell("more than all" if share > 1 else shown(share, "percent"), share)]
         )
     heads = ["Policy", "Before costs", "Costs", "After costs", "Share of gains paid"]
     note = (
@@ -115,11 +113,11 @@ def _curve(
     subject: Subject,
     title: str,
     values: dict[str, list[float]],
-    x: np.ndarray,
+    x: Floats,
     x_title: str,
-    metric: object,
+    metric: Label,
 ) -> Chart:
-    text, kind = metric.text, metric.kind
+    text, kind = plain(metric.heading), metric.kind
     traces = []
     for name in reversed(values):
         style = subject.styles.get(name)
@@ -134,10 +132,9 @@ def _curve(
 
 def _break_even(subject: Subject, sensitivity: Sensitivity) -> Markup:
     rows = [
-        [Cell(joined(swatch(subject.styles[name]) if name in subject.styles else None,
-                     policy_label(name))), Cell(_multiple(value), value)]
+        [Cell(named(policy_label(name), subject.styles.get(name))), Cell(_multiple(value), value)]
         for name, value in sensitivity.break_even.items()
-    ]  # fmt: skip
+    ]
     note = "How many times as much trading may cost before the agent is no longer ahead."
     return card("Break-even costs", table(["Baseline", "Ahead until"], rows, note), note)
 

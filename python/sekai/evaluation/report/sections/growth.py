@@ -110,7 +110,7 @@ def _views(
                 line(x_of(outcome.episodes[place], dates), maker(outcome.episodes[place]),
                      subject.labels[name], subject.styles[name], panel=panel,
                      kind=panels[panel].kind, most=most)
-                for name, outcome in reversed(subject.policies.items())
+                for name, outcome in reversed(subject.played.items())
                 for panel, maker in enumerate(makers)
             ],
             layout=stacked(panels, dates=dates, agent_last=True),
@@ -123,8 +123,8 @@ def _together(
 ) -> View:
     dates = subject.has_shared_dates()
     bands, lines = [], []
-    agent = next(iter(subject.policies))
-    for name, outcome in reversed(subject.policies.items()):
+    agent = next(iter(subject.played))
+    for name, outcome in reversed(subject.played.items()):
         for panel, maker in enumerate(makers):
             longest = max(outcome.episodes, key=lambda episode: len(episode.rewards))
             low, middle, high = spread([maker(episode) for episode in outcome.episodes])

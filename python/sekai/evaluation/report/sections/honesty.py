@@ -53,9 +53,10 @@ def _luck_block(honesty: Honesty) -> Markup:
     enough = "fewer than needed" if short else "as many as needed"
     tiles = [
         _tile("Trials on this data", f"{honesty.trials:,}", "agents judged, this one included"),
-        _tile("Sharpe ratio of a step", shown(honesty.sharpe), f"of {honesty.observations:,} returns"),
-        _tile("Best of luck", shown(honesty.expected_best), "what the best of as many agents without "
-              "skill would show"),
+        _tile("Sharpe ratio of a step", shown(honesty.sharpe),
+              f"of {honesty.observations:,} returns"),
+        _tile("Best of luck", shown(honesty.expected_best),
+              "what the best of as many agents without skill would show"),
         _tile("Chance that it is above 0", shown(honesty.probabilistic, "chance"),
               "the probabilistic Sharpe ratio", honesty.probabilistic),
         _tile("Chance that it is above luck", shown(honesty.deflated, "chance"),

@@ -8,9 +8,9 @@ from sekai.evaluation.evaluation import Evaluation, Interval
 from sekai.evaluation.metrics import HIGHER_IS_BETTER
 from sekai.evaluation.report.labels import label_of, policy_label
 from sekai.evaluation.report.markup import Markup, element, joined
-from sekai.evaluation.report.numbers import bounds, shown, signed
+from sekai.evaluation.report.numbers import bounds, shown, signed, size_of
 from sekai.evaluation.report.section import Section, Subject
-from sekai.evaluation.report.tables import Cell, card, swatch, table
+from sekai.evaluation.report.tables import Cell, card, named, table
 from sekai.evaluation.report.verdict import standing, verdict_of
 
 __all__ = ["figure", "metric_head", "overview_section", "verdict_block"]
@@ -36,7 +36,7 @@ def verdict_block(evaluation: Evaluation) -> Markup:
     flags = [
         element("li", element("strong", f"{policy_label(flag.name)}: "), flag.message,
                 class_=f"flag {'error' if flag.level == 'error' else 'warning'}")
-        for flag in evaluation.flags
+        for flag in sorted(evaluation.flags, key=lambda flag: flag.level != "error")
     ]  # fmt: skip
     return element(
         "section",
@@ -54,7 +54,7 @@ def figure(interval: Interval | None, kind: str, look: str = "") -> Cell:
         return Cell("", None, look)
     spread = bounds(interval, kind)
     text = joined(
-        element("span", shown(interval.value, kind), class_="value"),
+        element("span", shown(interval.value, kind, size_of(interval)), class_="value"),
         element("span", spread, class_="bounds") if spread else None,
     )
     return Cell(text, interval.value, look)
@@ -65,20 +65,20 @@ def _comparisons(subject: Subject) -> Markup:
     for comparison in subject.evaluation.comparisons:
         label = label_of(comparison.metric)
         place = standing(comparison)
-        value = comparison.difference.value
-        spread = bounds(comparison.difference, label.kind)
+        found, value = comparison.difference, comparison.difference.value
+        spread = bounds(found, label.kind)
         size = joined(
-            element("span", signed(value, label.kind), class_="value"),
+            element("span", signed(value, label.kind, size_of(found)), class_="value"),
             element("span", spread, class_="bounds"),
         )
         name = policy_label(comparison.baseline)
         style = subject.styles.get(comparison.baseline)
         rows.append([
-            Cell(joined(swatch(style) if style else None, name)),
+            Cell(named(name, style)),
             Cell(element("span", STANDINGS[place], class_=f"badge {place}")),
             Cell(size, value),
             Cell(shown(comparison.wins, "share"), comparison.wins),
-            Cell(shown(comparison.p_value), comparison.p_value),
+            Cell(shown(comparison.p_value, "p_value"), comparison.p_value),
         ])  # fmt: skip
         looks.append(place)
     level = subject.evaluation.comparisons[0].difference.level
@@ -97,6 +97,8 @@ def _metrics(subject: Subject) -> Markup:
         [subject.evaluation.headline]
         + [name for outcome in subject.policies.values() for name in outcome.metrics]
     ))  # fmt: skip
+    unknown = [name for name in names if not _is_defined(subject, name)]
+    names = [name for name in names if name not in unknown]
     rows = []
     for metric in names:
         best, kind = _best(subject, metric), label_of(metric).kind
@@ -106,16 +108,32 @@ def _metrics(subject: Subject) -> Markup:
         ]
         rows.append([Cell(metric_head(metric)), *figures])
     heads: list[object] = ["Metric"]
+<<<<<<< HEAD
     heads += [
         joined(swatch(subject.styles[name]), subject.labels[name]) for name in subject.policies
     ]
+=======
+    heads += [named(subject.labels[name], subject.styles[name]) for name in subject.policies]
+>>>>>>> wt-judge
     looks = ["agent" if name == subject.evaluation.headline else "" for name in names]
     return card(
         "All metrics",
         table(heads, rows, "Metrics of all policies", looks, sortable=False),
         f"Over {_seeds(subject)}, with {_levels(subject)} intervals. The best of each row is "
-        "underlined. A dash is a number that is not defined.",
+        f"underlined, and a dash is a number that is not defined.{_missing(unknown)}",
     )
+
+
+def _is_defined(subject: Subject, metric: str) -> bool:
+    found = [one.metrics[metric] for one in subject.policies.values() if metric in one.metrics]
+    return metric == subject.evaluation.headline or any(
+        not math.isnan(number) for one in found for number in (one.value, one.low, one.high)
+    )
+
+
+def _missing(metrics: list[str]) -> str:
+    named_ones = ", ".join(label_of(metric).text for metric in metrics)
+    return f" Not defined for any of them: {named_ones}." if metrics else ""
 
 
 def metric_head(metric: str) -> Markup:

@@ -67,8 +67,11 @@ const report = (function () {
         tickfont: { color: themed("faint"), size: narrow ? 10.5 : 11.5 },
         automargin: true,
         nticks: narrow ? 5 : 9,
+        // Names of policies do not fit beside each other on a phone.
+        tickangle: given.ticktext && narrow ? -45 : "auto",
       },
-      given
+      given,
+      given.title ? { title: { text: given.title.text, font: { color: themed("faint"), size: 12 } } } : {}
     );
   }
 
@@ -81,7 +84,7 @@ const report = (function () {
       yanchor: "bottom",
       font: { color: themed("ink"), size: narrow ? 11 : 12 },
       bgcolor: "rgba(0,0,0,0)",
-      itemwidth: 38,
+      itemwidth: narrow ? 30 : 38,
     };
   }
 
