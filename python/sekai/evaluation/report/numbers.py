@@ -131,14 +131,7 @@ def bounds(interval: Interval, kind: str = "number") -> str:
     """How far the number may be from the truth, in brackets; nothing where that is not known."""
     if math.isnan(interval.low) and math.isnan(interval.high):
         return ""
-<<<<<<< HEAD
-    known = [
-        abs(one) for one in (interval.value, interval.low, interval.high) if math.isfinite(one)
-    ]
-    size = max(known, default=0.0)
-=======
     size = size_of(interval)
->>>>>>> wt-judge
     return f"[{shown(interval.low, kind, size)}, {shown(interval.high, kind, size)}]"
 
 

@@ -48,14 +48,8 @@ class TradingTask(Task):
     def with_costs(self, multiple: float) -> Arena | None:
         """The same market with other fees; the spread is the market's own."""
         config = self.config()
-<<<<<<< HEAD
-        if config is None or not (
-            config.market.account.taker_fee or config.market.account.maker_fee
-        ):
-=======
         account = None if config is None else config.market.account
         if config is None or account is None or not (account.taker_fee or account.maker_fee):
->>>>>>> wt-judge
             return None
         scaled = replace(
             account,

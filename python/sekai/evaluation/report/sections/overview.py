@@ -108,13 +108,7 @@ def _metrics(subject: Subject) -> Markup:
         ]
         rows.append([Cell(metric_head(metric)), *figures])
     heads: list[object] = ["Metric"]
-<<<<<<< HEAD
-    heads += [
-        joined(swatch(subject.styles[name]), subject.labels[name]) for name in subject.policies
-    ]
-=======
     heads += [named(subject.labels[name], subject.styles[name]) for name in subject.policies]
->>>>>>> wt-judge
     looks = ["agent" if name == subject.evaluation.headline else "" for name in names]
     return card(
         "All metrics",
