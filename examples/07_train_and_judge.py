@@ -48,7 +48,7 @@ def main() -> None:
     """Split, train, judge, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=Path("runs/judged"))
-    parser.add_argument("--steps", type=int, default=20_000, help="decisions to learn from")
+    parser.add_argument("--steps", type=int, default=15_000, help="decisions to learn from")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     # Days between the parts are left out, so that nothing that was learnt from reaches the test.
@@ -62,7 +62,7 @@ def main() -> None:
 
     # The same episodes, cash, costs and fills for everybody: what differs is what was decided.
     judged = evaluate(
-        agent, "Portfolio-v0", name="PPO", env_options={**task, "data": test}, seeds=12,
+        agent, "Portfolio-v0", name="PPO", env_options={**task, "data": test}, seeds=8,
         baselines=["equal_weight", "buy_and_hold", "momentum", "risk_parity"],
         ledger=options.folder / "trials.jsonl",  # every trial on this data makes luck more likely
     )  # fmt: skip
