@@ -47,6 +47,14 @@ def test_an_example_runs_and_prints_something(example: Path, tmp_path: Path) -> 
     assert run.stdout.strip()
 
 
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_is_numbered_and_fits_on_a_page(example: Path) -> None:
+    place = EXAMPLES.index(example) + 1
+
+    assert example.name.startswith(f"{place:02d}_")
+    assert len(example.read_text(encoding="utf-8").splitlines()) < 80
+
+
 def test_every_document_has_a_block_to_run() -> None:
     assert len(DOCUMENTS) > 5
     assert EXAMPLES

@@ -31,25 +31,58 @@ def optimal_execution(**settings: Any) -> Any:
     return sekai.make("OptimalExecution-v0", **{"episode_steps": 60, **settings})
 
 
+def portfolio(**settings: Any) -> Any:
+    """An env with a short window."""
+    return sekai.make("Portfolio-v0", **{"lookback": 3, "episode_rows": 60, **settings})
+
+
+def multi_portfolio(**settings: Any) -> Any:
+    """An env of three agents with a short window."""
+    return sekai.make("MultiPortfolio-v0", **{"lookback": 3, "episode_rows": 60, **settings})
+
+
+def order_execution(**settings: Any) -> Any:
+    """An env with made-up minutes."""
+    return sekai.make("OrderExecution-v0", **settings)
+
+
 def play(env: Any, ticks: int, seed: int | None = 24, look: Look | None = None) -> list[Any]:
     """Act at random from a reset on, let `look` see every moment, return all results."""
     results = [env.reset(seed=seed)]
     if look is not None:
         look(env)
-    env.action_space.seed(1)
+    act = acting(env)
     for _ in range(ticks):
-        results.append(env.step(env.action_space.sample()))
+        results.append(env.step(act()))
         if look is not None:
             look(env)
     return results
 
 
+def acting(env: Any) -> Callable[[], Any]:
+    """What draws the next action of an env, or of all its agents."""
+    spaces = getattr(env, "action_spaces", None) or {"": env.action_space}
+    for seed, space in enumerate(spaces.values(), start=1):
+        space.seed(seed)
+
+    def act() -> Any:
+        drawn: dict[str, Any] = {name: space.sample() for name, space in spaces.items()}
+        return drawn.get("", drawn)
+
+    return act
+
+
 def as_bytes(results: list[Any]) -> list[bytes]:
     """All observations and rewards, bit for bit."""
     return [
-        result.observation.tobytes() + np.float64(getattr(result, "reward", 0.0)).tobytes()
+        b"".join(part.tobytes() for part in _parts(result.observation))
+        + np.float64(getattr(result, "reward", 0.0)).tobytes()
         for result in results
     ]
+
+
+def _parts(observation: Any) -> list[Any]:
+    return list(observation.values()) if isinstance(observation, dict) else [observation]
 
 
 def shades(renderer: EpisodeRenderer[Any], env: Any) -> int:

@@ -18,6 +18,7 @@ from sekai.rendering import (
     EpisodeRenderer,
     MarketMakingRenderer,
     OptimalExecutionRenderer,
+    PortfolioRenderer,
     RecordFrames,
     TradingRenderer,
     Watches,
@@ -31,20 +32,20 @@ from tests.rendering.episodes import (
     market_making,
     optimal_execution,
     play,
+    portfolio,
     shades,
     trading,
 )
 from tests.worlds import RandomWalk
 
 Make = Callable[..., Any]
-ALL = pytest.mark.parametrize(
-    ("kind", "make"),
-    [
-        (TradingRenderer, trading),
-        (MarketMakingRenderer, market_making),
-        (OptimalExecutionRenderer, optimal_execution),
-    ],
-)
+OF_ONE_THING: list[tuple[Any, Make]] = [
+    (TradingRenderer, trading),
+    (MarketMakingRenderer, market_making),
+    (OptimalExecutionRenderer, optimal_execution),
+]
+LOTS = pytest.mark.parametrize(("kind", "make"), OF_ONE_THING)
+ALL = pytest.mark.parametrize(("kind", "make"), [*OF_ONE_THING, (PortfolioRenderer, portfolio)])
 
 
 def equity_of(info: dict[str, Any]) -> float:
@@ -92,7 +93,7 @@ def test_the_ticks_between_two_pictures_are_drawn_as_well(kind: Any, make: Make)
     assert np.array_equal(some_frames.frames[-1], all_frames.frames[-1])
 
 
-@ALL
+@LOTS
 def test_position_and_equity_are_those_of_the_env(kind: Any, make: Make) -> None:
     env = make()
     infos: list[dict[str, Any]] = []
@@ -103,15 +104,15 @@ def test_position_and_equity_are_those_of_the_env(kind: Any, make: Make) -> None
         account, title = renderer.account, renderer.title
 
     equity = [equity_of(info) for info in infos]
-    assert account.equity.get_xdata().tolist() == list(range(16))
-    assert account.equity.get_ydata().tolist() == equity
+    assert account.worth.line.get_xdata().tolist() == list(range(16))
+    assert account.worth.line.get_ydata().tolist() == equity
     position = account.position.get_ydata()
     assert np.any(position != 0)
     assert np.array_equal(account.long.get_data().values, np.maximum(position, 0))
     assert np.array_equal(account.short.get_data().values, np.minimum(position, 0))
     start = results[0].info.get("equity", 0.0)
     peaks = np.maximum.accumulate([start, *equity])[1:]
-    assert account.drawdown.get_data().baseline.tolist() == peaks.tolist()
+    assert account.worth.drawdown.get_data().baseline.tolist() == peaks.tolist()
     assert "seed 24 · tick 15" in title.first.get_text()
     profit = equity[-1] - start
     assert f"equity {equity[-1]:,.2f}   profit {profit:+,.2f}" in title.second.get_text()
@@ -129,7 +130,7 @@ def test_a_new_episode_begins_a_new_picture(kind: Any, make: Make) -> None:
         env.reset()
         renderer.render(env)
 
-    assert [scene.tick for scene in renderer.history.scenes] == [0]
+    assert len(renderer.history.scenes) == 1
     assert (renderer.history.last.seed, renderer.history.last.episode) == (5, 1)
 
 
@@ -141,7 +142,9 @@ def test_an_episode_that_is_joined_late_begins_a_new_picture(kind: Any, make: Ma
         play(env, 5, seed=5)
         renderer.watch(env)
 
-    assert [scene.tick for scene in renderer.history.scenes] == [5]
+    (scene,) = renderer.history.scenes
+    assert scene.seed == 5
+    assert renderer.history.first is scene
 
 
 @ALL
@@ -166,11 +169,15 @@ def test_old_ticks_leave_and_the_peak_is_remembered(kind: Any, make: Make) -> No
         env = make()
         play(env, 25, look=lambda env: (renderer.watch(env), whole.watch(env)))
         renderer.render(env)
-        limits = renderer.prices.get_xlim()
+        limits = (renderer.top if kind is PortfolioRenderer else renderer.prices).get_xlim()
 
-    assert [scene.tick for scene in renderer.history.scenes] == list(range(19, 26))
+    ticks = whole.history.column("tick").tolist()
+    assert (
+        renderer.history.column("tick").tolist() == ticks[19:] == list(ticks[0] + np.arange(19, 26))
+    )
     assert renderer.history.peaks().tolist() == whole.history.peaks()[-7:].tolist()
-    assert limits == (18.5, 25.5)
+    assert limits == (ticks[19] - 0.5, ticks[-1] + 0.5)
+    assert renderer.history.first.tick == ticks[0]
 
 
 @ALL

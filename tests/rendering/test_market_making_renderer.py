@@ -28,7 +28,7 @@ def test_quotes_stand_at_their_distance_from_the_mid() -> None:
     renderer, infos = quoting(0.25, 0.5)
     mids = np.array([info["mid"] for info in infos])
 
-    assert np.array_equal(renderer.mid.get_ydata(), mids)
+    assert np.array_equal(renderer.price.get_ydata(), mids)
     bids, asks = np.asarray(renderer.bid.get_ydata()), np.asarray(renderer.ask.get_ydata())
     assert np.isnan([bids[0], asks[0]]).all()
     assert np.array_equal(bids[1:], mids[1:] - 0.25)
@@ -44,10 +44,10 @@ def test_fills_are_marked_on_the_side_that_was_hit() -> None:
 
     assert not sold.any()
     assert np.array_equal(np.cumsum(bought), [info["inventory"] for info in infos])
-    marks = np.asarray(renderer.bought.get_offsets())
+    marks = np.asarray(renderer.fills.bought.get_offsets())
     assert np.array_equal(marks[:, 0], np.flatnonzero(bought))
-    assert np.array_equal(renderer.bought.get_sizes(), 36 * bought[bought > 0])
-    assert len(np.asarray(renderer.sold.get_offsets())) == 0
+    assert np.array_equal(renderer.fills.bought.get_sizes(), 36 * bought[bought > 0])
+    assert len(np.asarray(renderer.fills.sold.get_offsets())) == 0
 
 
 def test_fills_on_both_sides_add_up() -> None:

@@ -27,7 +27,9 @@ def worked(plan: list[float], **settings: Any) -> tuple[Any, Any, list[Any]]:
 def test_fills_are_marked_where_they_were_and_on_their_side(side: str) -> None:
     renderer, _, infos = worked([0.5, 0.0, 0.25], side=side)
     own, other = (
-        (renderer.sold, renderer.bought) if side == "sell" else (renderer.bought, renderer.sold)
+        (renderer.fills.sold, renderer.fills.bought)
+        if side == "sell"
+        else (renderer.fills.bought, renderer.fills.sold)
     )
     sign = 1.0 if side == "sell" else -1.0
     rate = 2.5e-6 / (5.0 / 60)
@@ -49,6 +51,15 @@ def test_what_is_left_is_drawn_beside_the_optimum(side: str) -> None:
     assert renderer.optimum.get_ydata() == pytest.approx(optimum, rel=1e-12)
     left = [sign * info["inventory"] for info in infos]
     assert renderer.account.position.get_ydata().tolist() == left
+
+
+def test_marks_of_another_side_do_not_stay() -> None:
+    renderer, _, _ = worked([0.5, 0.25], side="sell")
+    other = optimal_execution(side="buy")
+    other.reset(seed=4)
+    renderer.render(other)
+
+    assert len(np.asarray(renderer.fills.sold.get_offsets())) == 0
 
 
 def test_the_picture_is_as_wide_as_the_order_lasts() -> None:

@@ -16,6 +16,7 @@ from sekai.data import Bar, FeaturePanel, MarketData, Pipeline
 from sekai.envs.portfolio_benchmark import Benchmark
 from sekai.envs.portfolio_config import PortfolioConfig
 from sekai.envs.portfolio_panel import columns_of, panel_of
+from sekai.envs.portfolio_scene import continued, holdings, portfolio_scene
 from sekai.envs.portfolio_universe import asset_alone, padded, with_asset
 
 __all__ = ["MarketBatch"]
@@ -63,6 +64,8 @@ class MarketBatch:
         panel = panel_of(data, features, config.decisions, self._benchmark, config.stream)
         settings = config.core_settings(data, first_row)
         self.native = PortfolioBatch(panel, settings, num_envs, num_threads, max_episode_steps)
+        self._levels: NDArray[np.float64] = np.empty(0)
+        self._is_logged, self._logged = False, list[dict[str, Any]]()
         self._waiters: list[asyncio.Future[None]] = []
         self._is_closed = False
         # Another thread may bring rows. Where none can come, nothing stands before a step.
@@ -141,6 +144,35 @@ class MarketBatch:
         else:
             with self._lock:
                 self._fill(asset_alone(name, data, self.data))
+
+    def keep_log(self, kept: bool) -> None:
+        """Keep a log of every env from now on, or none any more."""
+        with self._lock:
+            self.native.keep_log(kept)
+            self._is_logged, self._logged = kept, []
+
+    def take_log(self) -> list[dict[str, Any]]:
+        """The episodes that were logged since this was last asked, with the env of each."""
+        with self._lock:
+            logs, self._logged = continued(self._logged, self.native.take_log()), []
+        return logs
+
+    def scene(self, env: int = 0) -> dict[str, Any]:
+        """What an env is like now, for pictures of it; nothing moves."""
+        with self._lock:
+            if self._is_logged:
+                # Reading uses the log of the batch: what is in it is put aside.
+                self._logged = continued(self._logged, self.native.take_log())
+            try:
+                held = holdings(self.native, self.native.state_dict(), env)
+            finally:
+                self.native.keep_log(self._is_logged)
+            data, infos = self.data, self.native.infos()
+        if len(self._levels) != len(data):
+            self._levels = self._benchmark.levels(data)
+        agents = {"portfolio": self.config.initial_cash}
+        told = {name: float(infos[name][env]) for name in ("cost", "turnover")}
+        return {**portfolio_scene(held, data, agents, self._levels), **told}
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to continue from here, bit for bit, on the same rows."""

@@ -84,7 +84,10 @@ class MarketMaking(NativeEnv[Floats, Floats]):
     Truncates: after `episode_steps` decisions.
     """
 
-    metadata = {"stochastic": True}  # noqa: RUF012 - as the base class types it
+    metadata = {  # noqa: RUF012 - as the base class types it
+        "stochastic": True,
+        "renderer": "sekai.rendering.market_making_renderer:MarketMakingRenderer",
+    }
     batch: MarketMakingBatch
 
     def __init__(self, config: MarketMakingConfig | None = None, **settings: Any) -> None:

@@ -15,7 +15,9 @@ from sekai.core.result import MAResetResult, MAStepResult
 from sekai.data import FeaturePanel, MarketData, simulate_regimes
 from sekai.envs.agent_infos import AgentInfos
 from sekai.envs.multi_portfolio_config import MemberConfig, MultiPortfolioConfig
+from sekai.envs.portfolio_benchmark import Benchmark
 from sekai.envs.portfolio_panel import FeatureSource, features_of, panel_of
+from sekai.envs.portfolio_scene import holdings, portfolio_scene
 from sekai.envs.portfolio_spaces import ACCOUNT, INFO, action_space, observation_space
 from sekai.envs.portfolio_universe import with_slots
 from sekai.error import ClosedError, ResetRequired
@@ -39,14 +41,20 @@ class MultiPortfolio(MultiAgentEnv):
     Truncates: for all that are left, after `episode_rows` rows and at the end of the data.
     """
 
-    metadata = {"stochastic": True, "reset_options": ()}  # noqa: RUF012 - as the base class types it
+    metadata = {  # noqa: RUF012 - as the base class types it
+        "stochastic": True,
+        "reset_options": (),
+        "renderer": "sekai.rendering.multi_portfolio_renderer:MultiPortfolioRenderer",
+    }
     # What was read or computed is not state: the batch's own state knows what it has seen of it.
     state_excludes: ClassVar[tuple[str, ...]] = (
         "data",
         "features",
         "pipeline",
+        "_levels",
         "_named",
         "_panel",
+        "_reader",
     )
 
     def __init__(
@@ -83,6 +91,8 @@ class MultiPortfolio(MultiAgentEnv):
             open_ended=False,
         )
         self.batch = self._batch()
+        self._reader: PortfolioBatch | None = None
+        self._levels: NDArray[np.float64] = np.empty(0)
         self._step_agents = self.batch.step_agents
         self.observation_spaces = {
             name: observation_space(
@@ -125,6 +135,15 @@ class MultiPortfolio(MultiAgentEnv):
             self.agents = left
         infos: Any = AgentInfos(rewards, INFO, told)
         return MAStepResult(observations, rewards, terminated, truncated, infos)
+
+    def scene(self, env: int = 0) -> dict[str, Any]:
+        """What all agents are like now, for pictures of them; nothing moves."""
+        if self._reader is None:
+            self._reader = self._batch()
+            self._levels = Benchmark(self.config.benchmark, self.data).levels(self.data)
+        held = holdings(self._reader, self.batch.state_dict(), env)
+        begun = {name: member.initial_cash for name, member in self.config.members.items()}
+        return portfolio_scene(held, self.data, begun, self._levels)
 
     def close(self) -> None:
         """Refuse everything from now on. Closing twice is no error."""

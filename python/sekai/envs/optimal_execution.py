@@ -107,7 +107,10 @@ class OptimalExecution(NativeEnv[Shown, Floats]):
     Truncates: never.
     """
 
-    metadata = {"stochastic": True}  # noqa: RUF012 - as the base class types it
+    metadata = {  # noqa: RUF012 - as the base class types it
+        "stochastic": True,
+        "renderer": "sekai.rendering.optimal_execution_renderer:OptimalExecutionRenderer",
+    }
     batch: OptimalExecutionBatch
 
     def __init__(self, config: OptimalExecutionConfig | None = None, **settings: Any) -> None:

@@ -49,7 +49,10 @@ class Portfolio(NativeEnv[Observation, Any]):
     Truncates: after `episode_rows` rows, and at the end of the data.
     """
 
-    metadata = {"stochastic": True}  # noqa: RUF012 - as the base class types it
+    metadata = {  # noqa: RUF012 - as the base class types it
+        "stochastic": True,
+        "renderer": "sekai.rendering.portfolio_renderer:PortfolioRenderer",
+    }
     batch: Batch
 
     # What was read or computed is not state: the batch's own state knows what it has seen of it.

@@ -46,6 +46,10 @@ class Benchmark:
         means: Floats = np.divide(total, counts, out=np.zeros(len(total)), where=counts > 0)
         return means
 
+    def levels(self, rows: MarketData) -> Floats:
+        """What 1 that was in it from the first row on has become in each row."""
+        return np.asarray(np.cumprod(1.0 + self.returns(rows)), np.float64)
+
     def known(self, rows: MarketData, before: Floats | None = None) -> Floats:
         """The last known levels after these rows, and those `before` them."""
         latest: Floats = _carried(self._levels(rows), before)[-1]

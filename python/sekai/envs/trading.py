@@ -103,7 +103,10 @@ class Trading(NativeEnv[NDArray[np.float64], Any]):
     Truncates: after `max_ticks` decisions.
     """
 
-    metadata = {"stochastic": True}  # noqa: RUF012 - as the base class types it
+    metadata = {  # noqa: RUF012 - as the base class types it
+        "stochastic": True,
+        "renderer": "sekai.rendering.trading_renderer:TradingRenderer",
+    }
     batch: TradingBatch | TradingWeightsBatch
 
     def __init__(self, config: TradingConfig | None = None, **settings: Any) -> None:

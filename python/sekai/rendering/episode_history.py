@@ -23,6 +23,7 @@ class EpisodeHistory(Generic[SceneType]):
         """Remember the last `ticks` ticks and the moment before them."""
         self.ticks = ticks
         self._rows: deque[tuple[SceneType, float]] = deque()
+        self._first: SceneType | None = None
 
     def note(self, scene: SceneType) -> None:
         """Take in the present scene; what it contradicts is forgotten."""
@@ -32,6 +33,8 @@ class EpisodeHistory(Generic[SceneType]):
         # The same tick again, or a state that was restored from before.
         while rows and rows[-1][0].tick >= scene.tick:
             rows.pop()
+        if not rows:
+            self._first = scene
         before = rows[-1][1] if rows else scene.initial_cash
         rows.append((scene, max(before, scene.equity)))
         while rows[0][0].tick < scene.tick - self.ticks:
@@ -41,6 +44,12 @@ class EpisodeHistory(Generic[SceneType]):
     def scenes(self) -> list[SceneType]:
         """Oldest first."""
         return [scene for scene, _ in self._rows]
+
+    @property
+    def first(self) -> SceneType:
+        """The earliest that was seen of the episode, also when it has left."""
+        assert self._first is not None, "something was noted"
+        return self._first
 
     @property
     def last(self) -> SceneType:

@@ -12,12 +12,14 @@ __all__ = [
     "MarketMakingScene",
     "News",
     "OptimalExecutionScene",
+    "PortfolioScene",
     "Scene",
     "TradingScene",
     "native_scene",
 ]
 
 Numbers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 News = tuple[str, float, float, int, int]
 """Topic, sentiment from -1 to 1, magnitude, the tick in which it came out, ticks it lasts."""
@@ -43,12 +45,8 @@ class Scene(Protocol):
         """What the episode began with."""
 
     @property
-    def position(self) -> float:
-        """Lots that are held."""
-
-    @property
     def equity(self) -> float:
-        """Cash, and lots at the mid price."""
+        """What cash and all that is held come to."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,14 +153,62 @@ class OptimalExecutionScene:
         return -self.shortfall
 
 
+@dataclass(frozen=True, kw_only=True)
+class PortfolioScene:
+    """Portfolios of one agent or several in one row of the data."""
+
+    seed: int
+    episode: int
+    tick: int
+    """The row of the data."""
+    time: np.datetime64
+    """When that row was known."""
+    agent: int
+    """Whose portfolio is looked at."""
+    agents: tuple[str, ...]
+    assets: tuple[str, ...]
+    beginnings: Floats
+    """What each agent began with."""
+    equities: Floats
+    """What each agent has."""
+    weights: NDArray[np.float32]
+    """What assets, and last cash, are of each agent's equity: agents by assets and one."""
+    benchmark: float
+    """A level: only its changes say something."""
+    cost: float | None = None
+    """What the last step has cost; None where several agents paid."""
+    turnover: float | None = None
+    """What was traded in the last step, as a share of equity."""
+
+    @property
+    def initial_cash(self) -> float:
+        """What the agent that is looked at began with."""
+        return float(self.beginnings[self.agent])
+
+    @property
+    def equity(self) -> float:
+        """What the agent that is looked at has."""
+        return float(self.equities[self.agent])
+
+    @property
+    def gross(self) -> Floats:
+        """Of each agent, values held long and short together as a share of equity."""
+        return np.asarray(np.abs(self.weights[:, :-1]).sum(axis=1), np.float64)
+
+    @property
+    def net(self) -> Floats:
+        """Of each agent, values held long less those held short as a share of equity."""
+        return np.asarray(self.weights[:, :-1].sum(axis=1), np.float64)
+
+
 def native_scene(env: Any, env_index: int, *arguments: Any) -> dict[str, Any]:
-    """What the native batch under `env`, a single env or a vector env, tells of one env in it."""
-    batch = getattr(env.unwrapped, "batch", None)
-    scene = getattr(batch, "scene", None)
+    """What `env`, or the batch under a single or a vector env, tells of one env in it."""
+    inner = env.unwrapped
+    scene = getattr(inner, "scene", None) or getattr(getattr(inner, "batch", None), "scene", None)
     if scene is None:
         raise TypeError(
             "an env or vector env of a built-in task was wanted, over a native batch that tells "
-            f"its scene; found {type(env.unwrapped).__name__}"
+            f"its scene; found {type(inner).__name__}"
         )
     told: dict[str, Any] = scene(env_index, *arguments)
     return told

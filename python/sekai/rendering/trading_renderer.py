@@ -14,6 +14,7 @@ from sekai.rendering.episode_renderer import EpisodeRenderer
 from sekai.rendering.look import FAIR, INK, Title, caption, dress, explain
 from sekai.rendering.news_spans import NewsSpans
 from sekai.rendering.scene import TradingScene, native_scene
+from sekai.rendering.time_axis import follow
 from sekai.rendering.trade_marks import TradeMarks
 
 if TYPE_CHECKING:
@@ -97,8 +98,7 @@ class TradingRenderer(EpisodeRenderer[TradingScene]):
         self.news.update(scenes)
         self.account.update(history)
         self.title.update(last, float(history.peaks()[-1]))
-        begin = max(last.tick - history.ticks, 0)
-        self.prices.set_xlim(begin - 0.5, begin + history.ticks + 0.5)
+        follow(self.prices, history)
         self.prices.set_ylim((low - 0.5) * size, (high + 0.5) * size)
 
     def _range(self, mids: Floats) -> tuple[int, int]:

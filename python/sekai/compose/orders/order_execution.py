@@ -50,7 +50,10 @@ class OrderExecution(EnvWrapper[Order, SAOEState, float, Any, Any]):
     whole window.
     """
 
-    metadata = {"stochastic": True}  # noqa: RUF012 - as the base class types it
+    metadata = {  # noqa: RUF012 - as the base class types it
+        "stochastic": True,
+        "renderer": "sekai.compose.orders.order_renderer:OrderRenderer",
+    }
     # It never changes, and has all the data.
     state_excludes = ("config",)
 

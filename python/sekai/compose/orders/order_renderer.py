@@ -1,29 +1,55 @@
-"""Draws an order at work: prices, fills, and what is left."""
+"""Draws an order at work: prices, fills, volumes, and what is left."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sekai.compose.orders.order import OrderDir
 from sekai.compose.orders.state import SAOEState
 from sekai.error import ResetRequired
-from sekai.rendering.look import BUY, FAIR, INK, PAPER, SELL, caption, dress
+from sekai.rendering.look import (
+    BUY,
+    EQUITY,
+    FAIR,
+    INK,
+    OTHERS,
+    SELL,
+    Title,
+    caption,
+    dress,
+    explain,
+)
 from sekai.rendering.matplotlib_renderer import MatplotlibRenderer
+from sekai.rendering.own_fills import OwnFills
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["OrderRenderer"]
+__all__ = ["OrderRenderer", "running_prices", "step_fills"]
+
+Floats = NDArray[np.float64]
+
+LARGEST = 600
+"""The area of a mark that trades the whole order, in square points."""
 
 
 class OrderRenderer(MatplotlibRenderer):
-    """Shows prices up to now, fills as dots as large as they are, and the amount that is left.
+    """Shows how an order is worked: where it was filled, how much of the market, what is left.
 
-    Nothing at or after the current time is drawn.
+    Prices are white, beside their average over the ticks of the order so far, by volume (VWAP) and
+    by time (TWAP). A triangle is what a step traded, as large as its share of the order. Below is
+    what the market traded and the own share of it, and what is left beside an order that is spread
+    evenly. Nothing at or after the current time is drawn. All is read from the order, so that no
+    tick has to be watched.
     """
+
+    def __init__(self, width: int = 640, height: int = 800, dpi: int = 100) -> None:
+        """Draw pictures of `width` by `height` pixels, with text sized for `dpi`."""
+        super().__init__(width, height, dpi)
 
     def draw(self, env: Any, figure: Figure) -> None:
         """Draw the order that `env` is working on an empty `figure`."""
@@ -31,39 +57,131 @@ class OrderRenderer(MatplotlibRenderer):
         if simulator is None:
             raise ResetRequired("there is no order to draw: call reset() first")
         state: SAOEState = simulator.get_state()
-        figure.set_facecolor(PAPER)
-        top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-        self._draw_prices(state, top)
-        self._draw_left(state, bottom)
-        side = "Buy" if state.order.direction is OrderDir.BUY else "Sell"
-        when = str(state.cur_time.astype("datetime64[m]")).replace("T", " ")
-        title = f"{side} {state.order.amount:,.0f} {state.order.stock_id}, {when}"
-        figure.suptitle(title, color=INK)
+        grid = figure.add_gridspec(
+            3, 1, height_ratios=(2.4, 1.1, 1.3), hspace=0.22,
+            left=0.13, right=0.9, top=0.88, bottom=0.075,
+        )  # fmt: skip
+        prices = figure.add_subplot(grid[0])
+        volume, left = (figure.add_subplot(grid[n], sharex=prices) for n in (1, 2))
+        keys = _draw_prices(state, prices)
+        _draw_volume(state, volume)
+        keys["evenly"] = _draw_left(state, left)
+        prices.set_xlim(-0.5, len(state.ticks_index) - 0.5)
+        _write_title(state, figure)
+        explain(figure, keys)
 
-    def _draw_prices(self, state: SAOEState, axes: Axes) -> None:
-        dress(axes, has_ticks=False)
-        caption(axes, "Price and fills", "currency")
-        known = slice(0, state.cur_tick)
-        prices = state.backtest_data.deal_price[known]
-        axes.plot(np.arange(len(prices)), prices, color=INK, linewidth=1.2)
-        filled = state.history.filled()
-        ticks = state.first_tick + np.flatnonzero(filled > 0)
-        if len(ticks):
-            sizes = 40 * filled[filled > 0] / filled.max()
-            axes.scatter(
-                ticks,
-                prices[ticks],
-                s=sizes,
-                color=BUY if state.order.direction is OrderDir.BUY else SELL,
-                zorder=3,
-            )
-        axes.set_xlim(-0.5, len(state.ticks_index) - 0.5)
 
-    def _draw_left(self, state: SAOEState, axes: Axes) -> None:
-        dress(axes, has_ticks=True)
-        caption(axes, "Left to trade", "shares")
-        axes.xaxis.get_label().set_text("tick of the day")
-        left = state.order.amount - np.concatenate([[0.0], np.cumsum(state.history.filled())])
-        ticks = state.first_tick + np.arange(len(left))
-        axes.plot(ticks, left, color=FAIR, linewidth=1.4, drawstyle="steps-post")
-        axes.set_ylim(0, state.order.amount * 1.05)
+def running_prices(state: SAOEState) -> tuple[Floats, Floats]:
+    """The averages of the prices so far by volume and by time, in each tick of the order.
+
+    Ticks in which nothing could be traded do not count; the average is NaN until one could.
+    """
+    known = slice(state.first_tick, state.cur_tick)
+    price, volume = state.backtest_data.deal_price[known], state.backtest_data.volume[known]
+    is_there = np.isfinite(price) & (price > 0)
+    averages = []
+    for weight in (np.where(is_there, np.nan_to_num(volume), 0.0), is_there.astype(float)):
+        total = np.cumsum(weight)
+        paid = np.cumsum(np.where(is_there, price, 0.0) * weight)
+        averages.append(np.divide(paid, total, out=np.full_like(total, np.nan), where=total > 0))
+    return averages[0], averages[1]
+
+
+def step_fills(state: SAOEState) -> tuple[Floats, Floats, Floats]:
+    """Of each step that has traded: its mean tick and its mean price by amount, and the amount."""
+    fills = state.history.fills()
+    filled = fills["filled"]
+    ticks = state.first_tick + np.arange(len(filled))
+    steps = ticks // state.ticks_per_step
+    amounts, weighted, value = (
+        np.bincount(steps, weights=column, minlength=1).astype(np.float64)
+        for column in (filled, filled * ticks, fills["value"])
+    )
+    has_traded = amounts > 0
+    amounts = amounts[has_traded]
+    return weighted[has_traded] / amounts, value[has_traded] / amounts, amounts
+
+
+def _draw_prices(state: SAOEState, axes: Axes) -> dict[str, Any]:
+    """The chart of prices; returned is what explains it."""
+    dress(axes, has_ticks=False)
+    caption(axes, "Price and own fills", "currency")
+    axes.yaxis.set_major_formatter("{x:,.2f}")
+    prices = _seen(state.backtest_data.deal_price, state.cur_tick)
+    (price,) = axes.plot(np.arange(len(prices)), prices, color=INK, linewidth=1.2)
+    vwap, twap = running_prices(state)
+    ticks = state.first_tick + np.arange(len(vwap))
+    (by_volume,) = axes.plot(ticks, vwap, color=EQUITY, linewidth=1.4)
+    (by_time,) = axes.plot(ticks, twap, color=FAIR, linewidth=1.2, linestyle="--")
+    marks, (when, where, amounts) = OwnFills(axes), step_fills(state)
+    areas = LARGEST * amounts / state.order.amount
+    marks.update(state.order.direction.sign, when, where, areas)
+    own = marks.bought if state.order.direction is OrderDir.BUY else marks.sold
+    return {"price": price, "VWAP": by_volume, "TWAP": by_time, "own fills": own}
+
+
+def _draw_volume(state: SAOEState, axes: Axes) -> None:
+    dress(axes, has_ticks=False)
+    caption(axes, "Volume of the market (grey), own share of it", "shares and %")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.locator_params(axis="y", nbins=4)
+    volume = np.nan_to_num(state.backtest_data.volume[: state.cur_tick])
+    axes.stairs(volume, np.arange(len(volume) + 1) - 0.5, fill=True, color=OTHERS, alpha=0.7)
+    shares = axes.twinx()
+    dress(shares, has_ticks=False)
+    shares.grid(visible=False)
+    shares.yaxis.set_major_formatter("{x:.1%}")
+    shares.locator_params(axis="y", nbins=4)
+    filled = state.history.filled()
+    market = volume[state.first_tick : state.first_tick + len(filled)]
+    share = np.divide(filled, market, out=np.zeros_like(filled), where=market > 0)
+    edges = state.first_tick + np.arange(len(filled) + 1) - 0.5
+    shares.stairs(share, edges, color=_colour(state), linewidth=1.4)
+    shares.set_ylim(0, 1.1 * max(float(share.max(initial=0.0)), 1e-3))
+
+
+def _draw_left(state: SAOEState, axes: Axes) -> Any:
+    """What is left; returned is the line of an order that is spread evenly."""
+    dress(axes, has_ticks=True)
+    caption(axes, "Left to trade", "shares")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.set_xlabel("time of the day")
+    axes.xaxis.set_major_formatter(lambda tick, place: _clock(state, tick))
+    amount, first = state.order.amount, state.first_tick
+    left = amount - np.concatenate([[0.0], np.cumsum(state.history.filled())])
+    ticks = first + np.arange(len(left)) - 0.5
+    axes.plot(ticks, left, color=_colour(state), linewidth=1.6, drawstyle="steps-post")
+    window = [first - 0.5, state.stop_tick - 0.5]
+    (evenly,) = axes.plot(window, [amount, 0.0], color=FAIR, linewidth=1.2, linestyle=":")
+    axes.set_ylim(0, amount * 1.05)
+    return evenly
+
+
+def _write_title(state: SAOEState, figure: Figure) -> None:
+    order = state.order
+    side = "Buy" if order.direction is OrderDir.BUY else "Sell"
+    when = str(state.cur_time.astype("datetime64[m]")).replace("T", " ")
+    title = Title(figure, f"{side} {order.amount:,.0f} {order.stock_id}")
+    fills = state.history.fills()
+    traded, value = float(fills["filled"].sum()), float(fills["value"].sum())
+    average = f"   own average {value / traded:,.3f}" if traded > 0 else ""
+    vwap = running_prices(state)[0]
+    market = f"   VWAP {vwap[-1]:,.3f}" if len(vwap) and np.isfinite(vwap[-1]) else ""
+    title.write(when, f"filled {traded / order.amount:.1%}{average}{market}")
+
+
+def _seen(values: Floats, ticks: int) -> Floats:
+    """What is known by now; prices that are none are left out."""
+    known = values[:ticks]
+    return np.where(known > 0, known, np.nan)
+
+
+def _clock(state: SAOEState, tick: float) -> str:
+    place = round(tick)
+    if not 0 <= place < len(state.ticks_index):
+        return ""
+    return str(state.ticks_index[place].astype("datetime64[m]"))[-5:]
+
+
+def _colour(state: SAOEState) -> str:
+    return BUY if state.order.direction is OrderDir.BUY else SELL

@@ -93,8 +93,8 @@ class OrderSimulator(Simulator[Order, SAOEState, float]):
         """Whether everything is traded, or the window is over."""
         return self._matcher.done
 
-    def render(self, width: int = 640, height: int = 480) -> Frame:
-        """A picture of prices, fills and what is left, up to now."""
+    def render(self, width: int = 640, height: int = 800) -> Frame:
+        """A picture of prices, fills, volumes and what is left, up to now."""
         from sekai.compose.orders.order_renderer import OrderRenderer
 
         with OrderRenderer(width, height) as renderer:

@@ -1,0 +1,79 @@
+"""Hold a portfolio on bars from Parquet files: learn from the past, trade the rest after costs."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import sekai
+from sekai.data import MarketData, default_pipeline, simulate_regimes
+from sekai.market import Constraints, Costs
+
+Weights = NDArray[np.float64]
+
+
+def write_bars(folder: Path) -> Path:
+    """Made-up days of nine assets in three files: yours may be split as you like."""
+    data = simulate_regimes(assets=9, rows=1500, seed=11)
+    for row in (0, 500, 1000):
+        data.rows(row, row + 500).to_parquet(folder / f"bars_{row}.parquet")
+    return folder
+
+
+def equal_weight(seen: dict[str, Any]) -> Weights:
+    """The same of everything, and no cash."""
+    assets = len(seen["mask"])
+    return np.append(np.full(assets, 1.0 / assets), 0.0)
+
+
+def hold(seen: dict[str, Any]) -> Weights:
+    """Buy the same of everything once, and leave it alone."""
+    held: Weights = seen["weights"].astype(np.float64)
+    return equal_weight(seen) if held[-1] > 0.5 else held
+
+
+def strongest(momentum: NDArray[np.float32]) -> Weights:
+    """All of it in the third that has risen most."""
+    chosen = momentum >= np.quantile(momentum, 2 / 3)
+    return np.append(chosen / chosen.sum(), 0.0)
+
+
+def play(env: Any, decide: Any) -> tuple[float, float, float]:
+    """What became of the money, the deepest fall on the way, and what was paid."""
+    result = env.reset(seed=0)
+    while not getattr(result, "done", False):
+        result = env.step(decide(result.observation))
+    (log,) = env.unwrapped.take_log()
+    steps, begin = log.steps, log.opening_cash[0]
+    return steps.equity[-1] / begin - 1.0, steps.drawdown.max(), steps.cost.sum() / begin
+
+
+def main() -> None:
+    """Compare three simple ways to hold the assets of a folder of bars."""
+    bars = sys.argv[1] if len(sys.argv) > 1 else None  # with time, symbol, open, close, volume
+    with tempfile.TemporaryDirectory() as folder:
+        data = MarketData.from_parquet(Path(bars) if bars else write_bars(Path(folder)))
+    # Rows between the parts are left out, so that nothing that was learnt from reaches the test.
+    train, test = data.split(0.7, embargo=5, warm_up=90)
+    pipeline = default_pipeline(train).fit(train)
+    print(f"{data}\n   learn from {len(train)} rows, trade {len(test) - test.warm_up}\n")
+    env = sekai.make(
+        "Portfolio-v0", data=test, features=pipeline, starts="sequential", episode_rows=None,
+        costs=Costs(proportional=0.0005), constraints=Constraints(max_weight=0.4), record=True,
+    )  # fmt: skip
+    momentum = pipeline.transform(test).names.index("momentum(rows=60)")
+    rules: dict[str, Any] = {"equal weight, every day": equal_weight, "buy and hold": hold}
+    rules["momentum"] = lambda seen: strongest(seen["windows"][-1, :, momentum])
+    print(f"{'':<26}{'return':>10}{'deepest fall':>15}{'costs':>10}")
+    for name, decide in rules.items():
+        growth, fall, cost = play(env, decide)
+        print(f"{name:<26}{growth:>+10.2%}{fall:>15.2%}{cost:>10.2%}")
+
+
+if __name__ == "__main__":
+    main()

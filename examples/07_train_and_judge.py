@@ -1,0 +1,74 @@
+"""Train a portfolio on the past, and judge it on days it never saw, beside simple baselines."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sekai.data import MarketData, register_feature
+from sekai.evaluation import evaluate
+from sekai.training import PPO
+
+ASSETS, DAYS = 8, 2_000
+
+
+def market(seed: int = 3) -> MarketData:
+    """Prices that move at random, and a little by what a signal said the day before."""
+    rng = np.random.default_rng(seed)
+    signal, noise = rng.standard_normal((2, DAYS, ASSETS))
+    for day in range(1, DAYS):
+        signal[day] = 0.9 * signal[day - 1] + 0.44 * signal[day]
+    returns = 0.01 * rng.standard_normal((DAYS, ASSETS))
+    returns[1:] += 0.003 * signal[:-1]
+    close = 100.0 * np.exp(np.cumsum(returns, axis=0))
+    opened = np.concatenate([close[:1], close[:-1]])
+    times = np.datetime64("2015-01-01T16:00") + np.arange(DAYS) * np.timedelta64(1, "D")
+    names = [f"asset {place}" for place in range(ASSETS)]
+    values = np.stack([opened, close, signal, noise], axis=-1)
+    return MarketData(times, names, ["open", "close", "signal", "noise"], values)
+
+
+@register_feature("signal")
+def signal(data: MarketData) -> Any:
+    """What moves prices on the next day. The agent is not told so."""
+    return data.field("signal")
+
+
+@register_feature("noise")
+def noise(data: MarketData) -> Any:
+    """What looks the same, and means nothing."""
+    return data.field("noise")
+
+
+def main() -> None:
+    """Split, train, judge, and write the report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("runs/judged"))
+    parser.add_argument("--steps", type=int, default=15_000, help="decisions to learn from")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    # Days between the parts are left out, so that nothing that was learnt from reaches the test.
+    train, test = market().split(0.65, embargo=5)
+    task: dict[str, Any] = {"features": ("signal", "noise"), "lookback": 1, "episode_rows": 126}
+
+    begin = time.perf_counter()
+    agent = PPO("Portfolio-v0", seed=1, env_options={**task, "data": train})
+    agent.fit(options.steps)
+    print(f"learnt from {agent.steps:,} decisions in {time.perf_counter() - begin:.0f} seconds\n")
+
+    # The same episodes, cash, costs and fills for everybody: what differs is what was decided.
+    judged = evaluate(
+        agent, "Portfolio-v0", name="PPO", env_options={**task, "data": test}, seeds=8,
+        baselines=["equal_weight", "buy_and_hold", "momentum", "risk_parity"],
+        ledger=options.folder / "trials.jsonl",  # every trial on this data makes luck more likely
+    )  # fmt: skip
+    print(judged)
+    print(f"\nthe whole report: {judged.to_html(options.folder / 'report.html')}")
+
+
+if __name__ == "__main__":
+    main()
