@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from sekai.evaluation.evaluation import Sensitivity
 from sekai.evaluation.outcomes import Measure
@@ -52,13 +53,10 @@ def sensitivity_of(
         by_cost=by_cost if multiples else {},
         delays=list(DELAYS),
         by_delay={name: [sweep.at_delay(name, one) for one in DELAYS] for name in players},
-        break_even={
-            name: break_even(lambda multiple, name=name: lead(name, multiple), multiples)
-            for name in baselines
-        }
+        break_even={name: break_even(partial(lead, name), multiples) for name in baselines}
         if multiples
         else {},
-    )  # fmt: skip
+    )
 
 
 def break_even(lead: Lead, multiples: Sequence[float]) -> float:

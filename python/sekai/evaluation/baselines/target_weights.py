@@ -71,7 +71,6 @@ class TargetWeights(Player):
             return (1 + (change > half) - (change < -half)).astype(space.dtype)
         return wanted
 
-
     def _standing(self, decided: Floats) -> Floats:
         """The orders of today, or those that an env with a delay has not filled yet.
 
