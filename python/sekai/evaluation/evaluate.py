@@ -17,7 +17,7 @@ from sekai.evaluation.flags import flags_of
 from sekai.evaluation.honesty import Ledger, judged_honesty, luck_flags
 from sekai.evaluation.look_ahead import look_ahead_flags
 from sekai.evaluation.metrics import periods_per_year
-from sekai.evaluation.outcomes import Measure, needs_bootstrap
+from sekai.evaluation.outcomes import Measure, lighter, needs_bootstrap
 from sekai.evaluation.players import Player, player_of
 from sekai.evaluation.playing import play
 from sekai.evaluation.provenance import model_of, provenance_of
@@ -92,7 +92,8 @@ def evaluate(
     return Evaluation(
         name=agent_name, env=task.arena.name, task=task.name, headline=task.headline,
         higher_is_better=task.higher_is_better, periods_per_year=measure.periods,
-        seeds=chosen, policies=outcomes, comparisons=comparisons,
+        seeds=chosen, comparisons=comparisons,
+        policies={agent_name: agent, **{one.name: lighter(one) for one in others}},
         sensitivity=sensitivity_of(kept, headlines, task, measure, chosen) if sensitivity else None,
         flags=flags, honesty=honesty,
         provenance=provenance_of(command, digest, model_of(policy, agent_name), {

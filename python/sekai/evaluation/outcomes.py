@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from sekai.evaluation.statistics import (
 )
 from sekai.evaluation.tasks.task import Task
 
-__all__ = ["Measure", "needs_bootstrap"]
+__all__ = ["Measure", "lighter", "needs_bootstrap"]
 
 Floats = NDArray[np.float64]
 Statistic = Callable[[Floats, float], float]
@@ -128,3 +129,11 @@ class Measure:
 
 def _returns(episodes: Sequence[Episode]) -> list[Floats]:
     return [one.returns for one in episodes]
+
+
+def lighter(outcome: PolicyOutcome) -> PolicyOutcome:
+    """The outcome of a baseline without what nobody looks at in all its episodes but the first."""
+    first, *others = outcome.episodes
+    nothing = np.zeros((0, 0))
+    slim = [replace(one, actions=nothing, weights=None, prices=None, fills=None) for one in others]
+    return replace(outcome, episodes=[first, *slim])
