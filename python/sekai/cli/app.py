@@ -1,0 +1,71 @@
+"""The commands together."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sekai.cli import bench, check, data, evaluate, info, list_envs, list_runs, report, train
+from sekai.cli.failure import show_tracebacks
+from sekai.cli.screen import say
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="sekai",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _examples(lines: tuple[str, ...]) -> str:
+    # Lines of their own: help puts neighbours into one paragraph.
+    return "\n\n".join(["[bold]Examples[/bold]", *(f"  {line}" for line in lines)])
+
+
+@app.callback(epilog=_examples(("sekai list", "sekai train examples/demo.toml", "sekai runs")))
+def options_of_all(
+    debug: Annotated[bool, typer.Option("--debug", help="Show where errors come from.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Tell the version and end.", is_eager=True)
+    ] = False,
+) -> None:
+    """Train, judge and run trading agents.
+
+    Exit codes: 0 all went well, 1 something failed or was found wanting, 2 what was typed or a file
+    that was named cannot be read as asked, 130 interrupted.
+    """
+    show_tracebacks(debug)
+    if version:
+        _tell_version()
+
+
+def _tell_version() -> None:
+    import sekai
+
+    say(f"sekai {sekai.__version__}")
+    raise typer.Exit
+
+
+COMMANDS = (
+    ("list", list_envs.list_envs, list_envs.EXAMPLES),
+    ("info", info.info, info.EXAMPLES),
+    ("check", check.check, check.EXAMPLES),
+    ("bench", bench.bench, bench.EXAMPLES),
+    ("train", train.train, train.EXAMPLES),
+    ("evaluate", evaluate.evaluate, evaluate.EXAMPLES),
+    ("report", report.report, report.EXAMPLES),
+    ("runs", list_runs.list_runs, list_runs.EXAMPLES),
+)
+
+for name, command, examples in COMMANDS:
+    app.command(name, epilog=_examples(examples))(command)
+
+tables = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+for name, command, examples in data.COMMANDS:
+    tables.command(name, epilog=_examples(examples))(command)
+app.add_typer(tables, name="data", help=data.__doc__, epilog=_examples(data.EXAMPLES))
