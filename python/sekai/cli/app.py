@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
@@ -51,6 +53,15 @@ def _tell_version() -> None:
     raise typer.Exit
 
 
+def _add(
+    to: typer.Typer, name: str, command: Callable[..., Any], examples: tuple[str, ...]
+) -> None:
+    # Lines of a paragraph are one: the terminal decides where they end.
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    text = "\n\n".join(" ".join(one.split()) for one in paragraphs)
+    to.command(name, help=text, epilog=_examples(examples))(command)
+
+
 COMMANDS = (
     ("list", list_envs.list_envs, list_envs.EXAMPLES),
     ("info", info.info, info.EXAMPLES),
@@ -63,9 +74,9 @@ COMMANDS = (
 )
 
 for name, command, examples in COMMANDS:
-    app.command(name, epilog=_examples(examples))(command)
+    _add(app, name, command, examples)
 
 tables = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 for name, command, examples in data.COMMANDS:
-    tables.command(name, epilog=_examples(examples))(command)
+    _add(tables, name, command, examples)
 app.add_typer(tables, name="data", help=data.__doc__, epilog=_examples(data.EXAMPLES))

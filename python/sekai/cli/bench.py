@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sekai.cli.failure import guarded
 from sekai.cli.screen import note, show_table
 from sekai.registry import spec
-from sekai.spaces.batch import batch_space
-from sekai.vector.make_vec import Mode, make_vec
-from sekai.vector.multi_agent import MultiAgentVecEnv
+
+if TYPE_CHECKING:
+    from sekai.vector.make_vec import Mode
 
 __all__ = ["EXAMPLES", "Speed", "bench", "speed_of"]
 
@@ -57,6 +57,8 @@ def bench(
 
 def speed_of(id: str, mode: Mode, envs: int, seconds: float) -> Speed:
     """Step envs for so long."""
+    from sekai.vector.make_vec import make_vec
+
     vec: Any = make_vec(id, envs, mode, copy=False)
     with vec:
         vec.reset(seed=0)
@@ -71,6 +73,9 @@ def speed_of(id: str, mode: Mode, envs: int, seconds: float) -> Speed:
 
 
 def _drawn(vec: Any) -> Any:
+    from sekai.spaces.batch import batch_space
+    from sekai.vector.multi_agent import MultiAgentVecEnv
+
     if isinstance(vec, MultiAgentVecEnv):
         spaces = vec.action_spaces
         return {name: batch_space(one, vec.num_envs).sample() for name, one in spaces.items()}

@@ -9,7 +9,6 @@ import typer
 from sekai.cli.failure import FAILED, guarded
 from sekai.cli.named_env import made_env
 from sekai.cli.screen import say
-from sekai.utils.checker import check_env
 
 __all__ = ["EXAMPLES", "check"]
 
@@ -26,6 +25,8 @@ def check(
     ] = True,
 ) -> None:
     """Play an env and look for what breaks the rules; exit code 1 if anything was found."""
+    from sekai.utils.checker import check_env
+
     with made_env(env) as made:
         findings = check_env(made, steps, warnings, seed=seed)
     for line in findings:

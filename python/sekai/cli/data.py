@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from sekai.cli.experiment.market import Reader, known_sources, reader_of
-from sekai.cli.experiment.values import Misfit, converted
 from sekai.cli.failure import FAILED, CommandError, guarded
 from sekai.cli.screen import say, show_table
-from sekai.data.near_names import near
 
 if TYPE_CHECKING:
+    from sekai.cli.experiment.market import Reader
     from sekai.data import MarketData
 
 __all__ = ["COMMANDS", "EXAMPLES", "convert", "inspect", "validate"]
@@ -39,11 +37,10 @@ Options = Annotated[
 def inspect(source: SourceName, option: Options = None) -> None:
     """Show what is in market data: assets, rows, frequency and holes."""
     panel = read(source, option)
-    frequency = panel.frequency
     say(f"{source}: {len(panel):,} rows, {len(panel.assets)} assets, "
         f"fields {', '.join(panel.fields)}")  # fmt: skip
     if len(panel):
-        say(f"{_day(panel.times[0])} to {_day(panel.times[-1])}, every {frequency}, "
+        say(f"{_day(panel.times[0])} to {_day(panel.times[-1])}, {_often(panel)}, "
             f"{panel.timezone or 'UTC'}\n")  # fmt: skip
     rows = [_row(panel, place) for place in range(min(SHOWN, len(panel.assets)))]
     show_table(("asset", ">rows", "first", "last", ">halted", ">holes", "sector"), rows)
@@ -101,6 +98,9 @@ def read(source: str, option: list[str] | None) -> MarketData:
 
 
 def _reader(source: str, option: list[str] | None) -> tuple[Reader, dict[str, Any]]:
+    from sekai.cli.experiment.market import known_sources, reader_of
+    from sekai.data.near_names import near
+
     reader = reader_of(source)
     if reader is None:
         raise CommandError(
@@ -112,6 +112,8 @@ def _reader(source: str, option: list[str] | None) -> tuple[Reader, dict[str, An
 
 def _options(known: Mapping[str, Any], texts: list[str]) -> dict[str, Any]:
     from sekai.cli.experiment.source import Source, set_by_text
+    from sekai.cli.experiment.values import Misfit, converted
+    from sekai.data.near_names import near
 
     said = Source()
     for text in texts:
@@ -138,6 +140,14 @@ def _row(panel: MarketData, place: int) -> tuple[str, ...]:
 def _day(time: Any) -> str:
     text = str(np.datetime64(time, "m")).replace("T", " ")
     return text.removesuffix(" 00:00")
+
+
+def _often(panel: MarketData) -> str:
+    seconds = panel.frequency.nanoseconds / 1e9
+    units = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0), ("seconds", 0.0))
+    name, length = next(one for one in units if seconds >= one[1])
+    yearly = panel.frequency.periods_per_year
+    return f"a row every {seconds / (length or 1.0):g} {name}, {yearly:.0f} a year"
 
 
 COMMANDS = (

@@ -9,14 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from sekai.cli.experiment.read import read_experiment
-from sekai.cli.experiment.source import Source
 from sekai.cli.failure import CommandError, guarded
-from sekai.cli.judging import headline_of, judge, kept_policy, report_on
 from sekai.cli.runs.run_folder import DEFAULT_ROOT, find_run
 from sekai.cli.runs.run_lock import RunLock
 from sekai.cli.screen import note
-from sekai.cli.summary import show_summary
 
 __all__ = ["EXAMPLES", "evaluate"]
 
@@ -45,6 +41,10 @@ def evaluate(
 ) -> None:
     """Judge the policy of a run on unseen seeds, beside baselines, and write its report anew."""
     from sekai.cli.experiment.prepare import prepare
+    from sekai.cli.experiment.read import read_experiment
+    from sekai.cli.experiment.source import Source
+    from sekai.cli.judging import headline_of, judge, kept_policy, report_on
+    from sekai.cli.summary import show_summary
 
     folder = find_run(run, runs)
     if not folder.policy.is_file():

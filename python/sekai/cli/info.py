@@ -11,7 +11,6 @@ from rich.text import Text
 from sekai.cli.env_facts import EnvKind
 from sekai.cli.failure import guarded
 from sekai.cli.field_facts import fields_of
-from sekai.cli.judging import baselines_for
 from sekai.cli.screen import say, show_table
 from sekai.registry import EnvSpec, make, spec
 
@@ -34,6 +33,8 @@ def info(id: Annotated[str, typer.Argument(help="The id of an env, see `sekai li
             ("option", "kind", "default", "what it is"),
             [(one.name, one.kind, one.default, one.about) for one in fields_of(kind.config)],
         )
+    from sekai.cli.judging import baselines_for
+
     baselines = baselines_for(known.id)
     if baselines:
         _heading("baselines")

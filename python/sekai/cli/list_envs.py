@@ -10,15 +10,15 @@ import typer
 from sekai.cli.env_facts import EnvKind, short
 from sekai.cli.failure import CommandError, guarded
 from sekai.cli.screen import note, say, show_table
-from sekai.data.near_names import near
 from sekai.error import MissingExtraError, UnknownEnvError
-from sekai.registry import EnvSpec, all_specs, spec
-from sekai.registry.entry_point import loaded
-from sekai.registry.registry import namespaces
+from sekai.registry import EnvSpec, all_specs, namespaces, spec
 
 __all__ = ["EXAMPLES", "list_envs"]
 
 EXAMPLES = ("sekai list", "sekai list --namespace gymnasium")
+
+ROWS = 150
+"""Of the market that envs are made on to ask for their spaces."""
 
 COLUMNS = ("env", "native", "observation", "action", "what it is")
 
@@ -39,6 +39,8 @@ def list_envs(
 
 def _list_namespace(name: str) -> None:
     if name not in namespaces():
+        from sekai.data.near_names import near
+
         raise CommandError(f"no namespace is called {name!r}{near(name, namespaces())}")
     if name == "gymnasium":
         # Most of them need packages of their own: they are named, and not made.
@@ -64,14 +66,20 @@ def _of_gymnasium() -> list[str]:
 def _row(spec: EnvSpec) -> tuple[str, ...]:
     try:
         kind = EnvKind(spec)
-        seen, done = _spaces(spec)
+        seen, done = _spaces(spec, kind)
     except ImportError as error:
         return spec.id, "", "", "", f"cannot be imported: {error}"
     return spec.id, "yes" if kind.is_native else "", seen, done, kind.sentence
 
 
-def _spaces(spec: EnvSpec) -> tuple[str, str]:
-    env: Any = loaded(spec.entry_point)(**spec.kwargs)
+def _spaces(spec: EnvSpec, kind: EnvKind) -> tuple[str, str]:
+    options = dict(spec.kwargs)
+    if kind.takes_features:
+        from sekai.data import simulate_regimes
+
+        # Spaces do not depend on how long a market is, and a short one is made sooner.
+        options["data"] = simulate_regimes(rows=ROWS)
+    env: Any = kind.entry(**options)
     with env:
         agents = getattr(env, "possible_agents", None)
         if agents:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sekai.cli.experiment.read import read_experiment
-from sekai.cli.experiment.source import Source, set_by_text
 from sekai.cli.failure import CommandError, guarded
 from sekai.cli.runs.run_folder import (
     DEFAULT_ROOT,
@@ -20,6 +18,9 @@ from sekai.cli.runs.run_folder import (
     last_name,
     taken,
 )
+
+if TYPE_CHECKING:
+    from sekai.cli.experiment.source import Source
 
 __all__ = ["EXAMPLES", "train"]
 
@@ -70,6 +71,8 @@ def train(
     if resume:
         _resume(file, name, [option for option, _ in given.values()], change, runs, quiet)
         return
+    from sekai.cli.experiment.source import set_by_text
+
     source = _source(file)
     for path, (option, value) in given.items():
         source.set(path, value, option)
@@ -79,6 +82,8 @@ def train(
 
 
 def _source(file: Path | None) -> Source:
+    from sekai.cli.experiment.source import Source
+
     if file is None:
         return Source()
     if file.is_dir():
@@ -89,14 +94,15 @@ def _source(file: Path | None) -> Source:
 
 
 def _start(source: Source, runs: Path, quiet: bool) -> None:
+    from sekai.cli.experiment.read import read_experiment
+    from sekai.cli.training import start
+
     wanted = source.values.get("run", {})
     is_named = isinstance(wanted, dict) and isinstance(wanted.get("name"), str)
     if is_named and (runs / wanted["name"]).exists():
         raise taken(RunFolder(runs / wanted["name"]))
     experiment = read_experiment(source)
     called = experiment.run.name or free_name(runs, _usual_name(source))
-    from sekai.cli.training import start
-
     start(experiment, RunFolder(runs / called), _command(), quiet)
 
 
@@ -123,6 +129,8 @@ def _resume(
     run = _run_of(file, name, runs)
     if run.facts["state"] == "finished":
         raise CommandError(f"{run.path} is finished: `sekai evaluate {run.name}` judges it again")
+    from sekai.cli.experiment.read import read_experiment
+    from sekai.cli.experiment.source import Source
     from sekai.cli.training import go_on_with
 
     go_on_with(read_experiment(Source.read(run.config)), run, _command(), quiet)
@@ -136,6 +144,8 @@ def _run_of(file: Path | None, name: str | None, runs: Path) -> RunFolder:
         raise CommandError("--resume needs a run: its name, its folder, or the file it began with")
     if not file.is_file():
         return find_run(str(file), runs)
+    from sekai.cli.experiment.source import Source
+
     named = Source.read(file).values.get("run", {}).get("name")
     return find_run(named or last_name(runs, file.stem), runs)
 

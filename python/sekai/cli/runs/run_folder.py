@@ -12,7 +12,6 @@ from typing import Any
 from sekai.cli.failure import CommandError
 from sekai.cli.runs.learning_curve import LearningCurve
 from sekai.cli.runs.run_lock import is_locked
-from sekai.data.near_names import near
 from sekai.rendering.replacement import replacing
 
 __all__ = ["DEFAULT_ROOT", "RunFolder", "find_run", "free_name", "runs_in"]
@@ -154,6 +153,8 @@ def find_run(name: str, root: Path) -> RunFolder:
     for path in (root / name, Path(name)):
         if (path / "run.json").is_file():
             return RunFolder(path)
+    from sekai.data.near_names import near
+
     known = [run.name for run in runs_in(root)]
     what = near(name, known) if known else ": nothing was trained there yet"
     raise CommandError(f"there is no run {name!r} in {root}{what}")
