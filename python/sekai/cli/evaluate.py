@@ -31,8 +31,10 @@ def evaluate(
     ] = None,
     sensitivity: Annotated[
         bool | None,
-        typer.Option("--sensitivity/--no-sensitivity",
-                     help="Whether to judge under higher costs and delays too."),
+        typer.Option(
+            "--sensitivity/--no-sensitivity",
+            help="Whether to judge under higher costs and delays too.",
+        ),
     ] = None,
     runs: Annotated[
         Path, typer.Option(envvar="SEKAI_RUNS", help="Where runs are kept.")

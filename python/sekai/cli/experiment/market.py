@@ -77,7 +77,9 @@ def parts_of(section: DataSection, panel: MarketData, lookback: int, shows: bool
         warm_up = lookback + (0 if pipeline is None else pipeline.lookback or 0)
     cut = panel.split(*section.parts, embargo=section.embargo, warm_up=warm_up)
     if len(cut) not in (2, 3):
-        raise ValueError(f"split must give 2 or 3 parts, was {section.split!r}, which gives {len(cut)}")
+        raise ValueError(
+            f"split must give 2 or 3 parts, was {section.split!r}, which gives {len(cut)}"
+        )
     return Parts(cut[0], cut[1] if len(cut) == 3 else None, cut[-1], pipeline)
 
 

@@ -39,7 +39,9 @@ def read_experiment(source: Source) -> Experiment:
     """
     for name, value in source.values.items():
         if name not in SECTIONS:
-            source.refuse((name,), f"there is no section {name!r}{near(name, SECTIONS)}", value=False)
+            source.refuse(
+                (name,), f"there is no section {name!r}{near(name, SECTIONS)}", value=False
+            )
         if not isinstance(value, dict):
             source.refuse((name,), f"{name} must be a section [{name}], was {value!r}")
     run = _section(source, "run", RunSection)
@@ -47,7 +49,9 @@ def read_experiment(source: Source) -> Experiment:
     env_given = {name: one for name, one in _said(source, "env").items() if name != "id"}
     env_options = _env_options(source, kind, env_given)
     data, reader, reader_given = _data(source, kind)
-    reader_options = {} if reader is None else _options(source, "data", reader.options, reader_given)
+    reader_options = (
+        {} if reader is None else _options(source, "data", reader.options, reader_given)
+    )
     evaluate = _section(source, "evaluate", EvaluateSection)
     train = _train(source)
     # From here on torch is needed, which takes seconds to import.
@@ -108,9 +112,7 @@ def _env_options(source: Source, kind: EnvKind, given: dict[str, Any]) -> dict[s
     return options
 
 
-def _options(
-    source: Source, section: str, known: Any, given: dict[str, Any]
-) -> dict[str, Any]:
+def _options(source: Source, section: str, known: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Options of a section, each as its type asks for."""
     _require_known(source, section, given, known)
     try:

@@ -109,7 +109,9 @@ def mentioned(message: str, names: Iterable[str]) -> Path:
 def _one_of(hints: tuple[Any, ...], value: Any, path: Path) -> Any:
     records = [one for one in hints if dataclasses.is_dataclass(one)]
     if isinstance(value, Mapping) and records:
-        fitting = [one for one in records if value.keys() <= {f.name for f in dataclasses.fields(one)}]
+        fitting = [
+            one for one in records if value.keys() <= {f.name for f in dataclasses.fields(one)}
+        ]
         return converted((fitting or records[-1:])[0], value, path)
     for hint in hints:
         try:

@@ -57,6 +57,8 @@ class LearningCurve:
     def go_back_to(self, steps: int) -> None:
         """Forget what came after so many steps: it is going to be told again."""
         lines = self.file.read_text(encoding="utf-8").splitlines() if self.file.exists() else []
-        kept = [line for line, row in zip(lines, self.rows(), strict=False) if row["steps"] <= steps]
+        kept = [
+            line for line, row in zip(lines, self.rows(), strict=False) if row["steps"] <= steps
+        ]
         with replacing(self.file, ".jsonl") as draft:
             draft.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
