@@ -1,0 +1,198 @@
+"""Where policies play: envs of one kind, made anew for every policy that is judged."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sekai.core.env import Env
+from sekai.core.multi_agent import MultiAgentEnv
+from sekai.registry import EnvSpec
+from sekai.registry import spec as spec_of
+from sekai.vector.make_vec import make_vec
+from sekai.vector.multi_agent import MultiAgentVecEnv
+from sekai.vector.sync import SyncVecEnv
+from sekai.vector.vec_env import VecEnv
+
+__all__ = ["Arena", "arena_of"]
+
+USUAL_LAYERS = {"OrderEnforcing", "ValidateAction", "TimeLimit"}
+"""Layers that `make` puts around an env, and puts there again."""
+
+REBUILT = ("Portfolio", "Trading", "MarketMaking", "OptimalExecution", "OrderExecution")
+"""Tasks that can be made again from the config of one that is there."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arena:
+    """Envs that can be had again, and if their options are known, with others."""
+
+    name: str
+    """The id of the env, or what its class is called."""
+
+    kind: str
+    """What the class of the env inside all layers is called."""
+
+    make: Callable[[int, Mapping[str, Any]], VecEnv]
+    """So many envs with these options."""
+
+    options: dict[str, Any] | None = None
+    """What the env is made with; None where it can not be made with anything else."""
+
+    most: int | None = None
+    """How many envs there can be at once; None for as many as there are seeds."""
+
+    is_ours: bool = True
+    """Whether envs are closed after use."""
+
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def with_options(self, **changes: Any) -> Arena:
+        """The same with some options changed."""
+        if self.options is None:
+            raise ValueError(
+                f"{self.name} was given as it is and can not be made with other options: give its "
+                f"id and env_options"
+            )
+        return replace(self, options={**self.options, **changes})
+
+    @contextlib.contextmanager
+    def open(self, num_envs: int) -> Iterator[VecEnv]:
+        """Envs to play in, closed afterwards if they were made for it."""
+        count = num_envs if self.most is None else min(num_envs, self.most)
+        vec = self.make(count, self.options or {})
+        try:
+            yield vec
+        finally:
+            if self.is_ours:
+                vec.close()
+
+
+def arena_of(env: Any, options: Mapping[str, Any] | None = None) -> Arena:
+    """Envs of the kind that was given.
+
+    Args:
+        env: an id or a spec; an env of sekai or gymnasium; a function that makes one; a vector env.
+        options: what an id or a spec is made with, beside what it says itself.
+    """
+    if isinstance(env, (str, EnvSpec)):
+        return _of_spec(env if isinstance(env, EnvSpec) else spec_of(env), dict(options or {}))
+    if options:
+        raise ValueError(f"env_options belong to an id, and {env!r} is none; found {list(options)}")
+    if isinstance(env, VecEnv):
+        return _of_vec(env)
+    if isinstance(env, (MultiAgentEnv, MultiAgentVecEnv)):
+        raise TypeError(_several_agents(type(env).__name__))
+    if isinstance(env, Env):
+        return _of_env(env)
+    if _is_gymnasium(env):
+        return _of_env(_own(env))
+    if callable(env):
+        return _of_function(env)
+    raise TypeError(
+        "an id, a spec, an env of sekai or gymnasium, a vector env or a function that makes an env "
+        f"was wanted, found {env!r}"
+    )
+
+
+def _of_spec(spec: EnvSpec, options: dict[str, Any]) -> Arena:
+    options = {**spec.kwargs, **options}
+    if spec.vector_entry_point is None or spec.wrappers or options.get("wrappers"):
+        # Processes would import the user's script, which then must not judge on the way.
+        options.setdefault("mode", "sync")
+    plain = replace(spec, kwargs={})
+
+    def make(num_envs: int, given: Mapping[str, Any]) -> VecEnv:
+        vec = make_vec(plain, num_envs, **given)
+        if isinstance(vec, MultiAgentVecEnv):
+            vec.close()
+            raise TypeError(_several_agents(spec.id))
+        return vec
+
+    return Arena(spec.id, _class_name(spec), make, options)
+
+
+def _class_name(spec: EnvSpec) -> str:
+    if isinstance(spec.entry_point, str):
+        return spec.entry_point.rpartition(":")[2]
+    return getattr(spec.entry_point, "__name__", type(spec.entry_point).__name__)
+
+
+def _of_env(env: Env[Any, Any]) -> Arena:
+    inside = env.unwrapped
+    kind = type(inside).__name__
+    name = inside.spec.id if inside.spec is not None else kind
+    layers = {type(layer).__name__ for layer in env if layer is not inside}
+    if layers <= USUAL_LAYERS and inside.spec is not None and not inside.spec.wrappers:
+        return _of_spec(inside.spec, {})
+    if not layers and kind in REBUILT and type(inside).__module__.startswith("sekai."):
+        return _of_spec(spec_of(f"{kind}-v0"), _made_of(inside))
+    # Layers may have learnt something: the env is played as it is, one episode after another.
+    return Arena(name, kind, lambda count, options: SyncVecEnv([lambda: env]), most=1,
+                 is_ours=False)  # fmt: skip
+
+
+def _made_of(env: Any) -> dict[str, Any]:
+    options: dict[str, Any] = {"config": env.config}
+    if type(env).__name__ == "Portfolio":
+        shown = env.features if env.pipeline is None else env.pipeline
+        options.update(data=env.data, features=shown)
+    return options
+
+
+def _of_function(function: Callable[[], Any]) -> Arena:
+    first = _own(function())
+    if isinstance(first, MultiAgentEnv):
+        raise TypeError(_several_agents(type(first).__name__))
+    inside = first.unwrapped
+    name = inside.spec.id if inside.spec is not None else type(inside).__name__
+    first.close()
+
+    def make(num_envs: int, options: Mapping[str, Any]) -> VecEnv:
+        return SyncVecEnv([lambda: _own(function())] * num_envs)
+
+    return Arena(name, type(inside).__name__, make)
+
+
+def _of_vec(vec: VecEnv) -> Arena:
+    autoreset = getattr(vec, "autoreset", "same_step")
+    if autoreset != "same_step":
+        raise ValueError(f"judging needs autoreset='same_step', found {autoreset!r}")
+    inside = getattr(vec, "envs", [None])[0]
+    batch = getattr(vec, "batch", None)
+    if inside is not None:
+        kind = type(inside.unwrapped).__name__
+    else:
+        kind = _task_of_batch(batch)
+    return Arena(f"{kind}-v0" if kind in REBUILT else kind, kind, lambda count, options: vec,
+                 most=vec.num_envs, is_ours=False)  # fmt: skip
+
+
+def _task_of_batch(batch: Any) -> str:
+    while hasattr(batch, "batch") or hasattr(batch, "native"):
+        batch = batch.batch if hasattr(batch, "batch") else batch.native
+    name = type(batch).__name__.removesuffix("Batch").removesuffix("Weights")
+    return name if name in REBUILT else "VecEnv"
+
+
+def _several_agents(name: str) -> str:
+    return (
+        f"{name} has several agents, and an evaluation is of one: judge it in Portfolio-v0, or "
+        f"give a function that makes an env in which the others are played for it"
+    )
+
+
+def _is_gymnasium(env: Any) -> bool:
+    # Asked by what it is made of, so that the package does not have to be there.
+    roots = {kind.__module__.partition(".")[0] for kind in type(env).__mro__}
+    return "gymnasium" in roots and hasattr(env, "step")
+
+
+def _own(env: Any) -> Any:
+    if not _is_gymnasium(env):
+        return env
+    from sekai.compat import from_gymnasium
+
+    return from_gymnasium(env)

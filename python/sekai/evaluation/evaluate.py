@@ -1,0 +1,232 @@
+"""Judge an agent beside baselines, on the same episodes, and say whether to believe it."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.evaluation.arena import arena_of
+from sekai.evaluation.baselines import baseline, baseline_names
+from sekai.evaluation.episode import Episode
+from sekai.evaluation.evaluation import Evaluation, Flag, Honesty
+from sekai.evaluation.flags import flags_of
+from sekai.evaluation.look_ahead import look_ahead_flags
+from sekai.evaluation.metrics import periods_per_year, sharpe
+from sekai.evaluation.outcomes import Measure, needs_bootstrap
+from sekai.evaluation.players import Player, player_of
+from sekai.evaluation.playing import play
+from sekai.evaluation.provenance import model_of, provenance_of
+from sekai.evaluation.sensitivity import sensitivity_of
+from sekai.evaluation.statistics import TrialLedger, honesty_of
+from sekai.evaluation.tasks import task_of
+from sekai.evaluation.tasks.task import Task
+
+__all__ = ["evaluate"]
+
+Floats = NDArray[np.float64]
+Policies = Sequence[Any] | Mapping[str, Any]
+
+FIRST_SEED = 1_000_000
+"""Seeds from here on are judged on, far from those that people train with."""
+
+
+def evaluate(
+    policy: Any,
+    env: Any,
+    *,
+    seeds: int | Sequence[int] = 16,
+    baselines: Policies | None = None,
+    env_options: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    level: float = 0.95,
+    sensitivity: bool = True,
+    ledger: TrialLedger | str | os.PathLike[str] | None = None,
+    command: str | None = None,
+) -> Evaluation:
+    """Judge a policy beside baselines that play the same episodes with the same costs and fills.
+
+    Args:
+        policy: an agent or a policy of `sekai.training`, an object with `predict_batch` or
+            `predict`, a function from an observation to an action, the path of a saved agent, or
+            the name of a baseline.
+        env: an id or a spec, an env of sekai or gymnasium, a function that makes one, or a vector
+            env. Costs can be changed only where the env can be made again: from an id, a spec, or
+            an env that `make` has made.
+        seeds: those of the episodes, or how many.
+        baselines: names and policies to judge it beside; those that suit the task if not given.
+        env_options: what an id is made with.
+        name: what the agent is called.
+        level: of intervals.
+        sensitivity: whether costs and delays are varied.
+        ledger: the trials on this data so far, or the path of their file; this one is added.
+        command: what to run to get the same again; the command line if not given.
+
+    Raises:
+        ValueError: there is one seed and no long episode with dates, or no baseline.
+    """
+    task = task_of(arena_of(env, env_options))
+    players = _players(policy, baselines, task, name)
+    chosen = _seeds(seeds)
+    played = _played(players, task, chosen)
+    agent_name = next(iter(players))
+    played, chosen = _without_repeats(played, chosen)
+    measure = _measure(task, played[agent_name], chosen, level)
+    outcomes = {one: measure.outcome(one, episodes) for one, episodes in played.items()}
+    agent, *others = outcomes.values()
+    comparisons = [measure.comparison(agent, other) for other in others]
+    honesty, digest = _honesty(agent.episodes, task, agent_name, policy, ledger)
+    flags = [
+        *flags_of(agent, others, comparisons, measure.bootstraps),
+        *look_ahead_flags(players[agent_name], task, chosen),
+        *_luck(honesty),
+    ]
+    headlines = {one: measure.headline(episodes) for one, episodes in played.items()}
+    kept = {one: players[one] for one in played}
+    return Evaluation(
+        name=agent_name, env=task.arena.name, task=task.name, headline=task.headline,
+        higher_is_better=task.higher_is_better, periods_per_year=measure.periods,
+        seeds=chosen, policies=outcomes, comparisons=comparisons,
+        sensitivity=sensitivity_of(kept, headlines, task, measure, chosen) if sensitivity else None,
+        flags=flags, honesty=honesty,
+        provenance=provenance_of(command, digest, model_of(policy, agent_name), {
+            **(task.arena.options or {}), "seeds": chosen, "level": level,
+            "baselines": list(kept)[1:],
+        }),
+    )  # fmt: skip
+
+
+def _seeds(seeds: int | Sequence[int]) -> list[int]:
+    if isinstance(seeds, (int, np.integer)):
+        if seeds < 1:
+            raise ValueError(f"seeds must be at least 1, was {seeds}")
+        return list(range(FIRST_SEED, FIRST_SEED + int(seeds)))
+    chosen = [int(seed) for seed in seeds]
+    if not chosen or len(set(chosen)) != len(chosen):
+        raise ValueError(f"seeds that are all different were wanted, found {chosen}")
+    return chosen
+
+
+def _players(
+    policy: Any, baselines: Policies | None, task: Task, name: str | None
+) -> dict[str, Player]:
+    is_known = isinstance(policy, str) and policy in baseline_names(task.name)
+    agent = baseline(policy, task.name) if is_known else player_of(policy, name)
+    if baselines is None:
+        given: list[tuple[str | None, Any]] = [(None, one) for one in task.baselines]
+    elif isinstance(baselines, Mapping):
+        given = list(baselines.items())
+    else:
+        given = [(None, one) for one in baselines]
+    if not given:
+        raise ValueError(
+            "a number on its own says nothing: at least one baseline was wanted, found none; "
+            f"leave baselines out for {', '.join(task.baselines)}"
+        )
+    others = [_other(called, one, task) for called, one in given]
+    taken = {called for called, _ in others}
+    own = name or agent.name
+    return {own if own not in taken else f"{own} (judged)": agent, **_distinct(others)}
+
+
+def _other(called: str | None, given: Any, task: Task) -> tuple[str, Player]:
+    if isinstance(given, str) and given in baseline_names(task.name):
+        return called or given, baseline(given, task.name)
+    if isinstance(given, str) and not os.path.exists(given):
+        return called or given, baseline(given, task.name)
+    player = player_of(given, called)
+    return called or player.name, player
+
+
+def _distinct(others: Sequence[tuple[str, Player]]) -> dict[str, Player]:
+    found: dict[str, Player] = {}
+    for called, player in others:
+        key, number = called, 2
+        while key in found:
+            key, number = f"{called} {number}", number + 1
+        found[key] = player
+    return found
+
+
+def _played(
+    players: Mapping[str, Player], task: Task, seeds: Sequence[int]
+) -> dict[str, list[Episode]]:
+    arena = task.recorded()
+    return {name: play(player, arena, task, seeds) for name, player in players.items()}
+
+
+def _without_repeats(
+    played: dict[str, list[Episode]], seeds: list[int]
+) -> tuple[dict[str, list[Episode]], list[int]]:
+    """One episode where all begin on the same date: seeds that change nothing count once."""
+    agent = next(iter(played.values()))
+    starts = {str(one.times[0]) for one in agent if one.times is not None}
+    lengths = {len(one.rewards) for one in agent}
+    if len(seeds) == 1 or len(starts) != 1 or len(lengths) != 1:
+        return played, seeds
+    return {name: episodes[:1] for name, episodes in played.items()}, seeds[:1]
+
+
+def _measure(task: Task, episodes: Sequence[Episode], seeds: Sequence[int], level: float) -> Measure:
+    bootstraps = needs_bootstrap(episodes)
+    if len(seeds) == 1 and not bootstraps:
+        raise ValueError(
+            f"one episode of {len(episodes[0].rewards)} steps is a number without an interval, "
+            f"which says nothing: give more seeds, or an episode of 100 steps or more with dates"
+        )
+    times = task.times
+    if times is None and episodes[0].times is not None:
+        times = max((one.times for one in episodes if one.times is not None), key=len)
+    periods = math.nan if times is None else periods_per_year(times)
+    return Measure(task, periods, level, bootstraps)
+
+
+def _honesty(
+    episodes: Sequence[Episode],
+    task: Task,
+    name: str,
+    policy: Any,
+    ledger: TrialLedger | str | os.PathLike[str] | None,
+) -> tuple[Honesty | None, str]:
+    """How much of the Sharpe ratio is luck, and what identifies the data."""
+    digest = task.data_digest
+    returns = _pooled(episodes)
+    if len(returns) < 3:
+        return None, digest
+    if ledger is None:
+        return honesty_of(returns, 1), digest
+    book = ledger if isinstance(ledger, TrialLedger) else TrialLedger(ledger)
+    key = digest or task.arena.name
+    model = model_of(policy, "")
+    book.record(key, name, sharpe(returns, 1.0), model)
+    return honesty_of(returns, [trial.sharpe for trial in book.trials(key)]), digest
+
+
+def _pooled(episodes: Sequence[Episode]) -> Floats:
+    """Returns of all episodes; of those on the same date the mean, since they are not two."""
+    accounts = [one for one in episodes if len(one.equity) > 1]
+    if not accounts:
+        return np.zeros(0)
+    returns = np.concatenate([one.returns for one in accounts])
+    if any(one.times is None for one in accounts):
+        return returns
+    times = np.concatenate([one.times[1:] for one in accounts if one.times is not None])
+    _, places = np.unique(times, return_inverse=True)
+    found: Floats = np.bincount(places, returns) / np.bincount(places)
+    return found
+
+
+def _luck(honesty: Honesty | None) -> list[Flag]:
+    if honesty is None or not honesty.deflated < 0.95:
+        return []
+    after = f" after {honesty.trials} trials" if honesty.trials > 1 else ""
+    message = (
+        f"the chance that its Sharpe ratio is more than luck{after} is {honesty.deflated:.0%}, "
+        f"below 95 %"
+    )
+    return [Flag(name="may_be_luck", level="warning", message=message)]
+

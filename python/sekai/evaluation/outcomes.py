@@ -1,0 +1,140 @@
+"""What policies came to, with intervals: over seeds where there are many, else by bootstrap."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.evaluation import metrics
+from sekai.evaluation.episode import Episode
+from sekai.evaluation.evaluation import Comparison, Interval, PolicyOutcome
+from sekai.evaluation.metrics import metrics_of
+from sekai.evaluation.statistics import bootstrap_interval, paired, seed_interval
+from sekai.evaluation.tasks.task import Task
+
+__all__ = ["Measure", "needs_bootstrap"]
+
+Floats = NDArray[np.float64]
+Statistic = Callable[[Floats, float], float]
+
+MANY = 8
+"""Seeds from which on intervals are over seeds."""
+
+ENOUGH = 100
+"""Returns without which the bootstrap has nothing to draw from."""
+
+OF_RETURNS: dict[str, Statistic] = {
+    "total_return": lambda returns, periods: metrics.total_return(returns),
+    "annual_return": metrics.annual_return,
+    "volatility": metrics.volatility,
+    "sharpe": metrics.sharpe,
+    "sortino": metrics.sortino,
+    "calmar": metrics.calmar,
+    "omega": lambda returns, periods: metrics.omega(returns),
+    "max_drawdown": lambda returns, periods: metrics.max_drawdown(returns),
+    "value_at_risk": lambda returns, periods: metrics.value_at_risk(returns),
+    "conditional_value_at_risk": lambda returns, periods: metrics.conditional_value_at_risk(
+        returns
+    ),
+    "hit_rate": lambda returns, periods: metrics.hit_rate(returns),
+}
+"""Metrics that are of returns alone, and can be bootstrapped."""
+
+
+def needs_bootstrap(episodes: Sequence[Episode]) -> bool:
+    """Whether episodes are few and long, so that what varies is within them."""
+    is_account = all(len(one.equity) > 1 and one.times is not None for one in episodes)
+    steps = sum(len(one.rewards) for one in episodes)
+    return len(episodes) < MANY and is_account and steps >= ENOUGH
+
+
+class Measure:
+    """Turns episodes into numbers, in the same way for every policy."""
+
+    def __init__(self, task: Task, periods: float, level: float, bootstraps: bool) -> None:
+        self.task, self.periods = task, periods
+        self.level, self.bootstraps = level, bootstraps
+
+    def outcome(self, name: str, episodes: list[Episode]) -> PolicyOutcome:
+        """All metrics of a policy."""
+        by_seed = self.by_seed(episodes)
+        return PolicyOutcome(
+            name=name,
+            metrics={one: self._interval(one, by_seed[one], episodes) for one in by_seed},
+            by_seed=by_seed,
+            episodes=episodes,
+        )
+
+    def by_seed(self, episodes: Sequence[Episode]) -> dict[str, list[float]]:
+        """All metrics, episode by episode."""
+        found = [
+            metrics_of(episode, self.periods, self.task.benchmark(episode)) for episode in episodes
+        ]
+        shared = [name for name in found[0] if all(name in one for one in found)]
+        return {
+            name: self.task.values(name, [one[name] for one in found], episodes) for name in shared
+        }
+
+    def headline(self, episodes: Sequence[Episode]) -> float:
+        """The mean of the metric that policies are ranked by."""
+        if self.bootstraps and self.task.headline in OF_RETURNS:
+            return self._joined(self.task.headline, _returns(episodes))
+        return float(np.mean(self.by_seed(episodes)[self.task.headline]))
+
+    def comparison(self, agent: PolicyOutcome, other: PolicyOutcome) -> Comparison:
+        """How far the agent is ahead of another policy, by the headline metric."""
+        name = self.task.headline
+        values = agent.by_seed[name], other.by_seed[name]
+        difference, chance, wins = paired(*values, self.task.higher_is_better, self.level)
+        if self.bootstraps and name in OF_RETURNS:
+            difference, chance = self._paired(agent.episodes, other.episodes)
+        return Comparison(
+            baseline=other.name, metric=name, difference=difference, p_value=chance, wins=wins
+        )
+
+    def _interval(self, name: str, values: list[float], episodes: list[Episode]) -> Interval:
+        if self.bootstraps and name in OF_RETURNS:
+            return bootstrap_interval(
+                _returns(episodes), lambda joined: self._of(name, joined), level=self.level
+            )
+        return seed_interval(values, self.level)
+
+    def _paired(
+        self, mine: Sequence[Episode], theirs: Sequence[Episode]
+    ) -> tuple[Interval, float]:
+        name, sign = self.task.headline, 1.0 if self.task.higher_is_better else -1.0
+        tables = [
+            np.stack([one, other], axis=1)
+            for one, other in zip(_returns(mine), _returns(theirs), strict=True)
+        ]
+
+        def ahead(joined: Floats) -> float:
+            return sign * (self._of(name, joined[:, 0]) - self._of(name, joined[:, 1]))
+
+        difference = bootstrap_interval(tables, ahead, level=self.level)
+        return difference, _chance(difference)
+
+    def _joined(self, name: str, tables: Sequence[Floats]) -> float:
+        return self._of(name, np.concatenate(tables))
+
+    def _of(self, name: str, returns: Floats) -> float:
+        return float(OF_RETURNS[name](returns, self.periods))
+
+
+def _returns(episodes: Sequence[Episode]) -> list[Floats]:
+    return [one.returns for one in episodes]
+
+
+def _chance(difference: Interval) -> float:
+    """From both sides, taking what the bootstrap draws to be normal."""
+    if difference.value == 0.0 and difference.low == difference.high:
+        return 1.0
+    reach = (difference.high - difference.low) / 2.0
+    if not reach > 0:
+        return math.nan
+    deviations = NormalDist().inv_cdf(0.5 + difference.level / 2.0)
+    return 2.0 * (1.0 - NormalDist().cdf(abs(difference.value) / reach * deviations))
