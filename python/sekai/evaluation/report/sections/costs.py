@@ -1,0 +1,149 @@
+"""What trading cost, and what would be left if it cost more or took longer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sekai.evaluation.evaluation import PolicyOutcome, Sensitivity
+from sekai.evaluation.report.chart import Chart, Panel, View, line, plain, stacked
+from sekai.evaluation.report.labels import label_of, policy_label
+from sekai.evaluation.report.markup import Markup, element
+from sekai.evaluation.report.numbers import shown
+from sekai.evaluation.report.section import Section, Subject
+from sekai.evaluation.report.series import has_equity, is_relative
+from sekai.evaluation.report.tables import Cell, card, table
+
+__all__ = ["costs_section"]
+
+
+def costs_section(subject: Subject) -> Section | None:
+    """Costs by kind, gross and net, and how the headline metric bears more of them."""
+    blocks: list[Markup | Chart] = []
+    if any(episode.costs for episode in subject.all_episodes):
+        blocks += [_kinds_chart(subject)]
+        blocks += [_gross_and_net(subject)] if is_relative(subject.all_episodes) else []
+    if subject.evaluation.sensitivity is not None:
+        blocks += _sensitivity_blocks(subject, subject.evaluation.sensitivity)
+    return Section(name="costs", title="Costs", blocks=blocks) if blocks else None
+
+
+def _kinds_chart(subject: Subject) -> Chart:
+    relative = is_relative(subject.all_episodes)
+    kinds = dict.fromkeys(kind for episode in subject.all_episodes for kind in episode.costs)
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": plain(policy_label(kind)),
+            "y": [plain(label) for label in subject.labels.values()],
+            "x": [_paid(outcome, kind, relative) for outcome in subject.policies.values()],
+            "marker": {"color": f"${place % 8}", "pattern": {"shape": PATTERNS[place % 6]}},
+            "hovertemplate": "%{x:,.2f}" + (" bp" if relative else ""),
+        }
+        for place, kind in enumerate(kinds)
+    ]
+    unit = "basis points of what the account began with" if relative else "money"
+    layout = {
+        "barmode": "relative",
+        "xaxis": {"title": {"text": unit}},
+        "yaxis": {"autorange": "reversed", "automargin": True},
+        "hovermode": "closest",
+    }
+    return Chart(
+        title="Costs by kind",
+        views={"": View(traces=traces, layout=layout)},
+        note="Mean of an episode. Below nought is what was earned, such as interest on cash.",
+        height=140 + 44 * len(subject.policies),
+    )
+
+
+PATTERNS = ("", "/", ".", "x", "\\", "-")
+"""On bars, so that kinds are told by more than colour."""
+
+
+def _paid(outcome: PolicyOutcome, kind: str, relative: bool) -> float:
+    paid = [
+        float(episode.costs[kind].sum()) / (episode.equity[0] / 1e4 if relative else 1.0)
+        if kind in episode.costs
+        else 0.0
+        for episode in outcome.episodes
+    ]
+    return float(np.mean(paid)) if paid else 0.0
+
+
+def _gross_and_net(subject: Subject) -> Markup:
+    rows = []
+    for name, outcome in subject.policies.items():
+        starts = np.array([episode.equity[0] for episode in outcome.episodes])
+        ends = np.array([episode.equity[-1] for episode in outcome.episodes])
+        paid = np.array([episode.total_cost for episode in outcome.episodes])
+        net, cost = float(np.mean(ends / starts - 1)), float(np.mean(paid / starts))
+        share = cost / (net + cost) if net + cost > 0 else float("nan")
+        figures = [(net + cost, "percent"), (cost, "basis_points"), (net, "percent")]
+        rows.append(
+            [Cell(subject.labels[name])]
+            + [Cell(shown(value, kind), value) for value, kind in figures]
+            + [Cell(shown(share, "percent"), share)]
+        )
+    heads = ["Policy", "Before costs", "Costs", "After costs", "Share of gains paid"]
+    note = (
+        "Mean growth of an episode. Costs are added back as they were paid, without what they "
+        "would have earned."
+    )
+    return card("Before and after costs", table(heads, rows, "Growth before and after costs"), note)
+
+
+def _sensitivity_blocks(subject: Subject, sensitivity: Sensitivity) -> list[Markup | Chart]:
+    metric = label_of(sensitivity.metric)
+    found: list[Markup | Chart] = []
+    if len(sensitivity.cost_multiples) > 1:
+        found.append(
+            _curve(subject, "If trading cost more", sensitivity.by_cost,
+                   np.array(sensitivity.cost_multiples, np.float64), "times the costs", metric)
+        )  # fmt: skip
+    if sensitivity.break_even:
+        found.append(_break_even(sensitivity))
+    if len(sensitivity.delays) > 1:
+        found.append(
+            _curve(subject, "If orders came later", sensitivity.by_delay,
+                   np.array(sensitivity.delays, np.float64), "steps of delay", metric)
+        )  # fmt: skip
+    return found
+
+
+def _curve(
+    subject: Subject,
+    title: str,
+    values: dict[str, list[float]],
+    x: np.ndarray,
+    x_title: str,
+    metric: object,
+) -> Chart:
+    text, kind = metric.text, metric.kind
+    traces = []
+    for name in reversed(values):
+        style = subject.styles.get(name)
+        if style is not None:
+            drawn = line(x, np.array(values[name]), subject.labels[name], style, kind=kind)
+            marker = {"color": style.colour, "symbol": style.symbol, "size": 8}
+            traces.append(drawn | {"mode": "lines+markers", "marker": marker})
+    layout = stacked([Panel(text, kind)], x_title=x_title)
+    layout["xaxis"] |= {"tickvals": [float(one) for one in x]}
+    return Chart(title=title, views={"": View(traces=traces, layout=layout)}, height=360)
+
+
+def _break_even(sensitivity: Sensitivity) -> Markup:
+    rows = [
+        [Cell(policy_label(name)), Cell(_multiple(value), value)]
+        for name, value in sensitivity.break_even.items()
+    ]
+    note = "How many times as much trading may cost before the agent is no longer ahead."
+    return card("Break-even costs", table(["Baseline", "Ahead until"], rows, note), note)
+
+
+def _multiple(value: float) -> str:
+    if value == 0:
+        return "never ahead"
+    if np.isinf(value):
+        return "still ahead at all that were tried"
+    return f"{shown(value)} times the costs" if np.isfinite(value) else shown(value)

@@ -1,0 +1,144 @@
+"use strict";
+// Hands the charts of the page to plotly: only those that are seen, in the colours of the theme.
+const report = (function () {
+  const kept = JSON.parse(document.getElementById("report-data").textContent);
+  const decoded = new Map();
+  const config = {
+    responsive: true,
+    displaylogo: false,
+    modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
+  };
+
+  // Arrays are written as bytes of the lowest first: "f4:..." or "f8:...".
+  function numbers(place) {
+    if (!decoded.has(place)) {
+      const [kind, text] = kept.arrays[place].split(":");
+      const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+      const view = new DataView(bytes.buffer);
+      const size = kind === "f4" ? 4 : 8;
+      const made = new Float64Array(bytes.length / size);
+      for (let i = 0; i < made.length; i++) {
+        made[i] = size === 4 ? view.getFloat32(4 * i, true) : view.getFloat64(8 * i, true);
+      }
+      decoded.set(place, made);
+    }
+    return decoded.get(place);
+  }
+
+  function themed(name) {
+    return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+  }
+
+  // "$0" is the first colour of the theme, "$0/0.2" the same, seen through.
+  function colour(text) {
+    const [name, share] = text.slice(1).split("/");
+    const found = themed(/^\d+$/.test(name) ? "c" + name : name);
+    if (share === undefined) return found;
+    const parts = [1, 3, 5].map((at) => parseInt(found.slice(at, at + 2), 16));
+    return "rgba(" + parts.join(",") + "," + share + ")";
+  }
+
+  function resolved(value, key) {
+    if (Array.isArray(value)) return value.map((part) => resolved(part, ""));
+    if (value && typeof value === "object") {
+      if ("array" in value && typeof value.array === "number") return numbers(value.array);
+      const made = {};
+      for (const name of Object.keys(value)) made[name] = resolved(value[name], name);
+      return made;
+    }
+    const isColour = typeof value === "string" && /color$/.test(key) && value[0] === "$";
+    return isColour ? colour(value) : value;
+  }
+
+  function axis(given, narrow) {
+    return Object.assign(
+      {
+        gridcolor: themed("grid"),
+        linecolor: themed("rule"),
+        zerolinecolor: themed("rule"),
+        zeroline: true,
+        tickfont: { color: themed("faint"), size: narrow ? 10.5 : 11.5 },
+        automargin: true,
+        nticks: narrow ? 5 : 9,
+      },
+      given
+    );
+  }
+
+  function legend(y, height, narrow) {
+    return {
+      orientation: "h",
+      x: 0,
+      xanchor: "left",
+      y: y,
+      yanchor: "bottom",
+      traceorder: "normal",
+      font: { color: themed("ink"), size: narrow ? 11 : 12 },
+      bgcolor: "rgba(0,0,0,0)",
+      itemsizing: "constant",
+    };
+  }
+
+  function dressed(given, height, narrow) {
+    const layout = Object.assign({}, given);
+    const inner = height - 90;
+    layout.font = { family: themed("sans"), size: 12, color: themed("ink") };
+    layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
+    layout.margin = { l: narrow ? 44 : 58, r: narrow ? 10 : 18, t: 30, b: 46 };
+    layout.hovermode = given.hovermode || "x unified";
+    layout.hoverlabel = {
+      bgcolor: themed("card"),
+      bordercolor: themed("rule"),
+      font: { color: themed("ink"), size: 12 },
+      namelength: 28,
+    };
+    layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: themed("faint"), activecolor: themed("ink") };
+    // A finger that scrolls the page must not zoom a chart.
+    layout.dragmode = window.matchMedia("(pointer: coarse)").matches ? false : "zoom";
+    layout.legend = legend(1 + 22 / inner, height, narrow);
+    for (const name of Object.keys(given)) {
+      if (/^[xy]axis\d*$/.test(name)) layout[name] = axis(given[name], narrow);
+    }
+    layout.annotations = (given.annotations || []).map((one) =>
+      Object.assign({ font: { color: themed("faint"), size: 12 } }, one)
+    );
+    if (given.yaxis2) {
+      const top = given.yaxis2.domain[1];
+      layout.legend2 = Object.assign(legend(top, height, narrow), { x: 1, xanchor: "right" });
+    }
+    return layout;
+  }
+
+  function draw(holder) {
+    const chart = kept.charts[Number(holder.dataset.chart)];
+    const view = chart.views[Number(holder.dataset.view || 0)];
+    const narrow = holder.clientWidth < 560;
+    const layout = dressed(resolved(view.layout, ""), chart.height, narrow);
+    holder.dataset.drawn = document.documentElement.dataset.theme;
+    return Plotly.react(holder, resolved(view.traces, ""), layout, config);
+  }
+
+  function isSeen(holder) {
+    return holder.clientWidth > 0;
+  }
+
+  // Those in a panel that is hidden have no size yet: they wait until it is shown.
+  function drawSeen() {
+    const theme = document.documentElement.dataset.theme;
+    document.querySelectorAll("[data-chart]").forEach(function (holder) {
+      if (!isSeen(holder)) return;
+      if (holder.dataset.drawn !== theme) draw(holder);
+      else Plotly.Plots.resize(holder);
+    });
+  }
+
+  document.querySelectorAll("select[data-views]").forEach(function (select) {
+    select.addEventListener("change", function () {
+      const holder = document.querySelector('[data-chart="' + select.dataset.views + '"]');
+      holder.dataset.view = select.value;
+      draw(holder);
+    });
+  });
+  document.addEventListener("themechange", drawSeen);
+  return { drawSeen: drawSeen };
+})();
