@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -29,11 +29,20 @@ def _examples(lines: tuple[str, ...]) -> str:
     return "\n\n".join(["[bold]Examples[/bold]", *(f"  {line}" for line in lines)])
 
 
+def _tell_version(is_wanted: bool) -> None:
+    if is_wanted:
+        import sekai
+
+        say(f"sekai {sekai.__version__}")
+        raise typer.Exit
+
+
 @app.callback(epilog=_examples(("sekai list", "sekai train examples/demo.toml", "sekai runs")))
 def options_of_all(
     debug: Annotated[bool, typer.Option("--debug", help="Show where errors come from.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", help="Tell the version and end.", is_eager=True)
+        bool,
+        typer.Option("--version", callback=_tell_version, is_eager=True, help="Tell the version."),
     ] = False,
 ) -> None:
     """Train, judge and run trading agents.
@@ -42,19 +51,10 @@ def options_of_all(
     that was named cannot be read as asked, 130 interrupted.
     """
     show_tracebacks(debug)
-    if version:
-        _tell_version()
-
-
-def _tell_version() -> None:
-    import sekai
-
-    say(f"sekai {sekai.__version__}")
-    raise typer.Exit
 
 
 def _add(
-    to: typer.Typer, name: str, command: Callable[..., Any], examples: tuple[str, ...]
+    to: typer.Typer, name: str, command: Callable[..., None], examples: tuple[str, ...]
 ) -> None:
     # Lines of a paragraph are one: the terminal decides where they end.
     paragraphs = (inspect.getdoc(command) or "").split("\n\n")
@@ -62,7 +62,9 @@ def _add(
     to.command(name, help=text, epilog=_examples(examples))(command)
 
 
-COMMANDS = (
+Commands = tuple[tuple[str, Callable[..., None], tuple[str, ...]], ...]
+
+COMMANDS: Commands = (
     ("list", list_envs.list_envs, list_envs.EXAMPLES),
     ("info", info.info, info.EXAMPLES),
     ("check", check.check, check.EXAMPLES),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -150,7 +150,7 @@ def _often(panel: MarketData) -> str:
     return f"a row every {seconds / (length or 1.0):g} {name}, {yearly:.0f} a year"
 
 
-COMMANDS = (
+COMMANDS: tuple[tuple[str, Callable[..., None], tuple[str, ...]], ...] = (
     ("inspect", inspect, ("sekai data inspect bars.csv", "sekai data inspect sp500")),
     (
         "validate",

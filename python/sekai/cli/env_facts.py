@@ -74,7 +74,8 @@ class EnvKind:
 
     @property
     def _hints(self) -> dict[str, Any]:
-        return hints_of(self.entry.__init__ if isinstance(self.entry, type) else self.entry)
+        made_by = getattr(self.entry, "__init__", None) if isinstance(self.entry, type) else None
+        return hints_of(made_by or self.entry)
 
     @property
     def _signature(self) -> inspect.Signature:

@@ -33,7 +33,7 @@ def info(id: Annotated[str, typer.Argument(help="The id of an env, see `sekai li
             ("option", "kind", "default", "what it is"),
             [(one.name, one.kind, one.default, one.about) for one in fields_of(kind.config)],
         )
-    from sekai.cli.judging import baselines_for
+    from sekai.cli.baselines import baselines_for
 
     baselines = baselines_for(known.id)
     if baselines:

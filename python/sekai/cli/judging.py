@@ -15,7 +15,7 @@ from sekai.error import MissingExtraError
 if TYPE_CHECKING:
     from sekai.evaluation import Evaluation
 
-__all__ = ["baselines_for", "headline_of", "judge", "kept_policy", "report_on"]
+__all__ = ["headline_of", "judge", "kept_policy", "report_on"]
 
 
 def judge(
@@ -30,7 +30,8 @@ def judge(
         run: where it is kept.
         command: what was typed, for the record.
     """
-    from sekai.evaluation import evaluate, save_evaluation
+    from sekai.evaluation import save_evaluation
+    from sekai.evaluation.evaluate import evaluate
     from sekai.evaluation.statistics import TrialLedger
 
     section = experiment.evaluate
@@ -52,17 +53,13 @@ def judge(
 
 
 def kept_policy(experiment: Experiment, prepared: Prepared, run: RunFolder) -> Any:
-    """What acts of a run, from its folder."""
-    from sekai.training import ModelFileError, load_policy
+    """What acts of a run, from its folder: its file, which tells trials of it from others."""
+    from sekai.training.keeping import read_agent
 
-    try:
-        return load_policy(run.policy)
-    except ModelFileError as error:
-        if "looks up windows" not in str(error):
-            raise
-    # It reads windows of the data that it is judged on.
-    options = prepared.test
-    return experiment.agent.load(run.policy, env=experiment.id, env_options=options)
+    if read_agent(run.policy).get("windows") is None:
+        return run.policy
+    # It looks up windows, and they have to be those of the data that it is judged on.
+    return experiment.agent.load(run.policy, env=experiment.id, env_options=prepared.test)
 
 
 def report_on(evaluations: Evaluation | list[Evaluation], path: Path) -> Path | None:
@@ -81,8 +78,3 @@ def headline_of(evaluation: Evaluation) -> dict[str, Any]:
     found = evaluation.agent.metrics[evaluation.headline]
     values = {"value": found.value, "low": found.low, "high": found.high}
     return {"metric": evaluation.headline, **{name: str(one) for name, one in values.items()}}
-
-
-def baselines_for(id: str) -> list[str]:
-    """Who agents in an env are judged beside, unless somebody else is named."""
-    return []

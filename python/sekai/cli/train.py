@@ -124,7 +124,7 @@ def _resume(
     others = [one for one in options if one != "--name"] + (["--set"] if change else [])
     if others:
         raise CommandError(
-            f"--resume goes on with a run as it was: leave out {', '.join(others)}, or begin another"
+            f"--resume goes on with a run as it was: leave out {', '.join(others)}, or begin anew"
         )
     run = _run_of(file, name, runs)
     if run.facts["state"] == "finished":

@@ -6,7 +6,7 @@ import contextlib
 import platform
 import sys
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from sekai.cli.experiment.experiment import Experiment
@@ -167,10 +167,4 @@ def _facts(experiment: Experiment, command: str) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+    return {name: version(name) for name in PACKAGES}

@@ -40,8 +40,8 @@ def prepare(experiment: Experiment) -> Prepared:
     shows = experiment.env.takes_features
     parts = parts_of(experiment.data, panel, _lookback(experiment), shows)
     unseen = parts.validation if parts.validation is not None else parts.train
-    options = [_with(own, part, parts) for part in (parts.train, unseen, parts.test)]
-    return Prepared(*options, about=_about(parts))
+    train, validation, test = (_with(own, one, parts) for one in (parts.train, unseen, parts.test))
+    return Prepared(train, validation, test, _about(parts))
 
 
 def _lookback(experiment: Experiment) -> int:

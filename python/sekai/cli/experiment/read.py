@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path as FilePath
 from typing import Any, NoReturn, TypeVar
 
+from sekai.cli.baselines import baselines_for
 from sekai.cli.env_facts import EnvKind
 from sekai.cli.experiment.experiment import Experiment
 from sekai.cli.experiment.market import Reader, known_sources, reader_of
@@ -52,7 +53,7 @@ def read_experiment(source: Source) -> Experiment:
     reader_options = (
         {} if reader is None else _options(source, "data", reader.options, reader_given)
     )
-    evaluate = _section(source, "evaluate", EvaluateSection)
+    evaluate = _evaluate(source, kind)
     train = _train(source)
     # From here on torch is needed, which takes seconds to import.
     agent, settings = _settings(source, train, kind.spec.id)
@@ -161,6 +162,16 @@ def _place(source: Source, name: str) -> str:
     if name in known_sources() or source.file is None or ("data", "source") in source.options:
         return name
     return str((source.file.parent / FilePath(name)).absolute())
+
+
+def _evaluate(source: Source, kind: EnvKind) -> EvaluateSection:
+    section = _section(source, "evaluate", EvaluateSection)
+    known = baselines_for(kind.spec.id)
+    for name in section.baselines or ():
+        if name not in known:
+            message = f"{kind.spec.id} has no baseline {name!r}{near(name, known)}"
+            source.refuse(("evaluate", "baselines"), message)
+    return section
 
 
 def _train(source: Source) -> TrainSection:

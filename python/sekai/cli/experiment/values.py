@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import dataclasses
 import re
 import types
@@ -114,10 +115,8 @@ def _one_of(hints: tuple[Any, ...], value: Any, path: Path) -> Any:
         ]
         return converted((fitting or records[-1:])[0], value, path)
     for hint in hints:
-        try:
+        with contextlib.suppress(Misfit):
             return converted(hint, value, path)
-        except Misfit:
-            continue
     wanted = " or ".join(dict.fromkeys(_words(one) for one in hints if one is not type(None)))
     raise Misfit(path, f"{path[-1]} must be {wanted}, was {value!r}")
 
