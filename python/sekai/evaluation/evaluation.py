@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from sekai.evaluation.episode import Episode
 
@@ -172,3 +174,26 @@ class Evaluation:
     def baselines(self) -> dict[str, PolicyOutcome]:
         """The policies that it was judged beside."""
         return dict(list(self.policies.items())[1:])
+
+    def __str__(self) -> str:
+        """The policies as a table, and what to know before believing it."""
+        return self.summary()
+
+    def summary(self) -> str:
+        """The same as plain text, for logs."""
+        from sekai.evaluation.table import text_table
+
+        return text_table(self)
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write a report that needs nothing beside itself."""
+        from sekai.evaluation.report import write_report
+
+        return write_report(self, path)
+
+    def to_json(self, path: str | os.PathLike[str]) -> Path:
+        """Write everything, for `load_evaluation`."""
+        from sekai.evaluation.evaluation_file import save_evaluation
+
+        save_evaluation(self, path)
+        return Path(path)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +11,12 @@ from sekai.evaluation import metrics
 from sekai.evaluation.episode import Episode
 from sekai.evaluation.evaluation import Comparison, Interval, PolicyOutcome
 from sekai.evaluation.metrics import metrics_of
-from sekai.evaluation.statistics import bootstrap_interval, paired, seed_interval
+from sekai.evaluation.statistics import (
+    bootstrap_interval,
+    paired,
+    paired_bootstrap,
+    seed_interval,
+)
 from sekai.evaluation.tasks.task import Task
 
 __all__ = ["Measure", "needs_bootstrap"]
@@ -26,6 +29,10 @@ MANY = 8
 
 ENOUGH = 100
 """Returns without which the bootstrap has nothing to draw from."""
+
+RESAMPLES = 1_000
+FEWER_RESAMPLES = 400
+"""For metrics that nobody is ranked by."""
 
 OF_RETURNS: dict[str, Statistic] = {
     "total_return": lambda returns, periods: metrics.total_return(returns),
@@ -91,32 +98,26 @@ class Measure:
         values = agent.by_seed[name], other.by_seed[name]
         difference, chance, wins = paired(*values, self.task.higher_is_better, self.level)
         if self.bootstraps and name in OF_RETURNS:
-            difference, chance = self._paired(agent.episodes, other.episodes)
+            difference, chance, wins = paired_bootstrap(
+                _returns(agent.episodes), _returns(other.episodes),
+                lambda joined: self._of(name, joined), self.task.higher_is_better,
+                level=self.level, resamples=RESAMPLES,
+            )  # fmt: skip
         return Comparison(
             baseline=other.name, metric=name, difference=difference, p_value=chance, wins=wins
         )
 
     def _interval(self, name: str, values: list[float], episodes: list[Episode]) -> Interval:
-        if self.bootstraps and name in OF_RETURNS:
-            return bootstrap_interval(
-                _returns(episodes), lambda joined: self._of(name, joined), level=self.level
-            )
-        return seed_interval(values, self.level)
-
-    def _paired(
-        self, mine: Sequence[Episode], theirs: Sequence[Episode]
-    ) -> tuple[Interval, float]:
-        name, sign = self.task.headline, 1.0 if self.task.higher_is_better else -1.0
-        tables = [
-            np.stack([one, other], axis=1)
-            for one, other in zip(_returns(mine), _returns(theirs), strict=True)
-        ]
-
-        def ahead(joined: Floats) -> float:
-            return sign * (self._of(name, joined[:, 0]) - self._of(name, joined[:, 1]))
-
-        difference = bootstrap_interval(tables, ahead, level=self.level)
-        return difference, _chance(difference)
+        if not self.bootstraps or name not in OF_RETURNS:
+            return seed_interval(values, self.level)
+        is_headline = name == self.task.headline
+        return bootstrap_interval(
+            _returns(episodes),
+            lambda joined: self._of(name, joined),
+            level=self.level,
+            resamples=RESAMPLES if is_headline else FEWER_RESAMPLES,
+            method="studentised" if is_headline else "percentile",
+        )
 
     def _joined(self, name: str, tables: Sequence[Floats]) -> float:
         return self._of(name, np.concatenate(tables))
@@ -128,13 +129,3 @@ class Measure:
 def _returns(episodes: Sequence[Episode]) -> list[Floats]:
     return [one.returns for one in episodes]
 
-
-def _chance(difference: Interval) -> float:
-    """From both sides, taking what the bootstrap draws to be normal."""
-    if difference.value == 0.0 and difference.low == difference.high:
-        return 1.0
-    reach = (difference.high - difference.low) / 2.0
-    if not reach > 0:
-        return math.nan
-    deviations = NormalDist().inv_cdf(0.5 + difference.level / 2.0)
-    return 2.0 * (1.0 - NormalDist().cdf(abs(difference.value) / reach * deviations))
