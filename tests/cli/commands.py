@@ -10,8 +10,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from sekai.cli.command import main
+from sekai.training.kept_file import read_file
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -50,6 +54,25 @@ def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **(changes or {})}
 
 
+def assert_same_agent(one: Path, other: Path) -> None:
+    """Two files hold the same agent, bit for bit; in which order they do is not said."""
+    assert one.name == other.name
+    assert _plain(read_file(one)) == _plain(read_file(other))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    if hasattr(value, "numpy"):
+        value = value.numpy()
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    # As text, because NaN is not equal to itself.
+    return repr(value)
+
+
 EXPERIMENT = """\
 [run]
 seed = 3
@@ -63,6 +86,8 @@ algorithm = "ppo"
 steps = {steps}
 num_envs = 4
 rollout_steps = 8
+epochs = 1
+minibatches = 1
 checkpoint_every = {every}
 
 [policy]

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["interval_text", "show_summary"]
 
-BESIDE = ("episode_return", "total_return", "sharpe", "max_drawdown", "turnover", "cost")
+BESIDE = ("total_return", "max_drawdown", "turnover", "cost")
 """Metrics that are shown beside the headline, as far as there is room and they are known."""
 
-SHOWN = 4
+SHOWN = 3
+"""Metrics at most, the headline included."""
 
 
 def show_summary(evaluation: Evaluation, run: RunFolder, report: Path | None) -> None:
@@ -37,8 +38,9 @@ def show_summary(evaluation: Evaluation, run: RunFolder, report: Path | None) ->
         say(Text.assemble((f"{flag.level}: ", style), f"{flag.name}: {flag.message}"))
     if evaluation.honesty is not None:
         honesty = evaluation.honesty
+        trials = "1 trial" if honesty.trials == 1 else f"{honesty.trials} trials"
         say(f"chance that the Sharpe ratio is more than luck: {honesty.deflated:.0%}, "
-            f"after {honesty.trials} trials on this data")  # fmt: skip
+            f"after {trials} on this data")  # fmt: skip
     say(f"\nrun     {run.path}")
     say(f"report  {report}" if report is not None else f"numbers {run.evaluation}")
 
@@ -47,7 +49,7 @@ def interval_text(interval: Interval) -> str:
     """A number with its bounds."""
     if math.isnan(interval.value):
         return "-"
-    return f"{interval.value:.4g} [{interval.low:.3g}, {interval.high:.3g}]"
+    return f"{interval.value:.3g} [{interval.low:.2g}, {interval.high:.2g}]"
 
 
 def _metrics(evaluation: Evaluation) -> list[str]:

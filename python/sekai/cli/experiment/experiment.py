@@ -53,7 +53,7 @@ class Experiment:
         settings = self.settings.to_dict()
         policy = settings.pop("policy")
         told: dict[str, Any] = {
-            "run": {**_plain(self.run), "name": name},
+            "run": {"name": name, "seed": self.run.seed},
             "env": {"id": self.id, **self.env_given},
         }
         if self.data is not None:
