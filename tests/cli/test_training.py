@@ -181,7 +181,10 @@ def test_a_finished_run_is_not_gone_on_with(runs: Path) -> None:
     [
         (["--resume"], "needs a run"),
         (["smal", "--resume"], "did you mean 'small'?"),
-        (["small", "--resume", "--steps", "5", "--set", "train.clip=1"], "leave out --steps, --set"),
+        (
+            ["small", "--resume", "--steps", "5", "--set", "train.clip=1"],
+            "leave out --steps, --set",
+        ),
         (["small"], "cannot be read"),
         ([], "needs an id"),
     ],

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sekai.cli.failure import guarded
+from sekai.cli.failure import CommandError, guarded
 from sekai.cli.runs.run_folder import DEFAULT_ROOT, RunFolder, find_run, runs_in
 from sekai.cli.screen import note, say, show_table
 
@@ -38,7 +38,10 @@ def list_runs(
 
 
 def _row(run: RunFolder) -> tuple[str, ...]:
-    facts = run.facts
+    try:
+        facts = run.facts
+    except CommandError as error:
+        return run.name, "unreadable", "", "", "", str(error), ""
     steps = f"{run.curve.last_steps():,}/{facts.get('planned_steps', 0):,}"
     begun = str(facts.get("created", ""))[:16].replace("T", " ")
     return (run.name, facts["state"], str(facts.get("env")), str(facts.get("algorithm")), steps,

@@ -19,6 +19,9 @@ Path = tuple[str, ...]
 HEADER = re.compile(r"\s*\[\[?([^\[\]]+)\]\]?\s*(#.*)?$")
 NAME = r"""(?:"[^"]*"|'[^']*'|[\w-]+)"""
 KEY = re.compile(rf"(\s*)({NAME}(?:\s*\.\s*{NAME})*)\s*=\s*")
+TEXT = re.compile(r"""("(?:[^"\\]|\\.)*"|'[^']*')(?!\s*=)""")
+"""Text that is no key, and may look like one."""
+
 PART = re.compile(r""""([^"]*)"|'([^']*)'|([\w-]+)""")
 
 
@@ -38,7 +41,7 @@ def places_of(text: str) -> dict[Path, Place]:
     """The places of all keys in a text that is valid TOML, those of inline tables included."""
     found: dict[Path, Place] = {}
     table: Path = ()
-    for number, line, statement in _statements(text.splitlines()):
+    for number, line, statement in _statements(text.split("\n")):
         header = HEADER.match(line)
         if header:
             table = _parts(header[1])
@@ -79,12 +82,16 @@ def _is_whole(statement: str) -> bool:
 def _inline(path: Path, value: Any, place: Place, line: str) -> Iterator[tuple[Path, Place]]:
     """The places of keys in a table that stands behind its name, as far as they are in its line."""
     for name in value if isinstance(value, dict) else ():
-        wanted = re.compile(rf"""["']?{re.escape(name)}["']?\s*=\s*""")
-        match = wanted.search(line, place.value_column - 1)
+        wanted = re.compile(rf"""(?<![\w-])["']?{re.escape(name)}["']?\s*=\s*""")
+        match = wanted.search(TEXT.sub(_blank, line), place.value_column - 1)
         if match:
             found = Place(place.line, match.start() + 1, match.end() + 1)
             yield (*path, name), found
             yield from _inline((*path, name), value[name], found, line)
+
+
+def _blank(text: re.Match[str]) -> str:
+    return " " * len(text[0])
 
 
 def _parts(dotted: str) -> Path:

@@ -150,7 +150,7 @@ def _data(
         source.refuse(
             ("data", "source"),
             f"source must be one of {', '.join(known_sources())}, or a file or folder; there is "
-            f"no {section.source}{near(section.source, known_sources())}",
+            f"no {section.source}{near(str(said.get('source')), known_sources())}",
         )
     rest = {name: value for name, value in said.items() if name not in named}
     _require_known(source, "data", rest, [*reader.options, *named])

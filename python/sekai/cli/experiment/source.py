@@ -80,7 +80,7 @@ class Source:
 
 
 def _pointed(file: FilePath, text: str, line: int, column: int, message: str) -> str:
-    lines = text.splitlines()
+    lines = text.split("\n")
     shown = lines[line - 1] if line <= len(lines) else ""
     margin = f"{line:5d} | "
     arrow = " " * (len(margin) - 2) + "| " + " " * (column - 1) + "^"

@@ -141,7 +141,16 @@ def last_name(root: Path, wanted: str) -> str:
 def runs_in(root: Path) -> list[RunFolder]:
     """The runs in a folder, the oldest first."""
     found = [RunFolder(file.parent) for file in root.glob("*/run.json")]
-    return sorted(found, key=lambda run: (str(run.facts.get("created", "")), run.name))
+    return sorted(found, key=_age)
+
+
+def _age(run: RunFolder) -> tuple[str, str]:
+    try:
+        created = str(run.facts.get("created", ""))
+    except CommandError:
+        # What cannot be read is listed as well, by somebody who says so.
+        created = ""
+    return created, run.name
 
 
 def find_run(name: str, root: Path) -> RunFolder:
