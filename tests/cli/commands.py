@@ -41,7 +41,7 @@ def call(*arguments: str | os.PathLike[str]) -> Outcome:
 
 def begin(*arguments: str | os.PathLike[str], folder: Path) -> subprocess.Popen[str]:
     """Begin a command in a process of its own, as a user at a terminal would."""
-    words = [sys.executable, "-m", "sekai", *map(os.fspath, arguments)]
+    words = [sys.executable, "-m", "sekai", *(os.fspath(one) for one in arguments)]
     return subprocess.Popen(
         words, cwd=folder, env=environment(), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,

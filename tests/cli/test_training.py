@@ -11,7 +11,7 @@ import pytest
 
 from sekai.cli.runs.run_folder import RunFolder
 from sekai.evaluation import load_evaluation
-from sekai.training import load_policy
+from sekai.training import TrainedPolicy, load_policy
 from tests.cli.commands import Outcome, assert_same_agent, call, experiment
 
 
@@ -42,7 +42,7 @@ def test_a_run_trains_judges_and_reports(trained: tuple[Path, Outcome]) -> None:
     assert run.facts["steps"] == 64
     assert [row["steps"] for row in run.curve.rows()] == [32.0, 64.0]
     assert "</html>" in run.report.read_text(encoding="utf-8")
-    assert load_policy(run.policy).action_space.shape == (2,)
+    assert isinstance(load_policy(run.policy), TrainedPolicy)
     judged = load_evaluation(run.evaluation)
     assert judged.seeds == [1_000_000, 1_000_001]
     assert len(judged.baselines) >= 3
