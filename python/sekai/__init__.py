@@ -44,7 +44,7 @@ from sekai.wrappers import (
 )
 
 if TYPE_CHECKING:
-    from sekai import compat, compose, data, market, rendering
+    from sekai import compat, compose, data, evaluation, market, rendering
     from sekai.registry import EnvSpec
     from sekai.utils.checker import check_env
     from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv
@@ -93,6 +93,7 @@ __all__ = [
     "compose",
     "data",
     "envs",
+    "evaluation",
     "make",
     "make_vec",
     "market",
@@ -116,6 +117,7 @@ LAZY = {
     "compat": "sekai.compat",
     "compose": "sekai.compose",
     "data": "sekai.data",
+    "evaluation": "sekai.evaluation",
     "market": "sekai.market",
     "rendering": "sekai.rendering",
     "check_env": "sekai.utils.checker",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sekai.core.env import Env
@@ -15,6 +15,7 @@ from sekai.vector.make_vec import make_vec
 from sekai.vector.multi_agent import MultiAgentVecEnv
 from sekai.vector.sync import SyncVecEnv
 from sekai.vector.vec_env import VecEnv
+from sekai.wrappers import TimeLimit
 
 __all__ = ["Arena", "arena_of"]
 
@@ -47,7 +48,8 @@ class Arena:
     is_ours: bool = True
     """Whether envs are closed after use."""
 
-    settings: dict[str, str] = field(default_factory=dict)
+    bare: Arena | None = None
+    """The same envs without layers that change what is seen or done; None where there are none."""
 
     def with_options(self, **changes: Any) -> Arena:
         """The same with some options changed."""
@@ -56,7 +58,8 @@ class Arena:
                 f"{self.name} was given as it is and can not be made with other options: give its "
                 f"id and env_options"
             )
-        return replace(self, options={**self.options, **changes})
+        bare = None if self.bare is None else self.bare.with_options(**changes)
+        return replace(self, options={**self.options, **changes}, bare=bare)
 
     @contextlib.contextmanager
     def open(self, num_envs: int) -> Iterator[VecEnv]:
@@ -88,7 +91,8 @@ def arena_of(env: Any, options: Mapping[str, Any] | None = None) -> Arena:
     if isinstance(env, Env):
         return _of_env(env)
     if _is_gymnasium(env):
-        return _of_env(_own(env))
+        found = _of_env(_own(env))
+        return found if env.spec is None else replace(found, name=f"gymnasium/{env.spec.id}")
     if callable(env):
         return _of_function(env)
     raise TypeError(
@@ -103,6 +107,7 @@ def _of_spec(spec: EnvSpec, options: dict[str, Any]) -> Arena:
         # Processes would import the user's script, which then must not judge on the way.
         options.setdefault("mode", "sync")
     plain = replace(spec, kwargs={})
+    layered = spec.wrappers or options.get("wrappers")
 
     def make(num_envs: int, given: Mapping[str, Any]) -> VecEnv:
         vec = make_vec(plain, num_envs, **given)
@@ -111,7 +116,9 @@ def _of_spec(spec: EnvSpec, options: dict[str, Any]) -> Arena:
             raise TypeError(_several_agents(spec.id))
         return vec
 
-    return Arena(spec.id, _class_name(spec), make, options)
+    own = {name: value for name, value in options.items() if name not in ("wrappers", "mode")}
+    bare = _of_spec(replace(plain, wrappers=()), own) if layered else None
+    return Arena(spec.id, _class_name(spec), make, options, bare=bare)
 
 
 def _class_name(spec: EnvSpec) -> str:
@@ -130,8 +137,9 @@ def _of_env(env: Env[Any, Any]) -> Arena:
     if not layers and kind in REBUILT and type(inside).__module__.startswith("sekai."):
         return _of_spec(spec_of(f"{kind}-v0"), _made_of(inside))
     # Layers may have learnt something: the env is played as it is, one episode after another.
-    return Arena(name, kind, lambda count, options: SyncVecEnv([lambda: env]), most=1,
-                 is_ours=False)  # fmt: skip
+    return Arena(name, kind, _around(lambda: env), most=1, is_ours=False,
+                 bare=_bare_arena(env, Arena(name, kind, _around(lambda: _bare(env)), most=1,
+                                             is_ours=False)))  # fmt: skip
 
 
 def _made_of(env: Any) -> dict[str, Any]:
@@ -148,12 +156,34 @@ def _of_function(function: Callable[[], Any]) -> Arena:
         raise TypeError(_several_agents(type(first).__name__))
     inside = first.unwrapped
     name = inside.spec.id if inside.spec is not None else type(inside).__name__
+    kind = type(inside).__name__
+    plain = Arena(name, kind, _around(lambda: _bare(_own(function()))))
+    bare = _bare_arena(first, plain)
     first.close()
+    return Arena(name, kind, _around(lambda: _own(function())), bare=bare)
 
-    def make(num_envs: int, options: Mapping[str, Any]) -> VecEnv:
-        return SyncVecEnv([lambda: _own(function())] * num_envs)
 
-    return Arena(name, type(inside).__name__, make)
+def _around(function: Callable[[], Any]) -> Callable[[int, Mapping[str, Any]], VecEnv]:
+    return lambda num_envs, options: SyncVecEnv([function] * num_envs)
+
+
+def _bare_arena(env: Env[Any, Any], arena: Arena) -> Arena | None:
+    """The arena without layers, if they change what is seen or done."""
+    inside = env.unwrapped
+    is_same = (
+        env.observation_space == inside.observation_space
+        and env.action_space == inside.action_space
+    )
+    return None if is_same else arena
+
+
+def _bare(env: Env[Any, Any]) -> Env[Any, Any]:
+    """The env without layers, but for a limit of its time, which all have to keep."""
+    bare: Env[Any, Any] = env.unwrapped
+    for layer in env:
+        if isinstance(layer, TimeLimit):
+            bare = TimeLimit(bare, layer.max_episode_steps)
+    return bare
 
 
 def _of_vec(vec: VecEnv) -> Arena:

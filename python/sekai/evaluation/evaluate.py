@@ -221,7 +221,7 @@ def _pooled(episodes: Sequence[Episode]) -> Floats:
 
 
 def _luck(honesty: Honesty | None) -> list[Flag]:
-    if honesty is None or not honesty.deflated < 0.95:
+    if honesty is None or not honesty.sharpe > 0 or not honesty.deflated < 0.95:
         return []
     after = f" after {honesty.trials} trials" if honesty.trials > 1 else ""
     message = (

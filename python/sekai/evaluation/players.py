@@ -15,6 +15,7 @@ from sekai.vector.batching import Batcher
 from sekai.vector.vec_env import VecEnv
 
 if TYPE_CHECKING:
+    from sekai.evaluation.arena import Arena
     from sekai.evaluation.tasks.task import Task
 
 __all__ = ["Ground", "Moment", "Player", "player_of"]
@@ -55,6 +56,13 @@ class Player:
     """
 
     name = "agent"
+
+    is_bare = False
+    """Whether it plays without layers that change what is seen or done."""
+
+    def where(self, arena: Arena) -> Arena:
+        """Where it plays, of what is given: without layers, if those are in its way."""
+        return arena.bare if self.is_bare and arena.bare is not None else arena
 
     def begin(self, ground: Ground) -> None:
         """Take a place before the first decision."""

@@ -40,7 +40,7 @@ def play(
         delay: steps that everything decided waits for.
     """
     episodes: list[Episode] = []
-    with arena.open(len(seeds)) as vec:
+    with player.where(arena).open(len(seeds)) as vec:
         for first in range(0, len(seeds), vec.num_envs):
             wave = list(seeds[first : first + vec.num_envs])
             episodes.extend(_wave(player, vec, task, wave, delay))
@@ -66,8 +66,8 @@ def _wave(player: Player, vec: VecEnv, task: Task, seeds: list[int], delay: int)
         seen = step.observations
     logs = task.end(vec)
     return [
-        task.episode(tape.record(place, seed), told.get(place), logs.get(place))
-        for place, seed in enumerate(seeds)
+        task.episode(record, told.get(place), logs.get(place))
+        for place, record in enumerate(tape.records(seeds))
     ]
 
 
@@ -131,19 +131,23 @@ class _Tape:
         self._lengths[fresh] = self.steps
         self._finals.update({place: told.finals.get(place, {}) for place in fresh.tolist()})
 
-    def record(self, place: int, seed: int) -> Record:
-        """The episode of one env."""
-        steps = int(self._lengths[place])
-        keys = [key for key in self._rows[0] if all(key in row for row in self._rows[: steps + 1])]
-        return Record(
-            seed=seed,
-            rewards=np.array([row[place] for row in self._rewards[:steps]]),
-            actions=np.stack([row[place] for row in self._actions[:steps]]),
-            infos={
-                key: np.array([row[key][place] for row in self._rows[: steps + 1]]) for key in keys
-            },
-            final=self._finals[place],
-        )
+    def records(self, seeds: Sequence[int]) -> list[Record]:
+        """The episodes of the first envs, which had these seeds."""
+        rewards, actions = np.stack(self._rewards), np.stack(self._actions)
+        keys = [key for key in self._rows[0] if all(key in row for row in self._rows)]
+        told = {key: np.stack([row[key] for row in self._rows]) for key in keys}
+        return [
+            Record(
+                seed=seed,
+                rewards=rewards[:steps, place].copy(),
+                actions=actions[:steps, place].copy(),
+                infos={key: values[: steps + 1, place].copy() for key, values in told.items()},
+                final=self._finals[place],
+            )
+            for place, (seed, steps) in enumerate(
+                zip(seeds, self._lengths.tolist(), strict=False)
+            )
+        ]
 
 
 def _is_number(value: Any) -> bool:

@@ -122,7 +122,8 @@ class _Sweep:
     def _at(self, name: str, multiple: float, delay: int) -> float:
         key = (name, multiple, delay)
         if key not in self._found:
-            arena = self.task.arena if multiple == 1.0 else self.task.with_costs(multiple)
+            usual = self.task.prepared(self.task.arena)
+            arena = usual if multiple == 1.0 else self.task.with_costs(multiple)
             assert arena is not None, "costs are changed only where they can be"
             episodes = play(self.players[name], arena, self.task, self.seeds, delay=delay)
             self._found[key] = self.measure.headline(episodes)

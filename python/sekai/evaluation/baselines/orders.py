@@ -21,6 +21,8 @@ Amount = Callable[[Any, SAOEState], float]
 class OrderRule(Player):
     """Decides an amount from where an order stands, and finds the action next to it."""
 
+    is_bare = True
+
     def __init__(self, name: str, amount: Amount) -> None:
         self.name, self._amount = name, amount
 

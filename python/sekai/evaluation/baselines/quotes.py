@@ -20,6 +20,7 @@ class ConstantQuotes(Player):
     """Quotes both sides at the distance that is best for somebody who fears no risk."""
 
     name = "constant_quotes"
+    is_bare = True
     times = 1.0
 
     def begin(self, ground: Ground) -> None:
@@ -46,6 +47,7 @@ class OptimalQuotes(Player):
     """The quotes that maximise expected utility, in closed form."""
 
     name = "optimal_quotes"
+    is_bare = True
 
     def decide(self, moment: Moment) -> Floats:
         """What the env's own model says for what is held, and the time that is left."""

@@ -18,6 +18,8 @@ Floats = NDArray[np.float64]
 class Schedule(Player):
     """Trades a share of what is left that depends on the time alone."""
 
+    is_bare = True
+
     def shares(self, steps_left: NDArray[np.int64]) -> Floats:
         """What to trade now of what is left."""
         raise NotImplementedError

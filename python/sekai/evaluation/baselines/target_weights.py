@@ -28,6 +28,8 @@ class UnfitBaselineError(SekaiError, ValueError):
 class TargetWeights(Player):
     """Names weights of all assets and cash, or NaN where nothing shall be traded."""
 
+    is_bare = True
+
     def targets(self, moment: Moment) -> Floats:
         """Rows of weights, one for each env."""
         raise NotImplementedError

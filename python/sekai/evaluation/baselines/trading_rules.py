@@ -25,6 +25,8 @@ FAST_RETURN = "log_return_8"
 class TradingRule(Player):
     """Says for each symbol whether to be short, flat or long."""
 
+    is_bare = True
+
     def sides(self, moment: Moment) -> Floats:
         """-1, 0 or 1: envs by symbols."""
         raise NotImplementedError

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 
 from sekai.evaluation.players import Ground, Moment, Player
-from sekai.spaces import Box, Discrete, MultiDiscrete
+from sekai.spaces import Box, Discrete, MultiDiscrete, Space
 from sekai.vector.batching import Batcher
 
 __all__ = ["LastAction", "Idle", "Random"]
@@ -21,20 +22,21 @@ class Random(Player):
     def begin(self, ground: Ground) -> None:
         """Give every env a stream of its own."""
         super().begin(ground)
-        space = ground.vec.action_space
-        self._batcher = Batcher(space)
-        self._space = space
-        self._rngs = [np.random.default_rng((seed, 0x5EED)) for seed in ground.seeds]
+        self._batcher = Batcher(ground.vec.action_space)
+        self._spaces = [copy.deepcopy(ground.vec.action_space) for _ in ground.seeds]
+        for space, seed in zip(self._spaces, ground.seeds, strict=True):
+            space.seed(seed)
 
     def decide(self, moment: Moment) -> Any:
         """One draw for each env."""
-        return self._batcher.stack([self._draw(place, moment) for place in range(len(self._rngs))])
+        masks = [None] * len(self._spaces) if moment.masks is None else moment.masks
+        return self._batcher.stack(
+            [_draw(space, mask) for space, mask in zip(self._spaces, masks, strict=True)]
+        )
 
-    def _draw(self, place: int, moment: Moment) -> Any:
-        # A space has one stream: it is moved to where this env's own would be.
-        self._space.seed(int(self._rngs[place].integers(2**31)))
-        mask = None if moment.masks is None else moment.masks[place]
-        return self._space.sample() if mask is None else self._space.sample(mask=mask)
+
+def _draw(space: Space[Any], mask: Any) -> Any:
+    return space.sample() if mask is None else space.sample(mask=mask)
 
 
 class Idle(Player):

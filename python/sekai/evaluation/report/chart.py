@@ -67,9 +67,7 @@ class Chart:
 
 def style_of(place: int) -> Style:
     """How the policy at `place` looks; the agent is at 0."""
-    return Style(
-        f"${place % COLOURS}", DASHES[place % len(DASHES)], SYMBOLS[place % len(SYMBOLS)]
-    )
+    return Style(f"${place % COLOURS}", DASHES[place % len(DASHES)], SYMBOLS[place % len(SYMBOLS)])
 
 
 def plain(name: str) -> str:
@@ -96,36 +94,48 @@ def line(
         "x": np.asarray(x, np.float64)[kept],
         "y": np.asarray(y, np.float32)[kept],
         "yaxis": _axis(panel),
-        "line": {"color": style.colour, "dash": style.dash, "width": 2.2 if _is_first(style) else 1.6},
+        "line": {
+            "color": style.colour,
+            "dash": style.dash,
+            "width": 2.2 if _is_first(style) else 1.6,
+        },
         "yhoverformat": HOVER_FORMATS.get(kind, ""),
         "legendgroup": plain(name),
         "showlegend": panel == 0,
-    }  # fmt: skip
+    }
 
 
 def band(
-    x: Floats, low: Floats, high: Floats, name: str, style: Style, *, panel: int = 0, most: int
+    x: Floats, low: Floats, high: Floats, name: str, style: Style, *, panel: int = 0
 ) -> list[Trace]:
     """The area between two lines, which comes and goes with the line of that name."""
-    edges = [line(x, edge, name, style, panel=panel, most=most) for edge in (low, high)]
+    edges = [line(x, edge, name, style, panel=panel) for edge in (low, high)]
     for edge in edges:
         edge |= {"line": {"width": 0, "color": style.colour}, "showlegend": False}
         edge["hoverinfo"] = "skip"
-    edges[1] |= {
-        "fill": "tonexty",
-        "fillcolor": f"{style.colour}/{0.18 if _is_first(style) else 0.07}",
-    }
+    edges[1] |= {"fill": "tonexty", "fillcolor": f"{style.colour}/0.18"}
     return edges
 
 
 def stacked(
-    panels: Sequence[Panel], *, dates: bool = False, x_title: str = "step"
+    panels: Sequence[Panel], *, dates: bool = False, x_title: str = "step", agent_last: bool = False
 ) -> dict[str, Any]:
-    """The layout of panels on top of one another, over one axis of dates or steps."""
-    gap = 0.11 if len(panels) > 1 else 0.0
+    """The layout of panels on top of one another, over one axis of dates or steps.
+
+    Args:
+        panels: from the top.
+        dates: whether the axis is of dates.
+        x_title: what the axis is of, if not of dates.
+        agent_last: whether the agent's line is the last, which is the uppermost; it is the first
+            of the legend all the same.
+    """
+    gap = 0.09 if len(panels) > 1 else 0.0
     room = 1.0 - gap * (len(panels) - 1)
     total = sum(panel.share for panel in panels)
-    layout: dict[str, Any] = {"annotations": []}
+    layout: dict[str, Any] = {
+        "annotations": [],
+        "legend": {"traceorder": "reversed" if agent_last else "normal"},
+    }
     top = 1.0
     for place, panel in enumerate(panels):
         bottom = max(top - room * panel.share / total, 0.0)
@@ -135,11 +145,9 @@ def stacked(
         }
         layout["annotations"].append(_heading(panel.title, top))
         top = bottom - gap
-    layout["xaxis"] = {
-        "type": "date" if dates else "linear",
-        "anchor": _axis(len(panels) - 1),
-        "title": {"text": "" if dates else x_title},
-    }
+    layout["xaxis"] = {"type": "date" if dates else "linear", "anchor": _axis(len(panels) - 1)}
+    if not dates:
+        layout["xaxis"]["title"] = {"text": x_title}
     return layout
 
 

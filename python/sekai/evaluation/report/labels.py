@@ -22,12 +22,12 @@ LABELS = {
     "annual_return": Label("Annual return", "percent", "Growth a year, compounded."),
     "volatility": Label("Volatility", "percent", "Standard deviation of returns, for a year."),
     "sharpe": Label("Sharpe ratio", "number", "Mean return over its standard deviation, a year."),
-    "sortino": Label("Sortino ratio", "number", "Mean return over the deviation of losses, a year."),
+    "sortino": Label("Sortino ratio", "number", "Mean return over that of losses, a year."),
     "calmar": Label("Calmar ratio", "number", "Annual return over the largest drawdown."),
     "omega": Label("Omega ratio", "number", "Sum of gains over sum of losses."),
     "max_drawdown": Label("Largest drawdown", "percent", "Deepest fall below an earlier peak."),
     "longest_drawdown": Label("Longest drawdown", "count", "Steps spent below an earlier peak."),
-    "value_at_risk": Label("Value at risk", "percent", "The return that one step in twenty is below."),
+    "value_at_risk": Label("Value at risk", "percent", "One step in twenty is below this."),
     "conditional_value_at_risk": Label(
         "Expected shortfall", "percent", "Mean return of the worst steps, one in twenty."
     ),
@@ -41,7 +41,7 @@ LABELS = {
     "kurtosis": Label("Kurtosis", "number", "3 for a bell, more where tails are fat."),
     "alpha": Label("Alpha", "percent", "Return a year that the benchmark does not explain."),
     "beta": Label("Beta", "number", "How far returns move with the benchmark."),
-    "tracking_error": Label("Tracking error", "percent", "Volatility of returns over the benchmark."),
+    "tracking_error": Label("Tracking error", "percent", "Volatility beside the benchmark."),
     "information_ratio": Label(
         "Information ratio", "number", "Return over the benchmark for its tracking error."
     ),

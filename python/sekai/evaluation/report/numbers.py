@@ -3,30 +3,56 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 
 from sekai.evaluation.evaluation import Interval
 
-__all__ = ["AXIS_FORMATS", "FORMATS", "bounds", "number", "shown", "signed"]
+__all__ = [
+    "AXIS_FORMATS",
+    "FORMATS",
+    "UNDEFINED",
+    "bounds",
+    "moment",
+    "number",
+    "shown",
+    "signed",
+    "size_of",
+]
 
-UNDEFINED = "–"
+UNDEFINED = "\N{EN DASH}"
 """What stands for a number that is not defined."""
 
+MINUS = "\N{MINUS SIGN}"
 
-def number(value: float) -> str:
-    """A number with as many digits as tell something."""
-    size = abs(value)
+
+def number(value: float, size: float | None = None) -> str:
+    """A number with as many digits as tell something, for numbers of that `size`."""
+    size = abs(value) if size is None else size
     if size >= 1000:
         return f"{value:,.0f}"
     if size >= 100:
         return f"{value:,.1f}"
-    return f"{value:.2f}" if size >= 0.1 or size == 0 else f"{value:.3g}"
+    if size >= 0.1 or size == 0:
+        return f"{value:.2f}"
+    return f"{value:.{2 - math.floor(math.log10(size))}f}" if size > 1e-6 else f"{value:.2e}"
 
 
 def _percent(value: float) -> str:
     if 0 < abs(value) < 0.001:
         return f"{value * 100:.2g}%"
     return f"{value * 100:,.1f}%" if abs(value) < 10 else f"{value * 100:,.0f}%"
+
+
+def _share(value: float) -> str:
+    return f"{value * 100:.3g}%"
+
+
+def _chance(value: float) -> str:
+    """A percentage that is 0 or 100 only where there is no doubt at all."""
+    if 0.999 < value < 1:
+        return "over 99.9%"
+    return "under 0.1%" if 0 < value < 0.001 else f"{value * 100:.1f}%"
 
 
 def _basis_points(value: float) -> str:
@@ -50,24 +76,33 @@ FORMATS: dict[str, Callable[[float], str]] = {
     "number": number,
     "percent": _percent,
     "basis_points": _basis_points,
+    "share": _share,
+    "chance": _chance,
     "points": _points,
     "money": _money,
     "count": _count,
 }
 
-AXIS_FORMATS = {"percent": ".1~%", "money": ",.3~s", "count": ",.0~f", "number": ",.3~f"}
+AXIS_FORMATS = {"percent": ".1~%", "money": ",.3~s", "count": ",.0~f"}
 """How an axis writes the same kinds; what is not here as it likes."""
 
 
-def shown(value: float, kind: str = "number") -> str:
-    """A number of a kind of `FORMATS`, with a true minus; undefined and endless ones as signs."""
+def shown(value: float, kind: str = "number", size: float | None = None) -> str:
+    """A number of a kind of `FORMATS`, with a true minus; undefined and endless ones as signs.
+
+    Args:
+        value: what is shown.
+        kind: what kind of number it is.
+        size: that of the numbers that it stands beside, so that all have as many digits.
+    """
     if math.isnan(value):
         return UNDEFINED
     if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    text = FORMATS[kind](value)
+        return "∞" if value > 0 else f"{MINUS}∞"
+    text = number(value, size) if kind == "number" else FORMATS[kind](value)
     # What rounds to nothing has no sign.
-    return text.replace("-", "−", 1) if any(digit in text for digit in "123456789") else text.lstrip("-")
+    is_nothing = not any(digit in text for digit in "123456789")
+    return text.lstrip("-") if is_nothing else text.replace("-", MINUS, 1)
 
 
 def signed(value: float, kind: str = "number") -> str:
@@ -76,8 +111,21 @@ def signed(value: float, kind: str = "number") -> str:
     return f"+{text}" if value > 0 and any(digit in text for digit in "123456789∞") else text
 
 
+def size_of(interval: Interval) -> float:
+    """That of its largest number, which says how many digits all of them need."""
+    every = (interval.value, interval.low, interval.high)
+    return max((abs(one) for one in every if math.isfinite(one)), default=0.0)
+
+
 def bounds(interval: Interval, kind: str = "number") -> str:
     """How far the number may be from the truth, in brackets; nothing where that is not known."""
     if math.isnan(interval.low) and math.isnan(interval.high):
         return ""
-    return f"[{shown(interval.low, kind)}, {shown(interval.high, kind)}]"
+    size = size_of(interval)
+    return f"[{shown(interval.low, kind, size)}, {shown(interval.high, kind, size)}]"
+
+
+def moment(created: str) -> str:
+    """An ISO date as people write it; what is none as it is."""
+    found = re.fullmatch(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[:.\d]*(Z|\+00:00)?", created)
+    return f"{found[1]} {found[2]}{' UTC' if found[3] else ''}" if found else created

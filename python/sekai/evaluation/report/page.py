@@ -23,8 +23,8 @@ SCRIPTS = ("charts.js", "tables.js", "tabs.js")
 """In the order in which they run."""
 
 
-def page(title: str, subtitle: str, sections: Sequence[Section]) -> str:
-    """The whole page as text."""
+def page(title: str, facts: Sequence[str], sections: Sequence[Section]) -> str:
+    """The whole page as text, with `facts` under its title."""
     charts = [block for part in sections for block in part.blocks if isinstance(block, Chart)]
     places = {id(chart): place for place, chart in enumerate(charts)}
     scripts = [_template(THEME), _plotly(), *map(_template, SCRIPTS)]
@@ -33,7 +33,7 @@ def page(title: str, subtitle: str, sections: Sequence[Section]) -> str:
         "title": element("title", f"{title} · sekai report"),
         "style": _template("style.css"),
         "heading": element("h1", title),
-        "subtitle": element("p", subtitle, class_="subtitle"),
+        "subtitle": element("p", *(element("span", fact) for fact in facts), class_="facts-line"),
         "tabs": Markup("".join(_tab(part, place) for place, part in enumerate(sections))),
         "panels": Markup("".join(_panel(part, places) for part in sections)),
         "data": charts_as_json(charts),
@@ -88,15 +88,22 @@ def _figure(chart: Chart, place: int) -> Markup:
     chooser = element(
         "label", f"{chart.choice} ", element("select", *options, data_views=place), class_="choice"
     )
+    title = element("h3", chart.title)
+    canvas = element(
+        "div",
+        class_="chart",
+        data_chart=place,
+        role="img",
+        style=f"height:{chart.height}px",
+        aria_label=f"Chart: {chart.title}. {chart.note}".strip(),
+    )
     return element(
         "figure",
-        element("div", element("h3", chart.title), chooser if len(options) > 1 else None,
-                class_="chart-head"),
-        element("div", class_="chart", data_chart=place, role="img", style=f"height:{chart.height}px",
-                aria_label=f"Chart: {chart.title}. {chart.note}".strip()),
+        element("div", title, chooser if len(options) > 1 else None, class_="chart-head"),
+        canvas,
         element("figcaption", chart.note, class_="note") if chart.note else None,
         class_="card",
-    )  # fmt: skip
+    )
 
 
 def _security_policy(scripts: Sequence[str]) -> str:
@@ -117,7 +124,7 @@ def _template(name: str) -> str:
 @cache
 def _plotly() -> str:
     try:
-        from plotly.offline import get_plotlyjs
+        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped,unused-ignore]
     except ImportError as error:
         raise MissingExtraError.of("plotly", "report", "write_report") from error
     # A browser reads line ends as one character, and checks what it read against the digest.

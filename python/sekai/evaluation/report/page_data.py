@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sekai.evaluation.report.chart import Chart
 
@@ -56,7 +57,7 @@ def _packed(value: Any, arrays: dict[str, int]) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _array(values: np.ndarray[Any, Any]) -> str:
+def _array(values: NDArray[Any]) -> str:
     """Its kind and its bytes, the lowest first on every machine."""
     kind = "f4" if values.dtype == np.float32 else "f8"
     return f"{kind}:{base64.b64encode(values.astype('<' + kind).tobytes()).decode('ascii')}"

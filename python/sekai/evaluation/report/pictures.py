@@ -74,14 +74,14 @@ def _equity(subject: Subject, figure: Figure) -> bool:
         (upper, wealth, f"Growth, {unit}"),
         (lower, drawdown, f"Drawdown, {unit}"),
     ):
-        for place, (name, outcome) in reversed(list(enumerate(subject.policies.items()))):
+        for place, (name, outcome) in reversed(list(enumerate(subject.played.items()))):
             rows = [
                 series(episode, relative) * (100 if relative else 1) for episode in outcome.episodes
             ]
             low, middle, high = spread(rows)
             x = _steps(subject, len(middle))
-            axes.fill_between(x, low, high, color=_colour(place), alpha=0.16 if place == 0 else 0.06,
-                              linewidth=0)  # fmt: skip
+            if place == 0:
+                axes.fill_between(x, low, high, color=_colour(place), alpha=0.16, linewidth=0)
             axes.plot(x, middle, **_line(place), label=subject.labels[name])
         _dress(axes, title)
     _legend(upper)
@@ -116,8 +116,8 @@ def _seeds(subject: Subject, figure: Figure) -> bool:
     table = [values for values in shown.values() if len(values) == len(subject.evaluation.seeds)]
     axes.plot(np.array(table, np.float64), color=INK, alpha=0.15, linewidth=0.8)
     for place, (name, values) in enumerate(shown.items()):
-        look = {"color": _colour(place), "marker": MARKS[place % len(MARKS)]}
-        axes.scatter([place] * len(values), values, **look, s=34, alpha=0.85, zorder=3)
+        axes.scatter([place] * len(values), values, s=34, alpha=0.85, zorder=3,
+                     color=_colour(place), marker=MARKS[place % len(MARKS)])  # fmt: skip
         found = subject.policies[name].metrics.get(metric)
         if found is not None:
             axes.vlines(place + 0.18, found.low, found.high, color=_colour(place), linewidth=2.5)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sekai.evaluation.episode import Episode
-from sekai.evaluation.evaluation import Evaluation
+from sekai.evaluation.evaluation import Evaluation, PolicyOutcome
 from sekai.evaluation.report.chart import Chart, Style, moments, style_of
 from sekai.evaluation.report.labels import policy_label
 from sekai.evaluation.report.markup import Markup
@@ -62,9 +62,15 @@ class Subject:
         return self.evaluation.agent.episodes
 
     @property
+    def played(self) -> dict[str, PolicyOutcome]:
+        """Policies whose episodes are known: as many as the agent's, where all are of one seed."""
+        least = len(self.episodes) if self.paired else 1
+        return {name: one for name, one in self.policies.items() if len(one.episodes) >= least}
+
+    @property
     def all_episodes(self) -> list[Episode]:
-        """Of all policies."""
-        return [episode for policy in self.policies.values() for episode in policy.episodes]
+        """Of all policies whose episodes are known."""
+        return [episode for policy in self.played.values() for episode in policy.episodes]
 
     def has_shared_dates(self) -> bool:
         """Whether all episodes are of the same times, so that a median by date means something."""

@@ -79,10 +79,11 @@ def rolling_mean_and_deviation(returns: Floats, window: int) -> tuple[Floats, Fl
 
 
 def rolling_beta(returns: Floats, benchmark: Floats, window: int) -> Floats:
-    """How far the last `window` returns moved with those of a benchmark; NaN where it stood still."""
+    """How far the last `window` returns moved with a benchmark's; NaN where it stood still."""
     own = np.lib.stride_tricks.sliding_window_view(returns, window)
     other = np.lib.stride_tricks.sliding_window_view(benchmark, window)
     other = other - other.mean(axis=1, keepdims=True)
     moved = (other**2).sum(axis=1)
     together = (own * other).sum(axis=1)
-    return np.divide(together, moved, out=np.full(len(moved), np.nan), where=moved > 0)
+    found: Floats = np.divide(together, moved, out=np.full(len(moved), np.nan), where=moved > 0)
+    return found

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from sekai.evaluation.report.chart import Style
 from sekai.evaluation.report.markup import Markup, element
 
-__all__ = ["Cell", "card", "table"]
+__all__ = ["Cell", "card", "named", "table"]
 
 
 class Cell(NamedTuple):
@@ -24,9 +25,11 @@ def table(
     rows: Sequence[Sequence[Cell]],
     caption: str,
     row_looks: Sequence[str] = (),
+    *,
+    sortable: bool = True,
 ) -> Markup:
     """A table whose first column names its rows; wider than the page, it scrolls by itself."""
-    head = element("tr", *(_head(text, place) for place, text in enumerate(heads)))
+    head = element("tr", *(_head(text, place, sortable) for place, text in enumerate(heads)))
     looks = row_looks or [""] * len(rows)
     body = [
         element("tr", _first(row[0]), *map(_cell, row[1:]), class_=look or None)
@@ -49,12 +52,27 @@ def card(title: str, body: Markup, note: str) -> Markup:
     )
 
 
-def _head(text: object, place: int) -> Markup:
-    return element("th", element("button", text, type="button", data_sort=place), scope="col")
+def named(label: str, style: Style | None) -> Markup:
+    """A policy by its name, and how it looks on charts."""
+    drawn = None if style is None else _swatch(style)
+    return element("span", drawn, element("span", label), class_="named")
+
+
+def _swatch(style: Style) -> Markup:
+    stroke = element("line", x1=1, x2=27, y1=5, y2=5)
+    return element("svg", stroke, class_=f"swatch c{style.colour[1:]} {style.dash}",
+                   viewBox="0 0 28 10", aria_hidden="true")  # fmt: skip
+
+
+def _head(text: object, place: int, sortable: bool) -> Markup:
+    sorter = element("button", text, type="button", data_sort=place)
+    return element("th", sorter if sortable else text, scope="col")
 
 
 def _first(cell: Cell) -> Markup:
-    return element("th", cell.text, scope="row", data_value=_sorted_by(cell), class_=cell.look or None)
+    return element(
+        "th", cell.text, scope="row", data_value=_sorted_by(cell), class_=cell.look or None
+    )
 
 
 def _cell(cell: Cell) -> Markup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from sekai.evaluation.evaluation import Comparison, Evaluation, Honesty
@@ -12,6 +13,8 @@ __all__ = ["CONFIDENT", "Verdict", "luck_in_words", "standing", "verdict_of"]
 
 CONFIDENT = 0.95
 """The chance from which a deflated ratio counts as more than luck."""
+
+STANDINGS = {"ahead": "ahead of", "open": "not told apart from", "behind": "behind"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +38,13 @@ def verdict_of(evaluation: Evaluation) -> Verdict:
     """The agent's, beside its baselines, after luck is counted."""
     phrase, look = _phrase(evaluation)
     errors = [flag for flag in evaluation.flags if flag.level == "error"]
-    sentences = [_sentence(comparison) for comparison in evaluation.comparisons]
+    sentences = _sentences(evaluation)
     if evaluation.honesty is not None:
         sentences.append(luck_in_words(evaluation.honesty))
     if errors:
         told = "; ".join(flag.message.rstrip(".") for flag in errors)
-        return Verdict(phrase="Not to be believed", sentences=[f"{told}.", *sentences], look="bad")
+        told = f"{told[:1].upper()}{told[1:]}."
+        return Verdict(phrase="Not to be believed", sentences=[told, *sentences], look="bad")
     return Verdict(phrase=phrase, sentences=sentences, look=look)
 
 
@@ -64,26 +68,32 @@ def _phrase(evaluation: Evaluation) -> tuple[str, str]:
     return f"Ahead of {count}", "good"
 
 
-def _sentence(comparison: Comparison) -> str:
-    label = label_of(comparison.metric)
-    name = policy_label(comparison.baseline)
-    apart = {"ahead": "Ahead of", "behind": "Behind", "open": "Not told apart from"}
-    size = f"{signed(comparison.difference.value, label.kind)} {bounds(comparison.difference, label.kind)}"
-    return (
-        f"{apart[standing(comparison)]} {name}: {label.text.lower()} {size.strip()}, better in "
-        f"{shown(comparison.wins, 'percent')} of episodes, p = {shown(comparison.p_value)}."
-    )
+def _sentences(evaluation: Evaluation) -> list[str]:
+    """One for each standing, with all baselines that it holds for."""
+    found = []
+    for place, words in STANDINGS.items():
+        those = [one for one in evaluation.comparisons if standing(one) == place]
+        if those:
+            metric = label_of(those[0].metric)
+            sizes = _listed([_size(one, metric.kind) for one in those])
+            found.append(f"By {metric.text}, {words} {sizes}.")
+    return found
+
+
+def _size(comparison: Comparison, kind: str) -> str:
+    size = f"{signed(comparison.difference.value, kind)} {bounds(comparison.difference, kind)}"
+    return f"{policy_label(comparison.baseline)} ({size.strip()})"
 
 
 def luck_in_words(honesty: Honesty) -> str:
     """What is left of a Sharpe ratio after the trials are counted."""
     trials = f"{honesty.trials} trials" if honesty.trials != 1 else "a single trial"
-    if not honesty.deflated == honesty.deflated:
+    if math.isnan(honesty.deflated):
         return f"After {trials} on this data, the chance that this is skill is not defined."
     enough = "enough" if honesty.deflated >= CONFIDENT else "less than the 95% asked for"
     return (
         f"After {trials} on this data, the chance that the Sharpe ratio is more than the best of "
-        f"luck is {shown(honesty.deflated, 'percent')}: {enough}."
+        f"luck is {shown(honesty.deflated, 'chance')}: {enough}."
     )
 
 

@@ -6,7 +6,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from sekai.evaluation.evaluation import Evaluation
+from sekai.evaluation.report.numbers import moment
 from sekai.evaluation.report.page import page
 from sekai.evaluation.report.section import Section, Subject
 from sekai.evaluation.report.sections.costs import costs_section
@@ -51,7 +54,9 @@ def write_report(
     found = [evaluations] if isinstance(evaluations, Evaluation) else list(evaluations)
     if not found:
         raise ValueError("a report needs at least one evaluation, was given none")
-    text = _one(found[0]) if len(found) == 1 else _several(found)
+    # What is not defined is shown as such, and nothing to warn of.
+    with np.errstate(all="ignore"):
+        text = _one(found[0]) if len(found) == 1 else _several(found)
     with replacing(path, ".html") as draft:
         draft.write_text(text, encoding="utf-8", newline="\n")
     return Path(path)
@@ -62,15 +67,15 @@ def _one(evaluation: Evaluation) -> str:
     made = [section(subject) for section in SECTIONS]
     sections: list[Section] = [one for one in made if one is not None]
     count = len(evaluation.seeds)
-    subtitle = (
-        f"{evaluation.env} · {count} seed{'s' if count != 1 else ''} · "
-        f"{len(evaluation.baselines)} baselines · {evaluation.provenance.created}"
-    )
-    return page(evaluation.name, subtitle, sections)
+    facts = [
+        evaluation.env,
+        f"{count} seed{'s' if count != 1 else ''}",
+        f"{len(evaluation.baselines)} baseline{'s' if len(evaluation.baselines) != 1 else ''}",
+        moment(evaluation.provenance.created),
+    ]
+    return page(evaluation.name, facts, sections)
 
 
 def _several(evaluations: list[Evaluation]) -> str:
-    envs = ", ".join(dict.fromkeys(one.env for one in evaluations))
-    title = f"{len(evaluations)} runs compared"
-    return page(title, f"{envs} · {', '.join(one.name for one in evaluations)}",
-                runs_sections(evaluations))  # fmt: skip
+    facts = [*dict.fromkeys(one.env for one in evaluations), *(one.name for one in evaluations)]
+    return page(f"{len(evaluations)} runs compared", facts, runs_sections(evaluations))

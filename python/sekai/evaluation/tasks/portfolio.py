@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.data import MarketData
+from sekai.data import FeaturePanel, MarketData, Windows, simulate_regimes
 from sekai.envs.portfolio_benchmark import Benchmark
 from sekai.envs.portfolio_config import PortfolioConfig
 from sekai.envs.portfolio_log import COST_KINDS, EpisodeLog
+from sekai.envs.portfolio_panel import features_of
 from sekai.evaluation.episode import Episode, Fills
 from sekai.evaluation.tasks.task import Record, Task
-from sekai.spaces import MultiDiscrete
+from sekai.spaces import MultiDiscrete, Simplex
 from sekai.vector.vec_env import VecEnv
 
 if TYPE_CHECKING:
     from sekai.evaluation.arena import Arena
     from sekai.evaluation.players import Moment
 
-__all__ = ["PortfolioTask"]
+__all__ = ["PortfolioTask", "config_of", "reconfigured"]
 
 Floats = NDArray[np.float64]
 
@@ -40,35 +41,31 @@ class PortfolioTask(Task):
     )  # fmt: skip
 
     def __init__(self, arena: Arena) -> None:
-        super().__init__(arena)
+        super().__init__(_with_data(arena))
         self._data: MarketData | None = None
         self._marks: Floats | None = None
         self._market: Floats | None = None
+        self._panel: FeaturePanel | None = None
 
     def config(self) -> PortfolioConfig | None:
         """How episodes are cut and traded; None where nobody knows."""
-        options = self.arena.options
-        if options is None:
-            return None
-        if options.get("config") is not None:
-            given: PortfolioConfig = options["config"]
-            return given
-        known = PortfolioConfig.__dataclass_fields__
-        return PortfolioConfig(**{name: options[name] for name in known if name in options})
-
-    def changed(self, **changes: Any) -> Arena | None:
-        """The arena with some fields of the config changed; None if it can not be."""
-        config = self.config()
-        if config is None:
-            return None
-        if self.arena.options is not None and self.arena.options.get("config") is not None:
-            return self.arena.with_options(config=replace(config, **changes))
-        return self.arena.with_options(**changes)
+        return config_of(self.arena)
 
     def recorded(self) -> Arena:
         """The arena with logs of trades and weights."""
-        changed = self.changed(record=True)
-        return self.arena if changed is None else changed
+        return self.prepared(reconfigured(self.arena, record=True))
+
+    def prepared(self, arena: Arena) -> Arena:
+        """The same arena with features computed once for all who play there."""
+        config, options = self.config(), arena.options
+        if config is None or options is None or config.stream or config.slots:
+            return arena
+        features = options.get("features")
+        if isinstance(features, (FeaturePanel, Windows)):
+            return arena
+        if self._panel is None:
+            self._panel = features_of(options["data"], features)[0]
+        return arena.with_options(features=self._panel)
 
     def with_costs(self, multiple: float) -> Arena | None:
         """The same data and accounts, with all rates of costs multiplied."""
@@ -76,11 +73,11 @@ class PortfolioTask(Task):
         if config is None:
             return None
         costs = config.costs
-        data = (self.arena.options or {}).get("data")
-        has_volume = data is None or "volume" in data.fields
+        has_volume = "volume" in (self.arena.options or {})["data"].fields
         impact = costs.settings(has_volume)["impact"]
         scaled = {name: getattr(costs, name) * multiple for name in SCALED}
-        return self.changed(costs=replace(costs, impact=impact * multiple, **scaled))
+        costs = replace(costs, impact=impact * multiple, **scaled)
+        return self.prepared(reconfigured(self.arena, costs=costs))
 
     @property
     def data_digest(self) -> str:
@@ -149,10 +146,17 @@ class PortfolioTask(Task):
         )
 
     def idle(self, vec: VecEnv, moment: Moment) -> Any:
-        """What is held already."""
-        if isinstance(vec.action_space, MultiDiscrete):
-            return np.ones((vec.num_envs, *vec.action_space.shape), vec.action_space.dtype)
-        return moment.observations["weights"].astype(np.float64)
+        """What is held already; cash where a layer hides it, since nobody waits but at first."""
+        space = vec.action_space
+        if isinstance(space, MultiDiscrete):
+            return np.ones((vec.num_envs, *space.shape), space.dtype)
+        if isinstance(moment.observations, dict) and "weights" in moment.observations:
+            return moment.observations["weights"].astype(np.float64)
+        if not isinstance(space, Simplex):
+            return super().idle(vec, moment)
+        cash = np.zeros((vec.num_envs, *space.shape))
+        cash[:, -1] = 1.0
+        return cash
 
     def benchmark(self, episode: Episode) -> Floats | None:
         """The returns of what the env compares with."""
@@ -167,6 +171,35 @@ class PortfolioTask(Task):
         levels = self._market[rows]
         found: Floats = levels[1:] / levels[:-1] - 1.0
         return found
+
+
+def config_of(arena: Arena) -> PortfolioConfig | None:
+    """How episodes are cut and traded there; None where nobody knows."""
+    options = arena.options
+    if options is None:
+        return None
+    if options.get("config") is not None:
+        given: PortfolioConfig = options["config"]
+        return given
+    known = PortfolioConfig.__dataclass_fields__
+    return PortfolioConfig(**{name: options[name] for name in known if name in options})
+
+
+def reconfigured(arena: Arena, **changes: Any) -> Arena:
+    """The arena with some fields of the config changed; as it is where nobody knows them."""
+    config = config_of(arena)
+    if config is None or arena.options is None:
+        return arena
+    if arena.options.get("config") is not None:
+        return arena.with_options(config=replace(config, **changes))
+    return arena.with_options(**changes)
+
+
+def _with_data(arena: Arena) -> Arena:
+    """The arena with the data that it would make for itself, so that it is made once."""
+    if arena.options is None or arena.options.get("data") is not None:
+        return arena
+    return arena.with_options(data=simulate_regimes())
 
 
 def _records(batch: Any) -> bool:

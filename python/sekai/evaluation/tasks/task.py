@@ -53,6 +53,10 @@ class Task:
         """The arena, with everything written down that can be."""
         return self.arena
 
+    def prepared(self, arena: Arena) -> Arena:
+        """The same arena, quicker to be made again and again."""
+        return arena
+
     def with_costs(self, multiple: float) -> Arena | None:
         """Where trading costs so many times as much; None if nothing does, or nobody knows."""
         return None

@@ -6,12 +6,12 @@ import numpy as np
 
 from sekai.evaluation.evaluation import PolicyOutcome, Sensitivity
 from sekai.evaluation.report.chart import Chart, Panel, View, line, plain, stacked
-from sekai.evaluation.report.labels import label_of, policy_label
-from sekai.evaluation.report.markup import Markup, element
+from sekai.evaluation.report.labels import Label, label_of, policy_label
+from sekai.evaluation.report.markup import Markup
 from sekai.evaluation.report.numbers import shown
 from sekai.evaluation.report.section import Section, Subject
-from sekai.evaluation.report.series import has_equity, is_relative
-from sekai.evaluation.report.tables import Cell, card, table
+from sekai.evaluation.report.series import Floats, is_relative
+from sekai.evaluation.report.tables import Cell, card, named, table
 
 __all__ = ["costs_section"]
 
@@ -35,25 +35,22 @@ def _kinds_chart(subject: Subject) -> Chart:
             "type": "bar",
             "orientation": "h",
             "name": plain(policy_label(kind)),
-            "y": [plain(label) for label in subject.labels.values()],
-            "x": [_paid(outcome, kind, relative) for outcome in subject.policies.values()],
+            "y": [plain(subject.labels[name]) for name in subject.played],
+            "x": [_paid(outcome, kind, relative) for outcome in subject.played.values()],
             "marker": {"color": f"${place % 8}", "pattern": {"shape": PATTERNS[place % 6]}},
             "hovertemplate": "%{x:,.2f}" + (" bp" if relative else ""),
         }
         for place, kind in enumerate(kinds)
     ]
-    unit = "basis points of what the account began with" if relative else "money"
-    layout = {
-        "barmode": "relative",
-        "xaxis": {"title": {"text": unit}},
-        "yaxis": {"autorange": "reversed", "automargin": True},
-        "hovermode": "closest",
-    }
+    unit = "Basis points of what the account began with" if relative else "Money"
+    layout = stacked([Panel(unit)], dates=True) | {"barmode": "relative", "hovermode": "closest"}
+    layout["xaxis"] = {"tickformat": ",~r"}
+    layout["yaxis"] |= {"autorange": "reversed", "tickformat": "", "nticks": 99}
     return Chart(
         title="Costs by kind",
         views={"": View(traces=traces, layout=layout)},
         note="Mean of an episode. Below nought is what was earned, such as interest on cash.",
-        height=140 + 44 * len(subject.policies),
+        height=140 + 44 * len(subject.played),
     )
 
 
@@ -73,7 +70,7 @@ def _paid(outcome: PolicyOutcome, kind: str, relative: bool) -> float:
 
 def _gross_and_net(subject: Subject) -> Markup:
     rows = []
-    for name, outcome in subject.policies.items():
+    for name, outcome in subject.played.items():
         starts = np.array([episode.equity[0] for episode in outcome.episodes])
         ends = np.array([episode.equity[-1] for episode in outcome.episodes])
         paid = np.array([episode.total_cost for episode in outcome.episodes])
@@ -81,7 +78,7 @@ def _gross_and_net(subject: Subject) -> Markup:
         share = cost / (net + cost) if net + cost > 0 else float("nan")
         figures = [(net + cost, "percent"), (cost, "basis_points"), (net, "percent")]
         rows.append(
-            [Cell(subject.labels[name])]
+            [Cell(named(subject.labels[name], subject.styles[name]))]
             + [Cell(shown(value, kind), value) for value, kind in figures]
             + [Cell(shown(share, "percent"), share)]
         )
@@ -102,7 +99,7 @@ def _sensitivity_blocks(subject: Subject, sensitivity: Sensitivity) -> list[Mark
                    np.array(sensitivity.cost_multiples, np.float64), "times the costs", metric)
         )  # fmt: skip
     if sensitivity.break_even:
-        found.append(_break_even(sensitivity))
+        found.append(_break_even(subject, sensitivity))
     if len(sensitivity.delays) > 1:
         found.append(
             _curve(subject, "If orders came later", sensitivity.by_delay,
@@ -115,9 +112,9 @@ def _curve(
     subject: Subject,
     title: str,
     values: dict[str, list[float]],
-    x: np.ndarray,
+    x: Floats,
     x_title: str,
-    metric: object,
+    metric: Label,
 ) -> Chart:
     text, kind = metric.text, metric.kind
     traces = []
@@ -127,14 +124,14 @@ def _curve(
             drawn = line(x, np.array(values[name]), subject.labels[name], style, kind=kind)
             marker = {"color": style.colour, "symbol": style.symbol, "size": 8}
             traces.append(drawn | {"mode": "lines+markers", "marker": marker})
-    layout = stacked([Panel(text, kind)], x_title=x_title)
+    layout = stacked([Panel(text, kind)], x_title=x_title, agent_last=True)
     layout["xaxis"] |= {"tickvals": [float(one) for one in x]}
     return Chart(title=title, views={"": View(traces=traces, layout=layout)}, height=360)
 
 
-def _break_even(sensitivity: Sensitivity) -> Markup:
+def _break_even(subject: Subject, sensitivity: Sensitivity) -> Markup:
     rows = [
-        [Cell(policy_label(name)), Cell(_multiple(value), value)]
+        [Cell(named(policy_label(name), subject.styles.get(name))), Cell(_multiple(value), value)]
         for name, value in sensitivity.break_even.items()
     ]
     note = "How many times as much trading may cost before the agent is no longer ahead."

@@ -71,11 +71,13 @@ def spread_note(seeds: int) -> str:
     if seeds < 2:
         return ""
     edges = (
-        "from the lowest to the highest" if seeds < FEW_SEEDS else "from the 10th to the 90th of 100"
+        "from the lowest to the highest"
+        if seeds < FEW_SEEDS
+        else "from the 10th to the 90th of 100"
     )
     return (
-        f"Lines are medians over {seeds} episodes, bands reach {edges}. An episode that ended "
-        "early stays at what it ended with."
+        f"Lines are medians over {seeds} episodes; the band of the first reaches {edges}. An "
+        "episode that ended early stays at what it ended with."
     )
 
 
@@ -108,10 +110,10 @@ def _views(
                 line(x_of(outcome.episodes[place], dates), maker(outcome.episodes[place]),
                      subject.labels[name], subject.styles[name], panel=panel,
                      kind=panels[panel].kind, most=most)
-                for name, outcome in reversed(subject.policies.items())
+                for name, outcome in reversed(subject.played.items())
                 for panel, maker in enumerate(makers)
             ],
-            layout=stacked(panels, dates=dates),
+            layout=stacked(panels, dates=dates, agent_last=True),
         )  # fmt: skip
     return views
 
@@ -121,12 +123,14 @@ def _together(
 ) -> View:
     dates = subject.has_shared_dates()
     bands, lines = [], []
-    for name, outcome in reversed(subject.policies.items()):
+    agent = next(iter(subject.played))
+    for name, outcome in reversed(subject.played.items()):
         for panel, maker in enumerate(makers):
             longest = max(outcome.episodes, key=lambda episode: len(episode.rewards))
             low, middle, high = spread([maker(episode) for episode in outcome.episodes])
             x = x_of(longest, dates)
             label, style, kind = subject.labels[name], subject.styles[name], panels[panel].kind
-            bands += band(x, low, high, label, style, panel=panel, most=600)
+            # Bands of all would hide each other: how baselines spread is in the section on seeds.
+            bands += band(x, low, high, label, style, panel=panel) if name == agent else []
             lines.append(line(x, middle, label, style, panel=panel, kind=kind))
-    return View(traces=bands + lines, layout=stacked(panels, dates=dates))
+    return View(traces=bands + lines, layout=stacked(panels, dates=dates, agent_last=True))

@@ -92,9 +92,7 @@ def _largest(episode: Episode) -> dict[str, Floats]:
     return found | {"Cash": episode.weights[:, -1]}
 
 
-def _areas(
-    x: Floats, weights: Floats, name: str, colour: str, *, hatched: bool
-) -> list[Trace]:
+def _areas(x: Floats, weights: Floats, name: str, colour: str, *, hatched: bool) -> list[Trace]:
     """What is long above the line and what is short below it: two stacks under one name."""
     area: Trace = {
         "type": "scatter",
@@ -107,7 +105,12 @@ def _areas(
         "legendgroup": plain(name),
     }
     if hatched and colour != CASH:
-        area["fillpattern"] = {"shape": "/", "size": 6, "fgcolor": "$paper/0.7"}
+        area["fillpattern"] = {
+            "shape": "/",
+            "size": 7,
+            "bgcolor": f"{colour}/0.75",
+            "fgcolor": "$card/0.8",
+        }
     long: Trace = {**area, "y": np.fmax(weights, 0).astype(np.float32), "stackgroup": "long"}
     if not (weights < -1e-9).any():
         return [long]

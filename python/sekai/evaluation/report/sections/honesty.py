@@ -53,12 +53,13 @@ def _luck_block(honesty: Honesty) -> Markup:
     enough = "fewer than needed" if short else "as many as needed"
     tiles = [
         _tile("Trials on this data", f"{honesty.trials:,}", "agents judged, this one included"),
-        _tile("Sharpe ratio of a step", shown(honesty.sharpe), f"of {honesty.observations:,} returns"),
-        _tile("Best of luck", shown(honesty.expected_best), "what the best of as many agents without "
-              "skill would show"),
-        _tile("Chance that it is above 0", shown(honesty.probabilistic, "percent"),
+        _tile("Sharpe ratio of a step", shown(honesty.sharpe),
+              f"of {honesty.observations:,} returns"),
+        _tile("Best of luck", shown(honesty.expected_best),
+              "what the best of as many agents without skill would show"),
+        _tile("Chance that it is above 0", shown(honesty.probabilistic, "chance"),
               "the probabilistic Sharpe ratio", honesty.probabilistic),
-        _tile("Chance that it is above luck", shown(honesty.deflated, "percent"),
+        _tile("Chance that it is above luck", shown(honesty.deflated, "chance"),
               "the deflated Sharpe ratio", honesty.deflated),
         _tile("Returns needed", shown(honesty.least_length, "count"),
               f"to tell the ratio from 0 at 95%: there are {enough}"),
@@ -96,5 +97,5 @@ def _bar(name: str, chance: float) -> Markup:
         element("span", class_="bar-mark", style=f"left:{CONFIDENT:.0%}"),
         class_="bar",
         role="img",
-        aria_label=f"{name}: {shown(chance, 'percent')}, 95% is enough",
+        aria_label=f"{name}: {shown(chance, 'chance')}, 95% is enough",
     )

@@ -6,6 +6,7 @@ import numpy as np
 
 from sekai.evaluation.report.chart import Chart, Panel, View, line, plain, stacked, style_of
 from sekai.evaluation.report.section import Section, Subject
+from sekai.evaluation.report.series import Floats
 
 __all__ = ["learning_section"]
 
@@ -32,7 +33,7 @@ def learning_section(subject: Subject) -> Section | None:
     return Section(name="learning", title="Learning", blocks=[chart])
 
 
-def _view(name: str, steps: np.ndarray, values: np.ndarray) -> View:
+def _view(name: str, steps: Floats, values: Floats) -> View:
     known = np.isfinite(values)
     drawn = line(steps[known], values[known], name, style_of(0))
     look = {"mode": "lines+markers", "marker": {"color": "$0", "size": 5}, "showlegend": False}

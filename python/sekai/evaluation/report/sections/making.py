@@ -7,7 +7,7 @@ import math
 from sekai.evaluation.evaluation import Evaluation
 from sekai.evaluation.report.labels import label_of
 from sekai.evaluation.report.markup import Markup, element
-from sekai.evaluation.report.numbers import shown
+from sekai.evaluation.report.numbers import moment, shown
 from sekai.evaluation.report.section import Section, Subject
 
 __all__ = ["making_block", "making_section"]
@@ -15,14 +15,16 @@ __all__ = ["making_block", "making_section"]
 
 def making_section(subject: Subject) -> Section:
     """The command, the versions, the data and the settings."""
-    return Section(name="making", title="How it was made", blocks=[making_block(subject.evaluation)])
+    return Section(
+        name="making", title="How it was made", blocks=[making_block(subject.evaluation)]
+    )
 
 
 def making_block(evaluation: Evaluation, title: str = "How it was made") -> Markup:
     """All that identifies an evaluation."""
     made = evaluation.provenance
     rows = {
-        "Made": made.created,
+        "Made": moment(made.created),
         "Environment": f"{evaluation.env} ({evaluation.task.replace('_', ' ')})",
         "Agent": made.model or next(iter(evaluation.policies)),
         "Ranked by": _ranking(evaluation),

@@ -6,15 +6,14 @@ import math
 
 from sekai.evaluation.evaluation import Evaluation, Interval
 from sekai.evaluation.metrics import HIGHER_IS_BETTER
-from sekai.evaluation.report.chart import Style
 from sekai.evaluation.report.labels import label_of, policy_label
 from sekai.evaluation.report.markup import Markup, element, joined
-from sekai.evaluation.report.numbers import bounds, shown, signed
+from sekai.evaluation.report.numbers import bounds, shown, signed, size_of
 from sekai.evaluation.report.section import Section, Subject
-from sekai.evaluation.report.tables import Cell, card, table
+from sekai.evaluation.report.tables import Cell, card, named, table
 from sekai.evaluation.report.verdict import standing, verdict_of
 
-__all__ = ["figure", "overview_section", "swatch", "verdict_block"]
+__all__ = ["figure", "metric_head", "overview_section", "verdict_block"]
 
 NEITHER = frozenset({"exposure", "net_exposure", "beta", "turnover", "skewness", "kurtosis"})
 """Metrics that say what an account is like, and of which none is the best."""
@@ -37,7 +36,7 @@ def verdict_block(evaluation: Evaluation) -> Markup:
     flags = [
         element("li", element("strong", f"{policy_label(flag.name)}: "), flag.message,
                 class_=f"flag {'error' if flag.level == 'error' else 'warning'}")
-        for flag in evaluation.flags
+        for flag in sorted(evaluation.flags, key=lambda flag: flag.level != "error")
     ]  # fmt: skip
     return element(
         "section",
@@ -49,18 +48,13 @@ def verdict_block(evaluation: Evaluation) -> Markup:
     )
 
 
-def swatch(style: Style) -> Markup:
-    """How a policy looks on charts."""
-    return element("span", class_=f"swatch c{style.colour[1:]} {style.dash}", aria_hidden="true")
-
-
 def figure(interval: Interval | None, kind: str, look: str = "") -> Cell:
     """A number with its bounds underneath."""
     if interval is None:
         return Cell("", None, look)
     spread = bounds(interval, kind)
     text = joined(
-        element("span", shown(interval.value, kind), class_="value"),
+        element("span", shown(interval.value, kind, size_of(interval)), class_="value"),
         element("span", spread, class_="bounds") if spread else None,
     )
     return Cell(text, interval.value, look)
@@ -80,20 +74,20 @@ def _comparisons(subject: Subject) -> Markup:
         name = policy_label(comparison.baseline)
         style = subject.styles.get(comparison.baseline)
         rows.append([
-            Cell(joined(swatch(style) if style else None, name)),
+            Cell(named(name, style)),
             Cell(element("span", STANDINGS[place], class_=f"badge {place}")),
             Cell(size, value),
-            Cell(shown(comparison.wins, "percent"), comparison.wins),
+            Cell(shown(comparison.wins, "share"), comparison.wins),
             Cell(shown(comparison.p_value), comparison.p_value),
         ])  # fmt: skip
         looks.append(place)
     level = subject.evaluation.comparisons[0].difference.level
-    heads = ["Baseline", "The agent is", f"By {label.text.lower()}", "Better in", "p-value"]
+    heads = ["Baseline", "The agent is", f"By {label.text}", "Better in", "p-value"]
     return card(
         "Beside its baselines",
         table(heads, rows, "The agent beside its baselines"),
         f"Paired: the same {_seeds(subject)} for all, from the same cash, costs and fills. "
-        f"Brackets hold the truth in {shown(level, 'percent')} of such cases; where they hold "
+        f"Brackets hold the truth in {shown(level, 'share')} of such cases; where they hold "
         "nought, the two are not told apart. Better in: share of episodes.",
     )
 
@@ -103,29 +97,44 @@ def _metrics(subject: Subject) -> Markup:
         [subject.evaluation.headline]
         + [name for outcome in subject.policies.values() for name in outcome.metrics]
     ))  # fmt: skip
-    best = {name: _best(subject, name) for name in names}
-    rows, looks = [], []
-    for name, outcome in subject.policies.items():
-        cells = [
-            figure(outcome.metrics.get(metric), label_of(metric).kind,
-                   "best" if best[metric] == name else "")
-            for metric in names
-        ]  # fmt: skip
-        rows.append([Cell(joined(swatch(subject.styles[name]), subject.labels[name])), *cells])
-        looks.append("agent" if not looks else "")
-    heads: list[object] = ["Policy", *map(metric_head, names)]
+    unknown = [name for name in names if not _is_defined(subject, name)]
+    names = [name for name in names if name not in unknown]
+    rows = []
+    for metric in names:
+        best, kind = _best(subject, metric), label_of(metric).kind
+        figures = [
+            figure(outcome.metrics.get(metric), kind, "best" if name == best else "")
+            for name, outcome in subject.policies.items()
+        ]
+        rows.append([Cell(metric_head(metric)), *figures])
+    heads: list[object] = ["Metric"]
+    heads += [named(subject.labels[name], subject.styles[name]) for name in subject.policies]
+    looks = ["agent" if name == subject.evaluation.headline else "" for name in names]
     return card(
         "All metrics",
-        table(heads, rows, "Metrics of all policies", looks),
-        f"Over {_seeds(subject)}, with {_levels(subject)} intervals. The best of each column is "
-        "underlined. A dash is a number that is not defined.",
+        table(heads, rows, "Metrics of all policies", looks, sortable=False),
+        f"Over {_seeds(subject)}, with {_levels(subject)} intervals. The best of each row is "
+        f"underlined, and a dash is a number that is not defined.{_missing(unknown)}",
     )
 
 
+def _is_defined(subject: Subject, metric: str) -> bool:
+    found = [one.metrics[metric] for one in subject.policies.values() if metric in one.metrics]
+    return metric == subject.evaluation.headline or any(
+        not math.isnan(number) for one in found for number in (one.value, one.low, one.high)
+    )
+
+
+def _missing(metrics: list[str]) -> str:
+    named_ones = ", ".join(label_of(metric).text for metric in metrics)
+    return f" Not defined for any of them: {named_ones}." if metrics else ""
+
+
 def metric_head(metric: str) -> Markup:
-    """A metric's name, which says what it means to who asks."""
+    """A metric's name, and what it means."""
     label = label_of(metric)
-    return element("span", label.text, title=label.meaning or None)
+    meaning = element("span", label.meaning, class_="meaning") if label.meaning else None
+    return joined(element("span", label.text, class_="value"), meaning)
 
 
 def _best(subject: Subject, metric: str) -> str | None:
@@ -153,5 +162,7 @@ def _seeds(subject: Subject) -> str:
 
 
 def _levels(subject: Subject) -> str:
-    levels = {one.level for outcome in subject.policies.values() for one in outcome.metrics.values()}
-    return " and ".join(shown(level, "percent") for level in sorted(levels)) or "no"
+    levels = {
+        one.level for outcome in subject.policies.values() for one in outcome.metrics.values()
+    }
+    return " and ".join(shown(level, "share") for level in sorted(levels)) or "no"

@@ -49,7 +49,7 @@ def window_for(steps: int, periods_per_year: float) -> int:
 
 def benchmark_of(subject: Subject) -> str | None:
     """The baseline that stands for the market, where all have played the same seeds."""
-    baselines = list(subject.policies)[1:]
+    baselines = list(subject.played)[1:]
     return next((name for name in BENCHMARKS if subject.paired and name in baselines), None)
 
 
@@ -74,7 +74,7 @@ def _views(subject: Subject, window: int) -> dict[str, View]:
     most = subject.most_points(len(subject.all_episodes) * len(panels))
     rolled = {
         name: [_rolled(subject, name, place, window) for place in range(len(outcome.episodes))]
-        for name, outcome in subject.policies.items()
+        for name, outcome in subject.played.items()
     }
     views: dict[str, View] = {}
     if len(subject.episodes) > 1 or not subject.paired:
@@ -83,7 +83,7 @@ def _views(subject: Subject, window: int) -> dict[str, View]:
         views["All seeds"] = _view(subject, panels, middle, x, dates, most)
     for place, episode in enumerate(subject.episodes if subject.paired else []):
         chosen = {name: rows[place] for name, rows in rolled.items()}
-        played = [outcome.episodes[place] for outcome in subject.policies.values()]
+        played = [outcome.episodes[place] for outcome in subject.played.values()]
         x, dates = _from_window(played, episode.times is not None, window)
         views[f"Seed {episode.seed}"] = _view(subject, panels, chosen, x, dates, most)
     return views
@@ -129,4 +129,4 @@ def _view(
         for name, series in reversed(chosen.items())
         for panel, values in enumerate(series)
     ]  # fmt: skip
-    return View(traces=traces, layout=stacked(panels, dates=dates))
+    return View(traces=traces, layout=stacked(panels, dates=dates, agent_last=True))

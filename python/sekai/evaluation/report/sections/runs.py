@@ -8,15 +8,15 @@ from collections.abc import Callable
 from sekai.evaluation.evaluation import Evaluation
 from sekai.evaluation.report.chart import Chart
 from sekai.evaluation.report.labels import label_of
-from sekai.evaluation.report.markup import Markup, element, joined
-from sekai.evaluation.report.numbers import shown
+from sekai.evaluation.report.markup import Markup, element
+from sekai.evaluation.report.numbers import UNDEFINED, shown
 from sekai.evaluation.report.section import Section, Subject
 from sekai.evaluation.report.sections.growth import growth_section
 from sekai.evaluation.report.sections.honesty import flags_block
 from sekai.evaluation.report.sections.making import making_block
-from sekai.evaluation.report.sections.overview import figure, metric_head, swatch
+from sekai.evaluation.report.sections.overview import figure
 from sekai.evaluation.report.sections.seeds import metrics_chart
-from sekai.evaluation.report.tables import Cell, card, table
+from sekai.evaluation.report.tables import Cell, card, named, table
 from sekai.evaluation.report.verdict import verdict_of
 
 __all__ = ["differences", "runs_sections"]
@@ -102,17 +102,21 @@ def _fairness(evaluations: list[Evaluation]) -> Markup:
 
 def _table(runs: Named, subject: Subject) -> Markup:
     headlines = [one.headline for one in runs.values()]
-    named = [name for one in runs.values() for name in one.agent.metrics]
-    metrics = list(dict.fromkeys(headlines + named))
+    others = [name for one in runs.values() for name in one.agent.metrics]
+    metrics = list(dict.fromkeys(headlines + others))
     rows = []
     for name, one in runs.items():
         verdict = verdict_of(one)
         rows.append(
-            [Cell(joined(swatch(subject.styles[name]), name)),
+            [Cell(named(name, subject.styles[name])),
              Cell(element("span", verdict.phrase, class_=f"badge {verdict.look}"))]
             + [figure(one.agent.metrics.get(metric), label_of(metric).kind) for metric in metrics]
         )  # fmt: skip
-    heads: list[object] = ["Run", "Beside its baselines", *map(metric_head, metrics)]
+    heads: list[object] = [
+        "Run",
+        "Beside its baselines",
+        *(label_of(metric).text for metric in metrics),
+    ]
     note = "Of each run's agent, with intervals. A dash is a number that is not defined."
     return card("Runs and metrics", table(heads, rows, "Metrics of all runs"), note)
 
@@ -124,13 +128,13 @@ def _luck(runs: Named) -> Markup:
         cells = [Cell(name), Cell(f"{errors:.0f}", errors)]
         cells.append(Cell(str(len(one.flags) - int(errors)), len(one.flags) - errors))
         if one.honesty is None:
-            cells += [Cell("–")] * 4
+            cells += [Cell(UNDEFINED)] * 4
         else:
             luck = one.honesty
             cells += [
                 Cell(f"{luck.trials:,}", luck.trials),
-                Cell(shown(luck.probabilistic, "percent"), luck.probabilistic),
-                Cell(shown(luck.deflated, "percent"), luck.deflated),
+                Cell(shown(luck.probabilistic, "chance"), luck.probabilistic),
+                Cell(shown(luck.deflated, "chance"), luck.deflated),
                 Cell(shown(luck.least_length, "count"), luck.least_length),
             ]
         rows.append(cells)

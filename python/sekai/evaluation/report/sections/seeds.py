@@ -11,6 +11,7 @@ from sekai.evaluation.report.chart import Chart, Panel, Trace, View, plain, stac
 from sekai.evaluation.report.labels import label_of, policy_label
 from sekai.evaluation.report.numbers import AXIS_FORMATS
 from sekai.evaluation.report.section import Section, Subject
+from sekai.evaluation.report.series import Floats
 
 __all__ = ["metrics_chart", "seeds_section"]
 
@@ -76,7 +77,7 @@ def _joined(values: list[float]) -> Trace:
     }
 
 
-def _dots(subject: Subject, name: str, place: int, values: np.ndarray) -> Trace:
+def _dots(subject: Subject, name: str, place: int, values: Floats) -> Trace:
     style = subject.styles[name]
     return {
         "type": "scatter",
@@ -123,11 +124,11 @@ def _differences_chart(subject: Subject) -> Chart | None:
         return None
     traces = [trace for place, one in enumerate(compared) for trace in _gap(subject, place, one)]
     label = label_of(compared[0].metric)
-    layout = stacked([Panel(f"{label.text}: ahead by", label.kind)])
+    layout = stacked([Panel(f"{label.text}: ahead of the baseline by", label.kind)])
     layout["yaxis"] |= {"zeroline": True, "tickformat": AXIS_FORMATS.get(label.kind, "")}
     layout["xaxis"] = {
         "tickvals": list(range(len(compared))),
-        "ticktext": [plain(f"over {policy_label(one.baseline)}") for one in compared],
+        "ticktext": [plain(policy_label(one.baseline)) for one in compared],
         "range": [-0.5, len(compared) - 0.5],
         "automargin": True,
         "showgrid": False,

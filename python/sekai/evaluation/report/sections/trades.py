@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sekai.evaluation.episode import Episode, Fills
 from sekai.evaluation.report.chart import Chart, Panel, Style, Trace, View, line, stacked
 from sekai.evaluation.report.section import Subject, x_of
+from sekai.evaluation.report.series import Floats
 
 __all__ = ["trades_chart"]
 
@@ -63,14 +65,14 @@ def _view(episode: Episode, asset: str) -> View:
     return View(traces=traces, layout=stacked([Panel("Price", "number")], dates=dates))
 
 
-def _largest(fills: Fills, asset: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _largest(fills: Fills, asset: str) -> NDArray[np.int64]:
     found = np.flatnonzero(fills.asset == asset)
     size = np.abs(fills.units[found] * fills.price[found])
     return np.sort(found[np.argsort(-size, kind="stable")[:MOST_FILLS]])
 
 
 def _marks(
-    name: str, x: np.ndarray, y: np.ndarray, units: np.ndarray, colour: str, symbol: str
+    name: str, x: Floats, y: Floats, units: Floats, colour: str, symbol: str
 ) -> Trace:
     return {
         "type": "scatter",
@@ -80,5 +82,10 @@ def _marks(
         "y": y.astype(np.float32),
         "customdata": units.astype(np.float32),
         "hovertemplate": "%{customdata:,.4~g} at %{y:,.4~f}",
-        "marker": {"color": colour, "symbol": symbol, "size": 9, "line": {"width": 1, "color": "$paper"}},
-    }  # fmt: skip
+        "marker": {
+            "color": colour,
+            "symbol": symbol,
+            "size": 11,
+            "line": {"width": 1, "color": "$card"},
+        },
+    }

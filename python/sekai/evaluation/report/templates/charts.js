@@ -3,11 +3,18 @@
 const report = (function () {
   const kept = JSON.parse(document.getElementById("report-data").textContent);
   const decoded = new Map();
-  const config = {
-    responsive: true,
-    displaylogo: false,
-    modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
-  };
+
+  // Only these buttons: some versions of plotly offer to send what is shown to a server.
+  function settings(narrow) {
+    return {
+      responsive: true,
+      displaylogo: false,
+      displayModeBar: narrow ? false : "hover",
+      modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+      showSendToCloud: false,
+      plotlyServerURL: "",
+    };
+  }
 
   // Arrays are written as bytes of the lowest first: "f4:..." or "f8:...".
   function numbers(place) {
@@ -50,41 +57,44 @@ const report = (function () {
     return isColour ? colour(value) : value;
   }
 
-  function axis(given, narrow) {
+  function axis(name, given, narrow) {
     return Object.assign(
       {
         gridcolor: themed("grid"),
         linecolor: themed("rule"),
         zerolinecolor: themed("rule"),
-        zeroline: true,
+        zeroline: name[0] === "y",
         tickfont: { color: themed("faint"), size: narrow ? 10.5 : 11.5 },
         automargin: true,
         nticks: narrow ? 5 : 9,
+        // Names of policies do not fit beside each other on a phone.
+        tickangle: given.ticktext && narrow ? -45 : "auto",
       },
-      given
+      given,
+      given.title ? { title: { text: given.title.text, font: { color: themed("faint"), size: 12 } } } : {}
     );
   }
 
-  function legend(y, height, narrow) {
+  function legend(y, narrow) {
     return {
       orientation: "h",
       x: 0,
       xanchor: "left",
       y: y,
       yanchor: "bottom",
-      traceorder: "normal",
       font: { color: themed("ink"), size: narrow ? 11 : 12 },
       bgcolor: "rgba(0,0,0,0)",
-      itemsizing: "constant",
+      itemwidth: narrow ? 30 : 38,
     };
   }
 
   function dressed(given, height, narrow) {
     const layout = Object.assign({}, given);
     const inner = height - 90;
+    const titled = given.xaxis && given.xaxis.title && given.xaxis.title.text;
     layout.font = { family: themed("sans"), size: 12, color: themed("ink") };
     layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
-    layout.margin = { l: narrow ? 44 : 58, r: narrow ? 10 : 18, t: 30, b: 46 };
+    layout.margin = { l: narrow ? 44 : 58, r: narrow ? 10 : 18, t: 30, b: titled ? 46 : 26 };
     layout.hovermode = given.hovermode || "x unified";
     layout.hoverlabel = {
       bgcolor: themed("card"),
@@ -95,16 +105,16 @@ const report = (function () {
     layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: themed("faint"), activecolor: themed("ink") };
     // A finger that scrolls the page must not zoom a chart.
     layout.dragmode = window.matchMedia("(pointer: coarse)").matches ? false : "zoom";
-    layout.legend = legend(1 + 22 / inner, height, narrow);
+    layout.legend = Object.assign(legend(1 + 22 / inner, narrow), given.legend);
     for (const name of Object.keys(given)) {
-      if (/^[xy]axis\d*$/.test(name)) layout[name] = axis(given[name], narrow);
+      if (/^[xy]axis\d*$/.test(name)) layout[name] = axis(name, given[name], narrow);
     }
     layout.annotations = (given.annotations || []).map((one) =>
       Object.assign({ font: { color: themed("faint"), size: 12 } }, one)
     );
     if (given.yaxis2) {
       const top = given.yaxis2.domain[1];
-      layout.legend2 = Object.assign(legend(top, height, narrow), { x: 1, xanchor: "right" });
+      layout.legend2 = Object.assign(legend(top, narrow), { x: 1, xanchor: "right" });
     }
     return layout;
   }
@@ -115,7 +125,7 @@ const report = (function () {
     const narrow = holder.clientWidth < 560;
     const layout = dressed(resolved(view.layout, ""), chart.height, narrow);
     holder.dataset.drawn = document.documentElement.dataset.theme;
-    return Plotly.react(holder, resolved(view.traces, ""), layout, config);
+    return Plotly.react(holder, resolved(view.traces, ""), layout, settings(narrow));
   }
 
   function isSeen(holder) {
