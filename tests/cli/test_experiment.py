@@ -101,6 +101,7 @@ def test_data_that_nobody_names_is_simulated_and_cut(tmp_path: Path) -> None:
         ("lookback = 10", "lookbak = 10", "7:1", "[env] has no key 'lookbak'; did you mean 'look"),
         ("lookback = 10", 'lookback = "x"', "7:12", "lookback must be a whole number, was 'x'"),
         ("lookback = 10", "slots = -1", "7:9", "slots must be a whole number of at least 0"),
+        ("lookback = 10", 'observation = "index"', "7:15", "observation must be 'window'"),
         ("lookback = 10", "data = 10", "7:1", "data of an env is said in [data]"),
         ("leverage", "levrage", "8:13", "[env.account] has no key 'levrage'"),
         ("proportional", "proportonal", "11:1", "[env.costs] has no key 'proportonal'"),

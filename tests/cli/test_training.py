@@ -276,3 +276,40 @@ def test_no_runs_are_no_error(tmp_path: Path) -> None:
 
     assert (told.code, told.out) == (0, "")
     assert "nothing was trained" in told.err
+
+
+def test_envs_that_cannot_be_kept_are_trained_and_gone_on_with_in_new_episodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [
+        "train", "--env", "gymnasium/CartPole-v1", "--steps", "64", "--runs", str(tmp_path),
+        "--set", "train.num_envs=2", "--set", "train.rollout_steps=8", "--set", "evaluate.seeds=2",
+        "--set", "train.checkpoint_every=1",
+    ]  # fmt: skip
+
+    def interrupted(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sekai.cli.training.judge", interrupted)
+        stopped = call(*words)
+    told = call("train", tmp_path / "cartpole-ppo", "--resume")
+
+    assert stopped.code == 130
+    assert (tmp_path / "cartpole-ppo" / "checkpoints" / "00000004.safetensors").is_file()
+    assert told.code == 0, told.err
+    assert "goes on from" in told.err
+    assert "episode_return" in told.out
+
+
+def test_several_agents_are_trained_and_not_judged(tmp_path: Path) -> None:
+    told = call(
+        "train", "--env", "MultiPortfolio-v0", "--steps", "16", "--runs", tmp_path, "--quiet",
+        "--set", "train.num_envs=1", "--set", "train.rollout_steps=16", "--set", "env.agents=2",
+    )  # fmt: skip
+
+    assert told.code == 0, told.err
+    assert "it is not judged" in told.err
+    run = RunFolder(tmp_path / "multiportfolio-ppo")
+    assert run.policy.is_file()
+    assert run.facts["state"] == "finished"

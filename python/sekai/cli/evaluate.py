@@ -45,7 +45,7 @@ def evaluate(
     from sekai.cli.experiment.prepare import prepare
     from sekai.cli.experiment.read import read_experiment
     from sekai.cli.experiment.source import Source
-    from sekai.cli.judging import headline_of, judge, kept_policy, report_on
+    from sekai.cli.judging import headline_of, judge, report_on
     from sekai.cli.summary import show_summary
 
     folder = find_run(run, runs)
@@ -65,7 +65,6 @@ def evaluate(
         prepared = prepare(experiment)
         if not quiet:
             note(f"judging on {experiment.evaluate.seeds} unseen seeds")
-        policy = kept_policy(experiment, prepared, folder)
-        found = judge(policy, experiment, prepared, folder, command)
+        found = judge(experiment, prepared, folder, command)
         folder.note(headline=headline_of(found))
         show_summary(found, folder, report_on(found, folder.report))

@@ -8,7 +8,7 @@ from typing import ParamSpec, TypeVar
 
 import typer
 
-from sekai.cli.screen import complain
+from sekai.cli.screen import complain, note
 from sekai.error import SekaiError, UnknownEnvError
 
 __all__ = ["FAILED", "INTERRUPTED", "MISUSED", "CommandError", "guarded", "show_tracebacks"]
@@ -53,7 +53,7 @@ def guarded(command: Callable[Given, Back]) -> Callable[Given, Back]:
             # Ends that were meant, and readers that have gone: `sekai list | head`.
             raise
         except KeyboardInterrupt:
-            complain("interrupted")
+            note("interrupted")
             raise typer.Exit(INTERRUPTED) from None
         except Exception as error:
             if _Tracebacks.are_shown:

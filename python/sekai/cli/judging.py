@@ -15,19 +15,18 @@ from sekai.error import MissingExtraError
 if TYPE_CHECKING:
     from sekai.evaluation import Evaluation
 
-__all__ = ["headline_of", "judge", "kept_policy", "report_on"]
+__all__ = ["headline_of", "judge", "report_on"]
 
 
-def judge(
-    policy: Any, experiment: Experiment, prepared: Prepared, run: RunFolder, command: str
-) -> Evaluation:
-    """Judge a policy as the experiment says, and keep what was found in the run's folder.
+def judge(experiment: Experiment, prepared: Prepared, run: RunFolder, command: str) -> Evaluation:
+    """Judge the policy of a run as the experiment says, and keep what was found beside it.
+
+    It is judged by what is in its file and not by what is in memory: that is what others can check.
 
     Args:
-        policy: who acts.
         experiment: the seeds and baselines.
         prepared: what the envs to be judged on are made with.
-        run: where it is kept.
+        run: whose policy, and where it is kept.
         command: what was typed, for the record.
     """
     from sekai.evaluation import save_evaluation
@@ -36,7 +35,7 @@ def judge(
 
     section = experiment.evaluate
     found = evaluate(
-        policy,
+        run.policy,
         experiment.id,
         seeds=list(section.judged_seeds),
         baselines=section.baselines,
@@ -50,16 +49,6 @@ def judge(
     judged = dataclasses.replace(found, learning=run.curve.columns())
     save_evaluation(judged, run.evaluation)
     return judged
-
-
-def kept_policy(experiment: Experiment, prepared: Prepared, run: RunFolder) -> Any:
-    """What acts of a run, from its folder: its file, which tells trials of it from others."""
-    from sekai.training.keeping import read_agent
-
-    if read_agent(run.policy).get("windows") is None:
-        return run.policy
-    # It looks up windows, and they have to be those of the data that it is judged on.
-    return experiment.agent.load(run.policy, env=experiment.id, env_options=prepared.test)
 
 
 def report_on(evaluations: Evaluation | list[Evaluation], path: Path) -> Path | None:

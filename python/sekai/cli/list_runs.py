@@ -56,11 +56,18 @@ def headline_text(headline: dict[str, Any] | None) -> str:
     return f"{headline['metric']} {value:.4g} [{low:.3g}, {high:.3g}]"
 
 
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {one}" for name, one in value.items())
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 def _tell(run: RunFolder) -> None:
     facts = run.facts
-    for key, value in facts.items():
-        text = value if isinstance(value, str) else json.dumps(value)
-        say(f"{key:14s} {text if key != 'headline' else headline_text(value)}")
+    known = {key: value for key, value in facts.items() if value is not None}
+    for key, value in known.items():
+        text = headline_text(value) if key == "headline" else _words(value)
+        say(f"{key:14s} {text}")
     say(f"{'learnt':14s} {run.curve.last_steps():,} steps")
     for file in (run.config, run.policy, run.evaluation, run.report):
         if file.is_file():

@@ -49,7 +49,14 @@ def interval_text(interval: Interval) -> str:
     """A number with its bounds."""
     if math.isnan(interval.value):
         return "-"
-    return f"{interval.value:.3g} [{interval.low:.2g}, {interval.high:.2g}]"
+    if math.isnan(interval.low):
+        return _number(interval.value, 3)
+    low, high = _number(interval.low, 2), _number(interval.high, 2)
+    return f"{_number(interval.value, 3)} [{low}, {high}]"
+
+
+def _number(value: float, digits: int) -> str:
+    return f"{value:,.0f}" if 100 <= abs(value) < 1e9 else f"{value:.{digits}g}"
 
 
 def _metrics(evaluation: Evaluation) -> list[str]:

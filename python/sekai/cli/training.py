@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sekai.cli.experiment.experiment import Experiment
 from sekai.cli.experiment.prepare import Prepared, prepare
 from sekai.cli.experiment.toml import toml_text
-from sekai.cli.judging import headline_of, judge, kept_policy, report_on
+from sekai.cli.judging import headline_of, judge, report_on
 from sekai.cli.runs.run_folder import RunFolder, now
 from sekai.cli.runs.run_lock import RunLock
 from sekai.cli.screen import note
@@ -40,6 +40,9 @@ def start(experiment: Experiment, run: RunFolder, command: str, quiet: bool) -> 
         command: what was typed, for the record.
         quiet: whether progress is kept to oneself.
     """
+    if not quiet:
+        train = experiment.train
+        note(f"{run.path}: {train.algorithm} learns {experiment.id} in {train.steps:,} steps")
     prepared = _prepared(experiment, quiet)
     agent = experiment.agent(
         experiment.id,
@@ -85,18 +88,17 @@ def _work(
     quiet: bool,
 ) -> None:
     with RunLock(run.path), ending_as_interrupts(), _recorded(run, agent):
-        run.note(state="running", command=command, error=None)
+        run.note(state="running", last_command=command, error=None)
         run.curve.go_back_to(agent.steps)
         left = experiment.train.steps - agent.steps
         if left > 0:
             agent.fit(left, _callbacks(experiment, prepared, run, quiet))
         agent.save(run.policy, training=False)
-        _judge(agent, experiment, prepared, run, command, quiet)
+        _judge(experiment, prepared, run, command, quiet)
     agent.close()
 
 
 def _judge(
-    agent: Agent,
     experiment: Experiment,
     prepared: Prepared,
     run: RunFolder,
@@ -109,8 +111,7 @@ def _judge(
         return
     if not quiet:
         note(f"judging on {experiment.evaluate.seeds} unseen seeds")
-    # Judged by what is kept and not by what is in memory: that is what others can check.
-    evaluation = judge(kept_policy(experiment, prepared, run), experiment, prepared, run, command)
+    evaluation = judge(experiment, prepared, run, command)
     run.note(headline=headline_of(evaluation))
     report = report_on(evaluation, run.report)
     show_summary(evaluation, run, report)
@@ -127,7 +128,7 @@ def _callbacks(
         options = prepared.validation
         callbacks.append(Evaluate(experiment.id, every=every, env_options=options))
     callbacks.append(Checkpoint(run.checkpoints, every=train.checkpoint_every,
-                                seconds=train.checkpoint_seconds))  # fmt: skip
+                                seconds=train.checkpoint_seconds, envs=None))  # fmt: skip
     callbacks.append(Track(run.curve))
     if not quiet:
         seconds = 0.5 if sys.stderr.isatty() else PLAIN_SECONDS

@@ -104,6 +104,10 @@ def _env_options(source: Source, kind: EnvKind, given: dict[str, Any]) -> dict[s
         return given
     own = {name: hint for name, hint in known.items() if name not in ELSEWHERE}
     options = _options(source, "env", own, given)
+    if options.get("observation") == "index":
+        # The rows that it can number are part of what a policy sees.
+        source.refuse(("env", "observation"), "observation must be 'window': an agent that sees "
+                      "numbers of rows cannot be judged on other rows")  # fmt: skip
     if kind.config is not None:
         fields = {one.name for one in dataclasses.fields(kind.config)}
         try:
