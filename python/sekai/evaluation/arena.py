@@ -110,7 +110,7 @@ def _of_spec(spec: EnvSpec, options: dict[str, Any]) -> Arena:
     layered = spec.wrappers or options.get("wrappers")
 
     def make(num_envs: int, given: Mapping[str, Any]) -> VecEnv:
-        vec = make_vec(plain, num_envs, **given)
+        vec: VecEnv | MultiAgentVecEnv = make_vec(plain, num_envs, **given)
         if isinstance(vec, MultiAgentVecEnv):
             vec.close()
             raise TypeError(_several_agents(spec.id))
@@ -192,10 +192,7 @@ def _of_vec(vec: VecEnv) -> Arena:
         raise ValueError(f"judging needs autoreset='same_step', found {autoreset!r}")
     inside = getattr(vec, "envs", [None])[0]
     batch = getattr(vec, "batch", None)
-    if inside is not None:
-        kind = type(inside.unwrapped).__name__
-    else:
-        kind = _task_of_batch(batch)
+    kind = type(inside.unwrapped).__name__ if inside is not None else _task_of_batch(batch)
     return Arena(f"{kind}-v0" if kind in REBUILT else kind, kind, lambda count, options: vec,
                  most=vec.num_envs, is_ours=False)  # fmt: skip
 

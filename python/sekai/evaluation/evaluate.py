@@ -171,7 +171,9 @@ def _without_repeats(
     return {name: episodes[:1] for name, episodes in played.items()}, seeds[:1]
 
 
-def _measure(task: Task, episodes: Sequence[Episode], seeds: Sequence[int], level: float) -> Measure:
+def _measure(
+    task: Task, episodes: Sequence[Episode], seeds: Sequence[int], level: float
+) -> Measure:
     bootstraps = needs_bootstrap(episodes)
     if len(seeds) == 1 and not bootstraps:
         raise ValueError(
@@ -229,4 +231,3 @@ def _luck(honesty: Honesty | None) -> list[Flag]:
         f"below 95 %"
     )
     return [Flag(name="may_be_luck", level="warning", message=message)]
-

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.data import FeaturePanel, MarketData, Windows
+from sekai.data import FeaturePanel, MarketData, Pipeline, Windows
 from sekai.data.market_data import PRICE_FIELDS
 from sekai.evaluation.arena import Arena
 from sekai.evaluation.episode import Episode
@@ -44,6 +44,9 @@ def look_ahead_flags(player: Player, task: Task, seeds: Sequence[int]) -> list[F
     """What is found where a policy is shown data with other rows to come."""
     if not isinstance(task, PortfolioTask):
         return []
+    early = _fitted_too_early(task)
+    if early is not None:
+        return [Flag(name="fitted_on_judged_data", level="error", message=early)]
     unknown = _why_unknown(task)
     if unknown is not None:
         return [Flag(name="look_ahead_unchecked", level="warning", message=unknown)]
@@ -53,6 +56,15 @@ def look_ahead_flags(player: Player, task: Task, seeds: Sequence[int]) -> list[F
         return [Flag(name="look_ahead_unchecked", level="warning", message=why)]
     message = _seen_too_early(player, task, chosen) or _known_without_seeing(player, task, seeds)
     return [] if message is None else [Flag(name="look_ahead", level="error", message=message)]
+
+
+def _fitted_too_early(task: PortfolioTask) -> str | None:
+    shown = (task.arena.options or {}).get("features")
+    if task.data is None or not isinstance(shown, Pipeline):
+        return None
+    if shown.fitted_on != task.data.digest or not shown.learns:
+        return None
+    return "features were fitted on the rows that it is judged on: fit them on those before"
 
 
 def _why_unknown(task: PortfolioTask) -> str | None:
@@ -113,9 +125,7 @@ def _first_difference(one: Episode, other: Episode, steps: int) -> int | None:
     return int(np.argmax(differ)) if differ.any() else None
 
 
-def _known_without_seeing(
-    player: Player, task: PortfolioTask, seeds: Sequence[int]
-) -> str | None:
+def _known_without_seeing(player: Player, task: PortfolioTask, seeds: Sequence[int]) -> str | None:
     """In a world where all rows are others, actions must not fit the rows that were."""
     assert task.data is not None, "data was looked for before"
     worlds = [

@@ -30,8 +30,8 @@ MANY = 8
 ENOUGH = 100
 """Returns without which the bootstrap has nothing to draw from."""
 
-RESAMPLES = 1_000
-FEWER_RESAMPLES = 400
+RESAMPLES = 500
+FEWER_RESAMPLES = 200
 """For metrics that nobody is ranked by."""
 
 OF_RETURNS: dict[str, Statistic] = {
@@ -128,4 +128,3 @@ class Measure:
 
 def _returns(episodes: Sequence[Episode]) -> list[Floats]:
     return [one.returns for one in episodes]
-

@@ -16,7 +16,7 @@ from sekai.evaluation.episode import Episode
 from sekai.evaluation.players import Ground, Moment, Player
 from sekai.evaluation.tasks.task import Record, Task
 from sekai.vector.autoreset import FINAL_INFO
-from sekai.vector.infos import Infos
+from sekai.vector.infos import DictInfos, Infos
 from sekai.vector.vec_env import VecEnv
 
 __all__ = ["play"]
@@ -80,7 +80,8 @@ class _Told:
     finals: dict[int, dict[str, Any]]
 
     @classmethod
-    def of(cls, infos: Infos, count: int) -> _Told:
+    def of(cls, given: Sequence[dict[str, Any]], count: int) -> _Told:
+        infos = given if isinstance(given, Infos) else DictInfos(list(given))
         keys = list(infos.keys())
         numbers = {}
         for key in keys:
@@ -99,7 +100,7 @@ class _Told:
 class _Tape:
     """What was decided and told in one episode of each env."""
 
-    def __init__(self, count: int, infos: Infos) -> None:
+    def __init__(self, count: int, infos: Sequence[dict[str, Any]]) -> None:
         told = _Told.of(infos, count)
         self.count, self.steps = count, 0
         self.latest: Mapping[str, Floats] = told.numbers
@@ -114,7 +115,7 @@ class _Tape:
     def is_running(self) -> bool:
         return not self._lengths.all()
 
-    def add(self, actions: Any, rewards: Any, ended: Any, infos: Infos) -> None:
+    def add(self, actions: Any, rewards: Any, ended: Any, infos: Sequence[dict[str, Any]]) -> None:
         self.steps += 1
         if self.steps > LONGEST:
             raise StateError(f"episodes of at most {LONGEST} steps were wanted: add a TimeLimit")
@@ -144,9 +145,7 @@ class _Tape:
                 infos={key: values[: steps + 1, place].copy() for key, values in told.items()},
                 final=self._finals[place],
             )
-            for place, (seed, steps) in enumerate(
-                zip(seeds, self._lengths.tolist(), strict=False)
-            )
+            for place, (seed, steps) in enumerate(zip(seeds, self._lengths.tolist(), strict=False))
         ]
 
 

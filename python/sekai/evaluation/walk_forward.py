@@ -191,9 +191,7 @@ def _joined(
     )
 
 
-def _provenance(
-    first: Provenance, command: str | None, data: MarketData, folds: int
-) -> Provenance:
+def _provenance(first: Provenance, command: str | None, data: MarketData, folds: int) -> Provenance:
     settings = {**first.settings, "folds": folds}
     return provenance_of(command, data.digest, first.model, settings)
 
@@ -201,8 +199,7 @@ def _provenance(
 def _chained(episodes: Sequence[Episode]) -> Episode:
     """Episodes end to end: returns stay as they are, money is scaled to what there is."""
     levels, scales = [episodes[0].equity], [1.0]
-    for before, one in zip(episodes, episodes[1:], strict=False):
-        del before
+    for one in episodes[1:]:
         scales.append(float(levels[-1][-1] / one.equity[0]))
         levels.append(one.equity[1:] * scales[-1])
     first = episodes[0]

@@ -63,7 +63,8 @@ def test_a_warning_alone_changes_no_verdict() -> None:
 def test_every_baseline_is_named_with_its_interval() -> None:
     first, second, luck = verdict_of(judged(AHEAD, OPEN, AHEAD)).sentences
 
-    assert first == "By Sharpe ratio, ahead of Equal weight (+0.30 [0.10, 0.50]) and Random (+0.30 [0.10, 0.50])."
+    size = "(+0.30 [0.10, 0.50])"
+    assert first == f"By Sharpe ratio, ahead of Equal weight {size} and Random {size}."
     assert second.startswith("By Sharpe ratio, not told apart from Buy and hold (+0.20 [")
     assert luck.startswith("After 7 trials on this data")
 

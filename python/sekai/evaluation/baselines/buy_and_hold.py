@@ -35,9 +35,7 @@ class BuyAndHold(TargetWeights):
             return found
         smallest = PART / len(found.options["data"].assets)
         execution = config.execution
-        execution = replace(
-            execution, smallest_trade=max(execution.smallest_trade, smallest)
-        )
+        execution = replace(execution, smallest_trade=max(execution.smallest_trade, smallest))
         return reconfigured(found, execution=execution)
 
     def targets(self, moment: Moment) -> NDArray[np.float64]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.data import MarketData
 from sekai.error import SekaiError
 from sekai.evaluation.players import Ground, Moment, Player
 from sekai.evaluation.tasks.portfolio import PortfolioTask
@@ -76,6 +77,10 @@ class EstimatedWeights(TargetWeights):
     least = 20
     """Rows without which nothing is estimated: then all assets get the same."""
 
+    def __init__(self) -> None:
+        self._of: MarketData | None = None
+        self._found: dict[tuple[int, bytes], Floats] = {}
+
     def begin(self, ground: Ground) -> None:
         """Find the prices."""
         super().begin(ground)
@@ -85,7 +90,7 @@ class EstimatedWeights(TargetWeights):
             raise UnfitBaselineError(
                 f"{self.name} needs the prices of the env's data, found none: leave it out"
             )
-        if getattr(self, "_of", None) is not data:
+        if self._of is not data:
             # What is estimated depends on the row alone, whatever is paid or held.
             self._of, self._found = data, {}
 
@@ -108,8 +113,7 @@ class EstimatedWeights(TargetWeights):
         key = (row, mask.tobytes())
         if key not in self._found:
             self._found[key] = self._estimated(row, mask)
-        found: Floats = self._found[key]
-        return found
+        return self._found[key]
 
     def _estimated(self, row: int, mask: Bools) -> Floats:
         task = self.ground.task

@@ -48,7 +48,9 @@ class TradingRule(Player):
     def shown(self, moment: Moment, feature: str) -> Floats:
         """A feature of each symbol."""
         names = _feature_names(self.ground)
-        places = [place for place, name in enumerate(names) if name.partition("@")[0] == f"f_{feature}"]
+        places = [
+            place for place, name in enumerate(names) if name.partition("@")[0] == f"f_{feature}"
+        ]
         if len(places) != self._symbols:
             raise UnfitBaselineError(
                 f"{self.name} needs {feature} of {self._symbols} symbols, found {len(places)}: "

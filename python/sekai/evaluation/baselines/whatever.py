@@ -11,7 +11,7 @@ from sekai.evaluation.players import Ground, Moment, Player
 from sekai.spaces import Box, Discrete, MultiDiscrete, Space
 from sekai.vector.batching import Batcher
 
-__all__ = ["LastAction", "Idle", "Random"]
+__all__ = ["Idle", "LastAction", "Random"]
 
 
 class Random(Player):

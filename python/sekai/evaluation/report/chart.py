@@ -85,8 +85,8 @@ def line(
     kind: str = "number",
     most: int = MOST_POINTS,
 ) -> Trace:
-    """A line, thinned; those of one name in several panels are one entry of the legend."""
-    kept = kept_points(np.asarray(y, np.float64), most)
+    """A line as far as `x` and `y` go, thinned; one name is one entry of the legend."""
+    kept = kept_points(np.asarray(y[: len(x)], np.float64), most)
     return {
         "type": "scatter",
         "mode": "lines",

@@ -51,7 +51,7 @@ class ExecutionTask(Task):
         if self.arena.options is None:
             return None
         config = self.config()
-        scaled = {
+        scaled: dict[str, Any] = {
             "half_spread": config.half_spread * multiple,
             "permanent_impact": config.permanent_impact * multiple,
             "temporary_impact": max(config.temporary_impact * multiple, NO_IMPACT),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from sekai.envs.trading import TradingConfig
 from sekai.evaluation.episode import Episode
 from sekai.evaluation.tasks.task import Record, Task
+from sekai.market.config import MarketConfig
 from sekai.spaces import Box
 from sekai.vector.vec_env import VecEnv
 
@@ -35,19 +36,20 @@ class TradingTask(Task):
         options = self.arena.options
         if options is None:
             return None
-        from sekai.envs import trading
-
-        known = {*trading.TradingConfig.__dataclass_fields__,
-                 *trading.MarketConfig.__dataclass_fields__}  # fmt: skip
-        given = {name: options[name] for name in known if name in options}
-        return trading._config(options.get("config"), given)
+        if options.get("config") is not None:
+            given: TradingConfig = options["config"]
+            return given
+        own, of_market = (_named(kind, options) for kind in (TradingConfig, MarketConfig))
+        if of_market:
+            own["market"] = MarketConfig(**of_market)
+        return TradingConfig(**own)
 
     def with_costs(self, multiple: float) -> Arena | None:
         """The same market with other fees; the spread is the market's own."""
         config = self.config()
-        if config is None or not (config.market.account.taker_fee or config.market.account.maker_fee):
+        account = None if config is None else config.market.account
+        if config is None or account is None or not (account.taker_fee or account.maker_fee):
             return None
-        account = config.market.account
         scaled = replace(
             account,
             taker_fee=_whole(account.taker_fee * multiple),
@@ -83,7 +85,11 @@ class TradingTask(Task):
         space = vec.action_space
         if isinstance(space, Box):
             return np.zeros((vec.num_envs, *space.shape))
-        return np.ones((vec.num_envs, *space.shape), space.dtype)
+        return np.ones((vec.num_envs, *(space.shape or ())), space.dtype)
+
+
+def _named(kind: type, options: dict[str, Any]) -> dict[str, Any]:
+    return {one.name: options[one.name] for one in fields(kind) if one.name in options}
 
 
 def _turnover(infos: dict[str, Any], equity: Any) -> Any:

@@ -1,0 +1,290 @@
+"""Reports in a real browser, without a network."""
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sekai.evaluation.report import write_report
+from tests.evaluation.report_samples import (
+    evaluation_of_orders,
+    flagged_evaluation,
+    rich_evaluation,
+)
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = [
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are needed"),
+    pytest.mark.timeout(120),
+]
+WIDE, PHONE = (1440, 900), (390, 844)
+
+
+class Browser:
+    """Chromium, with what the tests ask of it."""
+
+    def __init__(self, driver: Any) -> None:
+        self.driver = driver
+
+    def open(self, path: Path, size: tuple[int, int] = WIDE, scheme: str = "light") -> None:
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        self.driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride", metrics | {"mobile": size == PHONE}
+        )
+        self.driver.get("about:blank")
+        self.complaints()
+        self.requests()
+        self.driver.get(path.as_uri())
+
+    def run(self, script: str, *values: object) -> Any:
+        return self.driver.execute_script(script, *values)
+
+    def complaints(self) -> list[str]:
+        return [entry["message"] for entry in self.driver.get_log("browser")]
+
+    def requests(self) -> list[str]:
+        events = [
+            json.loads(row["message"])["message"] for row in self.driver.get_log("performance")
+        ]
+        sent = [one for one in events if one["method"] == "Network.requestWillBeSent"]
+        return [one["params"]["request"]["url"] for one in sent]
+
+    def tabs(self) -> list[str]:
+        found: list[str] = self.run(
+            "return [...document.querySelectorAll('[role=tab]')].map(one => one.id)"
+        )
+        return found
+
+    def show(self, tab: str) -> None:
+        self.run("document.getElementById(arguments[0]).click()", tab)
+        # Plotly draws when it finds the time.
+        eventually(lambda: all(count > 0 for count in self.lines()))
+
+    def shown(self) -> list[str]:
+        found: list[str] = self.run(
+            "return [...document.querySelectorAll('.panel')].filter(one => one.offsetHeight)"
+            ".map(one => one.id)"
+        )
+        return found
+
+    def lines(self) -> list[int]:
+        """How many traces are drawn on each chart that is seen."""
+        found: list[int] = self.run(
+            "return [...document.querySelectorAll('[data-chart]')].filter(one => one.offsetWidth)"
+            ".map(one => one.querySelectorAll('.main-svg .trace').length)"
+        )
+        return found
+
+    def press(self, key: str) -> None:
+        self.driver.switch_to.active_element.send_keys(key)
+
+
+def eventually(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + 10
+    while not is_so():
+        assert time.monotonic() < end, "it never came to be so"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+    ):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    try:
+        yield Browser(driver)
+    finally:
+        driver.quit()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Reports of all kinds, written once."""
+    folder = tmp_path_factory.mktemp("reports")
+    rich = rich_evaluation(seeds=16, days=260)
+    write_report(rich, folder / "rich.html")
+    write_report(flagged_evaluation(), folder / "flagged.html")
+    write_report(evaluation_of_orders(), folder / "orders.html")
+    write_report([rich, rich_evaluation("other", seeds=4)], folder / "several.html")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["rich", "flagged", "orders", "several"])
+@pytest.mark.parametrize(("size", "scheme"), [(WIDE, "light"), (PHONE, "dark")])
+def test_every_tab_is_drawn_quietly_alone_and_inside_the_screen(
+    browser: Browser, folder: Path, name: str, size: tuple[int, int], scheme: str
+) -> None:
+    browser.open(folder / f"{name}.html", size, scheme)
+
+    drawn = 0
+    for tab in browser.tabs():
+        browser.show(tab)
+        assert browser.shown() == [tab.removeprefix("tab-")]
+        assert browser.run("return document.documentElement.scrollWidth") <= size[0], tab
+        drawn += len(browser.lines())
+
+    assert drawn == browser.run("return document.querySelectorAll('[data-chart]').length")
+    assert drawn > 0
+    assert browser.complaints() == []
+    assert browser.requests() == [(folder / f"{name}.html").as_uri()]
+    assert browser.run("return window.hacked") is None
+
+
+def test_tabs_follow_the_keyboard_and_the_address(browser: Browser, folder: Path) -> None:
+    browser.open(folder / "rich.html")
+    browser.run("document.getElementById('tab-overview').focus()")
+
+    browser.press("\ue014")  # right
+    assert browser.shown() == ["growth"]
+    assert browser.driver.switch_to.active_element.get_attribute("id") == "tab-growth"
+    browser.press("\ue010")  # end
+    assert browser.shown() == ["making"]
+    browser.press("\ue014")
+    assert browser.shown() == ["overview"]
+    browser.press("\ue012")  # left
+    assert browser.shown() == ["making"]
+    browser.press("\ue011")  # home
+    assert browser.shown() == ["overview"]
+    assert browser.run("return location.hash") == "#overview"
+    selected = "return document.querySelectorAll('[role=tab][aria-selected=true]').length"
+    assert browser.run(selected) == 1
+
+    browser.run("location.hash = '#costs'")
+    eventually(lambda: browser.shown() == ["costs"])
+
+
+def test_the_theme_is_the_systems_until_it_is_chosen_and_charts_follow(
+    browser: Browser, folder: Path
+) -> None:
+    def colours() -> list[str]:
+        found: list[str] = browser.run(
+            "return [document.body, ...document.querySelectorAll('#growth .ytick text')]"
+            ".slice(0, 2).map(one => getComputedStyle(one)[one.matches('text') ? 'fill' : 'color'])"
+        )
+        return found
+
+    browser.open(folder / "rich.html", scheme="light")
+    browser.show("tab-growth")
+    eventually(lambda: len(colours()) == 2)
+    light = colours()
+    browser.run("document.getElementById('theme').click()")
+    eventually(lambda: not set(light) & set(colours()))
+    dark = colours()
+    assert browser.run("return document.getElementById('theme').ariaPressed") == "true"
+
+    browser.open(folder / "rich.html", scheme="dark")
+    browser.show("tab-growth")
+    eventually(lambda: colours() == dark)
+    browser.run("document.getElementById('theme').click()")
+    eventually(lambda: colours() == light)
+
+
+def choose(browser: Browser, select: str, place: int) -> None:
+    browser.run(
+        "const one = document.querySelector(arguments[0]); one.selectedIndex = arguments[1];"
+        "one.dispatchEvent(new Event('change'))",
+        select,
+        place,
+    )
+
+
+def test_a_single_seed_can_be_chosen(browser: Browser, folder: Path) -> None:
+    browser.open(folder / "rich.html")
+    browser.show("tab-growth")
+    agent = "return [...document.querySelector('#growth [data-chart]').data.at(-1).y].slice(-5)"
+    together = browser.run(agent)
+
+    choose(browser, "#growth select[data-views]", 3)
+
+    eventually(lambda: browser.run(agent) != together)
+    eventually(lambda: browser.lines()[0] == 12)  # six policies, in two panels
+
+
+def test_a_table_of_months_can_be_chosen(browser: Browser, folder: Path) -> None:
+    browser.open(folder / "rich.html")
+    browser.show("tab-growth")
+
+    choose(browser, "select[data-tables]", 2)
+
+    seen = "return [...document.querySelectorAll('[data-table]')].map(one => one.offsetHeight > 0)"
+    assert [place for place, is_seen in enumerate(browser.run(seen)) if is_seen] == [2]
+
+
+def test_tables_sort_by_their_numbers_with_the_undefined_last(
+    browser: Browser, folder: Path
+) -> None:
+    browser.open(folder / "several.html")
+    column = (
+        "const table = document.querySelector('#overview table');"
+        "const at = [...table.tHead.rows[0].cells].findIndex(one => one.innerText == arguments[0]);"
+        "if (arguments[1]) table.tHead.rows[0].cells[at].querySelector('button').click();"
+        "return [...table.tBodies[0].rows].map(row => Number(row.cells[at].dataset.value))"
+    )
+    before = browser.run(column, "Sharpe ratio", False)
+
+    falling = browser.run(column, "Sharpe ratio", True)
+    rising = browser.run(column, "Sharpe ratio", True)
+
+    assert falling == sorted(before, reverse=True)
+    assert rising == sorted(before)
+
+
+def test_charts_offer_to_send_nothing_anywhere(browser: Browser, folder: Path) -> None:
+    browser.open(folder / "rich.html")
+    browser.show("tab-growth")
+
+    buttons = browser.run(
+        "return [...document.querySelectorAll('.modebar-btn')].map(one => one.dataset.title)"
+    )
+
+    assert buttons
+    assert not [name for name in buttons if "cloud" in name.lower() or "share" in name.lower()]
+    assert browser.run("return document.querySelectorAll('.plotlyjsicon').length") == 0
+
+
+def test_what_is_put_into_the_page_later_cannot_run(browser: Browser, folder: Path) -> None:
+    browser.open(folder / "rich.html")
+
+    browser.run(
+        "const one = document.createElement('script'); one.textContent = 'window.hacked = 1';"
+        "document.body.append(one);"
+        "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hacked = 1\">')"
+    )
+
+    assert browser.run("return window.hacked") is None
+    refused = [one for one in browser.complaints() if "Content Security Policy" in one]
+    assert len(refused) == 3  # the script, the picture, and what it should do without one
+
+
+def test_all_sections_are_on_paper(browser: Browser, folder: Path) -> None:
+    browser.open(folder / "rich.html", scheme="dark")
+
+    browser.run("window.dispatchEvent(new Event('beforeprint'))")
+    printed = browser.shown()
+    eventually(lambda: all(count > 0 for count in browser.lines()))
+    theme = browser.run("return document.documentElement.dataset.theme")
+    browser.run("window.dispatchEvent(new Event('afterprint'))")
+
+    assert printed == [tab.removeprefix("tab-") for tab in browser.tabs()]
+    assert theme == "light"
+    assert browser.shown() == ["overview"]
+    assert browser.run("return document.documentElement.dataset.theme") == "dark"

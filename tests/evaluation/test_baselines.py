@@ -1,0 +1,183 @@
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sekai
+from sekai.evaluation import baselines, evaluate
+from sekai.evaluation.arena import arena_of
+from sekai.evaluation.baselines import baseline, baseline_names, register_baseline
+from sekai.evaluation.baselines.coordinate_descent import (
+    covariance_of,
+    minimum_variance_weights,
+    risk_parity_weights,
+)
+from sekai.evaluation.episode import Episode
+from sekai.evaluation.playing import play
+from sekai.evaluation.tasks import task_of
+from tests.evaluation.worlds import ASSETS, market, planted
+
+DATA = planted()
+OPTIONS: dict[str, Any] = {
+    "data": DATA, "features": ["log_return"], "lookback": 2, "episode_rows": 60, "starts": 300,
+}  # fmt: skip
+
+
+def played(name: str, env: str = "Portfolio-v0", **options: Any) -> Episode:
+    task = task_of(arena_of(env, options))
+    return play(baseline(name, task.name), task.recorded(), task, [3])[0]
+
+
+def covariance(seed: int, assets: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    loadings = rng.normal(0.0, 0.01, (assets, 2))
+    found: np.ndarray = loadings @ loadings.T + np.diag(rng.uniform(1e-5, 4e-4, assets))
+    return found
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6), assets=st.integers(1, 12))
+def test_least_variance_is_what_a_solver_finds(seed: int, assets: int) -> None:
+    cvxpy = pytest.importorskip("cvxpy")
+    matrix = covariance(seed, assets)
+    weights = cvxpy.Variable(assets, nonneg=True)
+    risk = cvxpy.quad_form(weights, cvxpy.psd_wrap(matrix / matrix.max()))
+    cvxpy.Problem(cvxpy.Minimize(risk), [cvxpy.sum(weights) == 1]).solve(solver="CLARABEL")
+
+    np.testing.assert_allclose(minimum_variance_weights(matrix), weights.value, atol=1e-4)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6), assets=st.integers(1, 12))
+def test_all_assets_bear_the_same_risk(seed: int, assets: int) -> None:
+    matrix = covariance(seed, assets)
+    weights = risk_parity_weights(matrix)
+    shares = weights * (matrix @ weights)
+    assert weights.sum() == pytest.approx(1.0)
+    assert (weights > 0).all()
+    np.testing.assert_allclose(shares / shares.sum(), 1 / assets, rtol=1e-6)
+
+
+def test_risk_parity_is_what_a_solver_finds() -> None:
+    cvxpy = pytest.importorskip("cvxpy")
+    matrix = covariance(0, 6)
+    free = cvxpy.Variable(6, pos=True)
+    unit = matrix / matrix.max()
+    goal = cvxpy.quad_form(free, cvxpy.psd_wrap(unit)) / 2 - cvxpy.sum(cvxpy.log(free)) / 6
+    cvxpy.Problem(cvxpy.Minimize(goal)).solve(solver="CLARABEL")
+    np.testing.assert_allclose(
+        risk_parity_weights(matrix), free.value / free.value.sum(), atol=1e-4
+    )
+
+
+def test_a_covariance_of_few_rows_can_be_inverted() -> None:
+    returns = np.random.default_rng(0).normal(0.0, 0.01, (5, 20))
+    assert np.linalg.eigvalsh(covariance_of(returns)).min() > 0
+
+
+def test_equal_weights_are_equal_again_after_every_fill() -> None:
+    episode = played("equal_weight", **OPTIONS)
+    np.testing.assert_allclose(episode.actions[:, :ASSETS], 1 / ASSETS)
+    assert episode.turnover is not None
+    assert (episode.turnover > 0).all()
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.02])
+def test_who_buys_and_holds_trades_once_whatever_gaps_there_are(gap: float) -> None:
+    rng = np.random.default_rng(0)
+    data = market(rng.normal(0.0, 0.01, (400, ASSETS)))
+    values = data.values.copy()
+    values[:, :, 0] *= np.exp(rng.normal(0.0, gap, values.shape[:2]))
+    values[:, :, 1] = values.max(axis=2)
+    values[:, :, 2] = values.min(axis=2)
+    episode = played("buy_and_hold", **OPTIONS | {"data": data.replace(values=values)})
+    assert episode.turnover is not None
+    assert episode.turnover[0] == pytest.approx(1.0, abs=0.01)
+    assert not episode.turnover[1:].any()
+
+
+def test_momentum_holds_what_has_risen_most() -> None:
+    moves = np.zeros((400, 6))
+    moves[:, 2], moves[:, 4] = 0.002, 0.001
+    moves += np.random.default_rng(0).normal(0.0, 1e-5, moves.shape)
+    episode = played("momentum", **OPTIONS | {"data": market(moves)})
+    np.testing.assert_allclose(episode.actions[0], [0, 0, 0.5, 0, 0.5, 0, 0])
+
+
+def test_estimates_know_nothing_of_rows_to_come() -> None:
+    row = 300
+    for name in ("minimum_variance", "risk_parity", "momentum"):
+        first = played(name, **OPTIONS).actions[0]
+        values = DATA.values.copy()
+        values[row + 1 :] *= np.random.default_rng(1).uniform(0.5, 2.0, values[row + 1 :].shape[:2])[..., None]  # fmt: skip  # noqa: E501
+        other = played(name, **OPTIONS | {"data": DATA.replace(values=values)})
+        assert np.array_equal(other.actions[0], first), name
+        values[row - 5] *= 1.2
+        changed = played(name, **OPTIONS | {"data": DATA.replace(values=values)})
+        assert name == "momentum" or not np.array_equal(changed.actions[0], first), name
+
+
+def test_tilts_lead_to_the_same_weights() -> None:
+    options = OPTIONS | {"action": "tilts", "tilt": 0.02, "costs": sekai.market.Costs()}
+    episode = played("equal_weight", **options)
+    assert episode.weights is not None
+    np.testing.assert_allclose(episode.weights[-1, :ASSETS], 1 / ASSETS, atol=0.03)
+
+
+def test_schedules_cost_what_their_closed_form_says() -> None:
+    from sekai.envs import OptimalExecutionConfig
+
+    config = OptimalExecutionConfig(volatility=1e-12, risk_aversion=0.0)
+    steps = config.episode_steps
+    schedules = {
+        "twap": np.full(steps, config.shares / steps),
+        "almgren_chriss": config.model.trades(),
+        "all_at_once": np.append(config.shares, np.zeros(steps - 1)),
+    }
+    for name, trades in schedules.items():
+        episode = played(name, "OptimalExecution-v0", config=config)
+        wanted = config.model.expected_cost(trades) / config.model.notional * 1e4
+        assert episode.outcome["shortfall"] == pytest.approx(wanted, rel=1e-6), name
+
+
+def test_the_best_quotes_are_better_than_the_same_quotes_always() -> None:
+    found = evaluate("optimal_quotes", "MarketMaking-v0", seeds=64, sensitivity=False)
+    by_name = {one.baseline: one for one in found.comparisons}
+    assert by_name["constant_quotes"].difference.low > 0
+    assert by_name["wide_quotes"].difference.low > 0
+    env = sekai.make("MarketMaking-v0")
+    env.reset(seed=0)
+    worth: Any = env.unwrapped
+    interval = found.agent.metrics["certainty_equivalent"]
+    assert interval.low < worth.certainty_equivalent() < interval.high
+
+
+def test_rules_of_trading_go_the_way_they_say() -> None:
+    long = played("always_long", "Trading-v0", max_ticks=50, action="weights")
+    with_it = played("momentum", "Trading-v0", max_ticks=50, action="weights")
+    assert (long.actions == 1.0).all()
+    assert set(np.unique(with_it.actions)) <= {-1.0, 0.0, 1.0}
+    assert not played("hold", "Trading-v0", max_ticks=50).total_cost
+    two = played("mean_reversion", "Trading-v0", max_ticks=50, symbols=2)
+    assert two.actions.shape == (50, 2)
+
+
+@pytest.fixture
+def own_name() -> Iterator[str]:
+    yield "always_first"
+    baselines._OWN.pop(("portfolio", "always_first"), None)
+
+
+def test_a_baseline_of_ones_own_is_known_by_name(own_name: str) -> None:
+    first = np.eye(ASSETS + 1)[0]
+    register_baseline(own_name, lambda: lambda seen: first, task="portfolio")
+    assert own_name in baseline_names("portfolio")
+    assert own_name not in baseline_names("trading")
+    with pytest.raises(ValueError, match="already"):
+        register_baseline(own_name, lambda: lambda seen: first, task="portfolio")
+    found = evaluate("equal_weight", "Portfolio-v0", baselines=[own_name], seeds=8,
+                     sensitivity=False, env_options=OPTIONS | {"starts": "random"})  # fmt: skip
+    assert list(found.policies) == ["equal_weight", own_name]

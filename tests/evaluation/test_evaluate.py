@@ -1,0 +1,287 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sekai
+from sekai.evaluation import TrialLedger, evaluate, load_evaluation
+from sekai.evaluation.arena import arena_of
+from sekai.evaluation.players import player_of
+from sekai.evaluation.playing import play
+from sekai.evaluation.tasks import task_of
+from sekai.wrappers import FlattenObservation
+from tests.evaluation.worlds import ASSETS, planted
+
+DATA = planted()
+OPTIONS: dict[str, Any] = {
+    "data": DATA, "features": ["log_return"], "lookback": 2, "episode_rows": 120,
+}  # fmt: skip
+
+
+def follow(observation: Any) -> np.ndarray:
+    """What the planted signal is best answered with."""
+    moves = np.asarray(observation["windows"][-1, :, 0], np.float64)
+    weights = np.zeros(ASSETS + 1)
+    weights[int(np.argmax(moves))] = 1.0
+    return weights
+
+
+def stay(observation: Any) -> np.ndarray:
+    weights = np.zeros(ASSETS + 1)
+    weights[0] = 1.0
+    return weights
+
+
+def names(flags: Any) -> set[str]:
+    return {flag.name for flag in flags}
+
+
+def test_who_follows_a_planted_signal_is_surely_ahead() -> None:
+    found = evaluate(follow, "Portfolio-v0", env_options=OPTIONS | {"costs": free()})
+    assert found.headline == "sharpe"
+    assert len(found.comparisons) == 6
+    for comparison in found.comparisons:
+        assert comparison.difference.low > 0, comparison
+        assert comparison.p_value < 0.01, comparison
+        assert comparison.wins > 0.8, comparison
+    assert "not_ahead" not in names(found.flags)
+    assert "look_ahead" not in names(found.flags)
+    assert found.honesty is not None
+    assert found.honesty.deflated > 0.95
+
+
+def free() -> Any:
+    return sekai.market.Costs(proportional=0.0, half_spread=0.0, impact=0.0)
+
+
+def test_a_policy_against_itself_is_no_better_and_said_to_be_the_same() -> None:
+    found = evaluate("equal_weight", "Portfolio-v0", seeds=8, env_options=OPTIONS,
+                     sensitivity=False)  # fmt: skip
+    itself = found.comparisons[0]
+    assert itself.baseline == "equal_weight"
+    assert itself.difference.value == 0.0
+    assert itself.p_value == 1.0
+    assert itself.wins == 0.0
+    assert any(one.name == "clone" and "equal_weight" in one.message for one in found.flags)
+
+
+def test_who_always_does_the_same_is_told_so() -> None:
+    found = evaluate(stay, "Portfolio-v0", seeds=8, env_options=OPTIONS, sensitivity=False)
+    assert "constant_action" in names(found.flags)
+
+
+def test_who_never_trades_is_told_so() -> None:
+    cash = np.append(np.zeros(ASSETS), 1.0)
+    found = evaluate(lambda seen: cash, "Portfolio-v0", seeds=8, env_options=OPTIONS,
+                     sensitivity=False)  # fmt: skip
+    assert "no_trades" in names(found.flags)
+
+
+def test_who_trades_all_away_is_told_so() -> None:
+    rng = np.random.default_rng(0)
+    found = evaluate(lambda seen: rng.dirichlet(np.ones(ASSETS + 1)), "Portfolio-v0", seeds=8,
+                     env_options=OPTIONS | {"costs": dear()}, sensitivity=False)  # fmt: skip
+    assert "losing" in names(found.flags)
+
+
+def dear() -> Any:
+    return sekai.market.Costs(proportional=0.01)
+
+
+def test_accounts_are_those_of_the_env() -> None:
+    task = task_of(arena_of("Portfolio-v0", OPTIONS))
+    episode = play(player_of(follow), task.recorded(), task, [7])[0]
+    env = sekai.make("Portfolio-v0", **OPTIONS)
+    result = env.reset(seed=7)
+    equity, cost, turnover, rewards = [result.info["equity"]], [], [], []
+    observation, is_over = result.observation, False
+    while not is_over:
+        step = env.step(follow(observation))
+        observation, is_over = step.observation, step.done
+        equity.append(step.info["equity"])
+        cost.append(step.info["cost"])
+        turnover.append(step.info["turnover"])
+        rewards.append(step.reward)
+
+    np.testing.assert_allclose(episode.equity, equity, rtol=1e-9)
+    np.testing.assert_allclose(sum(episode.costs.values()), cost, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(np.asarray(episode.turnover), turnover, rtol=1e-9)
+    np.testing.assert_allclose(episode.rewards, rewards, rtol=1e-9)
+    assert episode.weights is not None
+    assert episode.prices is not None
+    assert episode.fills is not None
+    np.testing.assert_allclose(episode.weights[-1], observation["weights"], atol=1e-6)
+    traded = np.zeros(len(rewards))
+    np.add.at(traded, episode.fills.step, np.abs(episode.fills.units * episode.fills.price))
+    np.testing.assert_allclose(traded[1:] / episode.equity[1:-1], turnover[1:], rtol=0.05)
+
+
+def test_all_policies_play_the_same_episodes() -> None:
+    found = evaluate(follow, "Portfolio-v0", seeds=list(range(3, 11)), env_options=OPTIONS,
+                     sensitivity=False)  # fmt: skip
+    starts = {
+        tuple(str(one.times[0]) for one in policy.episodes if one.times is not None)
+        for policy in found.policies.values()
+    }
+    assert len(starts) == 1
+    assert found.seeds == list(range(3, 11))
+
+
+def test_results_do_not_depend_on_how_many_play_at_once() -> None:
+    seeds = list(range(9))
+    together = evaluate(follow, "Portfolio-v0", seeds=seeds, env_options=OPTIONS,
+                        sensitivity=False)  # fmt: skip
+    vec = sekai.make_vec("Portfolio-v0", 4, **OPTIONS)
+    in_turns = evaluate(follow, vec, seeds=seeds, sensitivity=False)
+    assert together.agent.by_seed["total_return"] == in_turns.agent.by_seed["total_return"]
+    others = ("equal_weight", "minimum_variance", "momentum", "random")
+    for name in others:
+        one, other = together.policies[name], in_turns.policies[name]
+        assert one.by_seed["total_return"] == other.by_seed["total_return"], name
+
+
+@pytest.mark.parametrize(
+    ("env", "options"),
+    [
+        ("Trading-v0", {"max_ticks": 100}),
+        ("MarketMaking-v0", {"episode_steps": 50}),
+        ("OptimalExecution-v0", {}),
+        ("OrderExecution-v0", {}),
+        ("Portfolio-v0", {"episode_rows": 60}),
+        ("gymnasium/CartPole-v1", {}),
+    ],
+)
+def test_every_env_is_judged_beside_three_baselines_or_more(
+    env: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    found = evaluate("random", env, seeds=8, env_options=options)
+    assert len(found.comparisons) >= 3
+    assert found.headline in found.agent.metrics
+    assert found.sensitivity is not None
+    assert set(found.sensitivity.by_delay) == set(found.policies)
+    assert all(np.isfinite(found.sensitivity.by_delay[found.name]))
+    assert "few_baselines" not in names(found.flags)
+    found.to_json(tmp_path / "evaluation.json")
+    assert str(load_evaluation(tmp_path / "evaluation.json")) == str(found)
+
+
+def test_one_short_episode_is_refused() -> None:
+    with pytest.raises(ValueError, match="number without an interval"):
+        evaluate("random", "MarketMaking-v0", seeds=1)
+
+
+def test_seeds_that_change_nothing_count_once() -> None:
+    found = evaluate(follow, "Portfolio-v0", seeds=4, env_options=OPTIONS | {"starts": 50},
+                     baselines=["equal_weight"], sensitivity=False)  # fmt: skip
+    assert len(found.seeds) == 1
+    assert found.agent.metrics["sharpe"].method == "bootstrap"
+    assert found.agent.metrics["sharpe"].low < found.agent.metrics["sharpe"].high
+    assert "few_seeds" in names(found.flags)
+
+
+def test_many_seeds_have_intervals_over_seeds() -> None:
+    found = evaluate(follow, "Portfolio-v0", seeds=8, env_options=OPTIONS, sensitivity=False)
+    assert found.agent.metrics["sharpe"].method == "seeds"
+    mean = float(np.mean(found.agent.by_seed["sharpe"]))
+    assert found.agent.metrics["sharpe"].value == pytest.approx(mean)
+
+
+def test_a_lone_number_is_refused() -> None:
+    with pytest.raises(ValueError, match="on its own"):
+        evaluate(follow, "Portfolio-v0", baselines=[], env_options=OPTIONS)
+
+
+def test_an_unknown_baseline_is_refused_with_the_names_of_those_there_are() -> None:
+    with pytest.raises(ValueError, match="equal_weight.*'equal_wait'"):
+        evaluate(follow, "Portfolio-v0", baselines=["equal_wait"], env_options=OPTIONS)
+
+
+@pytest.mark.parametrize("seeds", [0, [], [1, 1]])
+def test_seeds_that_are_none_or_twice_are_refused(seeds: Any) -> None:
+    with pytest.raises(ValueError, match="seeds"):
+        evaluate(follow, "Portfolio-v0", seeds=seeds, env_options=OPTIONS)
+
+
+def test_several_agents_are_refused() -> None:
+    with pytest.raises(TypeError, match="several agents"):
+        evaluate("random", "MultiPortfolio-v0")
+
+
+def test_options_of_what_is_no_id_are_refused() -> None:
+    with pytest.raises(ValueError, match="env_options belong to an id"):
+        evaluate("random", sekai.make("MarketMaking-v0"), env_options={"episode_steps": 3})
+
+
+def test_an_env_that_was_made_is_judged_as_its_id_is() -> None:
+    env = sekai.make("Portfolio-v0", **OPTIONS)
+    made = sekai.evaluation.evaluate(
+        follow, env, baselines=["equal_weight", "buy_and_hold"], seeds=8, sensitivity=False
+    )
+    named = evaluate(follow, "Portfolio-v0", baselines=["equal_weight", "buy_and_hold"], seeds=8,
+                     env_options=OPTIONS, sensitivity=False)  # fmt: skip
+    assert list(made.policies) == ["follow", "equal_weight", "buy_and_hold"]
+    assert made.comparisons == named.comparisons
+    assert made.provenance.data_digest == DATA.digest
+    assert "few_baselines" in names(made.flags)
+
+
+def test_an_env_of_its_own_class_can_have_other_costs_too() -> None:
+    from sekai.envs import Portfolio
+
+    found = evaluate(follow, Portfolio(**OPTIONS), seeds=2, baselines=["equal_weight"])
+    assert found.sensitivity is not None
+    assert found.sensitivity.cost_multiples
+
+
+def test_layers_are_for_the_agent_and_not_for_who_needs_what_they_hide() -> None:
+    def make() -> Any:
+        return FlattenObservation(sekai.make("Portfolio-v0", **OPTIONS))
+
+    weights = np.full(ASSETS + 1, 1 / (ASSETS + 1))
+    others = ["equal_weight", "risk_parity"]
+    bare = evaluate(lambda seen: weights, "Portfolio-v0", seeds=8, env_options=OPTIONS,
+                    baselines=others, sensitivity=False)  # fmt: skip
+    layered = evaluate(lambda seen: weights, make, seeds=8, baselines=others, sensitivity=False)
+    assert layered.comparisons == bare.comparisons
+    assert "look_ahead_unchecked" in names(layered.flags)
+
+
+def test_policies_are_given_names_that_differ() -> None:
+    found = evaluate(stay, "Portfolio-v0", seeds=8, env_options=OPTIONS, sensitivity=False,
+                     baselines=[stay, stay, "random"])  # fmt: skip
+    assert list(found.policies) == ["stay (judged)", "stay", "stay 2", "random"]
+
+
+def test_what_predicts_as_others_do_is_judged() -> None:
+    class Foreign:
+        def predict(self, observation: Any) -> tuple[Any, None]:
+            return stay(observation), None
+
+    mine = evaluate(Foreign(), "Portfolio-v0", seeds=8, env_options=OPTIONS, sensitivity=False,
+                    baselines=[stay])  # fmt: skip
+    assert mine.comparisons[0].difference.value == 0.0
+
+
+def test_trials_on_the_same_data_make_a_ratio_worth_less(tmp_path: Path) -> None:
+    ledger = TrialLedger(tmp_path / "trials.jsonl")
+    options: dict[str, Any] = {"env_options": OPTIONS, "seeds": 8, "sensitivity": False,
+               "baselines": ["equal_weight"], "ledger": ledger}  # fmt: skip
+    first = evaluate(follow, "Portfolio-v0", **options)
+    evaluate(stay, "Portfolio-v0", **options)
+    third = evaluate(follow, "Portfolio-v0", **options)
+    assert first.honesty is not None
+    assert third.honesty is not None
+    assert (first.honesty.trials, third.honesty.trials) == (1, 3)
+    assert third.honesty.deflated < first.honesty.deflated
+
+
+def test_a_saved_agent_is_judged_by_its_path(tmp_path: Path) -> None:
+    from sekai.training import PPO
+
+    agent = PPO("MarketMaking-v0", seed=0, num_envs=2, rollout_steps=8)
+    agent.save(tmp_path / "agent")
+    by_path = evaluate(tmp_path / "agent", "MarketMaking-v0", seeds=4, sensitivity=False)
+    itself = evaluate(agent, "MarketMaking-v0", seeds=4, sensitivity=False)
+    assert by_path.comparisons == itself.comparisons
+    assert len(by_path.provenance.model) == 64
