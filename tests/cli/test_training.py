@@ -145,6 +145,19 @@ def test_a_run_that_cannot_begin_leaves_no_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_part_that_cannot_be_judged_on_is_found_before_anything_is_learnt(
+    tmp_path: Path,
+) -> None:
+    told = call(
+        "train", "--env", "Portfolio-v0", "--steps", "64", "--runs", tmp_path / "runs",
+        "--set", "data.rows=300", "--set", "data.split=0.9", "--set", "data.warm_up=0",
+    )  # fmt: skip
+
+    assert told.code == 1
+    assert "is judged on 30 rows" in told.err
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_run_that_fails_says_so_and_goes_on_when_asked_to(
     runs: Path, trained: tuple[Path, Outcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:

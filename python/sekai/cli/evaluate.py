@@ -12,7 +12,7 @@ import typer
 from sekai.cli.failure import CommandError, guarded
 from sekai.cli.runs.run_folder import DEFAULT_ROOT, find_run
 from sekai.cli.runs.run_lock import RunLock
-from sekai.cli.screen import note
+from sekai.cli.screen import waiting
 
 __all__ = ["EXAMPLES", "evaluate"]
 
@@ -61,10 +61,9 @@ def evaluate(
             source.set(("evaluate", name), value, f"--{name.removesuffix('s')}")
     experiment = read_experiment(source)
     command = shlex.join(["sekai", *sys.argv[1:]])
-    with RunLock(folder.path):
-        prepared = prepare(experiment)
-        if not quiet:
-            note(f"judging on {experiment.evaluate.seeds} unseen seeds")
-        found = judge(experiment, prepared, folder, command)
+    what = f"judging on {experiment.evaluate.seeds} unseen seeds"
+    with RunLock(folder.path), waiting(what, quiet):
+        found = judge(experiment, prepare(experiment), folder, command)
         folder.note(headline=headline_of(found))
-        show_summary(found, folder, report_on(found, folder.report))
+        page = report_on(found, folder.report)
+    show_summary(found, folder, page)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["complain", "note", "say", "show_table", "table"]
+__all__ = ["complain", "note", "say", "show_table", "table", "waiting"]
 
 WIDE = 200
 """Columns of a table where there is no terminal whose width could be asked."""
@@ -33,6 +34,20 @@ def say(text: str | Text = "") -> None:
 def note(text: str) -> None:
     """Tell what is going on."""
     errors().print(text, markup=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def waiting(text: str, quiet: bool) -> Iterator[None]:
+    """Tell what is going on for as long as it takes."""
+    console = errors()
+    if quiet:
+        yield
+    elif console.is_terminal:
+        with console.status(text):
+            yield
+    else:
+        note(text)
+        yield
 
 
 def complain(message: str) -> None:

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from sekai.cli.experiment.experiment import Experiment
 from sekai.cli.experiment.prepare import Prepared, prepare
+from sekai.cli.experiment.sections import FIRST_JUDGED_SEED
 from sekai.cli.experiment.toml import toml_text
 from sekai.cli.judging import headline_of, judge, report_on
 from sekai.cli.runs.run_folder import RunFolder, now
 from sekai.cli.runs.run_lock import RunLock
-from sekai.cli.screen import note
+from sekai.cli.screen import note, waiting
 from sekai.cli.signals import ending_as_interrupts
 from sekai.cli.summary import show_summary
 from sekai.core.multi_agent import MultiAgentEnv
+from sekai.registry import make
 
 if TYPE_CHECKING:
     from sekai.training import Agent, Callback
@@ -76,6 +78,9 @@ def _prepared(experiment: Experiment, quiet: bool) -> Prepared:
     prepared = prepare(experiment)
     if prepared.about and not quiet:
         note(prepared.about)
+    # What it is judged on is looked at before hours are spent on it.
+    with make(experiment.env.spec, **prepared.test) as env:
+        env.reset(seed=FIRST_JUDGED_SEED)
     return prepared
 
 
@@ -109,11 +114,10 @@ def _judge(
     if isinstance(entry, type) and issubclass(entry, MultiAgentEnv):
         note(f"{experiment.id} has several agents, and an evaluation is of one: it is not judged")
         return
-    if not quiet:
-        note(f"judging on {experiment.evaluate.seeds} unseen seeds")
-    evaluation = judge(experiment, prepared, run, command)
-    run.note(headline=headline_of(evaluation))
-    report = report_on(evaluation, run.report)
+    with waiting(f"judging on {experiment.evaluate.seeds} unseen seeds", quiet):
+        evaluation = judge(experiment, prepared, run, command)
+        run.note(headline=headline_of(evaluation))
+        report = report_on(evaluation, run.report)
     show_summary(evaluation, run, report)
 
 

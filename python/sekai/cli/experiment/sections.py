@@ -6,6 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from sekai.data import Pipeline
+from sekai.data.durations import duration
+
 __all__ = [
     "ALGORITHMS",
     "FIRST_JUDGED_SEED",
@@ -22,7 +25,22 @@ ALGORITHMS = ("ppo", "a2c", "ddpg", "sac", "maddpg", "qmix")
 FIRST_JUDGED_SEED = 1_000_000
 """Seeds from here on are for judging: no agent learns from them, and all are judged by the same."""
 
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return duration(text) >= 0
+    except ValueError:
+        return False
+
+
+def _require_features(names: tuple[str, ...]) -> None:
+    try:
+        Pipeline(names)
+    except (KeyError, ValueError, TypeError) as error:
+        raise ValueError(f"features cannot be made: {error.args[0]}") from error
 
 
 def _require(holds: bool, name: str, wanted: str, found: object) -> None:
@@ -67,6 +85,19 @@ class DataSection:
 
     scaling: Literal["zscore", "robust", "rank"] | None = None
     """How features are scaled, learnt from the part to train on; None as they are."""
+
+    def __post_init__(self) -> None:
+        for name in ("embargo", "warm_up"):
+            amount = getattr(self, name)
+            fits = _is_time(amount) if isinstance(amount, str) else amount is None or amount >= 0
+            _require(fits, name, "rows from 0, or a time such as '90d'", amount)
+        shares = all(isinstance(one, (int, float)) and 0 < one < 1 for one in self.parts)
+        dates = all(isinstance(one, str) and DATE.match(one) for one in self.parts)
+        _require(len(self.parts) in (1, 2, 3) and (shares or dates), "split",
+                 "up to three shares between 0 and 1, or dates such as '2015-01-31'",
+                 self.split)  # fmt: skip
+        if self.features is not None:
+            _require_features(self.features)
 
     @property
     def parts(self) -> tuple[float | str, ...]:
