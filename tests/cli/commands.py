@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from sekai.cli.command import main
-from sekai.training.kept_file import read_file
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -56,6 +55,8 @@ def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
 
 def assert_same_agent(one: Path, other: Path) -> None:
     """Two files hold the same agent, bit for bit; in which order they do is not said."""
+    from sekai.training.kept_file import read_file  # With torch, which most tests do without.
+
     assert one.name == other.name
     assert _plain(read_file(one)) == _plain(read_file(other))
 
