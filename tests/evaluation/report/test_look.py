@@ -43,9 +43,10 @@ def test_text_and_lines_stand_out_from_what_is_behind_them(theme: dict[str, str]
 
 
 def test_policies_are_told_apart_without_any_colour() -> None:
-    looks = [style_of(place) for place in range(6)]
-    assert len({look.dash for look in looks}) == 6
-    assert len({style_of(place).symbol for place in range(8)}) == 8
+    looks = [style_of(place) for place in range(COLOURS)]
+
+    assert len({look.dash for look in looks}) == COLOURS
+    assert len({look.symbol for look in looks}) == COLOURS
 
 
 @pytest.mark.parametrize("sight", list(BLINDNESS))

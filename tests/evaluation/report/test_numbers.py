@@ -21,6 +21,10 @@ MINUS = "\N{MINUS SIGN}"
         (-0.001, "money", "0.00"),
         (0.1234, "percent", "12.3%"),
         (-0.1234, "percent", f"{MINUS}12.3%"),
+        (0.000051, "percent", "0.0051%"),
+        (1e-12, "percent", "0.0%"),
+        (0.0000779, "p_value", "under 0.001"),
+        (0.05, "p_value", "0.050"),
         (0.95, "share", "95%"),
         (0.99999, "chance", "over 99.9%"),
         (1.0, "chance", "100.0%"),
@@ -55,6 +59,7 @@ def test_a_sign_is_only_where_a_digit_is(value: float) -> None:
 
 def test_bounds_have_as_many_digits_as_each_other() -> None:
     assert bounds(Interval(value=0.22, low=0.0229, high=0.42)) == "[0.02, 0.42]"
+    assert bounds(Interval(value=0.0, low=0.0000229, high=0.42), "percent") == "[0.0%, 42.0%]"
 
 
 def test_bounds_that_are_not_known_are_not_shown() -> None:

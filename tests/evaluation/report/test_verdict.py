@@ -36,6 +36,7 @@ def judged(*spans: tuple[float, float], deflated: float | None = 0.99) -> Evalua
          "open"),
         ([OPEN] * 3, 0.99, "Not told apart from its baselines", "open"),
         ([AHEAD, BEHIND, BEHIND], 0.99, "Behind Buy and hold and Random", "bad"),
+        ([BEHIND] * 3, 0.99, "Behind Equal weight, Buy and hold and Random", "bad"),
         ([(float("nan"), float("nan"))] * 3, 0.99, "Not told apart from its baselines", "open"),
         ([], 0.99, "Judged beside nobody", "open"),
     ],

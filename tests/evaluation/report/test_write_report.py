@@ -248,6 +248,17 @@ def test_baselines_whose_episodes_are_not_kept_are_still_in_the_tables(
     assert "Minimum variance" in found.words
 
 
+def test_costs_of_a_kind_that_nobody_paid_are_not_listed(rich: Evaluation, tmp_path: Path) -> None:
+    none = np.zeros(120)
+    paid = each_episode(rich, lambda one: replace(one, costs={**one.costs, "delisting": none}))
+    free = each_episode(rich, lambda one: replace(one, costs={"delisting": none}))
+    text = write_report(paid, tmp_path / "report.html").read_text(encoding="utf-8")
+
+    assert '"name":"Commission"' in text
+    assert '"name":"Delisting"' not in text
+    assert "Costs by kind" not in written(free, tmp_path).words
+
+
 def test_an_agent_alone_can_be_shown(rich: Evaluation, tmp_path: Path) -> None:
     alone = replace(rich, policies={"agent": rich.agent}, comparisons=[], sensitivity=None)
     assert "Judged beside nobody" in written(alone, tmp_path).words

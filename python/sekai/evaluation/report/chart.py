@@ -19,7 +19,8 @@ __all__ = ["Chart", "Panel", "Style", "View", "band", "line", "plain", "stacked"
 Trace = dict[str, Any]
 
 HOVER_FORMATS = {"percent": ".2%", "money": ",.2f", "number": ",.4~f", "count": ",.0f"}
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot",
+          "14px,3px,2px,3px,2px,3px", "2px,6px")  # fmt: skip
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
 COLOURS = 8
 """How many colours of lines the page's style sheet knows; after these they begin anew."""

@@ -16,6 +16,11 @@ class Label(NamedTuple):
 
     meaning: str = ""
 
+    @property
+    def heading(self) -> str:
+        """The same with a unit that no axis writes."""
+        return f"{self.text}, bp" if self.kind == "points" else self.text
+
 
 LABELS = {
     "total_return": Label("Total return", "percent", "Growth of the account from first to last."),
@@ -57,7 +62,14 @@ LABELS = {
     "final_equity": Label("Final equity", "money", "What the account held at the end."),
 }  # fmt: skip
 
-SHORT_FORMS = {"pnl": "PnL", "vwap": "VWAP", "twap": "TWAP"}
+SHORT_FORMS = {
+    "pnl": "PnL",
+    "vwap": "VWAP",
+    "twap": "TWAP",
+    "almgren": "Almgren",
+    "chriss": "Chriss",
+}
+"""Words that are not written as they come."""
 
 
 def label_of(metric: str) -> Label:
@@ -67,7 +79,7 @@ def label_of(metric: str) -> Label:
 
 def policy_label(name: str) -> str:
     """A policy's name in words: `buy_and_hold` as Buy and hold."""
-    return _words(name) if name.islower() and name.isascii() else name
+    return _words(name) if name.islower() and name.isidentifier() else name
 
 
 def _words(name: str) -> str:

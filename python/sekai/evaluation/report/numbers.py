@@ -38,10 +38,12 @@ def number(value: float, size: float | None = None) -> str:
     return f"{value:.{2 - math.floor(math.log10(size))}f}" if size > 1e-6 else f"{value:.2e}"
 
 
-def _percent(value: float) -> str:
-    if 0 < abs(value) < 0.001:
-        return f"{value * 100:.2g}%"
-    return f"{value * 100:,.1f}%" if abs(value) < 10 else f"{value * 100:,.0f}%"
+def percent(value: float, size: float | None = None) -> str:
+    """The same in percent."""
+    size = abs(value) if size is None else size
+    if 1e-9 < size < 0.001:
+        return f"{value * 100:.{-1 - math.floor(math.log10(size))}f}%"
+    return f"{value * 100:,.1f}%" if size < 10 else f"{value * 100:,.0f}%"
 
 
 def _share(value: float) -> str:
@@ -53,6 +55,10 @@ def _chance(value: float) -> str:
     if 0.999 < value < 1:
         return "over 99.9%"
     return "under 0.1%" if 0 < value < 0.001 else f"{value * 100:.1f}%"
+
+
+def _p_value(value: float) -> str:
+    return "under 0.001" if 0 < value < 0.001 else f"{value:.3f}"
 
 
 def _basis_points(value: float) -> str:
@@ -74,16 +80,20 @@ def _count(value: float) -> str:
 
 FORMATS: dict[str, Callable[[float], str]] = {
     "number": number,
-    "percent": _percent,
+    "percent": percent,
     "basis_points": _basis_points,
     "share": _share,
+    "p_value": _p_value,
     "chance": _chance,
     "points": _points,
     "money": _money,
     "count": _count,
 }
 
-AXIS_FORMATS = {"percent": ".1~%", "money": ",.3~s", "count": ",.0~f"}
+SCALED = {"number": number, "percent": percent}
+"""Those whose digits depend on the numbers that they stand beside."""
+
+AXIS_FORMATS = {"percent": "~%", "money": ",.3~s", "count": ",.0~f"}
 """How an axis writes the same kinds; what is not here as it likes."""
 
 
@@ -99,15 +109,15 @@ def shown(value: float, kind: str = "number", size: float | None = None) -> str:
         return UNDEFINED
     if math.isinf(value):
         return "∞" if value > 0 else f"{MINUS}∞"
-    text = number(value, size) if kind == "number" else FORMATS[kind](value)
+    text = SCALED[kind](value, size) if kind in SCALED else FORMATS[kind](value)
     # What rounds to nothing has no sign.
     is_nothing = not any(digit in text for digit in "123456789")
     return text.lstrip("-") if is_nothing else text.replace("-", MINUS, 1)
 
 
-def signed(value: float, kind: str = "number") -> str:
+def signed(value: float, kind: str = "number", size: float | None = None) -> str:
     """The same with a plus where it is above 0."""
-    text = shown(value, kind)
+    text = shown(value, kind, size)
     return f"+{text}" if value > 0 and any(digit in text for digit in "123456789∞") else text
 
 

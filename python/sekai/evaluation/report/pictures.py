@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from sekai.evaluation.evaluation import Evaluation
 from sekai.evaluation.report.labels import label_of
 from sekai.evaluation.report.section import Subject
 from sekai.evaluation.report.sections.growth import spread, spread_note
+from sekai.evaluation.report.sections.holdings import largest
 from sekai.evaluation.report.series import drawdown, has_equity, is_relative, wealth
 from sekai.rendering.replacement import replacing
 
@@ -26,7 +28,8 @@ __all__ = ["write_pictures"]
 COLOURS = ("#0072b2", "#d55e00", "#008561", "#b0508a", "#8f6a00", "#5b6b7a", "#6a4bb0", "#7a4420")
 """Those of the page's light theme."""
 
-DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (8, 2)), (0, (8, 2, 1, 2)))
+DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (8, 2)), (0, (8, 2, 1, 2)),
+                           (0, (7, 2, 1, 2, 1, 2)), (0, (1, 4)))  # fmt: skip
 MARKS = ("o", "s", "D", "^", "P", "X", "*", "v")
 INK, FAINT, GRID = "#1b2228", "#59636d", "#eceae4"
 
@@ -94,15 +97,17 @@ def _weights(subject: Subject, figure: Figure) -> bool:
     if episode is None or episode.weights is None or len(episode.weights) < 2:
         return False
     axes = figure.subplots()
-    names = [*episode.assets, "Cash"]
+    held = largest(episode)
+    names, weights = list(held), 100 * np.array(list(held.values()))
     colours = [_colour(place) for place in range(len(names) - 1)] + ["#c3c7cc"]
-    x = _steps(subject, len(episode.weights) + 1)[1:]
-    for side in (np.fmax(episode.weights, 0), np.fmin(episode.weights, 0)):
-        axes.stackplot(x, 100 * side.T, colors=colours, labels=names, alpha=0.85)
+    x = _steps(subject, weights.shape[1] + 1)[1:]
+    for side in (np.fmax(weights, 0), np.fmin(weights, 0)):
+        areas = axes.stackplot(x, side, colors=colours, labels=names, alpha=0.85)
+        for area in areas[len(COLOURS) : -1]:
+            area.set(hatch="//", edgecolor="white", linewidth=0)
         names = [f"_{name}" for name in names]
     _dress(axes, "Weights, % of equity")
-    if len(colours) <= 13:
-        _legend(axes, outside=True)
+    _legend(axes, outside=True)
     _caption(figure, subject, f"The agent on seed {episode.seed}.")
     return True
 
@@ -219,4 +224,4 @@ def _caption(figure: Figure, subject: Subject, note: str) -> None:
     figure.suptitle(_plain(f"{subject.evaluation.name} · {subject.evaluation.env}"), x=0.012,
                     ha="left", fontsize=12, fontweight="bold", color=INK)  # fmt: skip
     if note:
-        figure.supxlabel(note, x=0.012, ha="left", fontsize=8.5, color=FAINT)
+        figure.supxlabel(textwrap.fill(note, 110), x=0.012, ha="left", fontsize=8.5, color=FAINT)

@@ -60,7 +60,7 @@ def named(label: str, style: Style | None) -> Markup:
 
 def _swatch(style: Style) -> Markup:
     stroke = element("line", x1=1, x2=27, y1=5, y2=5)
-    return element("svg", stroke, class_=f"swatch c{style.colour[1:]} {style.dash}",
+    return element("svg", stroke, class_=f"swatch c{style.colour[1:]}",
                    viewBox="0 0 28 10", aria_hidden="true")  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sekai.evaluation.evaluation import Comparison, Evaluation, Honesty
 from sekai.evaluation.report.labels import label_of, policy_label
-from sekai.evaluation.report.numbers import bounds, shown, signed
+from sekai.evaluation.report.numbers import bounds, shown, signed, size_of
 
 __all__ = ["CONFIDENT", "Verdict", "luck_in_words", "standing", "verdict_of"]
 
@@ -56,7 +56,8 @@ def _phrase(evaluation: Evaluation) -> tuple[str, str]:
     if "behind" in places:
         behind = [policy_label(one.baseline) for one in evaluation.comparisons
                   if standing(one) == "behind"]  # fmt: skip
-        return f"Behind {_listed(behind)}", "bad"
+        many = f"{len(behind)} of {len(places)} baselines"
+        return f"Behind {_listed(behind) if len(behind) < 4 else many}", "bad"
     ahead = places.count("ahead")
     if ahead == 0:
         return "Not told apart from its baselines", "open"
@@ -81,7 +82,8 @@ def _sentences(evaluation: Evaluation) -> list[str]:
 
 
 def _size(comparison: Comparison, kind: str) -> str:
-    size = f"{signed(comparison.difference.value, kind)} {bounds(comparison.difference, kind)}"
+    found = comparison.difference
+    size = f"{signed(found.value, kind, size_of(found))} {bounds(found, kind)}"
     return f"{policy_label(comparison.baseline)} ({size.strip()})"
 
 

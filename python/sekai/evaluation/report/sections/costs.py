@@ -19,7 +19,7 @@ __all__ = ["costs_section"]
 def costs_section(subject: Subject) -> Section | None:
     """Costs by kind, gross and net, and how the headline metric bears more of them."""
     blocks: list[Markup | Chart] = []
-    if any(episode.costs for episode in subject.all_episodes):
+    if any(paid.any() for episode in subject.all_episodes for paid in episode.costs.values()):
         blocks += [_kinds_chart(subject)]
         blocks += [_gross_and_net(subject)] if is_relative(subject.all_episodes) else []
     if subject.evaluation.sensitivity is not None:
@@ -29,7 +29,8 @@ def costs_section(subject: Subject) -> Section | None:
 
 def _kinds_chart(subject: Subject) -> Chart:
     relative = is_relative(subject.all_episodes)
-    kinds = dict.fromkeys(kind for episode in subject.all_episodes for kind in episode.costs)
+    paid = [one for episode in subject.all_episodes for one in episode.costs.items()]
+    kinds = dict.fromkeys(kind for kind, amounts in paid if amounts.any())
     traces = [
         {
             "type": "bar",
@@ -80,7 +81,7 @@ def _gross_and_net(subject: Subject) -> Markup:
         rows.append(
             [Cell(named(subject.labels[name], subject.styles[name]))]
             + [Cell(shown(value, kind), value) for value, kind in figures]
-            + [Cell(shown(share, "percent"), share)]
+            + [Cell("more than all" if share > 1 else shown(share, "percent"), share)]
         )
     heads = ["Policy", "Before costs", "Costs", "After costs", "Share of gains paid"]
     note = (
@@ -116,7 +117,7 @@ def _curve(
     x_title: str,
     metric: Label,
 ) -> Chart:
-    text, kind = metric.text, metric.kind
+    text, kind = plain(metric.heading), metric.kind
     traces = []
     for name in reversed(values):
         style = subject.styles.get(name)

@@ -22,7 +22,7 @@ from sekai.evaluation.report.sections.trades import trades_chart
 from sekai.evaluation.report.series import Floats
 from sekai.evaluation.report.thinning import kept_points
 
-__all__ = ["holdings_section"]
+__all__ = ["holdings_section", "largest"]
 
 MOST_ASSETS = 11
 """Shown by name; others are added up."""
@@ -67,7 +67,7 @@ def _view(episode: Episode, most: int) -> View:
     # One choice of rows for all areas, as they lie on each other: where cash is most and least.
     rows = kept_points(episode.weights[:, -1], most)
     traces: list[Trace] = []
-    for place, (name, weights) in enumerate(_largest(episode).items()):
+    for place, (name, weights) in enumerate(largest(episode).items()):
         colour = CASH if name == "Cash" else style_of(place).colour
         traces += _areas(x[rows], weights[rows], name, colour, hatched=place >= COLOURS)
     held = episode.weights[:, :-1]
@@ -79,7 +79,7 @@ def _view(episode: Episode, most: int) -> View:
     return View(traces=traces, layout=stacked(panels, dates=dates))
 
 
-def _largest(episode: Episode) -> dict[str, Floats]:
+def largest(episode: Episode) -> dict[str, Floats]:
     """Weights by name: the assets held most, all others as one, cash."""
     assert episode.weights is not None
     held = episode.weights[:, :-1]

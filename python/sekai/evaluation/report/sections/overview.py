@@ -65,10 +65,10 @@ def _comparisons(subject: Subject) -> Markup:
     for comparison in subject.evaluation.comparisons:
         label = label_of(comparison.metric)
         place = standing(comparison)
-        value = comparison.difference.value
-        spread = bounds(comparison.difference, label.kind)
+        found, value = comparison.difference, comparison.difference.value
+        spread = bounds(found, label.kind)
         size = joined(
-            element("span", signed(value, label.kind), class_="value"),
+            element("span", signed(value, label.kind, size_of(found)), class_="value"),
             element("span", spread, class_="bounds"),
         )
         name = policy_label(comparison.baseline)
@@ -78,7 +78,7 @@ def _comparisons(subject: Subject) -> Markup:
             Cell(element("span", STANDINGS[place], class_=f"badge {place}")),
             Cell(size, value),
             Cell(shown(comparison.wins, "share"), comparison.wins),
-            Cell(shown(comparison.p_value), comparison.p_value),
+            Cell(shown(comparison.p_value, "p_value"), comparison.p_value),
         ])  # fmt: skip
         looks.append(place)
     level = subject.evaluation.comparisons[0].difference.level

@@ -55,7 +55,7 @@ def _view(subject: Subject, metric: str) -> View:
         traces.append(_dots(subject, name, place, values[place]))
         if metric in subject.policies[name].metrics:
             traces.append(_interval(subject, name, place, metric))
-    layout = stacked([Panel(label.text, label.kind)])
+    layout = stacked([Panel(plain(label.heading), label.kind)])
     layout["xaxis"] = {
         "tickvals": list(range(len(shown))),
         "ticktext": [plain(subject.labels[name]) for name in shown],
@@ -124,7 +124,7 @@ def _differences_chart(subject: Subject) -> Chart | None:
         return None
     traces = [trace for place, one in enumerate(compared) for trace in _gap(subject, place, one)]
     label = label_of(compared[0].metric)
-    layout = stacked([Panel(f"{label.text}: ahead of the baseline by", label.kind)])
+    layout = stacked([Panel(plain(f"{label.heading}: ahead by"), label.kind)])
     layout["yaxis"] |= {"zeroline": True, "tickformat": AXIS_FORMATS.get(label.kind, "")}
     layout["xaxis"] = {
         "tickvals": list(range(len(compared))),

@@ -71,9 +71,7 @@ def _largest(fills: Fills, asset: str) -> NDArray[np.int64]:
     return np.sort(found[np.argsort(-size, kind="stable")[:MOST_FILLS]])
 
 
-def _marks(
-    name: str, x: Floats, y: Floats, units: Floats, colour: str, symbol: str
-) -> Trace:
+def _marks(name: str, x: Floats, y: Floats, units: Floats, colour: str, symbol: str) -> Trace:
     return {
         "type": "scatter",
         "mode": "markers",
