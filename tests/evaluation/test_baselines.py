@@ -99,6 +99,13 @@ def test_who_buys_and_holds_trades_once_whatever_gaps_there_are(gap: float) -> N
     assert not episode.turnover[1:].any()
 
 
+def test_who_buys_and_holds_trades_once_where_orders_wait() -> None:
+    late = sekai.market.Execution(delay=3)
+    episode = played("buy_and_hold", **OPTIONS | {"execution": late})
+    assert episode.turnover is not None
+    assert np.flatnonzero(episode.turnover).tolist() == [3]
+
+
 def test_momentum_holds_what_has_risen_most() -> None:
     moves = np.zeros((400, 6))
     moves[:, 2], moves[:, 4] = 0.002, 0.001

@@ -247,6 +247,22 @@ def test_layers_are_for_the_agent_and_not_for_who_needs_what_they_hide() -> None
     assert "look_ahead_unchecked" in names(layered.flags)
 
 
+def test_baselines_do_not_see_through_the_layers_of_a_vector_env() -> None:
+    from sekai.vector import NormalizeVecObservation
+
+    weights = np.full(ASSETS + 1, 1 / (ASSETS + 1))
+    others = ["equal_weight", "risk_parity"]
+    bare, layered = (
+        evaluate(lambda seen: weights, env, seeds=8, baselines=others, sensitivity=False)
+        for env in (
+            sekai.make_vec("Portfolio-v0", 8, **OPTIONS),
+            NormalizeVecObservation(sekai.make_vec("Portfolio-v0", 8, **OPTIONS)),
+        )
+    )
+    assert layered.task == "portfolio"
+    assert layered.comparisons == bare.comparisons
+
+
 def test_policies_are_given_names_that_differ() -> None:
     found = evaluate(stay, "Portfolio-v0", seeds=8, env_options=OPTIONS, sensitivity=False,
                      baselines=[stay, stay, "random"])  # fmt: skip
@@ -276,6 +292,33 @@ def test_trials_on_the_same_data_make_a_ratio_worth_less(tmp_path: Path) -> None
     assert third.honesty.deflated < first.honesty.deflated
 
 
+def test_what_no_trader_knows_is_told() -> None:
+    options = {"max_ticks": 20, "privileged": False}
+    shown = evaluate("random", "Trading-v0", seeds=8, sensitivity=False,
+                     env_options=options | {"privileged": True})  # fmt: skip
+    hidden = evaluate("random", "Trading-v0", seeds=8, sensitivity=False, env_options=options)
+    assert "privileged" in names(shown.flags)
+    assert "privileged" not in names(hidden.flags)
+
+
+def test_an_agent_looks_windows_up_where_it_is_judged() -> None:
+    from sekai.training import PPO
+
+    trained, judged = (OPTIONS | {"data": planted(seed=seed)} for seed in (8, 9))
+    agent = PPO("Portfolio-v0", env_options=trained | {"observation": "index"}, seed=0,
+                num_envs=2, rollout_steps=8)  # fmt: skip
+    assert agent.gather is not None
+    its_own = agent.gather.windows
+    by_number = evaluate(agent, "Portfolio-v0", seeds=8, sensitivity=False, baselines=["random"],
+                         env_options=judged | {"observation": "index"})  # fmt: skip
+    assert agent.gather.windows is its_own
+    policy = PPO("Portfolio-v0", env_options=judged, seed=0, num_envs=2, rollout_steps=8)
+    policy.network.load_state_dict(agent.network.state_dict())
+    by_window = evaluate(policy, "Portfolio-v0", seeds=8, sensitivity=False, baselines=["random"],
+                         env_options=judged)  # fmt: skip
+    np.testing.assert_allclose(by_number.agent.by_seed["sharpe"], by_window.agent.by_seed["sharpe"])
+
+
 def test_a_saved_agent_is_judged_by_its_path(tmp_path: Path) -> None:
     from sekai.training import PPO
 
@@ -285,3 +328,15 @@ def test_a_saved_agent_is_judged_by_its_path(tmp_path: Path) -> None:
     itself = evaluate(agent, "MarketMaking-v0", seeds=4, sensitivity=False)
     assert by_path.comparisons == itself.comparisons
     assert len(by_path.provenance.model) == 64
+
+
+def test_less_is_better_where_it_is() -> None:
+    found = evaluate("almgren_chriss", "OptimalExecution-v0", seeds=32, sensitivity=False,
+                     baselines=["all_at_once", "twap"])  # fmt: skip
+    assert not found.higher_is_better
+    for comparison in found.comparisons:
+        mine = found.agent.metrics[found.headline].value
+        other = found.policies[comparison.baseline].metrics[found.headline].value
+        assert comparison.difference.value == pytest.approx(other - mine)
+        assert comparison.difference.low > 0
+        assert comparison.wins > 0.5

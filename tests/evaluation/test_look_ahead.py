@@ -110,6 +110,18 @@ def test_who_answers_what_was_shown_is_not_accused() -> None:
     assert flags_for(follow, observation="window") == []
 
 
+def test_features_that_know_the_future_are_found_out() -> None:
+    def tomorrow(data: Any) -> np.ndarray:
+        close = np.asarray(data.field("close"))
+        return np.diff(np.log(close), axis=0, append=np.log(close[-1:]))
+
+    def follow(seen: Any) -> np.ndarray:
+        return weights_of(300.0 * np.asarray(seen["windows"][-1, :, 0], np.float64))
+
+    flags = flags_for(follow, observation="window", features=[tomorrow])
+    assert [one.name for one in flags] == ["look_ahead"]
+
+
 def test_who_does_not_do_the_same_twice_can_not_be_proven_right() -> None:
     rng = np.random.default_rng(0)
     flags = flags_for(lambda seen: rng.dirichlet(np.ones(ASSETS + 1)))

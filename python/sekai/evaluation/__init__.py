@@ -18,11 +18,21 @@ from sekai.evaluation.evaluation_file import (
     load_evaluation,
     save_evaluation,
 )
+from sekai.evaluation.metrics import HIGHER_IS_BETTER, metrics_of, periods_per_year
 from sekai.evaluation.players import Ground, Moment, Player
-from sekai.evaluation.statistics import TrialLedger
+from sekai.evaluation.statistics import (
+    TrialLedger,
+    bootstrap_interval,
+    honesty_of,
+    overfitting_probability,
+    paired,
+    paired_bootstrap,
+    seed_interval,
+)
 from sekai.evaluation.walk_forward import WalkForwardEvaluation, walk_forward
 
 __all__ = [
+    "HIGHER_IS_BETTER",
     "Comparison",
     "Episode",
     "Evaluation",
@@ -41,9 +51,17 @@ __all__ = [
     "WalkForwardEvaluation",
     "baseline",
     "baseline_names",
+    "bootstrap_interval",
     "evaluate",
+    "honesty_of",
     "load_evaluation",
+    "metrics_of",
+    "overfitting_probability",
+    "paired",
+    "paired_bootstrap",
+    "periods_per_year",
     "register_baseline",
     "save_evaluation",
+    "seed_interval",
     "walk_forward",
 ]

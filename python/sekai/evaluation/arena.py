@@ -49,7 +49,7 @@ class Arena:
     """Whether envs are closed after use."""
 
     bare: Arena | None = None
-    """The same envs without layers that change what is seen or done; None where there are none."""
+    """The same envs without layers that might change what is seen or done; None without any."""
 
     def with_options(self, **changes: Any) -> Arena:
         """The same with some options changed."""
@@ -131,10 +131,9 @@ def _of_env(env: Env[Any, Any]) -> Arena:
     inside = env.unwrapped
     kind = type(inside).__name__
     name = inside.spec.id if inside.spec is not None else kind
-    layers = {type(layer).__name__ for layer in env if layer is not inside}
-    if layers <= USUAL_LAYERS and inside.spec is not None and not inside.spec.wrappers:
+    if _layers(env) <= USUAL_LAYERS and inside.spec is not None and not inside.spec.wrappers:
         return _of_spec(inside.spec, {})
-    if not layers and kind in REBUILT and type(inside).__module__.startswith("sekai."):
+    if env is inside and kind in REBUILT and type(inside).__module__.startswith("sekai."):
         return _of_spec(spec_of(f"{kind}-v0"), _made_of(inside))
     # Layers may have learnt something: the env is played as it is, one episode after another.
     return Arena(name, kind, _around(lambda: env), most=1, is_ours=False,
@@ -168,13 +167,12 @@ def _around(function: Callable[[], Any]) -> Callable[[int, Mapping[str, Any]], V
 
 
 def _bare_arena(env: Env[Any, Any], arena: Arena) -> Arena | None:
-    """The arena without layers, if they change what is seen or done."""
-    inside = env.unwrapped
-    is_same = (
-        env.observation_space == inside.observation_space
-        and env.action_space == inside.action_space
-    )
-    return None if is_same else arena
+    """The arena without layers, if there are any that might change what is seen or done."""
+    return None if _layers(env) <= USUAL_LAYERS else arena
+
+
+def _layers(env: Env[Any, Any]) -> set[str]:
+    return {type(layer).__name__ for layer in env if layer is not env.unwrapped}
 
 
 def _bare(env: Env[Any, Any]) -> Env[Any, Any]:
@@ -190,11 +188,13 @@ def _of_vec(vec: VecEnv) -> Arena:
     autoreset = getattr(vec, "autoreset", "same_step")
     if autoreset != "same_step":
         raise ValueError(f"judging needs autoreset='same_step', found {autoreset!r}")
-    inside = getattr(vec, "envs", [None])[0]
-    batch = getattr(vec, "batch", None)
-    kind = type(inside.unwrapped).__name__ if inside is not None else _task_of_batch(batch)
-    return Arena(f"{kind}-v0" if kind in REBUILT else kind, kind, lambda count, options: vec,
-                 most=vec.num_envs, is_ours=False)  # fmt: skip
+    inside = vec.unwrapped
+    envs = getattr(inside, "envs", None)
+    kind = type(envs[0].unwrapped).__name__ if envs else _task_of_batch(inside)
+    name = f"{kind}-v0" if kind in REBUILT else kind
+    plain = Arena(name, kind, lambda count, options: inside, most=vec.num_envs, is_ours=False)
+    bare = None if vec is inside else plain
+    return replace(plain, make=lambda count, options: vec, bare=bare)
 
 
 def _task_of_batch(batch: Any) -> str:

@@ -82,6 +82,7 @@ def evaluate(
     honesty, digest = _honesty(agent.episodes, task, agent_name, policy, ledger)
     flags = [
         *flags_of(agent, others, comparisons, measure.bootstraps),
+        *task.flags(),
         *look_ahead_flags(players[agent_name], task, chosen),
         *_luck(honesty),
     ]

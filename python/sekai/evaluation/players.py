@@ -93,6 +93,35 @@ class _Batched(Player):
         return self._predict(moment.observations)
 
 
+class _LookingUp(_Batched):
+    """An agent that is shown numbers of windows, and looks them up where it plays.
+
+    Left alone it would look them up in the data that it was trained on.
+    """
+
+    def __init__(self, name: str, policy: Any) -> None:
+        super().__init__(name, policy.predict_batch, _takes_masks(policy.predict_batch))
+        self._gather = policy.gather
+
+    def begin(self, ground: Ground) -> None:
+        super().begin(ground)
+        self._windows = ground.vec.get_attr("windows")[0]
+        found = self._windows
+        shape = (found.lookback, len(found.assets), len(found.features))
+        if shape != self._gather.shape:
+            raise ValueError(
+                f"{self.name} was trained on windows of {self._gather.shape}, found those of "
+                f"{shape}: judge it with the same lookback, assets and features"
+            )
+
+    def decide(self, moment: Moment) -> Any:
+        its_own, self._gather.windows = self._gather.windows, self._windows
+        try:
+            return super().decide(moment)
+        finally:
+            self._gather.windows = its_own
+
+
 class _OneByOne(Player):
     """A policy for one observation, asked env by env."""
 
@@ -130,6 +159,8 @@ def player_of(policy: Any, name: str | None = None) -> Player:
         return player_of(load_policy(policy), name or Path(policy).stem)
     called = name or getattr(policy, "__name__", None) or type(policy).__name__
     called = "agent" if called == "<lambda>" else called
+    if getattr(policy, "gather", None) is not None:
+        return _LookingUp(called, policy)
     if callable(getattr(policy, "predict_batch", None)):
         return _Batched(called, policy.predict_batch, _takes_masks(policy.predict_batch))
     if callable(getattr(policy, "predict", None)):

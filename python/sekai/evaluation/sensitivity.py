@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from sekai.evaluation.evaluation import Sensitivity
 from sekai.evaluation.outcomes import Measure
@@ -15,6 +16,8 @@ __all__ = ["COST_MULTIPLES", "DELAYS", "break_even", "sensitivity_of"]
 
 COST_MULTIPLES = (0.0, 0.5, 1.0, 2.0, 4.0)
 DELAYS = (0, 1, 2)
+Lead = Callable[[float], float]
+
 REFINEMENTS = 2
 """How often a break-even is looked at more closely."""
 
@@ -50,16 +53,13 @@ def sensitivity_of(
         by_cost=by_cost if multiples else {},
         delays=list(DELAYS),
         by_delay={name: [sweep.at_delay(name, one) for one in DELAYS] for name in players},
-        break_even={
-            name: break_even(lambda multiple, name=name: lead(name, multiple), multiples)
-            for name in baselines
-        }
+        break_even={name: break_even(partial(lead, name), multiples) for name in baselines}
         if multiples
         else {},
-    )  # fmt: skip
+    )
 
 
-def break_even(lead: object, multiples: Sequence[float]) -> float:
+def break_even(lead: Lead, multiples: Sequence[float]) -> float:
     """The multiple of costs at which a lead is gone.
 
     Args:
@@ -70,7 +70,6 @@ def break_even(lead: object, multiples: Sequence[float]) -> float:
         Infinity where the agent is still ahead at the last, 0 where it never is, and NaN where
         that can not be said.
     """
-    assert callable(lead), "a lead is asked for by multiple"
     leads = [lead(one) for one in multiples]
     if any(math.isnan(one) for one in leads):
         return math.nan
@@ -83,9 +82,8 @@ def break_even(lead: object, multiples: Sequence[float]) -> float:
     return _crossing(lead, (multiples[low], leads[low]), (multiples[high], leads[high]))
 
 
-def _crossing(lead: object, low: tuple[float, float], high: tuple[float, float]) -> float:
+def _crossing(lead: Lead, low: tuple[float, float], high: tuple[float, float]) -> float:
     """Where a straight line crosses 0, drawn again through what is found there."""
-    assert callable(lead), "a lead is asked for by multiple"
     for _ in range(REFINEMENTS):
         middle = _between(low, high)
         found = lead(middle)

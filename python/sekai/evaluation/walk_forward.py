@@ -13,7 +13,7 @@ from sekai.data.splits import Amount, Fold, WalkForward
 from sekai.evaluation.arena import arena_of
 from sekai.evaluation.episode import Episode
 from sekai.evaluation.evaluate import FIRST_SEED, evaluate
-from sekai.evaluation.evaluation import Evaluation, PolicyOutcome, Provenance
+from sekai.evaluation.evaluation import Evaluation, Flag, PolicyOutcome, Provenance
 from sekai.evaluation.flags import flags_of
 from sekai.evaluation.metrics import periods_per_year
 from sekai.evaluation.outcomes import Measure
@@ -185,10 +185,20 @@ def _joined(
         policies=outcomes,
         periods_per_year=measure.periods,
         comparisons=comparisons,
-        flags=flags_of(agent, others, comparisons, bootstraps=True),
+        flags=[*flags_of(agent, others, comparisons, bootstraps=True), *_errors(folds)],
         honesty=honesty_of(agent.episodes[0].returns, 1),
         provenance=_provenance(first.provenance, command, data, len(folds)),
     )
+
+
+def _errors(folds: Sequence[Evaluation]) -> list[Flag]:
+    """What makes the numbers of a fold worthless makes those of all folds so."""
+    return [
+        replace(flag, message=f"fold {number}: {flag.message}")
+        for number, fold in enumerate(folds)
+        for flag in fold.flags
+        if flag.level == "error"
+    ]
 
 
 def _provenance(first: Provenance, command: str | None, data: MarketData, folds: int) -> Provenance:

@@ -47,6 +47,9 @@ class TargetWeights(Player):
         assert isinstance(ground.task, PortfolioTask), "weights are of portfolios"
         config = ground.task.config()
         self._tilt = 0.05 if config is None else config.tilt
+        self._delay = 0 if config is None else config.execution.delay
+        self._order = np.full((ground.vec.num_envs, *seen["weights"].shape), np.nan)
+        self._age = np.zeros(ground.vec.num_envs, np.int64)
 
     def decide(self, moment: Moment) -> Floats:
         """The weights to hold."""
@@ -59,13 +62,25 @@ class TargetWeights(Player):
     def send(self, decided: Floats, moment: Moment) -> Any:
         """The weights themselves, or tilts towards them; no order is what is held now."""
         held = np.asarray(moment.observations["weights"], np.float64)
-        wanted = np.where(np.isnan(decided), held, decided)
+        standing = self._standing(decided)
+        wanted = np.where(np.isnan(standing), held, standing)
         space = self.ground.vec.action_space
         if isinstance(space, MultiDiscrete):
             change = (wanted - held)[:, :-1]
             half = self._tilt / 2
             return (1 + (change > half) - (change < -half)).astype(space.dtype)
         return wanted
+
+    def _standing(self, decided: Floats) -> Floats:
+        """The orders of today, or those that an env with a delay has not filled yet.
+
+        There to want what is held, while it is about to change, is an order to change it back.
+        """
+        is_new = ~np.isnan(decided).all(axis=1)
+        self._age = np.where(is_new, 0, self._age + 1)
+        self._order[is_new] = decided[is_new]
+        is_open = self._age <= self._delay
+        return np.where(is_open[:, None], self._order, np.nan)
 
 
 class EstimatedWeights(TargetWeights):

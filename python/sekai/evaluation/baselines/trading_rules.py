@@ -36,6 +36,7 @@ class TradingRule(Player):
         super().begin(ground)
         shape = ground.vec.action_space.shape
         self._symbols = int(np.prod(shape)) if shape else 1
+        self._features = [name.partition("@")[0] for name in _feature_names(ground)]
 
     def decide(self, moment: Moment) -> Any:
         """Sell, hold or buy; or weights, with equal parts for all symbols."""
@@ -47,10 +48,7 @@ class TradingRule(Player):
 
     def shown(self, moment: Moment, feature: str) -> Floats:
         """A feature of each symbol."""
-        names = _feature_names(self.ground)
-        places = [
-            place for place, name in enumerate(names) if name.partition("@")[0] == f"f_{feature}"
-        ]
+        places = [place for place, name in enumerate(self._features) if name == f"f_{feature}"]
         if len(places) != self._symbols:
             raise UnfitBaselineError(
                 f"{self.name} needs {feature} of {self._symbols} symbols, found {len(places)}: "

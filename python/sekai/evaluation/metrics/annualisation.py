@@ -19,6 +19,10 @@ SESSIONS = 252.0
 WEEKDAYS = (249.0, 262.0)
 """Days with stamps in a year that are those of a stock exchange, holidays counted or not."""
 
+HOLIDAYS = 3
+"""Days without a stamp that even a short episode may have more than its share of."""
+
+LONG_WEEKEND = 4.5 * DAY
 ALL_DAYS = 365.0
 
 
@@ -27,9 +31,9 @@ def periods_per_year(times: Times) -> float:
 
     Whole weeks, so that it does not matter on which day an episode begins: five daily bars of
     stocks are a week, and so are 168 hourly bars of a coin. Days are then counted as markets
-    count them: 252 a year where stamps are on 249 to 262 days a year, 365 where on all; other
-    counts stay what they are.
-    Stamps more than a day apart are counted over the time between the first and the last.
+    count them: 252 a year where stamps are on 249 to 262 days a year, give or take three holidays
+    that an episode may have too many of, and 365 where on all; other counts stay what they are.
+    Stamps further apart than a long weekend are counted over the time from the first to the last.
     Within less than a week, a market that is seen at a weekend, or for a day without a pause of
     six hours, never closes; another has 252 sessions a year, each with as many stamps as
     the fullest has here.
@@ -44,7 +48,7 @@ def periods_per_year(times: Times) -> float:
     elapsed = int(instants[-1] - instants[0])
     if elapsed == 0:
         return float("nan")
-    if np.median(steps[steps > 0]) > 1.5 * DAY:
+    if np.median(steps[steps > 0]) > LONG_WEEKEND:
         return len(steps) / _years(elapsed)
     if elapsed >= WEEK:
         return _over_whole_weeks(instants, elapsed // WEEK)
@@ -56,7 +60,7 @@ def _over_whole_weeks(instants: NDArray[np.int64], weeks: int) -> float:
     years = _years(weeks * WEEK)
     # The last date is the first again, so many weeks later: each has a part of the same day.
     days = len(np.unique((seen // DAY - instants[0] // DAY) % (7 * weeks))) / years
-    if WEEKDAYS[0] <= days <= WEEKDAYS[1]:
+    if WEEKDAYS[0] - HOLIDAYS / years <= days <= WEEKDAYS[1]:
         return len(seen) / years * SESSIONS / days
     if days >= YEAR_DAYS - 1:
         return len(seen) / years * ALL_DAYS / YEAR_DAYS

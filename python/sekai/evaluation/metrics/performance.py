@@ -17,12 +17,12 @@ RELATIVE_ROUNDING = 1e-12
 
 def total_return(returns: Floats) -> float:
     """What was gained from first to last, as a share of what was there; NaN without returns."""
-    return float(np.prod(1.0 + returns)) - 1.0 if len(returns) else math.nan
+    return _growth(returns) - 1.0
 
 
 def annual_return(returns: Floats, periods: float) -> float:
     """Growth of a year at this pace; -1 where nothing is left, NaN without returns."""
-    growth = 1.0 + total_return(returns)
+    growth = _growth(returns)
     if math.isnan(growth) or not periods > 0:
         return math.nan
     if growth <= 0:
@@ -54,3 +54,7 @@ def spread(values: Floats) -> float:
     centred = values - mean
     found = math.sqrt(float(np.dot(centred, centred)) / (len(values) - 1))
     return 0.0 if found <= UNIT_ROUNDING + RELATIVE_ROUNDING * abs(mean) else found
+
+
+def _growth(returns: Floats) -> float:
+    return float(np.prod(1.0 + returns)) if len(returns) else math.nan

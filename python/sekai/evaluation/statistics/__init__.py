@@ -3,6 +3,7 @@
 from sekai.evaluation.statistics.block_length import block_length
 from sekai.evaluation.statistics.bootstrap import bootstrap_interval, paired_bootstrap
 from sekai.evaluation.statistics.ledger import TornLineWarning, Trial, TrialLedger
+from sekai.evaluation.statistics.memory import effective_observations
 from sekai.evaluation.statistics.overfitting import overfitting_probability
 from sekai.evaluation.statistics.seeds import paired, seed_interval
 from sekai.evaluation.statistics.sharpe_luck import (
@@ -21,6 +22,7 @@ __all__ = [
     "block_length",
     "bootstrap_interval",
     "deflated_sharpe",
+    "effective_observations",
     "effective_trials",
     "expected_best_sharpe",
     "honesty_of",

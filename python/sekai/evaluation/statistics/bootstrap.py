@@ -57,8 +57,9 @@ def bootstrap_interval(
 
     Resamples are of the stationary bootstrap. Bounds are studentised: each resample counts by its
     distance in standard errors of its own, found by leaving out one tenth of it after another.
-    Of percentiles, BCa and this, this had the best coverage; percentiles are for statistics
-    that have an edge they must not cross, such as a drawdown.
+    Such bounds hold the truth more often than percentiles do, most of all where returns have
+    a memory; percentiles are for statistics with an edge that bounds must not cross, such as
+    a drawdown. `benchmarks/honest_statistics.py` measures both.
 
     Args:
         tables: returns, step by step; or of several episodes, which are resampled within and

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from statistics import NormalDist
 
@@ -37,6 +38,7 @@ def student_cdf(value: float, freedom: float) -> float:
     return 1.0 - tail if value > 0 else tail
 
 
+@functools.lru_cache(maxsize=256)
 def student_quantile(share: float, freedom: float) -> float:
     """The value that a share of a Student distribution is below; infinite for 0 and 1."""
     if share <= 0 or share >= 1:

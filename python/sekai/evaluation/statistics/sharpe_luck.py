@@ -15,6 +15,7 @@ from sekai.evaluation.evaluation import Honesty
 from sekai.evaluation.metrics.ratios import sharpe
 from sekai.evaluation.metrics.tails import kurtosis, skewness
 from sekai.evaluation.statistics.distributions import normal_cdf, normal_quantile
+from sekai.evaluation.statistics.memory import effective_observations
 
 __all__ = [
     "deflated_sharpe",
@@ -30,7 +31,7 @@ EULER_MASCHERONI = 0.5772156649015329
 
 
 def probabilistic_sharpe(
-    ratio: float, observations: int, skew: float = 0.0, kurt: float = 3.0, against: float = 0.0
+    ratio: float, observations: float, skew: float = 0.0, kurt: float = 3.0, against: float = 0.0
 ) -> float:
     """The chance that the true ratio is above `against`."""
     if observations < 2:
@@ -65,7 +66,7 @@ def expected_best_sharpe(trials: float, variance: float) -> float:
 
 def deflated_sharpe(
     ratio: float,
-    observations: int,
+    observations: float,
     trials: float,
     variance: float,
     skew: float = 0.0,
@@ -94,25 +95,30 @@ def effective_trials(returns: Floats) -> float:
 def honesty_of(returns: Floats, trials: Sequence[float] | int) -> Honesty:
     """How much of the Sharpe ratio of returns is left when luck and trials are counted.
 
+    Returns with a memory count for as many as say as much without one: trends would else pass
+    for skill.
+
     Args:
         returns: of the agent, step by step.
         trials: the ratios of one period of all agents judged on this data, this one included,
             NaN for one that has none; or only their number.
     """
-    count = trials if isinstance(trials, int) else len(trials)
+    ratios = [] if isinstance(trials, (int, np.integer)) else list(trials)
+    count = int(trials) if isinstance(trials, (int, np.integer)) else len(ratios)
     if count < 1:
         raise ValueError(f"1 trial or more was wanted, the agent's own, found {count}")
     ratio, skew, kurt = sharpe(returns, 1.0), skewness(returns), kurtosis(returns)
-    ratios = [] if isinstance(trials, int) else list(trials)
-    best = expected_best_sharpe(count, _variance_of_trials(ratios, len(returns)))
+    worth = effective_observations(returns)
+    best = expected_best_sharpe(count, _variance_of_trials(ratios, worth))
+    needed = least_track_record(ratio, skew, kurt)
     return Honesty(
         trials=count,
         observations=len(returns),
         sharpe=ratio,
         expected_best=best,
-        probabilistic=probabilistic_sharpe(ratio, len(returns), skew, kurt),
-        deflated=probabilistic_sharpe(ratio, len(returns), skew, kurt, against=best),
-        least_length=least_track_record(ratio, skew, kurt),
+        probabilistic=probabilistic_sharpe(ratio, worth, skew, kurt),
+        deflated=probabilistic_sharpe(ratio, worth, skew, kurt, against=best),
+        least_length=needed * len(returns) / worth if worth else needed,
     )
 
 
@@ -121,9 +127,9 @@ def _variance(ratio: float, skew: float, kurt: float) -> float:
     return 1.0 - skew * ratio + (kurt - 1.0) / 4.0 * ratio**2
 
 
-def _variance_of_trials(ratios: Sequence[float], observations: int) -> float:
+def _variance_of_trials(ratios: Sequence[float], observations: float) -> float:
     """How much trials vary; where that is not known, as much as luck alone makes them."""
     known = [one for one in ratios if math.isfinite(one)]
     if len(known) >= 2:
         return float(np.var(known, ddof=1))
-    return 1.0 / max(observations - 1, 1)
+    return 1.0 / max(observations - 1.0, 1.0)

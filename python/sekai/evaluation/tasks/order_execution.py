@@ -49,6 +49,11 @@ class OrderExecutionTask(Task):
             return self.arena.with_options(config=replace(config, costs=scaled))
         return self.arena.with_options(costs=scaled)
 
+    @property
+    def data_digest(self) -> str:
+        """The digest of a panel; "" for made-up minutes and for what has none."""
+        return str(getattr(self.config().data, "digest", ""))
+
     def begin(self, vec: VecEnv) -> Mapping[int, Any]:
         """The mean price of each order's window, and its direction."""
         told = {}

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.evaluation.episode import Episode
+from sekai.evaluation.evaluation import Flag
 from sekai.spaces import Box, Discrete, MultiDiscrete
 from sekai.vector.vec_env import VecEnv
 
@@ -70,6 +71,10 @@ class Task:
     def times(self) -> NDArray[np.datetime64] | None:
         """All dates that there are; None where steps have none."""
         return None
+
+    def flags(self) -> list[Flag]:
+        """What should be known of the env, whoever plays in it."""
+        return []
 
     def begin(self, vec: VecEnv) -> Mapping[int, Any]:
         """What is to be remembered of each env before the first step."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from sekai.envs.trading import TradingConfig
 from sekai.evaluation.episode import Episode
+from sekai.evaluation.evaluation import Flag
 from sekai.evaluation.tasks.task import Record, Task
 from sekai.market.config import MarketConfig
 from sekai.spaces import Box
@@ -62,6 +63,17 @@ class TradingTask(Task):
             if name in ("mode", "max_episode_steps", "num_workers", "wrappers")
         }
         return replace(self.arena, options={**others, "config": replace(config, market=market)})
+
+    def flags(self) -> list[Flag]:
+        """Whether something is shown that no trader could know."""
+        config = self.config()
+        if config is None or not config.privileged:
+            return []
+        message = (
+            "the env shows how far prices are from fair value, which nobody knows in a market: "
+            "privileged=False hides it"
+        )
+        return [Flag(name="privileged", level="warning", message=message)]
 
     def episode(self, record: Record, told: Any, log: Any) -> Episode:
         """The account after each tick."""

@@ -1,0 +1,130 @@
+"""A ledger of trials that loses nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sekai.evaluation.statistics import TornLineWarning, TrialLedger
+
+WRITER = """
+import sys
+from sekai.evaluation.statistics import TrialLedger
+ledger = TrialLedger(sys.argv[1])
+for number in range(int(sys.argv[3])):
+    ledger.record("data", f"{sys.argv[2]}-{number}" + "x" * 300, number / 100)
+"""
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> TrialLedger:
+    return TrialLedger(tmp_path / "trials.jsonl")
+
+
+def test_trials_are_found_by_their_data(ledger: TrialLedger) -> None:
+    recorded = ledger.record("a", "first", 0.1)
+    ledger.record("b", "other", 0.2)
+    ledger.record("a", "second", -0.3, model="digest")
+
+    assert ledger.trials("a")[0] == recorded
+    assert [(one.name, one.sharpe, one.model) for one in ledger.trials("a")] == [
+        ("first", 0.1, ""),
+        ("second", -0.3, "digest"),
+    ]
+    assert ledger.sharpes("b") == [0.2]
+    assert ledger.trials("c") == []
+
+
+def test_a_ledger_that_is_not_there_has_no_trials(ledger: TrialLedger) -> None:
+    assert ledger.trials("a") == []
+    assert not ledger.path.exists()
+
+
+def test_the_same_agent_counts_once_by_what_was_told_last(ledger: TrialLedger) -> None:
+    for sharpe in (0.1, 0.2, 0.3):
+        ledger.record("a", f"agent at {sharpe}", sharpe, model="digest")
+    ledger.record("b", "agent", 0.9, model="digest")
+
+    assert ledger.sharpes("a") == [0.3]
+
+
+def test_agents_that_nothing_identifies_all_count(ledger: TrialLedger) -> None:
+    for _ in range(3):
+        ledger.record("a", "agent", 0.1)
+
+    assert ledger.sharpes("a") == [0.1] * 3
+
+
+def test_a_line_is_never_changed(ledger: TrialLedger) -> None:
+    ledger.record("a", "first", 0.1, model="digest")
+    before = ledger.path.read_bytes()
+    ledger.record("a", "again", 0.2, model="digest")
+
+    assert ledger.path.read_bytes().startswith(before)
+
+
+def test_a_ratio_that_is_undefined_is_kept_as_strict_json(ledger: TrialLedger) -> None:
+    ledger.record("a", "still", math.nan)
+    words = json.loads(ledger.path.read_text(), parse_constant=pytest.fail)
+
+    assert words["sharpe"] is None
+    assert math.isnan(ledger.sharpes("a")[0])
+
+
+def test_names_of_any_kind_stay_on_their_line(ledger: TrialLedger) -> None:
+    ledger.record("a", 'two\nlines "quoted" \u2028 代理', 0.1)
+    ledger.record("a", "next", 0.2)
+
+    assert [one.name for one in ledger.trials("a")] == ['two\nlines "quoted" \u2028 代理', "next"]
+
+
+def test_a_torn_last_line_is_told_and_costs_no_other(ledger: TrialLedger) -> None:
+    ledger.record("a", "first", 0.1)
+    ledger.record("a", "torn", 0.2)
+    ledger.path.write_bytes(ledger.path.read_bytes()[:-20])
+
+    with pytest.warns(TornLineWarning, match="line 2 of .*trials.jsonl"):
+        assert ledger.sharpes("a") == [0.1]
+
+    ledger.record("a", "after", 0.3)
+    with pytest.warns(TornLineWarning):
+        assert ledger.sharpes("a") == [0.1, 0.3]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[]",
+        "3",
+        '{"sharpe": 1}',
+        '{"data_digest": 1, "name": "", "model": "", "recorded": "", "sharpe": 1}',
+        '"text"',
+        "null",
+    ],
+)
+def test_a_line_that_is_no_trial_is_told(ledger: TrialLedger, line: str) -> None:
+    ledger.path.write_text(f"{line}\n")
+
+    with pytest.warns(TornLineWarning, match="is no trial and does not count"):
+        assert ledger.trials("a") == []
+
+
+def test_processes_that_write_at_once_lose_nothing(ledger: TrialLedger) -> None:
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(ledger.path), str(number), "50"])
+        for number in range(4)
+    ]
+
+    assert [writer.wait(50) for writer in writers] == [0] * 4
+    names = {one.name.rstrip("x") for one in ledger.trials("data")}
+    assert names == {f"{writer}-{number}" for writer in range(4) for number in range(50)}
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        TrialLedger(tmp_path / "nowhere" / "trials.jsonl").record("a", "agent", 0.1)
