@@ -124,6 +124,8 @@ def test_data_that_nobody_names_is_simulated_and_cut(tmp_path: Path) -> None:
         ("0.01", "-0.01", "22:17", "learning_rate must be finite and above 0, was -0.01"),
         ("hidden = ", "hiden = ", "26:1", "[policy] has no key 'hiden'; did you mean 'hidden'?"),
         ("hidden = [16, 16]", "hidden = 16", "26:10", "hidden must be a list, was 16"),
+        ('"mlp"', '"mpl"', "25:12", "backbone must be one of auto, mlp"),
+        ("hidden = [16, 16]", 'encoder = "gr"', "26:11", "encoder must be one of mlp, "),
         ("seeds = 4", "seeds = 1", "29:9", "seeds must be at least 2"),
         ('"random"', '"radom"', "30:13", "no baseline 'radom'; did you mean 'random'"),
         ("seeds = 4", "seeds = = 4", "29:9", "this is not TOML"),

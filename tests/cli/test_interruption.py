@@ -63,6 +63,7 @@ def assert_same_training(one: RunFolder, other: RunFolder) -> None:
     assert judged[0]["policies"] == judged[1]["policies"]
 
 
+@pytest.mark.timeout(180)
 def test_an_interrupted_run_says_how_to_go_on_and_ends_as_if_nothing_had_been(
     begun: Callable[[], Interrupted], uninterrupted: RunFolder
 ) -> None:
@@ -87,6 +88,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_ends_as_if_nothing_had_been(
     assert_same_training(run, uninterrupted)
 
 
+@pytest.mark.timeout(180)
 def test_a_killed_run_goes_on_from_its_last_checkpoint(
     begun: Callable[[], Interrupted], uninterrupted: RunFolder
 ) -> None:

@@ -202,7 +202,20 @@ def _settings(source: Source, train: TrainSection, id: str) -> tuple[Any, Any]:
         networks = base.policy.replaced(**policy)
     except (ValueError, TypeError) as error:
         source.refuse(("policy", *mentioned(str(error), policy)), str(error))
+    _require_parts(source, networks)
     try:
         return agent, base.replaced(**given, policy=networks)
     except (ValueError, TypeError) as error:
         source.refuse(("train", *mentioned(str(error), given)), str(error))
+
+
+def _require_parts(source: Source, networks: Any) -> None:
+    """Refuse parts of networks that nobody has registered."""
+    from sekai.training.policies.build import BACKBONES
+    from sekai.training.policies.encoders import ENCODERS
+
+    for name, known in (("backbone", ["auto", *BACKBONES]), ("encoder", list(ENCODERS))):
+        found = getattr(networks, name)
+        if found not in known:
+            message = f"{name} must be one of {', '.join(known)}, was {found!r}"
+            source.refuse(("policy", name), message)
