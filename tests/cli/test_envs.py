@@ -63,6 +63,10 @@ def test_info_tells_the_task_its_options_and_its_baselines() -> None:
         assert word in shown
     assert "equal_weight, buy_and_hold" in shown
     assert "Simplex" in shown
+    costs = shown.partition("[env.costs]")[2].partition("\n\n")[0]
+    assert "half_spread" in costs
+    assert "0.0005" in costs
+    assert "MarginAccount, in [env.account]" in shown
 
 
 def test_info_of_an_env_of_gymnasium_needs_no_config() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["FieldFacts", "fields_of", "hints_of"]
+__all__ = ["FieldFacts", "fields_of", "hints_of", "tables_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,17 @@ def fields_of(config: type) -> list[FieldFacts]:
         kind, about = written.get(one.name, (str(one.type), ""))
         facts.append(FieldFacts(one.name, kind, _default(one), about))
     return facts
+
+
+def tables_of(config: type) -> list[tuple[str, type]]:
+    """The dataclasses that fields of a config can be, by the names of the fields."""
+    hints = hints_of(config)
+    return [
+        (one.name, kind)
+        for one in dataclasses.fields(config)
+        for kind in typing.get_args(hints.get(one.name)) or (hints.get(one.name),)
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind)
+    ]
 
 
 def hints_of(callee: Any) -> dict[str, Any]:

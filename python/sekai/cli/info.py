@@ -10,7 +10,7 @@ from rich.text import Text
 
 from sekai.cli.env_facts import EnvKind
 from sekai.cli.failure import guarded
-from sekai.cli.field_facts import fields_of
+from sekai.cli.field_facts import fields_of, tables_of
 from sekai.cli.screen import say, show_table
 from sekai.registry import EnvSpec, make, spec
 
@@ -28,17 +28,22 @@ def info(id: Annotated[str, typer.Argument(help="The id of an env, see `sekai li
     say(kind.about)
     _spaces(known)
     if kind.config is not None:
-        _heading("options")
-        show_table(
-            ("option", "kind", "default", "what it is"),
-            [(one.name, one.kind, one.default, one.about) for one in fields_of(kind.config)],
-        )
+        _options("options, in [env] of an experiment", kind.config)
+        for name, table in tables_of(kind.config):
+            _options(f"{table.__name__}, in [env.{name}]", table)
     from sekai.cli.baselines import baselines_for
 
     baselines = baselines_for(known.id)
     if baselines:
         _heading("baselines")
         say(", ".join(baselines))
+
+
+def _options(title: str, config: type) -> None:
+    rows = [(one.name, one.kind, one.default, one.about) for one in fields_of(config)]
+    if rows:
+        _heading(title)
+        show_table(("option", "kind", "default", "what it is"), rows)
 
 
 def _heading(text: str) -> None:
