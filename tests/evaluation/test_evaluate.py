@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +117,27 @@ def test_accounts_are_those_of_the_env() -> None:
     traded = np.zeros(len(rewards))
     np.add.at(traded, episode.fills.step, np.abs(episode.fills.units * episode.fills.price))
     np.testing.assert_allclose(traded[1:] / episode.equity[1:-1], turnover[1:], rtol=0.05)
+
+
+def test_ticks_are_those_of_the_env() -> None:
+    task = task_of(arena_of("Trading-v0", {"max_ticks": 40}))
+    episode = play(player_of(lambda seen: 2), task.recorded(), task, [5])[0]
+    env = sekai.make("Trading-v0", max_ticks=40)
+    infos = [env.reset(seed=5).info] + [env.step(2).info for _ in range(40)]
+    np.testing.assert_allclose(episode.equity, [info["equity"] for info in infos], rtol=1e-9)
+    assert episode.total_cost == pytest.approx(infos[-1]["fees"], rel=1e-9)
+    assert episode.weights is not None
+    share = infos[-1]["exposure"] / infos[-1]["equity"]
+    assert episode.weights[-1, 0] == pytest.approx(share, rel=1e-9)
+
+
+def test_judging_needs_neither_torch_nor_what_draws() -> None:
+    code = (
+        "import sys, sekai.evaluation as e; e.evaluate('random', 'MarketMaking-v0', seeds=2); "
+        "print([one for one in ('torch', 'pandas', 'plotly', 'matplotlib') if one in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_all_policies_play_the_same_episodes() -> None:

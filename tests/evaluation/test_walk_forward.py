@@ -1,4 +1,5 @@
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -6,7 +7,7 @@ import pytest
 
 from sekai.data import MarketData, Pipeline
 from sekai.data.splits import Fold
-from sekai.evaluation import walk_forward
+from sekai.evaluation import TrialLedger, walk_forward
 from tests.evaluation.worlds import ASSETS, planted
 
 DATA = planted()
@@ -82,6 +83,15 @@ def test_what_is_fitted_knows_the_training_rows_alone() -> None:
         warm_up=20, features=given, env_options=OPTIONS, baselines=["equal_weight"],
     )  # fmt: skip
     assert np.array_equal(shown[0], shown[1])
+
+
+def test_all_folds_are_one_trial(tmp_path: Path) -> None:
+    ledger = TrialLedger(tmp_path / "trials.jsonl")
+    judged(ledger=ledger)
+    again = judged(ledger=ledger)
+    assert again.joined.honesty is not None
+    assert again.joined.honesty.trials == 2
+    assert len(ledger.trials(DATA.digest)) == 2
 
 
 def test_folds_that_do_not_fit_are_refused() -> None:

@@ -8,27 +8,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sekai.evaluation.arena import arena_of
 from sekai.evaluation.baselines import baseline, baseline_names
 from sekai.evaluation.episode import Episode
-from sekai.evaluation.evaluation import Evaluation, Flag, Honesty
+from sekai.evaluation.evaluation import Evaluation
 from sekai.evaluation.flags import flags_of
+from sekai.evaluation.honesty import Ledger, judged_honesty, luck_flags
 from sekai.evaluation.look_ahead import look_ahead_flags
-from sekai.evaluation.metrics import periods_per_year, sharpe
+from sekai.evaluation.metrics import periods_per_year
 from sekai.evaluation.outcomes import Measure, needs_bootstrap
 from sekai.evaluation.players import Player, player_of
 from sekai.evaluation.playing import play
 from sekai.evaluation.provenance import model_of, provenance_of
 from sekai.evaluation.sensitivity import sensitivity_of
-from sekai.evaluation.statistics import TrialLedger, honesty_of
 from sekai.evaluation.tasks import task_of
 from sekai.evaluation.tasks.task import Task
 
 __all__ = ["evaluate"]
 
-Floats = NDArray[np.float64]
 Policies = Sequence[Any] | Mapping[str, Any]
 
 FIRST_SEED = 1_000_000
@@ -45,7 +43,7 @@ def evaluate(
     name: str | None = None,
     level: float = 0.95,
     sensitivity: bool = True,
-    ledger: TrialLedger | str | os.PathLike[str] | None = None,
+    ledger: Ledger | None = None,
     command: str | None = None,
 ) -> Evaluation:
     """Judge a policy beside baselines that play the same episodes with the same costs and fills.
@@ -79,12 +77,15 @@ def evaluate(
     outcomes = {one: measure.outcome(one, episodes) for one, episodes in played.items()}
     agent, *others = outcomes.values()
     comparisons = [measure.comparison(agent, other) for other in others]
-    honesty, digest = _honesty(agent.episodes, task, agent_name, policy, ledger)
+    digest = task.data_digest
+    honesty = judged_honesty(
+        agent.episodes, digest or task.arena.name, agent_name, model_of(policy, ""), ledger
+    )
     flags = [
         *flags_of(agent, others, comparisons, measure.bootstraps),
         *task.flags(),
         *look_ahead_flags(players[agent_name], task, chosen),
-        *_luck(honesty),
+        *luck_flags(honesty),
     ]
     headlines = {one: measure.headline(episodes) for one, episodes in played.items()}
     kept = {one: players[one] for one in played}
@@ -186,49 +187,3 @@ def _measure(
         times = max((one.times for one in episodes if one.times is not None), key=len)
     periods = math.nan if times is None else periods_per_year(times)
     return Measure(task, periods, level, bootstraps)
-
-
-def _honesty(
-    episodes: Sequence[Episode],
-    task: Task,
-    name: str,
-    policy: Any,
-    ledger: TrialLedger | str | os.PathLike[str] | None,
-) -> tuple[Honesty | None, str]:
-    """How much of the Sharpe ratio is luck, and what identifies the data."""
-    digest = task.data_digest
-    returns = _pooled(episodes)
-    if len(returns) < 3:
-        return None, digest
-    if ledger is None:
-        return honesty_of(returns, 1), digest
-    book = ledger if isinstance(ledger, TrialLedger) else TrialLedger(ledger)
-    key = digest or task.arena.name
-    model = model_of(policy, "")
-    book.record(key, name, sharpe(returns, 1.0), model)
-    return honesty_of(returns, [trial.sharpe for trial in book.trials(key)]), digest
-
-
-def _pooled(episodes: Sequence[Episode]) -> Floats:
-    """Returns of all episodes; of those on the same date the mean, since they are not two."""
-    accounts = [one for one in episodes if len(one.equity) > 1]
-    if not accounts:
-        return np.zeros(0)
-    returns = np.concatenate([one.returns for one in accounts])
-    if any(one.times is None for one in accounts):
-        return returns
-    times = np.concatenate([one.times[1:] for one in accounts if one.times is not None])
-    _, places = np.unique(times, return_inverse=True)
-    found: Floats = np.bincount(places, returns) / np.bincount(places)
-    return found
-
-
-def _luck(honesty: Honesty | None) -> list[Flag]:
-    if honesty is None or not honesty.sharpe > 0 or not honesty.deflated < 0.95:
-        return []
-    after = f" after {honesty.trials} trials" if honesty.trials > 1 else ""
-    message = (
-        f"the chance that its Sharpe ratio is more than luck{after} is {honesty.deflated:.0%}, "
-        f"below 95 %"
-    )
-    return [Flag(name="may_be_luck", level="warning", message=message)]

@@ -27,6 +27,9 @@ NEAR = 0.01
 IMPLAUSIBLE = 0.35
 """A Sharpe ratio of one step that nobody has: more than 5 a year for days."""
 
+DISTINCT = 0.75
+"""The share of rows that have to be different for episodes to count as several."""
+
 BASELINES = 3
 """Fewer say little about what is easy."""
 
@@ -128,7 +131,7 @@ def _overlapping(agent: PolicyOutcome) -> Flag | None:
         return None
     total = sum(map(len, times))
     distinct = len(np.unique(np.concatenate(times)))
-    if distinct >= total / 2:
+    if distinct >= DISTINCT * total:
         return None
     return _warning(
         "overlapping_episodes",

@@ -15,10 +15,10 @@ from sekai.evaluation.episode import Episode
 from sekai.evaluation.evaluate import FIRST_SEED, evaluate
 from sekai.evaluation.evaluation import Evaluation, Flag, PolicyOutcome, Provenance
 from sekai.evaluation.flags import flags_of
+from sekai.evaluation.honesty import Ledger, judged_honesty, luck_flags
 from sekai.evaluation.metrics import periods_per_year
 from sekai.evaluation.outcomes import Measure
 from sekai.evaluation.provenance import provenance_of
-from sekai.evaluation.statistics import honesty_of
 from sekai.evaluation.tasks import task_of
 
 __all__ = ["WalkForwardEvaluation", "walk_forward"]
@@ -55,6 +55,7 @@ def walk_forward(
     env_options: Mapping[str, Any] | None = None,
     name: str = "agent",
     level: float = 0.95,
+    ledger: Ledger | None = None,
     command: str | None = None,
 ) -> WalkForwardEvaluation:
     """Train on some rows, judge on those after them, and go on.
@@ -77,6 +78,8 @@ def walk_forward(
         env_options: other options of the env.
         name: what the agent is called.
         level: of intervals.
+        ledger: the trials on this data so far, or the path of their file; all folds together are
+            one more.
         command: what to run to get the same again.
     """
     cuts = _folds(data, folds, train_rows, test_rows, embargo, warm_up, expanding)
@@ -93,9 +96,10 @@ def walk_forward(
             )
         )  # fmt: skip
     rows = [(_own_rows(fold.train), _own_rows(fold.test)) for fold in cuts]
-    return WalkForwardEvaluation(
-        folds=judged, joined=_joined(judged, data, options, level, command), rows=rows
-    )
+    joined = _joined(judged, data, options, level, command)
+    honesty = judged_honesty(joined.agent.episodes, data.digest, name, "", ledger)
+    joined = replace(joined, honesty=honesty, flags=[*joined.flags, *luck_flags(honesty)])
+    return WalkForwardEvaluation(folds=judged, joined=joined, rows=rows)
 
 
 def _folds(
@@ -186,7 +190,6 @@ def _joined(
         periods_per_year=measure.periods,
         comparisons=comparisons,
         flags=[*flags_of(agent, others, comparisons, bootstraps=True), *_errors(folds)],
-        honesty=honesty_of(agent.episodes[0].returns, 1),
         provenance=_provenance(first.provenance, command, data, len(folds)),
     )
 
