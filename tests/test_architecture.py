@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "python" / "sekai"
-FLOW = ["data", "market", "envs", "vector", "compose", "training", "evaluation", "live"]
+FLOW = ["data", "market", "envs", "vector", "compose", "training", "evaluation", "live", "cli"]
 FRAMEWORK = ["core", "spaces", "wrappers", "registry", "stats", "rendering", "backend"]
 TORCH_ALLOWED = {"training", "backend/torch_ops.py"}
 

@@ -7,7 +7,7 @@ import gymnasium
 from sekai.error import UnknownEnvError
 from sekai.registry.spec import EnvSpec
 
-__all__ = ["NAMESPACE", "resolve"]
+__all__ = ["NAMESPACE", "known_ids", "resolve"]
 
 NAMESPACE = "gymnasium"
 
@@ -30,3 +30,8 @@ def resolve(id: str) -> EnvSpec:
         reward_threshold=spec.reward_threshold,
         nondeterministic=spec.nondeterministic,
     )
+
+
+def known_ids() -> list[str]:
+    """The ids of all that gymnasium has registered, whether or not it can be made here."""
+    return sorted(f"{NAMESPACE}/{inner}" for inner in gymnasium.registry)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sekai.error import StateError
 from sekai.training.callbacks.callback import Callback
 from sekai.training.callbacks.monitor import Mode, Monitor
 from sekai.training.settings import require
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from sekai.training.agent import Agent
 
 __all__ = ["Checkpoint", "latest_checkpoint"]
+
+LOG = logging.getLogger(__name__)
 
 BEST = "best.safetensors"
 SUFFIX = ".safetensors"
@@ -38,7 +42,7 @@ class Checkpoint(Callback):
         keep: int = 3,
         monitor: str | None = None,
         mode: Mode = "max",
-        envs: bool = True,
+        envs: bool | None = True,
     ) -> None:
         """Say where and when.
 
@@ -49,7 +53,7 @@ class Checkpoint(Callback):
             keep: how many of the last files stay.
             monitor: a metric; the agent with its best value stays too, as `best.safetensors`.
             mode: "max" if more of it is better, "min" if less is.
-            envs: as in `Agent.save`.
+            envs: as in `Agent.save`; None keeps them where they can be kept.
         """
         require(every is None or every >= 1, "every", "None or at least 1 iteration", every)
         require(seconds is None or seconds > 0, "seconds", "None or above 0", seconds)
@@ -90,7 +94,7 @@ class Checkpoint(Callback):
         is_best = value is not None and self._is_best(value)
         if is_best:
             self.best = value
-            agent.save(self.folder / BEST, envs=self.envs)
+            self._write(agent, BEST)
         if self._is_time(agent):
             self._save(agent)
 
@@ -117,11 +121,21 @@ class Checkpoint(Callback):
         return self.seconds is not None and time.monotonic() - self._time >= self.seconds
 
     def _save(self, agent: Agent) -> None:
-        agent.save(self.folder / f"{agent.iterations:0{DIGITS}d}{SUFFIX}", envs=self.envs)
+        self._write(agent, f"{agent.iterations:0{DIGITS}d}{SUFFIX}")
         self._saved_at, self._time = agent.iterations, time.monotonic()
         files = _numbered(self.folder)
         for number in sorted(files)[: -self.keep]:
             files[number].unlink(missing_ok=True)
+
+    def _write(self, agent: Agent, name: str) -> None:
+        try:
+            agent.save(self.folder / name, envs=self.envs is not False)
+        except StateError:
+            if self.envs is not None:
+                raise
+            self.envs = False
+            agent.save(self.folder / name, envs=False)
+            LOG.warning("episodes under way cannot be kept: training that goes on begins new ones")
 
 
 def latest_checkpoint(folder: str | os.PathLike[str]) -> Path | None:

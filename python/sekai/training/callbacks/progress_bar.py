@@ -58,14 +58,14 @@ class ProgressBar(Callback):
         now = time.monotonic()
         if self._line is not None and now - self._told >= self.seconds:
             self._told = now
-            self._line.show(agent.done_share, self.text(agent))
+            self._line.show(min(1.0, agent.done_share), self.text(agent))
 
     def on_end(self, agent: Agent) -> None:
         """Write the last word."""
         line, self._line = self._line, None
         if line is not None:
             if self._known:
-                line.show(agent.done_share, self.text(agent))
+                line.show(min(1.0, agent.done_share), self.text(agent))
             line.close()
 
     def text(self, agent: Agent) -> str:
@@ -74,8 +74,9 @@ class ProgressBar(Callback):
         speed = (agent.steps - self._steps_before) / seconds
         left = (agent.planned_steps - agent.steps) / speed if speed else math.inf
         parts = [f"{agent.steps:,}/{agent.planned_steps:,} steps", f"{speed:,.0f}/s"]
-        parts += [f"{SHORT.get(n, n)} {self._known[n]:.4g}" for n in _shown(self._known)]
-        return "  ".join([*parts, f"left {_clock(left)}"])
+        figures = [f"{SHORT.get(n, n)} {self._known[n]:.4g}" for n in _shown(self._known)]
+        # Where the terminal is narrow, what is last is cut off.
+        return "  ".join([*parts, f"left {_clock(left)}", *figures])
 
 
 def _shown(known: Mapping[str, float]) -> list[str]:
@@ -126,17 +127,22 @@ class _RichLine:
 
     def __init__(self, stream: TextIO) -> None:
         parts, console = import_module("rich.progress"), import_module("rich.console")
+        column = import_module("rich.table").Column
         self._bar: Any = parts.Progress(
-            parts.BarColumn(bar_width=20),
-            parts.TaskProgressColumn(),
-            parts.TextColumn("{task.description}", markup=False),
+            parts.BarColumn(bar_width=20, table_column=column(min_width=20)),
+            parts.TaskProgressColumn(table_column=column(min_width=4)),
+            parts.TextColumn(
+                "{task.description}",
+                markup=False,
+                table_column=column(no_wrap=True, overflow="ellipsis"),
+            ),
             console=console.Console(file=stream),
         )
         self._task = self._bar.add_task("", total=1.0)
         self._bar.start()
 
     def show(self, share: float, text: str) -> None:
-        self._bar.update(self._task, completed=min(1.0, share), description=text)
+        self._bar.update(self._task, completed=share, description=text)
 
     def close(self) -> None:
         self._bar.stop()

@@ -1,0 +1,84 @@
+"""The commands together."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from sekai.cli import bench, check, data, evaluate, info, list_envs, list_runs, report, train
+from sekai.cli.failure import show_tracebacks
+from sekai.cli.screen import say
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="sekai",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _examples(lines: tuple[str, ...]) -> str:
+    # Lines of their own: help puts neighbours into one paragraph.
+    return "\n\n".join(["[bold]Examples[/bold]", *(f"  {line}" for line in lines)])
+
+
+def _tell_version(is_wanted: bool) -> None:
+    if is_wanted:
+        import sekai
+
+        say(f"sekai {sekai.__version__}")
+        raise typer.Exit
+
+
+@app.callback(epilog=_examples(("sekai list", "sekai train examples/demo.toml", "sekai runs")))
+def options_of_all(
+    debug: Annotated[bool, typer.Option("--debug", help="Show where errors come from.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_tell_version, is_eager=True, help="Tell the version."),
+    ] = False,
+) -> None:
+    """Train, judge and run trading agents.
+
+    Exit codes: 0 all went well, 1 something failed or was found wanting, 2 what was typed or a file
+    that was named cannot be read as asked, 130 interrupted.
+    """
+    show_tracebacks(debug)
+
+
+def _add(
+    to: typer.Typer, name: str, command: Callable[..., None], examples: tuple[str, ...]
+) -> None:
+    # Lines of a paragraph are one: the terminal decides where they end.
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    text = "\n\n".join(" ".join(one.split()) for one in paragraphs)
+    to.command(name, help=text, epilog=_examples(examples))(command)
+
+
+Commands = tuple[tuple[str, Callable[..., None], tuple[str, ...]], ...]
+
+COMMANDS: Commands = (
+    ("list", list_envs.list_envs, list_envs.EXAMPLES),
+    ("info", info.info, info.EXAMPLES),
+    ("check", check.check, check.EXAMPLES),
+    ("bench", bench.bench, bench.EXAMPLES),
+    ("train", train.train, train.EXAMPLES),
+    ("evaluate", evaluate.evaluate, evaluate.EXAMPLES),
+    ("report", report.report, report.EXAMPLES),
+    ("runs", list_runs.list_runs, list_runs.EXAMPLES),
+)
+
+for name, command, examples in COMMANDS:
+    _add(app, name, command, examples)
+
+tables = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+for name, command, examples in data.COMMANDS:
+    _add(tables, name, command, examples)
+app.add_typer(tables, name="data", help=data.__doc__, epilog=_examples(data.EXAMPLES))

@@ -1,0 +1,1 @@
+"""Experiment files: what is to be trained on what, and how it is judged."""

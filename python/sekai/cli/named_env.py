@@ -1,0 +1,30 @@
+"""An env that was named on the command line: by its id, or by where its class is."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from sekai.cli.failure import CommandError
+from sekai.registry import make
+from sekai.registry.entry_point import load
+
+__all__ = ["made_env"]
+
+
+def made_env(name: str) -> Any:
+    """The env of an id, or of a class or function `module:Class` that takes no arguments."""
+    if ":" not in name:
+        return make(name)
+    here = str(Path.cwd())
+    if here not in sys.path:
+        # As `python -m` has it: files of the working folder can be named.
+        sys.path.insert(0, here)
+    try:
+        entry = load(name)
+    except (ImportError, ValueError) as error:
+        raise CommandError(str(error)) from error
+    if not callable(entry):
+        raise CommandError(f"{name} must be a class or a function that makes an env, was {entry!r}")
+    return entry()

@@ -1,0 +1,1 @@
+"""Runs: a folder for each training, with all that became of it."""

@@ -1,0 +1,107 @@
+"""The command as tests call it: in this process where that is enough, else in one of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sekai.cli.command import main
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
+def call(*arguments: str | os.PathLike[str]) -> Outcome:
+    """Run a command in this process; no traceback may ever be shown."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([os.fspath(one) for one in arguments])
+    found = Outcome(code, out.getvalue(), err.getvalue())
+    assert "Traceback" not in found.out + found.err
+    return found
+
+
+def begin(*arguments: str | os.PathLike[str], folder: Path) -> subprocess.Popen[str]:
+    """Begin a command in a process of its own, as a user at a terminal would."""
+    words = [sys.executable, "-m", "sekai", *(os.fspath(one) for one in arguments)]
+    return subprocess.Popen(
+        words, cwd=folder, env=environment(), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
+    """That of this process, which finds the package where this one does."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    return {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **(changes or {})}
+
+
+def assert_same_agent(one: Path, other: Path) -> None:
+    """Two files hold the same agent, bit for bit; in which order they do is not said."""
+    from sekai.training.kept_file import read_file  # With torch, which most tests do without.
+
+    assert one.name == other.name
+    assert _plain(read_file(one)) == _plain(read_file(other))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    if hasattr(value, "numpy"):
+        value = value.numpy()
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    # As text, because NaN is not equal to itself.
+    return repr(value)
+
+
+EXPERIMENT = """\
+[run]
+seed = 3
+
+[env]
+id = "MarketMaking-v0"
+episode_steps = 20
+
+[train]
+algorithm = "ppo"
+steps = {steps}
+num_envs = 4
+rollout_steps = 8
+epochs = 1
+minibatches = 1
+checkpoint_every = {every}
+
+[policy]
+hidden = [8]
+
+[evaluate]
+seeds = 2
+sensitivity = false
+"""
+
+
+def experiment(folder: Path, *, steps: int = 64, every: int = 1, name: str = "small") -> Path:
+    """The file of an experiment that takes a moment."""
+    file = folder / f"{name}.toml"
+    file.write_text(EXPERIMENT.format(steps=steps, every=every), encoding="utf-8")
+    return file
