@@ -29,6 +29,23 @@ def test_a_known_persistence_asks_for_the_known_length(persistence: float) -> No
     assert np.median(found) == pytest.approx(wanted, rel=0.15)
 
 
+@pytest.mark.parametrize(
+    ("steps", "persistence", "seed", "wanted"),
+    [
+        (250, 0.6, 0, 7.074549146471474),
+        (1000, 0.3, 0, 7.807749694802062),
+        (500, -0.4, 1, 4.769697837040271),
+        (2000, 0.8, 1, 27.306019310991346),
+        (60, -0.5, 24, 20.0),
+    ],
+)
+def test_it_is_what_the_package_arch_finds(
+    steps: int, persistence: float, seed: int, wanted: float
+) -> None:
+    # By arch 8.0; the last is the most that 60 steps bear.
+    assert block_length([persistent(steps, persistence, seed)]) == pytest.approx(wanted)
+
+
 def test_what_has_no_memory_asks_for_short_blocks() -> None:
     found = [block_length([persistent(1000, 0.0, seed)]) for seed in range(50)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sekai.evaluation.statistics import bootstrap_interval, paired_bootstrap
 from tests.evaluation.statistics.test_block_length import persistent
 
 Floats = NDArray[np.float64]
+METHODS: tuple[Literal["studentised", "percentile"], ...] = ("studentised", "percentile")
 RETURNS = np.random.default_rng(0).normal(0.001, 0.01, 400)
 
 
@@ -51,6 +53,14 @@ def test_percentiles_never_cross_an_edge_of_the_statistic() -> None:
     found = bootstrap_interval(RETURNS, max_drawdown, method="percentile")
 
     assert -1 < found.low < found.high < 0
+
+
+def test_the_longer_tail_has_the_longer_reach() -> None:
+    skewed = np.random.default_rng(0).exponential(1.0, 60)
+
+    found = bootstrap_interval(skewed, mean, block=1)
+
+    assert found.high - found.value > 1.3 * (found.value - found.low)
 
 
 def test_more_confidence_needs_a_wider_interval() -> None:
@@ -168,10 +178,11 @@ def test_bounds_are_unknown_where_many_resamples_are_undefined() -> None:
     seldom = np.zeros(100)
     seldom[50] = 0.01
 
-    found = bootstrap_interval(seldom, daily_sharpe, resamples=200, block=1)
+    for method in METHODS:
+        found = bootstrap_interval(seldom, daily_sharpe, resamples=200, block=1, method=method)
 
-    assert math.isfinite(found.value)
-    assert math.isnan(found.low)
+        assert math.isfinite(found.value)
+        assert math.isnan(found.low)
 
 
 @pytest.mark.parametrize(

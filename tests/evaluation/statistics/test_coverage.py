@@ -9,8 +9,8 @@ from tests.evaluation.statistics.noise import EPISODES, KINDS, coverage, seed_co
 SHORT = (0.88, 1.0)
 """What 120 runs may show: three standard errors are 6 %."""
 
-LONG = (0.92, 0.98)
-"""What 600 runs may show."""
+LONG = (0.91, 0.98)
+"""What 600 runs may show; of clustered returns 92 to 93 % were measured, of others 93 to 95."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
