@@ -49,6 +49,7 @@ bench: $(VENV)/.dev $(VENV)/.built ## benchmarks beside their peers
 	@$(BIN)/python benchmarks/training.py
 	@$(BIN)/python benchmarks/optima.py
 	@$(BIN)/python benchmarks/planted_signal.py
+	@$(BIN)/python benchmarks/honest_statistics.py
 
 nightly: $(VENV)/.dev $(VENV)/.built ## the long runs
 	@cargo test --quiet --release --workspace -- --ignored

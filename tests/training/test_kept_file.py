@@ -288,3 +288,11 @@ def test_noise_is_refused(tmp_path: Path, data: bytes, length: int) -> None:
     file.write_bytes(length.to_bytes(8, "little") + data)
     with pytest.raises(ModelFileError):
         read_file(file)
+
+
+def test_the_same_value_gives_the_same_bytes(tmp_path: Path) -> None:
+    content = {"a": np.arange(5.0), "b": {"c": np.ones(3, np.int64), "ä": "ö"}}
+    # The library orders its words by a hash that is different each time.
+    written = {write_file(tmp_path / str(place), content).read_bytes() for place in range(8)}
+    assert len(written) == 1
+    assert read_file(tmp_path / "0")["b"]["ä"] == "ö"

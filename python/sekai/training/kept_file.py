@@ -47,7 +47,7 @@ def write_file(path: str | os.PathLike[str], content: Mapping[str, Any]) -> Path
     tensors: dict[str, NDArray[Any]] = {}
     words = json.dumps(packed(content, tensors), allow_nan=False)
     metadata = {"format": FORMAT, "sekai": words, "digest": _digest(words, tensors)}
-    data = _safetensors().save(tensors, metadata=metadata)
+    data = _in_order(_safetensors().save(tensors, metadata=metadata))
     handle, fresh = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -83,6 +83,19 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ModelFileError(f"{file}: an agent was wanted, found {type(content).__name__}")
     return content
+
+
+def _in_order(data: bytes) -> bytes:
+    """The same file with its header sorted: the library writes words in any order."""
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    # As long as before, so that numbers stay aligned.
+    ordered = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    if len(ordered) > length:
+        length = -(-len(ordered) // 8) * 8
+    old = int.from_bytes(data[:8], "little")
+    return length.to_bytes(8, "little") + ordered.ljust(length) + data[8 + old :]
 
 
 def _digest(words: str, tensors: Mapping[str, NDArray[Any]]) -> str:

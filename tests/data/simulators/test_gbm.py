@@ -296,3 +296,8 @@ def test_every_option_of_the_world_is_used() -> None:
 def test_impossible_rates_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
         Disruptions(**wrong)
+
+
+def test_rows_that_no_stamp_can_reach_are_refused() -> None:
+    with pytest.raises(ValueError, match="take fewer rows"):
+        simulate_gbm(assets=1, rows=90_000)

@@ -18,6 +18,8 @@ Floats = NDArray[np.float64]
 OPENS = DAY * 19 // 48
 CLOSES = DAY * 2 // 3
 WEEKDAYS_PER_WEEK = 5 / 7
+LAST_DAY = np.datetime64("2262-04-10")
+"""The last whole day that nanoseconds since 1970 can be counted to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,11 @@ class Clock:
             days = np.busday_offset(first, day, roll="forward")
         else:
             days = first + day
+        if rows and days[-1] > LAST_DAY:
+            raise ValueError(
+                f"{rows:,} rows from {self.start} on end in {days[-1]}, and stamps end in "
+                f"{LAST_DAY}: take fewer rows, an earlier start, or a higher frequency"
+            )
         since_midnight = self._opens + self._ends(within)
         stamps: NDArray[np.datetime64] = days.astype("datetime64[ns]") + since_midnight.astype(
             "timedelta64[ns]"
