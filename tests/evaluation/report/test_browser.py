@@ -11,6 +11,7 @@ import pytest
 
 from sekai.evaluation.report import write_report
 from tests.evaluation.report_samples import (
+    HOSTILE,
     evaluation_of_orders,
     flagged_evaluation,
     rich_evaluation,
@@ -259,6 +260,17 @@ def test_charts_offer_to_send_nothing_anywhere(browser: Browser, folder: Path) -
     assert buttons
     assert not [name for name in buttons if "cloud" in name.lower() or "share" in name.lower()]
     assert browser.run("return document.querySelectorAll('.plotlyjsicon').length") == 0
+
+
+def test_names_are_written_on_charts_as_they_are(browser: Browser, folder: Path) -> None:
+    browser.open(folder / "flagged.html")
+    browser.show("tab-growth")
+
+    names = (
+        "return [...document.querySelectorAll('#growth .legendtext')].map(one => one.textContent)"
+    )
+    eventually(lambda: HOSTILE in browser.run(names))
+    assert browser.run("return document.querySelectorAll('svg a, svg script').length") == 0
 
 
 def test_what_is_put_into_the_page_later_cannot_run(browser: Browser, folder: Path) -> None:
