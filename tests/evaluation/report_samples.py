@@ -25,7 +25,9 @@ Floats = NDArray[np.float64]
 
 NAMES = ("ADA", "BEL", "CAL", "DOT", "ERG", "FIG", "GAL", "HEX", "ION", "JET", "KIP", "LUX", "MOL")
 RULES = ("agent", "equal_weight", "buy_and_hold", "minimum_variance", "momentum", "random")
-HOSTILE = '<script>window.hacked = true</script><img src=x onerror="window.hacked = true">'
+HOSTILE = (
+    '<script>window.hacked = true</script><b>&amp;</b><img src=x onerror="window.hacked = true">'
+)
 
 
 def market(seed: int, days: int, assets: int) -> Floats:

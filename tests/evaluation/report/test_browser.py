@@ -11,6 +11,7 @@ import pytest
 
 from sekai.evaluation.report import write_report
 from tests.evaluation.report_samples import (
+    HOSTILE,
     evaluation_of_orders,
     flagged_evaluation,
     rich_evaluation,
@@ -41,6 +42,9 @@ class Browser:
         self.complaints()
         self.requests()
         self.driver.get(path.as_uri())
+        # The driver may come back before the scripts have run.
+        ready = "return document.readyState === 'complete' && location.protocol === 'file:'"
+        eventually(lambda: bool(self.run(ready)))
 
     def run(self, script: str, *values: object) -> Any:
         return self.driver.execute_script(script, *values)
@@ -64,6 +68,7 @@ class Browser:
     def show(self, tab: str) -> None:
         self.run("document.getElementById(arguments[0]).click()", tab)
         # Plotly draws when it finds the time.
+        eventually(lambda: self.shown() == [tab.removeprefix("tab-")])
         eventually(lambda: all(count > 0 for count in self.lines()))
 
     def shown(self) -> list[str]:
@@ -138,7 +143,6 @@ def test_every_tab_is_drawn_quietly_alone_and_inside_the_screen(
     drawn = 0
     for tab in browser.tabs():
         browser.show(tab)
-        assert browser.shown() == [tab.removeprefix("tab-")]
         assert browser.run("return document.documentElement.scrollWidth") <= size[0], tab
         drawn += len(browser.lines())
 
@@ -259,6 +263,17 @@ def test_charts_offer_to_send_nothing_anywhere(browser: Browser, folder: Path) -
     assert buttons
     assert not [name for name in buttons if "cloud" in name.lower() or "share" in name.lower()]
     assert browser.run("return document.querySelectorAll('.plotlyjsicon').length") == 0
+
+
+def test_names_are_written_on_charts_as_they_are(browser: Browser, folder: Path) -> None:
+    browser.open(folder / "flagged.html")
+    browser.show("tab-growth")
+
+    names = (
+        "return [...document.querySelectorAll('#growth .legendtext')].map(one => one.textContent)"
+    )
+    eventually(lambda: HOSTILE in browser.run(names))
+    assert browser.run("return document.querySelectorAll('svg a, svg script').length") == 0
 
 
 def test_what_is_put_into_the_page_later_cannot_run(browser: Browser, folder: Path) -> None:

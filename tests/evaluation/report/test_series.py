@@ -48,8 +48,8 @@ def test_a_return_belongs_to_the_month_that_it_ends_in() -> None:
 
 
 def test_a_ruined_account_stays_in_the_median() -> None:
-    rows = aligned([np.array([1.0, 0.0]), np.array([1.0, 2.0, 3.0])])
-    assert rows.tolist() == [[1.0, 0.0, 0.0], [1.0, 2.0, 3.0]]
+    rows = aligned([np.array([1.0, 0.5]), np.array([1.0, 2.0, 3.0])])
+    assert rows.tolist() == [[1.0, 0.5, 0.5], [1.0, 2.0, 3.0]]
 
 
 def test_accounts_that_begin_with_nothing_grow_in_money() -> None:

@@ -270,6 +270,15 @@ def test_long_episodes_make_no_long_page(tmp_path: Path) -> None:
     assert len(text) - len(page._plotly()) < 3_000_000
 
 
+def test_many_seeds_make_no_long_page(tmp_path: Path) -> None:
+    many = rich_evaluation(seeds=40, days=1500, assets=3)
+    text = write_report(many, tmp_path / "report.html").read_text(encoding="utf-8")
+
+    assert len(text) - len(page._plotly()) < 8_000_000
+    assert text.count(">Seed 131<") == 2
+    assert ">Seed 132<" not in text
+
+
 def test_several_runs_are_shown_beside_each_other(tmp_path: Path) -> None:
     runs = [rich_evaluation(name, seeds=3, days=60) for name in ("first", "second", "second")]
     found = written(runs, tmp_path)

@@ -16,8 +16,11 @@ from sekai.evaluation.report.thinning import MOST_POINTS
 
 __all__ = ["Section", "Subject"]
 
-ALL_POINTS = 300_000
-"""Of all lines of a chart together: a few megabytes."""
+ALL_POINTS = 120_000
+"""Of all lines of a chart together: about two megabytes."""
+
+MOST_SEEDS = 32
+"""That are also shown one by one; all of them are in medians, bands and dots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,11 @@ class Subject:
         return self.evaluation.agent.episodes
 
     @property
+    def single(self) -> list[Episode]:
+        """Those of the agent that are shown one by one."""
+        return self.episodes[:MOST_SEEDS] if self.paired else []
+
+    @property
     def played(self) -> dict[str, PolicyOutcome]:
         """Policies whose episodes are known: as many as the agent's, where all are of one seed."""
         least = len(self.episodes) if self.paired else 1
@@ -82,7 +90,7 @@ class Subject:
 
     def most_points(self, lines: int) -> int:
         """How many points each of so many lines may have."""
-        return int(np.clip(ALL_POINTS // max(lines, 1), 200, MOST_POINTS))
+        return int(np.clip(ALL_POINTS // max(lines, 1), 500, MOST_POINTS))
 
 
 def x_of(episode: Episode, dates: bool) -> Floats:

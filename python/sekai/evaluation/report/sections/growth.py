@@ -98,12 +98,11 @@ def _views(
     subject: Subject, panels: list[Panel], makers: list[Callable[[Episode], Floats]]
 ) -> dict[str, View]:
     """All seeds together, where there are several, then one by one."""
-    lines = len(subject.all_episodes) * len(panels)
-    most = subject.most_points(lines)
+    most = subject.most_points(len(subject.single) * len(subject.played) * len(panels))
     views: dict[str, View] = {}
     if len(subject.episodes) > 1 or not subject.paired:
         views["All seeds"] = _together(subject, panels, makers)
-    for place, episode in enumerate(subject.episodes if subject.paired else []):
+    for place, episode in enumerate(subject.single):
         dates = episode.times is not None
         views[f"Seed {episode.seed}"] = View(
             traces=[

@@ -17,7 +17,7 @@ from sekai.evaluation.report.chart import (
     stacked,
     style_of,
 )
-from sekai.evaluation.report.section import Section, Subject, x_of
+from sekai.evaluation.report.section import MOST_SEEDS, Section, Subject, x_of
 from sekai.evaluation.report.sections.trades import trades_chart
 from sekai.evaluation.report.series import Floats
 from sekai.evaluation.report.thinning import kept_points
@@ -42,7 +42,7 @@ def _weights_chart(subject: Subject) -> Chart | None:
     shown = {
         f"{subject.labels[name]}, seed {episode.seed}": episode
         for place, (name, outcome) in enumerate(subject.policies.items())
-        for episode in (outcome.episodes if place == 0 else outcome.episodes[:1])
+        for episode in outcome.episodes[: MOST_SEEDS if place == 0 else 1]
         if episode.weights is not None and len(episode.weights) > 1
     }
     if not shown:

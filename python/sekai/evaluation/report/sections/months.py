@@ -7,7 +7,7 @@ import numpy as np
 from sekai.evaluation.episode import Episode
 from sekai.evaluation.report.markup import Markup, element, joined
 from sekai.evaluation.report.numbers import shown
-from sekai.evaluation.report.section import Subject
+from sekai.evaluation.report.section import MOST_SEEDS, Subject
 from sekai.evaluation.report.series import is_relative, monthly_returns
 
 __all__ = ["months_block"]
@@ -15,8 +15,6 @@ __all__ = ["months_block"]
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 STRONG = 0.08
 """The monthly return at which a colour is at its strongest."""
-
-MOST_TABLES = 40
 
 
 def months_block(subject: Subject) -> Markup | None:
@@ -47,9 +45,9 @@ def months_block(subject: Subject) -> Markup | None:
 def _tables(subject: Subject) -> dict[str, Markup]:
     found: dict[str, Markup] = {}
     for place, (name, outcome) in enumerate(subject.policies.items()):
-        for episode in outcome.episodes if place == 0 else outcome.episodes[:1]:
+        for episode in outcome.episodes[: MOST_SEEDS if place == 0 else 1]:
             months = monthly_returns(episode) if is_relative([episode]) else {}
-            if len(months) > 1 and len(found) < MOST_TABLES:
+            if len(months) > 1:
                 found[f"{subject.labels[name]}, seed {episode.seed}"] = _table(months, episode)
     return found
 

@@ -71,7 +71,7 @@ def _views(subject: Subject, window: int) -> dict[str, View]:
     benchmark = benchmark_of(subject)
     panels = [Panel("Volatility", "percent"), Panel("Sharpe ratio")]
     panels += [Panel("Beta")] if benchmark else []
-    most = subject.most_points(len(subject.all_episodes) * len(panels))
+    most = subject.most_points(len(subject.single) * len(subject.played) * len(panels))
     rolled = {
         name: [_rolled(subject, name, place, window) for place in range(len(outcome.episodes))]
         for name, outcome in subject.played.items()
@@ -81,7 +81,7 @@ def _views(subject: Subject, window: int) -> dict[str, View]:
         middle = {name: _medians(rows) for name, rows in rolled.items()}
         x, dates = _from_window(subject.all_episodes, subject.has_shared_dates(), window)
         views["All seeds"] = _view(subject, panels, middle, x, dates, most)
-    for place, episode in enumerate(subject.episodes if subject.paired else []):
+    for place, episode in enumerate(subject.single):
         chosen = {name: rows[place] for name, rows in rolled.items()}
         played = [outcome.episodes[place] for outcome in subject.played.values()]
         x, dates = _from_window(played, episode.times is not None, window)

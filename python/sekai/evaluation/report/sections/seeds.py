@@ -50,7 +50,7 @@ def _view(subject: Subject, metric: str) -> View:
     shown = [name for name, outcome in subject.policies.items() if metric in outcome.by_seed]
     values = [np.array(subject.policies[name].by_seed[metric], np.float64) for name in shown]
     seeds = min(map(len, values)) if subject.paired else 0
-    traces = [_joined([float(row[seed]) for row in values]) for seed in range(seeds)]
+    traces = [_joined(np.stack([row[:seeds] for row in values]))] if seeds else []
     for place, name in enumerate(shown):
         traces.append(_dots(subject, name, place, values[place]))
         if metric in subject.policies[name].metrics:
@@ -66,12 +66,15 @@ def _view(subject: Subject, metric: str) -> View:
     return View(traces=traces, layout=layout | {"hovermode": "closest", "showlegend": False})
 
 
-def _joined(values: list[float]) -> Trace:
+def _joined(values: Floats) -> Trace:
+    """A line for each seed over all policies: one trace with holes, as thousands would be slow."""
+    holes = np.full((1, values.shape[1]), np.nan)
+    places = np.tile(np.arange(len(values) + 1, dtype=np.float64), values.shape[1])
     return {
         "type": "scatter",
         "mode": "lines",
-        "x": list(range(len(values))),
-        "y": values,
+        "x": places,
+        "y": np.vstack([values, holes]).T.ravel().astype(np.float32),
         "line": {"color": "$ink/0.18", "width": 1},
         "hoverinfo": "skip",
     }
@@ -85,10 +88,16 @@ def _dots(subject: Subject, name: str, place: int, values: Floats) -> Trace:
         "name": plain(subject.labels[name]),
         "x": [place] * len(values),
         "y": values.astype(np.float32),
-        "customdata": [float(seed) for seed in subject.evaluation.seeds[: len(values)]],
+        "customdata": _seeds(subject, name)[: len(values)],
         "hovertemplate": "seed %{customdata}: %{y:.4~g}",
         "marker": {"color": style.colour, "symbol": style.symbol, "size": 9, "opacity": 0.85},
     }
+
+
+def _seeds(subject: Subject, name: str) -> list[int]:
+    """Its own where they are known: runs that are compared may have had others."""
+    own = [episode.seed for episode in subject.policies[name].episodes]
+    return own or subject.evaluation.seeds
 
 
 def _interval(subject: Subject, name: str, place: int, metric: str) -> Trace:

@@ -3,6 +3,7 @@
 const report = (function () {
   const kept = JSON.parse(document.getElementById("report-data").textContent);
   const decoded = new Map();
+  const turns = new Map();
 
   // Only these buttons: some versions of plotly offer to send what is shown to a server.
   function settings(narrow) {
@@ -125,7 +126,14 @@ const report = (function () {
     const narrow = holder.clientWidth < 560;
     const layout = dressed(resolved(view.layout, ""), chart.height, narrow);
     holder.dataset.drawn = document.documentElement.dataset.theme;
-    return Plotly.react(holder, resolved(view.traces, ""), layout, settings(narrow));
+    inTurn(holder, () =>
+      Plotly.react(holder, resolved(view.traces, ""), layout, settings(narrow))
+    );
+  }
+
+  // Plotly may take several turns to draw: what comes next waits until it is done.
+  function inTurn(holder, work) {
+    turns.set(holder, (turns.get(holder) || Promise.resolve()).then(work));
   }
 
   function isSeen(holder) {
@@ -138,7 +146,7 @@ const report = (function () {
     document.querySelectorAll("[data-chart]").forEach(function (holder) {
       if (!isSeen(holder)) return;
       if (holder.dataset.drawn !== theme) draw(holder);
-      else Plotly.Plots.resize(holder);
+      else inTurn(holder, () => isSeen(holder) && Plotly.Plots.resize(holder));
     });
   }
 
