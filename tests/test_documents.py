@@ -25,6 +25,7 @@ def as_script(document: Path) -> str:
     return "\n".join(script) + "\n"
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_the_blocks_of_a_document_run_in_order(document: Path, tmp_path: Path) -> None:
     script = tmp_path / f"{document.stem}.py"
@@ -37,6 +38,7 @@ def test_the_blocks_of_a_document_run_in_order(document: Path, tmp_path: Path) -
     assert run.returncode == 0, f"{document.name}\n{run.stdout}\n{run.stderr}"
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_runs_and_prints_something(example: Path, tmp_path: Path) -> None:
     run = subprocess.run(

@@ -84,7 +84,7 @@ def _losing(agent: PolicyOutcome) -> Flag | None:
     if gains.size == 0 or gains.mean() >= 0:
         return None
     return _warning(
-        "losing", f"it loses money: {gains.mean():.3g} in an episode after costs, on average"
+        "losing", f"it loses money: {gains.mean():,.4g} in an episode after costs, on average"
     )
 
 
@@ -98,7 +98,7 @@ def _turnover_blow_up(agent: PolicyOutcome) -> Flag | None:
         return None
     return _warning(
         "turnover_blow_up",
-        f"costs of {costs.sum():.3g} eat more than the {gross:.3g} that was gained before them",
+        f"costs of {costs.sum():,.4g} eat more than the {gross:,.4g} that was gained before them",
     )
 
 
