@@ -74,8 +74,10 @@ class Episode:
 
     @property
     def returns(self) -> Floats:
-        """Simple returns of equity, step by step."""
-        found: Floats = np.diff(self.equity) / self.equity[:-1]
+        """Simple returns of equity, step by step; of nothing comes nothing."""
+        before = self.equity[:-1]
+        found: Floats = np.zeros(len(before))
+        np.divide(np.diff(self.equity), before, out=found, where=before > 0)
         return found
 
     @property

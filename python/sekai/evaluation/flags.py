@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sekai.evaluation.episode import Episode
 from sekai.evaluation.evaluation import Comparison, Flag, PolicyOutcome
 from sekai.evaluation.outcomes import MANY
+from sekai.evaluation.shared_dates import counted_dates, is_one_history
 
 __all__ = ["flags_of"]
 
@@ -26,9 +27,6 @@ NEAR = 0.01
 
 IMPLAUSIBLE = 0.35
 """A Sharpe ratio of one step that nobody has: more than 5 a year for days."""
-
-DISTINCT = 0.75
-"""The share of rows that have to be different for episodes to count as several."""
 
 BASELINES = 3
 """Fewer say little about what is easy."""
@@ -126,17 +124,13 @@ def _few_seeds(agent: PolicyOutcome, bootstraps: bool) -> Flag | None:
 
 
 def _overlapping(agent: PolicyOutcome) -> Flag | None:
-    times = [one.times for one in agent.episodes if one.times is not None]
-    if len(times) < 2:
+    if not is_one_history(agent.episodes):
         return None
-    total = sum(map(len, times))
-    distinct = len(np.unique(np.concatenate(times)))
-    if distinct >= DISTINCT * total:
-        return None
+    total, distinct = counted_dates(agent.episodes)
     return _warning(
         "overlapping_episodes",
-        f"{len(times)} episodes share their dates: {total} rows, of which {distinct} are "
-        f"different, so that intervals over seeds are narrower than the truth",
+        f"{len(agent.episodes)} episodes share their dates: of {total:,} rows {distinct:,} are "
+        f"different, and they count as one history of so many",
     )
 
 

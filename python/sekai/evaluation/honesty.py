@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sekai.evaluation.episode import Episode
 from sekai.evaluation.evaluation import Flag, Honesty
 from sekai.evaluation.metrics import sharpe
+from sekai.evaluation.shared_dates import returns_by_date
 from sekai.evaluation.statistics import TrialLedger, honesty_of
 
 __all__ = ["Ledger", "judged_honesty", "luck_flags"]
 
-Floats = NDArray[np.float64]
 Ledger = TrialLedger | str | os.PathLike[str]
 
 SURE = 0.95
@@ -33,7 +30,7 @@ def judged_honesty(
         model: what identifies it, "" where nothing does.
         ledger: the trials so far, which this one is added to; None counts this one alone.
     """
-    returns = _pooled(episodes)
+    returns = returns_by_date(episodes)
     if len(returns) < 3:
         return None
     if ledger is None:
@@ -53,17 +50,3 @@ def luck_flags(honesty: Honesty | None) -> list[Flag]:
         f"below {SURE:.0%}"
     )
     return [Flag(name="may_be_luck", level="warning", message=message)]
-
-
-def _pooled(episodes: Sequence[Episode]) -> Floats:
-    """Returns of all episodes; of those on the same date the mean, since they are not two."""
-    accounts = [one for one in episodes if len(one.equity) > 1]
-    if not accounts:
-        return np.zeros(0)
-    returns = np.concatenate([one.returns for one in accounts])
-    if any(one.times is None for one in accounts):
-        return returns
-    times = np.concatenate([one.times[1:] for one in accounts if one.times is not None])
-    _, places = np.unique(times, return_inverse=True)
-    found: Floats = np.bincount(places, returns) / np.bincount(places)
-    return found

@@ -1,4 +1,4 @@
-"""What policies came to, with intervals: over seeds where there are many, else by bootstrap."""
+"""What policies came to, with intervals: over seeds that are different, else by bootstrap."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sekai.evaluation import metrics
 from sekai.evaluation.episode import Episode
 from sekai.evaluation.evaluation import Comparison, Interval, PolicyOutcome
 from sekai.evaluation.metrics import metrics_of
+from sekai.evaluation.shared_dates import held_on, is_one_history, returns_by_date
 from sekai.evaluation.statistics import (
     bootstrap_interval,
     paired,
@@ -54,10 +55,11 @@ OF_RETURNS: dict[str, Statistic] = {
 
 
 def needs_bootstrap(episodes: Sequence[Episode]) -> bool:
-    """Whether episodes are few and long, so that what varies is within them."""
-    is_account = all(len(one.equity) > 1 and one.times is not None for one in episodes)
-    steps = sum(len(one.rewards) for one in episodes)
-    return len(episodes) < MANY and is_account and steps >= ENOUGH
+    """Whether what varies is within episodes: they are few and long, or parts of one history."""
+    if not all(len(one.equity) > 1 and one.times is not None for one in episodes):
+        return False
+    is_short = sum(map(len, _returns(episodes))) < ENOUGH
+    return not is_short and (len(episodes) < MANY or is_one_history(episodes))
 
 
 class Measure:
@@ -99,8 +101,10 @@ class Measure:
         values = agent.by_seed[name], other.by_seed[name]
         difference, chance, wins = paired(*values, self.task.higher_is_better, self.level)
         if self.bootstraps and name in OF_RETURNS:
+            mine = held_on(agent.episodes, other.episodes)
+            theirs = held_on(other.episodes, agent.episodes)
             difference, chance, wins = paired_bootstrap(
-                _returns(agent.episodes), _returns(other.episodes),
+                _returns(mine), _returns(theirs),
                 lambda joined: self._of(name, joined), self.task.higher_is_better,
                 level=self.level, resamples=RESAMPLES,
             )  # fmt: skip
@@ -128,6 +132,9 @@ class Measure:
 
 
 def _returns(episodes: Sequence[Episode]) -> list[Floats]:
+    """Returns of what counts as an episode: a day that was played by several is one day."""
+    if is_one_history(episodes):
+        return [returns_by_date(episodes)]
     return [one.returns for one in episodes]
 
 

@@ -116,7 +116,7 @@ class PortfolioTask(Task):
         return self._take(vec)
 
     def _take(self, vec: VecEnv) -> dict[int, EpisodeLog]:
-        batch = getattr(vec, "batch", None)
+        batch = getattr(vec.unwrapped, "batch", None)
         if batch is None or self._data is None or not _records(batch):
             return {}
         logs: dict[int, EpisodeLog] = {}
@@ -208,11 +208,12 @@ def _records(batch: Any) -> bool:
 
 
 def _data_of(vec: VecEnv) -> MarketData | None:
-    batch = getattr(vec, "batch", None)
+    inner = vec.unwrapped
+    batch = getattr(inner, "batch", None)
     if batch is not None:
         found: MarketData | None = getattr(batch, "data", None)
         return found
-    envs = getattr(vec, "envs", None)
+    envs = getattr(inner, "envs", None)
     return None if not envs else getattr(envs[0].unwrapped, "data", None)
 
 
