@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sekai.cli.experiment.places import Place, places_of
@@ -24,6 +24,7 @@ def keys_of(table: dict[str, Any], path: tuple[str, ...] = ()) -> list[tuple[str
     return found
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(documents)
 def test_every_key_is_found_where_it_stands(document: dict[str, Any]) -> None:
     text = toml_text(document)

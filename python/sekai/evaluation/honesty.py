@@ -46,7 +46,7 @@ def luck_flags(honesty: Honesty | None) -> list[Flag]:
         return []
     after = f" after {honesty.trials} trials" if honesty.trials > 1 else ""
     message = (
-        f"the chance that its Sharpe ratio is more than luck{after} is {honesty.deflated:.0%}, "
+        f"the chance that its Sharpe ratio is more than luck{after} is {honesty.deflated:.1%}, "
         f"below {SURE:.0%}"
     )
     return [Flag(name="may_be_luck", level="warning", message=message)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sekai.data import MarketData
@@ -109,15 +109,17 @@ def test_an_instrument_without_a_folder_is_named(tmp_path: Path) -> None:
         read_all(root)
 
 
+CLOSE = "features/sh600000/close.1min.bin"
+
+
 @settings(max_examples=150, deadline=None)
 @given(
-    file=st.sampled_from(
-        ["calendars/1min.txt", "instruments/all.txt", "features/sh600000/close.1min.bin"]
-    ),
+    file=st.sampled_from(["calendars/1min.txt", "instruments/all.txt", CLOSE]),
     where=st.integers(0, 400),
     content=st.binary(max_size=40),
     cut=st.booleans(),
 )
+@example(file=CLOSE, where=12, content=b"\x01\x00\x80\x7f", cut=False)  # a loud NaN
 def test_whatever_a_file_holds_it_is_read_or_refused(
     file: str, where: int, content: bytes, cut: bool
 ) -> None:

@@ -55,7 +55,9 @@ class FeatureFile:
             content = os.read(file, wanted)
         if len(content) != wanted:
             raise DataError(f"{path}: {wanted} bytes were wanted, found {len(content)}")
-        found = np.frombuffer(content, KIND)
+        with np.errstate(invalid="ignore"):
+            # Some bits are numbers that warn whoever reckons with them: from here on they do not.
+            found = np.frombuffer(content, KIND) * np.float32(1)
         if len(found) == stop - first:
             return found
         values = np.full(stop - first, np.nan, np.float32)
@@ -68,7 +70,7 @@ class FeatureFile:
             raise DataError(
                 f"{path}: a start index and values of 4 bytes each were wanted, found {size} bytes"
             )
-        start = float(np.frombuffer(content, KIND)[0])
+        start = float(np.frombuffer(content, KIND)[0].item())
         count = size // KIND.itemsize - 1
         if not 0 <= start <= slots or start != int(start):
             raise DataError(
