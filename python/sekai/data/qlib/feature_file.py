@@ -57,7 +57,7 @@ class FeatureFile:
             raise DataError(f"{path}: {wanted} bytes were wanted, found {len(content)}")
         with np.errstate(invalid="ignore"):
             # Some bits are numbers that warn whoever reckons with them: from here on they do not.
-            found = np.frombuffer(content, KIND) * np.float32(1)
+            found: Floats32 = np.frombuffer(content, KIND) * np.float32(1)
         if len(found) == stop - first:
             return found
         values = np.full(stop - first, np.nan, np.float32)
