@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sekai.evaluation import Interval
@@ -41,6 +41,8 @@ def test_numbers_are_written_for_people(value: float, kind: str, text: str) -> N
 
 
 @given(value=st.floats(), kind=st.sampled_from(sorted(FORMATS)))
+@example(value=1.7e304, kind="basis_points")
+@example(value=-1.7e308, kind="percent")
 def test_every_number_can_be_shown(value: float, kind: str) -> None:
     text = shown(value, kind)
 

@@ -25,6 +25,9 @@ UNDEFINED = "\N{EN DASH}"
 
 MINUS = "\N{MINUS SIGN}"
 
+LARGEST = 1e300
+"""Beyond it, what is in basis points is no number any more."""
+
 
 def number(value: float, size: float | None = None) -> str:
     """A number with as many digits as tell something, for numbers of that `size`."""
@@ -107,7 +110,7 @@ def shown(value: float, kind: str = "number", size: float | None = None) -> str:
     """
     if math.isnan(value):
         return UNDEFINED
-    if math.isinf(value):
+    if abs(value) > LARGEST:
         return "∞" if value > 0 else f"{MINUS}∞"
     text = SCALED[kind](value, size) if kind in SCALED else FORMATS[kind](value)
     # What rounds to nothing has no sign.

@@ -32,6 +32,11 @@ def student_tails(value: float, freedom: float) -> float:
     return _incomplete_beta(freedom / (freedom + value * value), freedom / 2.0, 0.5)
 
 
+def _student_middle(value: float, freedom: float) -> float:
+    """The share of a Student distribution that is nearer to 0, on both sides."""
+    return _incomplete_beta(value * value / (freedom + value * value), 0.5, freedom / 2.0)
+
+
 def student_cdf(value: float, freedom: float) -> float:
     """The share of a Student distribution that is at or below a value."""
     tail = 0.5 * student_tails(value, freedom)
@@ -45,15 +50,21 @@ def student_quantile(share: float, freedom: float) -> float:
         return -math.inf if share <= 0 else math.inf
     if share < 0.5:
         return -student_quantile(1.0 - share, freedom)
-    tails = 2.0 * (1.0 - share)
+
+    def is_below(value: float) -> bool:
+        # Near the middle what is within says more than what is without, and near the ends less.
+        if share < 0.75:
+            return _student_middle(value, freedom) < 2.0 * share - 1.0
+        return student_tails(value, freedom) > 2.0 * (1.0 - share)
+
     low, high = 0.0, 1.0
-    while student_tails(high, freedom) > tails:
+    while is_below(high):
         low, high = high, 2.0 * high
     for _ in range(200):
         middle = 0.5 * (low + high)
         if middle in (low, high):
             break
-        low, high = (middle, high) if student_tails(middle, freedom) > tails else (low, middle)
+        low, high = (middle, high) if is_below(middle) else (low, middle)
     return 0.5 * (low + high)
 
 
