@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,7 @@ class Moment:
     """Decisions that were taken before."""
 
 
-class Player:
+class Player(ABC):
     """Decides in many envs at once.
 
     What is decided may differ from what an env is sent: an order that waits is sent later, and
@@ -68,9 +69,9 @@ class Player:
         """Take a place before the first decision."""
         self.ground = ground
 
+    @abstractmethod
     def decide(self, moment: Moment) -> Any:
         """What shall be done."""
-        raise NotImplementedError
 
     def wait(self, moment: Moment) -> Any:
         """What is decided by somebody who does nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 __all__ = ["Costs"]
@@ -42,6 +42,18 @@ class Costs:
     delisting: float = 0.3
     """What is lost of a position in an asset that is delisted, as a share: about what Shumway
     (1997) found for stocks that were delisted for poor performance."""
+
+    def times(self, multiple: float, has_volume: bool) -> Costs:
+        """The same with all that is paid for trading and borrowing multiplied.
+
+        What cash earns and what a delisting takes are no prices of trading, and stay.
+        """
+        impact = self.settings(has_volume)["impact"] * multiple
+        return replace(
+            self, proportional=self.proportional * multiple, fixed=self.fixed * multiple,
+            half_spread=self.half_spread * multiple, impact=impact, borrow=self.borrow * multiple,
+            financing=self.financing * multiple,
+        )  # fmt: skip
 
     def settings(self, has_volume: bool) -> dict[str, Any]:
         """What the Rust core is given."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,9 @@ class Schedule(Player):
 
     is_bare = True
 
+    @abstractmethod
     def shares(self, steps_left: NDArray[np.int64]) -> Floats:
         """What to trade now of what is left."""
-        raise NotImplementedError
 
     def begin(self, ground: Ground) -> None:
         """Read what the order is."""

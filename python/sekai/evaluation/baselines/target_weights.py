@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,9 @@ class TargetWeights(Player):
 
     is_bare = True
 
+    @abstractmethod
     def targets(self, moment: Moment) -> Floats:
         """Rows of weights, one for each env."""
-        raise NotImplementedError
 
     def begin(self, ground: Ground) -> None:
         """Find out what an action is there."""
@@ -109,9 +110,9 @@ class EstimatedWeights(TargetWeights):
             # What is estimated depends on the row alone, whatever is paid or held.
             self._of, self._found = data, {}
 
+    @abstractmethod
     def estimate(self, returns: Floats) -> Floats:
         """Weights that sum to 1, from past simple returns: rows by assets, all there."""
-        raise NotImplementedError
 
     def targets(self, moment: Moment) -> Floats:
         """Estimates on the day of rebalancing, nothing between."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,9 @@ class TradingRule(Player):
 
     is_bare = True
 
+    @abstractmethod
     def sides(self, moment: Moment) -> Floats:
         """-1, 0 or 1: envs by symbols."""
-        raise NotImplementedError
 
     def begin(self, ground: Ground) -> None:
         """Count the symbols."""

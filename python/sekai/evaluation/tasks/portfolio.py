@@ -27,9 +27,6 @@ __all__ = ["PortfolioTask", "config_of", "reconfigured"]
 
 Floats = NDArray[np.float64]
 
-SCALED = ("proportional", "fixed", "half_spread", "borrow", "financing")
-"""What is paid for trading and holding; what is earned, and lost to a delisting, stays."""
-
 
 class PortfolioTask(Task):
     """Equity, weights, costs and trades come from the env's own books."""
@@ -72,11 +69,8 @@ class PortfolioTask(Task):
         config = self.config()
         if config is None:
             return None
-        costs = config.costs
         has_volume = "volume" in (self.arena.options or {})["data"].fields
-        impact = costs.settings(has_volume)["impact"]
-        scaled = {name: getattr(costs, name) * multiple for name in SCALED}
-        costs = replace(costs, impact=impact * multiple, **scaled)
+        costs = config.costs.times(multiple, has_volume)
         return self.prepared(reconfigured(self.arena, costs=costs))
 
     @property
