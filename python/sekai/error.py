@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 __all__ = [
+    "BrokerError",
     "BusyError",
     "ClosedError",
     "DataError",
     "DuplicateEnvError",
+    "FeedEndedError",
+    "FeedError",
     "InvalidActionError",
+    "JournalError",
     "MissingExtraError",
     "NamespaceError",
     "NotFittedError",
@@ -59,6 +63,22 @@ class NotFittedError(SekaiError, RuntimeError):
 
 class NotReadyError(SekaiError, RuntimeError):
     """A step needs data that has not come yet; nothing has moved."""
+
+
+class FeedError(SekaiError, RuntimeError):
+    """A feed cannot go on, or sent what cannot be read."""
+
+
+class FeedEndedError(FeedError):
+    """A feed has come to its end."""
+
+
+class BrokerError(SekaiError, RuntimeError):
+    """A broker could not be reached or did not answer: nobody knows whether it acted."""
+
+
+class JournalError(SekaiError, RuntimeError):
+    """A journal cannot be written or read; what was written before is still whole."""
 
 
 class OrderError(SekaiError, ValueError):

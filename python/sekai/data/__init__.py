@@ -1,6 +1,7 @@
 """Market data, and what is computed from it."""
 
 from sekai.data.bar import Bar
+from sekai.data.bar_feed import BarFeed
 from sekai.data.bootstrap import bootstrap
 from sekai.data.bundled import BundledSet, bundled_sets, load_bundled
 from sekai.data.calendar import Calendar, Frequency
@@ -31,6 +32,7 @@ __all__ = [
     "FEATURES",
     "PRICE_FIELDS",
     "Bar",
+    "BarFeed",
     "BundledSet",
     "Calendar",
     "DayCache",

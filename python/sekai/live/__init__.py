@@ -1,0 +1,1 @@
+"""Run an agent on a stream: feeds, brokers, a journal, a monitor."""
