@@ -26,6 +26,12 @@ class BrokerAccount:
     costs: Mapping[str, float] = field(default_factory=dict)
     """Everything paid so far by kind, as the fields of `sekai.market.Costs` are called."""
 
+    row_costs: Mapping[str, float] = field(default_factory=dict)
+    """What of that was paid in the last row, where the broker can tell."""
+
+    row_traded: float = 0.0
+    """The value of all that was traded in the last row, where the broker can tell."""
+
     time: int = 0
     """By the broker's clock, in nanoseconds."""
 

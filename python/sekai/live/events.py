@@ -40,6 +40,10 @@ class FeedEvent:
     sequence: int | None = None
     """The venue's own count of what it sends, if it counts."""
 
+    is_late: bool = False
+    """Whether it was missed when it happened and asked for again: the market has moved on, and
+    nothing is decided on it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TradeEvent(FeedEvent):

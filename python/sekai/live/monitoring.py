@@ -1,0 +1,154 @@
+"""What those who watch a session are told, kept up to date as it runs."""
+
+from __future__ import annotations
+
+from collections import deque
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.live.broker import BrokerAccount
+from sekai.live.feed_health import FeedHealth
+from sekai.live.latency import LatencyHistogram
+from sekai.live.order_keeper import KeptOrder, OrderKeeper
+from sekai.live.status import OrderLine, SessionStatus, State
+
+__all__ = ["SessionMonitor"]
+
+LATENCIES = ("feed_to_decision", "decision_to_order", "order_to_fill")
+POINTS = 1_000
+LINES = 50
+
+
+class SessionMonitor:
+    """Counts, the way of equity, latencies and alerts of a session, in bounded memory."""
+
+    def __init__(self, session: str, assets: tuple[str, ...], keeper: OrderKeeper) -> None:
+        """Begin with nothing.
+
+        Args:
+            session: what it is called.
+            assets: what is traded.
+            keeper: who knows the orders.
+        """
+        self.session, self.assets, self._keeper = session, assets, keeper
+        self.state: State = "starting"
+        self.reason = ""
+        self.counts = dict.fromkeys(("bars", "decisions", "orders_sent", "orders_refused"), 0)
+        self.fills = 0
+        self.latency = {name: LatencyHistogram() for name in LATENCIES}
+        self._alerts: deque[str] = deque(maxlen=LINES)
+        self._equity: list[tuple[str, float]] = []
+        self._every = 1
+        self._account: dict[str, float] = {}
+        self._positions: dict[str, dict[str, float]] = {}
+        self._costs: dict[str, float] = {}
+        self._first_equity: float | None = None
+
+    def become(self, state: State, reason: str = "") -> None:
+        """Say what it does from now on, and why."""
+        self.state, self.reason = state, reason
+
+    def alert(self, words: str) -> None:
+        """Tell something that a person should know."""
+        self._alerts.appendleft(f"{_now()} {words}")
+
+    def note_row(
+        self,
+        time: str,
+        info: dict[str, Any],
+        account: BrokerAccount | None,
+        prices: NDArray[np.float64],
+    ) -> None:
+        """Take in what a row led to.
+
+        Args:
+            time: of the row.
+            info: what the env told.
+            account: what the broker told.
+            prices: the last known.
+        """
+        self.counts["bars"] += 1
+        self._account = info
+        equity = float(info["equity"])
+        if self._first_equity is None:
+            self._first_equity = equity
+        if self.counts["bars"] % self._every == 0:
+            self._note_equity(time, equity)
+        for kind in ("commission", "fixed", "spread", "impact", "borrow", "financing", "delisting"):
+            self._costs[kind] = self._costs.get(kind, 0.0) + float(info.get(kind, 0.0))
+        if account is not None:
+            self._positions = _positions(self.assets, account, prices, equity)
+
+    def status(self, feed: FeedHealth) -> SessionStatus:
+        """All of it, as it is now."""
+        told = self._account
+        equity = float(told.get("equity", 0.0))
+        first = equity if self._first_equity is None else self._first_equity
+        numbers = {name: float(told.get(name, 0.0)) for name in ("cash", "drawdown")}
+        return SessionStatus(
+            session=self.session,
+            state=self.state,
+            reason=self.reason,
+            updated=_now(),
+            **self.counts,
+            fills=self.fills,
+            equity=equity,
+            profit=equity - first,
+            gross=float(told.get("gross", 0.0)),
+            net=float(told.get("net", 0.0)),
+            **numbers,
+            costs=dict(self._costs),
+            positions=self._positions,
+            orders=tuple(_line(one) for one in self._keeper.latest(LINES)),
+            equity_times=tuple(time for time, _ in self._equity),
+            equity_values=tuple(value for _, value in self._equity),
+            latency={name: one.summary() for name, one in self.latency.items()},
+            feed=feed,
+            alerts=tuple(self._alerts),
+        )
+
+    def _note_equity(self, time: str, equity: float) -> None:
+        self._equity.append((time, equity))
+        if len(self._equity) > POINTS:
+            # Every second point is enough of what is long ago.
+            self._equity = self._equity[::2]
+            self._every *= 2
+
+
+def _positions(
+    assets: tuple[str, ...],
+    account: BrokerAccount,
+    prices: NDArray[np.float64],
+    equity: float,
+) -> dict[str, dict[str, float]]:
+    found = {}
+    for asset, price in zip(assets, prices, strict=False):
+        units = account.units.get(asset, 0.0)
+        if units and np.isfinite(price):
+            value = units * float(price)
+            weight = value / equity if equity > 0 else 0.0
+            found[asset] = {
+                "units": units, "price": float(price), "value": value, "weight": weight,
+            }  # fmt: skip
+    return found
+
+
+def _line(kept: KeptOrder) -> OrderLine:
+    order = kept.order
+    return OrderLine(
+        time=kept.time,
+        id=order.id,
+        asset=order.asset,
+        units=order.units,
+        filled=kept.filled,
+        price=kept.price,
+        state=kept.state,
+        reason=kept.reason,
+    )
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

@@ -1,0 +1,314 @@
+"""Run a policy on a feed, through an env, with a broker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from sekai.core.env import Env
+from sekai.error import BrokerError, JournalError
+from sekai.live.broker import Broker, BrokerAccount
+from sekai.live.desk import Desk
+from sekai.live.events import BarEvent, FeedEvent, FeedNotice
+from sekai.live.feed import Feed
+from sekai.live.journal import Journal, read_journal
+from sekai.live.kill_switch import KillSwitch
+from sekai.live.live_config import LiveConfig
+from sekai.live.live_episode import LiveEpisode, decider_of
+from sekai.live.monitoring import SessionMonitor
+from sekai.live.order_keeper import OrderKeeper
+from sekai.live.recovery import Recovered, recover
+from sekai.live.risk_gate import RiskGate
+from sekai.live.session import Session
+from sekai.live.session_folder import SessionFolder
+from sekai.live.session_log import SessionLog
+from sekai.live.snapshot_file import write_snapshot
+from sekai.live.status import SessionStatus
+from sekai.live.status_file import StatusWriter
+from sekai.live.trade_log import TradeLog
+
+__all__ = ["LiveRunner"]
+
+HEARTBEAT_SECONDS = 0.1
+
+WORRYING = ("disconnected", "gap", "stale", "garbage", "clock_jump", "overflow")
+"""Notices of a feed that a person should see."""
+
+
+class LiveRunner:
+    """Decides on every row of a feed, and has a broker do it.
+
+    Everything that comes in, is decided and is done stands in the journal of the session before
+    it is acted on. A runner that is made on the folder of a session that broke off goes on with
+    it: the same orders, each sent once.
+    """
+
+    def __init__(
+        self,
+        policy: Any,
+        env: Env[Any, Any],
+        feed: Feed,
+        broker: Broker,
+        folder: Path | str,
+        config: LiveConfig | None = None,
+    ) -> None:
+        """Say who decides, on what, and where it is written down.
+
+        Args:
+            policy: something with `predict`, or a function of the observation.
+            env: `Portfolio-v0`, made with `stream=True` and
+                `execution=Execution(sizing="decision")`.
+            feed: what brings its rows.
+            broker: who trades.
+            folder: of the session; made if it is not there.
+            config: limits, and what happens when.
+        """
+        self.config = LiveConfig() if config is None else config
+        self.folder = SessionFolder(Path(folder))
+        self.feed, self.broker = feed, broker
+        self._decide = decider_of(policy)
+        self.episode = LiveEpisode(env, self.config.seed)
+        self.switch = KillSwitch(self.folder.kill)
+        self._turn = asyncio.Lock()
+        self._pending: asyncio.Future[FeedEvent] | None = None
+        self._is_stopping = False
+        self._is_killed = False
+        self._failure: Exception | None = None
+
+    def stop(self) -> None:
+        """Let the session end after what it is doing now; positions as `on_stop` says."""
+        self._is_stopping = True
+        if self._pending is not None:
+            self._pending.cancel()
+
+    async def run(self, bars: int | None = None) -> SessionStatus:
+        """Trade until the feed ends, `stop` is called, or so many rows have come.
+
+        Raises:
+            JournalError: nothing can be written down any more, so nothing is traded.
+        """
+        async with self._opened():
+            try:
+                await self._go_on(self._begin())
+                await self._loop(bars)
+                if self._failure is not None:
+                    raise self._failure
+                await self._end()
+            except JournalError as error:
+                await self._fail(f"no trading without a journal: {error}")
+                raise
+            except Exception as error:
+                await self._fail(f"{type(error).__name__}: {error}")
+                raise
+        return self.status()
+
+    def status(self) -> SessionStatus:
+        """How it is doing."""
+        return self.monitor.status(self.feed.health)
+
+    @contextlib.asynccontextmanager
+    async def _opened(self) -> AsyncIterator[None]:
+        self.folder.path.mkdir(parents=True, exist_ok=True)
+        keeper, name = OrderKeeper(), self.folder.path.name
+        self.monitor = SessionMonitor(name, self.episode.assets, keeper)
+        with contextlib.ExitStack() as parts:
+            self.journal = parts.enter_context(
+                contextlib.closing(Journal(self.folder.journal, sync=self.config.sync))
+            )
+            trades = parts.enter_context(contextlib.closing(TradeLog(self.folder.trades)))
+            self.log = parts.enter_context(contextlib.closing(SessionLog(self.folder.log)))
+            writer = parts.enter_context(contextlib.closing(StatusWriter(self.folder.status)))
+            desk = Desk(self.broker, self.journal, keeper, self.monitor, trades, self.config)
+            gate = RiskGate(self.config.limits)
+            self.session = Session(
+                name, self.episode, self._decide, desk, self.journal, self.monitor, gate
+            )
+            heart = asyncio.ensure_future(self._beat(writer))
+            try:
+                yield
+            finally:
+                await _ended(heart)
+                await self.feed.close()
+                await self.broker.close()
+                writer.write(self.status())
+
+    def _begin(self) -> Recovered:
+        """Write down what begins, or find out where it broke off."""
+        keeper = self.session.desk.keeper
+        records = list(read_journal(self.folder.journal))
+        found = recover(records, self.folder, self.episode, keeper)
+        if found.is_new:
+            data = self.episode.portfolio.data
+            self.journal.append(
+                "begun", assets=list(self.episode.assets),
+                rows=len(data), digest=data.digest, config=self.config.to_dict(),
+                observed=self.episode.observed.digest,
+            )  # fmt: skip
+        else:
+            self.journal.append("recovered", rows=self.episode.row)
+        for words in found.warnings:
+            self.monitor.alert(words)
+        self.log.info("begun" if found.is_new else "recovered", rows=self.episode.row)
+        self.session.last_row_time = found.last_row_time
+        return found
+
+    async def _go_on(self, found: Recovered) -> None:
+        """Settle with the broker, do what was left half done, and what was missed meanwhile."""
+        missed = [] if found.is_new else await self.feed.since(found.last_time)
+        desk = self.session.desk
+        desk.standing([] if missed else found.pending)
+        self._look_at_switch()
+        await desk.connect()
+        self._trade()
+        account = await desk.account()
+        desk.keeper.rebase(account)
+        if found.is_new:
+            self._adopt(account)
+        if found.unfinished is not None:
+            await self.session.finish_row(found.unfinished, bool(missed))
+        for event in missed:
+            if isinstance(event, BarEvent):
+                await self.session.take_row(event)
+
+    def _adopt(self, account: BrokerAccount) -> None:
+        """Say so if the account is not what the env begins with: the broker's word holds."""
+        cash = float(self.episode.observed.info["cash"])
+        held = {asset: units for asset, units in account.units.items() if units}
+        if held or account.cash != cash:
+            words = f"the account has {account.cash:.2f} and {held or 'nothing'}, not {cash:.2f}"
+            self.monitor.alert(f"{words}: trading begins from there after the first row")
+            self.log.info("adopted", cash=account.cash, units=held)
+
+    async def _loop(self, bars: int | None) -> None:
+        while not self._is_stopping and (bars is None or bars > 0):
+            event = await self._next()
+            if event is None:
+                return
+            async with self._turn:
+                if isinstance(event, BarEvent):
+                    await self._take_row(event)
+                    bars = None if bars is None else bars - 1
+                elif isinstance(event, FeedNotice):
+                    self._take_notice(event)
+
+    async def _next(self) -> FeedEvent | None:
+        """The next event; None at the end, and when the session is to stop."""
+        self._pending = asyncio.ensure_future(self.feed.__anext__())
+        try:
+            return await self._pending
+        except StopAsyncIteration:
+            return None
+        except asyncio.CancelledError:
+            if self._is_stopping and self._pending.cancelled():
+                return None
+            raise
+        finally:
+            self._pending = None
+
+    async def _take_row(self, event: BarEvent) -> None:
+        await self.session.take_row(event)
+        if self.episode.row % self.config.snapshot_every == 0:
+            write_snapshot(self.folder.snapshot, self.episode.state_dict(), self.episode.row)
+            self.journal.append("snapshot", row=self.episode.row)
+
+    def _take_notice(self, notice: FeedNotice) -> None:
+        self.journal.append("notice", notice=notice.kind, detail=notice.detail)
+        self.log.info(f"feed_{notice.kind}", detail=notice.detail)
+        if notice.kind in WORRYING:
+            self.monitor.alert(f"feed: {notice.kind}, {notice.detail}")
+
+    async def _beat(self, writer: StatusWriter) -> None:
+        """Look at the kill switch and tell those who watch, whatever the feed does."""
+        try:
+            while True:
+                await asyncio.sleep(HEARTBEAT_SECONDS)
+                if self.switch.is_pulled() != self._is_killed:
+                    async with self._turn:
+                        await self._obey_switch()
+                writer.write(self.status())
+        except Exception as error:
+            # Whoever cannot hear the kill switch does not trade.
+            self._failure = error
+            self.stop()
+
+    def _look_at_switch(self) -> None:
+        if self.switch.is_pulled() and not self._is_killed:
+            self._is_killed = True
+            self.session.pause = f"the kill switch was pulled: {self.switch.reason()}"
+            self.journal.append("kill", reason=self.switch.reason())
+            self.log.warning("killed", reason=self.switch.reason())
+
+    async def _obey_switch(self) -> None:
+        if self._is_killed:
+            self._is_killed = False
+            self.session.pause, self.session.is_flattening = "", False
+            self.journal.append("released")
+            self.log.warning("released")
+            self._trade()
+            return
+        self._look_at_switch()
+        self._trade()
+        desk = self.session.desk
+        desk.standing([])
+        await desk.cancel([order.id for order in desk.keeper.unresolved()])
+        if self.config.on_kill == "flatten":
+            self.session.is_flattening = True
+            await self.session.flatten(self.episode.row)
+
+    def _trade(self) -> None:
+        """Say whether it trades."""
+        if self._is_killed:
+            self.monitor.become("killed", self.session.pause)
+        else:
+            self.monitor.become("trading")
+
+    async def _end(self) -> None:
+        """Cancel what stands, sell if so configured, and leave everything written down."""
+        async with self._turn:
+            desk = self.session.desk
+            desk.is_ending = True
+            desk.standing([])
+            await desk.cancel([order.id for order in desk.keeper.unresolved()])
+            if self.config.on_stop == "flatten" and not self._is_killed:
+                await self._sell_everything()
+            write_snapshot(self.folder.snapshot, self.episode.state_dict(), self.episode.row)
+            self.journal.append("stopped", rows=self.episode.row)
+            self.journal.make_durable()
+            if not self._is_killed:
+                self.monitor.become("stopped")
+            self.log.info("stopped", rows=self.episode.row)
+
+    async def _sell_everything(self) -> None:
+        self.session.is_flattening = True
+        self.session.account = await self.session.desk.account()
+        if self.session.is_flat():
+            return
+        await self.session.flatten(self.episode.row)
+        for _ in range(self.config.flatten_bars):
+            try:
+                event = await self.feed.__anext__()
+            except StopAsyncIteration:
+                break
+            if isinstance(event, BarEvent):
+                await self.session.take_row(event)
+            if self.session.is_flat():
+                return
+        self.monitor.alert("not everything could be sold before the session ended")
+
+    async def _fail(self, reason: str) -> None:
+        """Leave nothing standing at the broker, if it can be reached, and say why."""
+        self.monitor.become("failed", reason)
+        self.monitor.alert(reason)
+        self.log.error("failed", reason=reason)
+        for order in self.session.desk.keeper.unresolved():
+            with contextlib.suppress(BrokerError):
+                await self.broker.cancel(order.id)
+
+
+async def _ended(task: asyncio.Future[Any]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,225 @@
+"""A live session: what a row leads to, from the feed to the orders."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.data import Bar
+from sekai.envs.account_report import AccountReport
+from sekai.live.broker import BrokerAccount
+from sekai.live.desk import Desk
+from sekai.live.events import BarEvent
+from sekai.live.flattening import flattening_orders
+from sekai.live.journal import Journal
+from sekai.live.live_episode import Decider, LiveEpisode, Observed
+from sekai.live.monitoring import SessionMonitor
+from sekai.live.order_records import order_fields
+from sekai.live.orders import Order
+from sekai.live.recovery import KeptRow
+from sekai.live.risk_gate import Refusal, RiskGate
+from sekai.live.risk_view import RiskView
+from sekai.live.session_records import bar_fields, told_fields
+
+__all__ = ["Session"]
+
+
+@dataclass(slots=True)
+class Session:
+    """All parts of a session that is under way."""
+
+    name: str
+    episode: LiveEpisode
+    decide: Decider
+    desk: Desk
+    journal: Journal
+    monitor: SessionMonitor
+    gate: RiskGate
+    is_flattening: bool = False
+    """Whether everything is being sold, and the policy is not asked."""
+
+    pause: str = ""
+    """Why nothing is decided, if nothing is."""
+
+    account: BrokerAccount | None = None
+    arrival: int = 0
+    """When the last row came, by the clock that never jumps."""
+
+    receive_time: int = 0
+    """The same by the clock on the wall, in nanoseconds since 1970."""
+
+    last_row_time: np.datetime64 = np.datetime64(0, "ns")
+    day_equity: float = 0.0
+    """At the end of the last row of the day before, in UTC."""
+
+    peak_equity: float = 0.0
+    _day: np.datetime64 = np.datetime64(0, "D")
+    _last_equity: float = 0.0
+
+    async def take_row(self, event: BarEvent) -> None:
+        """Write down a row, learn what it did to the account, and decide on it."""
+        row_time = np.datetime64(event.bar.time, "ns")
+        if row_time <= self.last_row_time:
+            # After a restart a feed may begin with what is known already.
+            return
+        self.journal.append("bar", **bar_fields(event))
+        self.last_row_time = row_time
+        self.arrival, self.receive_time = event.arrival, event.receive_time
+        await self._settle_row(event.bar, None, event.is_late)
+
+    async def finish_row(self, row: KeptRow, is_late: bool) -> None:
+        """Go on with a row that was written down and not decided on."""
+        self.arrival, self.receive_time = time.perf_counter_ns(), time.time_ns()
+        if row.digest is not None:
+            self.account = await self.desk.account()
+            await self._decide_on(self.episode.observed, is_late or row.is_late)
+            return
+        await self._settle_row(row.bar, row.account, is_late or row.is_late)
+
+    async def _settle_row(self, bar: Bar, told: AccountReport | None, is_late: bool) -> None:
+        await self.desk.ask(lambda: self.desk.broker.see(bar))
+        self.account = await self.desk.account()
+        if told is None:
+            told = _told(self.account, self.episode.assets)
+            self.journal.append("account", **told_fields(told))
+        observed = self.episode.advance(bar, told)
+        self.journal.append(
+            "observed", row=observed.row, digest=observed.digest, reward=observed.reward,
+            equity=observed.info["equity"],
+        )  # fmt: skip
+        self._note_equity(observed)
+        self.monitor.note_row(
+            str(bar.time), dict(observed.info), self.account, self.episode.prices
+        )
+        await self._decide_on(observed, is_late)
+
+    async def _decide_on(self, observed: Observed, is_late: bool) -> None:
+        if observed.is_over:
+            self.pause = "nothing is left to trade with, or nothing more to trade"
+            self.monitor.become("halted", self.pause)
+        elif self.is_flattening:
+            await self.flatten(observed.row)
+        elif not is_late and not self.pause:
+            await self._follow(observed)
+
+    async def _follow(self, observed: Observed) -> None:
+        """Do what the policy says."""
+        action = self.decide(observed.observation)
+        decided = time.perf_counter_ns()
+        self.monitor.latency["feed_to_decision"].add(decided - self.arrival)
+        self.monitor.counts["decisions"] += 1
+        units = self.episode.orders(action)
+        wanted = self._orders(observed.row, units)
+        allowed, refusals = self.gate.check(wanted, self._view())
+        replaced = self._replaced(units)
+        self._write_down(observed.row, action, allowed, replaced, refusals)
+        self.episode.action = action
+        for one in refusals:
+            self.monitor.counts["orders_refused"] += 1
+            self.monitor.alert(f"{one.order.asset}: {one.order.units:+g} refused, {one.reason}")
+        await self._carry_out(allowed, replaced, decided)
+
+    def _write_down(
+        self,
+        row: int,
+        action: Any,
+        allowed: Sequence[Order],
+        replaced: Sequence[str],
+        refusals: Sequence[Refusal],
+    ) -> None:
+        """All of a decision in one record: it is there as a whole, or not at all."""
+        refused = [{**order_fields(one.order), "reason": one.reason} for one in refusals]
+        self.journal.append(
+            "decision", row=row, action=None if action is None else np.asarray(action),
+            orders=[order_fields(order) for order in allowed], cancels=list(replaced),
+            refusals=refused,
+        )  # fmt: skip
+
+    async def _carry_out(
+        self, orders: Sequence[Order], replaced: Sequence[str], decided: int
+    ) -> None:
+        for order in orders:
+            self.desk.keeper.intend(order)
+        self.desk.standing(orders)
+        if replaced:
+            await self.desk.cancel(replaced)
+        if not orders:
+            return
+        # A disk may take milliseconds: whoever reads the feed goes on meanwhile.
+        await asyncio.to_thread(self.journal.make_durable)
+        await self.desk.send(orders)
+        self.monitor.latency["decision_to_order"].add(time.perf_counter_ns() - decided)
+
+    async def flatten(self, row: int) -> None:
+        """Order that everything is sold, and what is owed bought back."""
+        if self.account is None:
+            return
+        replaced = [order.id for order in self.desk.keeper.unresolved()]
+        wanted = flattening_orders(f"{self.name}-{row}-close", self._view(), self.gate.limits)
+        allowed, refusals = self.gate.check(wanted, self._view(), flattening=True)
+        for one in refusals:
+            self.monitor.alert(f"{one.order.asset} cannot be closed: {one.reason}")
+        self._write_down(row, None, allowed, replaced, refusals)
+        await self._carry_out(allowed, replaced, time.perf_counter_ns())
+
+    def is_flat(self) -> bool:
+        """Whether nothing is held."""
+        return self.account is not None and not any(self.account.units.values())
+
+    def _orders(self, row: int, units: Any) -> list[Order]:
+        priced = zip(self.episode.assets, units, self.episode.prices, strict=True)
+        return [
+            Order(
+                id=f"{self.name}-{row}-{asset}", asset=asset, units=float(wanted),
+                reference_price=float(price),
+            )
+            for asset, wanted, price in priced
+            if np.isfinite(wanted) and wanted != 0 and np.isfinite(price)
+        ]  # fmt: skip
+
+    def _replaced(self, units: Any) -> list[str]:
+        """Orders that stand in assets about which something else was decided."""
+        decided = {
+            asset for asset, one in zip(self.episode.assets, units, strict=True) if one == one
+        }
+        return [one.id for one in self.desk.keeper.unresolved() if one.asset in decided]
+
+    def _view(self) -> RiskView:
+        assert self.account is not None, "whoever decides has seen the account"
+        return RiskView(
+            account=self.account,
+            prices=self._by_asset(self.episode.prices),
+            previous_prices=self._by_asset(self.episode.previous_prices),
+            bar_time=int(self.last_row_time.astype(np.int64)),
+            receive_time=self.receive_time,
+            day_equity=self.day_equity,
+            peak_equity=self.peak_equity,
+            open_orders=len(self.desk.keeper.unresolved()),
+        )
+
+    def _by_asset(self, prices: NDArray[np.float64]) -> dict[str, float]:
+        pairs = zip(self.episode.assets, prices.tolist(), strict=True)
+        return {asset: price for asset, price in pairs if price == price}
+
+    def _note_equity(self, observed: Observed) -> None:
+        equity = float(observed.info["equity"])
+        day = self.last_row_time.astype("datetime64[D]")
+        if day != self._day:
+            self._day, self.day_equity = day, self._last_equity or equity
+        self.peak_equity = max(self.peak_equity, equity)
+        self._last_equity = equity
+
+
+def _told(account: BrokerAccount, assets: Sequence[str]) -> AccountReport:
+    units = {asset: account.units.get(asset, 0.0) for asset in assets}
+    waiting = {asset: account.open_units.get(asset, 0.0) for asset in assets}
+    return AccountReport(
+        cash=account.cash, units=units, open_units=waiting, costs=account.row_costs,
+        traded=account.row_traded,
+    )  # fmt: skip

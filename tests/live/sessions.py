@@ -1,0 +1,100 @@
+"""Small markets to trade live on, and what a session needs."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import sekai
+from sekai.data import MarketData, simulate_gbm
+from sekai.envs import Portfolio
+from sekai.live import (
+    Feed,
+    LiveConfig,
+    LiveRunner,
+    PaperAccount,
+    PaperBroker,
+    PaperFaults,
+    ReplayFeed,
+    RiskLimits,
+    SessionStatus,
+)
+from sekai.market import Execution
+
+FREE = RiskLimits(
+    max_daily_loss=None, max_drawdown=None, price_collar=None, max_orders_per_minute=None
+)
+"""Limits that no quiet policy meets: markets that are made up may crash in a day."""
+
+
+@dataclass(frozen=True)
+class World:
+    """A market of which the first rows are known."""
+
+    data: MarketData
+    known: int
+    settings: dict[str, Any]
+
+    def env(self) -> Portfolio:
+        """The env at its beginning."""
+        settings = {
+            "features": ["log_return"], "lookback": 4, "stream": True, "episode_rows": None,
+            "execution": Execution(sizing="decision"), **self.settings,
+        }  # fmt: skip
+        made = sekai.make("Portfolio-v0", data=self.data.rows(0, self.known), **settings)
+        inner = made.unwrapped
+        assert isinstance(inner, Portfolio)
+        return inner
+
+    def feed(self, stop: int | None = None) -> ReplayFeed:
+        """All rows that are still to come."""
+        return ReplayFeed(self.data, self.known, stop_row=stop)
+
+    def broker(self, ledger: Path | None = None, faults: PaperFaults | None = None) -> PaperBroker:
+        """A paper broker with the rules of the env."""
+        return PaperBroker(PaperAccount.like(self.env()), ledger, faults)
+
+
+def world(rows: int = 100, known: int = 40, seed: int = 0, **settings: Any) -> World:
+    """A quiet market of three assets."""
+    return World(simulate_gbm(assets=3, rows=rows, seed=seed), known, settings)
+
+
+def follow(observation: Any) -> np.ndarray:
+    """A policy that trades in every row: more of what has risen."""
+    last = np.asarray(observation["windows"][-1, :, 0], np.float64)
+    scores = np.exp(20.0 * np.tanh(last * 20.0) / 20.0)
+    weights = np.append(scores, 1.0)
+    return weights / weights.sum()
+
+
+def session(
+    place: World,
+    folder: Path,
+    *,
+    feed: Feed | None = None,
+    broker: PaperBroker | None = None,
+    policy: Any = follow,
+    bars: int | None = None,
+    **config: Any,
+) -> SessionStatus:
+    """Run a session to its end."""
+    settings = {"limits": FREE, "sync": "never", "retry_seconds": 0.001, **config}
+    made = LiveConfig(**settings)
+
+    async def run() -> SessionStatus:
+        runner = LiveRunner(
+            policy,
+            place.env(),
+            place.feed() if feed is None else feed,
+            place.broker() if broker is None else broker,
+            folder,
+            made,
+        )
+        return await runner.run(bars)
+
+    return asyncio.run(run())
