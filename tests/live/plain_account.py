@@ -12,7 +12,7 @@ from sekai.market import Execution
 
 
 class PlainAccount:
-    """Trades up to `depth` units of an asset in a row, and one trade that nobody ordered if told."""
+    """Trades up to `depth` units of an asset in a row, and `own_trade` though nobody orders it."""
 
     def __init__(
         self, unfilled: str = "drop", depth: float = float("inf"), cost_rate: float = 0.001

@@ -20,7 +20,7 @@ from sekai.live.risk_view import RiskView
 
 SECOND = 1_000_000_000
 NOW = 1_700_000_000 * SECOND
-OFF = RiskLimits.from_dict({name: "off" for name in RiskLimits().to_dict()})
+OFF = RiskLimits.from_dict(dict.fromkeys(RiskLimits().to_dict(), "off"))
 
 
 def order(units: float = 10.0, asset: str = "A", price: float = 100.0, name: str = "o") -> Order:

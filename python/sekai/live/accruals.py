@@ -6,9 +6,9 @@ from sekai.live.broker import BrokerAccount
 
 __all__ = ["accrued"]
 
-_OF_TRADES = frozenset({"proportional", "fixed", "half_spread", "spread", "impact"})
+_OF_TRADES = frozenset({"proportional", "fixed", "half_spread", "spread", "impact", "delisting"})
 
 
 def accrued(account: BrokerAccount) -> float:
-    """Everything paid so far that no fill told of: borrowing, financing, delistings."""
+    """Everything paid so far that no fill told of: borrowing and financing."""
     return sum(paid for kind, paid in account.costs.items() if kind not in _OF_TRADES)

@@ -93,6 +93,7 @@ class OrderKeeper:
 
         self._keep = keep
         self._ended: deque[str] = deque()
+        self._unordered: dict[str, None] = {}
 
     def __getitem__(self, order_id: str) -> KeptOrder:
         """One order."""
@@ -144,8 +145,7 @@ class OrderKeeper:
         """Count a report; whether it was new."""
         kept = self.orders.get(report.order_id)
         if kept is None:
-            self._alert(f"{report.kind} report {report.id} of an order nobody sent", report)
-            return False
+            return self._take_unordered(report)
         if report.id in kept.report_ids:
             return False
         kept.report_ids.add(report.id)
@@ -178,14 +178,30 @@ class OrderKeeper:
             else:
                 self.abandon(fields["id"], fields["reason"])
 
-    def _fill(self, kept: KeptOrder, report: OrderReport) -> None:
-        asset, ordered = kept.order.asset, kept.order.units
-        kept.filled += report.units
-        kept.value += report.units * report.price
-        kept.cost += report.cost
+    def _take_unordered(self, report: OrderReport) -> bool:
+        """Count a fill that the broker says no order asked for; anything else is a riddle."""
+        if report.id in self._unordered:
+            return False
+        self._unordered[report.id] = None
+        while len(self._unordered) > self._keep:
+            del self._unordered[next(iter(self._unordered))]
+        self._alert(f"{report.kind} report {report.id} of an order nobody sent", report)
+        if report.kind == "filled" and report.asset:
+            self._count(report.asset, report)
+            return True
+        return False
+
+    def _count(self, asset: str, report: OrderReport) -> None:
         self.units[asset] = self.units.get(asset, 0.0) + report.units
         self.cash -= report.units * report.price + report.cost
         self.fills += 1
+
+    def _fill(self, kept: KeptOrder, report: OrderReport) -> None:
+        ordered = kept.order.units
+        kept.filled += report.units
+        kept.value += report.units * report.price
+        kept.cost += report.cost
+        self._count(kept.order.asset, report)
         share, slack = kept.filled / ordered, _ROUNDING
         if share >= 1.0 - slack and not kept.is_done:
             self._end(kept, "filled", "")

@@ -49,6 +49,7 @@ def report_fields(report: OrderReport) -> dict[str, Any]:
         "units": report.units,
         "price": report.price,
         "cost": report.cost,
+        "asset": report.asset,
         "reason": report.reason,
         "broker_time": report.broker_time,
     }
@@ -63,6 +64,7 @@ def report_from(fields: Mapping[str, Any]) -> OrderReport:
         units=float(fields["units"]),
         price=float(fields["price"]),
         cost=float(fields["cost"]),
+        asset=str(fields["asset"]),
         reason=str(fields["reason"]),
         broker_time=int(fields["broker_time"]),
     )

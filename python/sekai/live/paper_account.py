@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -86,12 +86,18 @@ class PaperAccount:
         self._is_ruined = False
 
     @classmethod
-    def like(cls, env: Portfolio) -> PaperAccount:
-        """An account on the rules and the rows of an env, with what its episodes begin with."""
+    def like(cls, env: Portfolio, *, delay: int | None = None) -> PaperAccount:
+        """An account on the rules and the rows of an env, with what its episodes begin with.
+
+        Args:
+            env: whose rules.
+            delay: rows that orders wait beyond the next one, if not those of the env.
+        """
         free = len(env.data.assets) - len(env.assets)
+        execution = env.config.execution
         return cls(
             env.data.select(env.assets) if free else env.data,
-            execution=env.config.execution,
+            execution=execution if delay is None else replace(execution, delay=delay),
             costs=env.config.costs,
             account=env.config.account,
             initial_cash=env.config.initial_cash,
@@ -102,6 +108,11 @@ class PaperAccount:
     def assets(self) -> tuple[str, ...]:
         """The names of the assets, without places that are still free."""
         return self._assets
+
+    @property
+    def execution(self) -> Execution:
+        """When and how far orders are filled."""
+        return self._config.execution
 
     @property
     def cash(self) -> float:

@@ -8,20 +8,19 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from sekai.data import Bar
+from sekai.envs.portfolio import Portfolio
 from sekai.error import BrokerError
 from sekai.live.bar_records import bar_from, bar_time
 from sekai.live.broker import Broker, BrokerAccount
 from sekai.live.order_records import order_from, report_from
 from sekai.live.orders import Order, OrderReport, OrderState
+from sekai.live.paper_account import PaperAccount
 from sekai.live.paper_faults import PaperFaults
 from sekai.live.paper_ledger import PaperLedger, holdings
 from sekai.live.paper_orders import PaperOrders
-
-if TYPE_CHECKING:
-    from sekai.live.paper_account import PaperAccount
 
 __all__ = ["PaperBroker"]
 
@@ -77,6 +76,19 @@ class PaperBroker(Broker):
         if self._ledger is not None:
             self._rebuild(self._ledger)
 
+    @classmethod
+    def like(
+        cls,
+        env: Portfolio,
+        ledger: Path | None = None,
+        faults: PaperFaults | None = None,
+        *,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> PaperBroker:
+        """A broker on the rules and the rows of an env, its delay included."""
+        account = PaperAccount.like(env, delay=0)
+        return cls(account, ledger, faults, delay=env.config.execution.delay, clock=clock)
+
     async def connect(self) -> None:
         """Begin, or begin again after the connection was lost."""
         self._is_connected = True
@@ -89,9 +101,7 @@ class PaperBroker(Broker):
             self._ledger.took(order, now)
         self._say(self._orders.take(order, now))
         if is_new and self._faults.happens("lose_acknowledgement", number):
-            raise BrokerError(
-                f"no answer about the order {order.id}: ask whether it is known"
-            )
+            raise BrokerError(f"no answer about the order {order.id}: ask whether it is known")
         self._end_call(breaks)
 
     async def cancel(self, order_id: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sekai.data import Bar
 from sekai.error import JournalError
@@ -13,9 +13,7 @@ from sekai.live.bar_records import bar_fields
 from sekai.live.journal import Journal, Record, read_journal
 from sekai.live.order_records import order_fields, report_fields
 from sekai.live.orders import Order, OrderReport
-
-if TYPE_CHECKING:
-    from sekai.live.paper_account import PaperAccount
+from sekai.live.paper_account import PaperAccount
 
 __all__ = ["PaperLedger", "holdings"]
 

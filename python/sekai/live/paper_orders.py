@@ -6,15 +6,12 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from sekai.data import Bar
 from sekai.live.fill_sharing import share_cost, share_units
 from sekai.live.orders import Order, OrderReport, OrderState, ReportKind
+from sekai.live.paper_account import PaperAccount, PaperFill
 from sekai.live.paper_faults import PaperFaults
-
-if TYPE_CHECKING:
-    from sekai.live.paper_account import PaperAccount, PaperFill
 
 __all__ = ["PaperOrders"]
 
@@ -33,6 +30,9 @@ class _Taken:
     is_open: bool = True
     is_standing: bool = False
     """Whether it has reached the market and waits there for the rest."""
+
+    reason: str = ""
+    """Why the account traded it though nobody asked; empty if somebody did."""
 
     owes_acknowledgement: bool = False
     filled: float = 0.0
@@ -183,31 +183,36 @@ class PaperOrders:
         time: int,
     ) -> list[OrderReport]:
         group, asked = groups.get(fill.asset, []), offers.get(fill.asset, [])
+        if fill.is_delisting:
+            asked = [0.0] * len(group)
         shares, excess = share_units(fill.units, asked)
         offers[fill.asset] = [units - share for units, share in zip(asked, shares, strict=True)]
         parts = [(one, share) for one, share in zip(group, shares, strict=True) if share]
         if excess:
-            parts.append((self._order_of_its_own(fill.asset, excess, fill.price), excess))
+            parts.append((self._unordered(fill, excess), excess))
         costs = share_cost(fill.cost, [share for _, share in parts])
         reports: list[OrderReport] = []
         for (one, share), cost in zip(parts, costs, strict=True):
             reports += self._fill(one, share, fill.price, cost, time)
         return reports
 
-    def _order_of_its_own(self, asset: str, units: float, price: float) -> _Taken:
-        """What the account trades though nobody ordered it, as it does when margin is called."""
+    def _unordered(self, fill: PaperFill, units: float) -> _Taken:
+        """An order in the account's own name, for what it traded though nobody asked."""
         order = Order(
-            id=f"account-{self.rows}-{asset}", asset=asset, units=units, reference_price=price
+            id=f"account-{self.rows}-{fill.asset}",
+            asset=fill.asset,
+            units=units,
+            reference_price=fill.price,
         )
-        taken = self._own[order.id] = _Taken(order, self.rows, is_open=False)
+        reason = "the asset was delisted" if fill.is_delisting else "margin was called"
+        taken = self._own[order.id] = _Taken(order, self.rows, is_open=False, reason=reason)
         return taken
 
     def _fill(
         self, one: _Taken, units: float, price: float, cost: float, time: int
     ) -> list[OrderReport]:
         one.filled = one.order.units if units == one.rest else one.filled + units
-        reason = "" if one.is_open else "nobody ordered it: the account's own trade"
-        report = _say(one, "filled", time, reason=reason, units=units, price=price, cost=cost)
+        report = _say(one, "filled", time, units=units, price=price, cost=cost)
         return [report, *_acknowledge(one, time)]
 
     def _finish(self, group: list[_Taken], is_partial: bool, time: int) -> list[OrderReport]:
@@ -267,7 +272,8 @@ def _say(
         units=units,
         price=price,
         cost=cost,
-        reason=reason,
+        asset=one.order.asset if one.reason else "",
+        reason=reason or one.reason,
         broker_time=time,
     )
     one.reports.append(report)
