@@ -178,9 +178,7 @@ impl Portfolio {
             self.episode.removed.clear();
         }
         if is_removed {
-            let is_in_units = self.settings.is_in_units();
-            let traders = self.episode.traders.iter_mut();
-            traders.for_each(|trader| trader.sell_all_of(asset, is_in_units));
+            self.episode.traders.iter_mut().for_each(|trader| trader.sell_all_of(asset));
         }
         Ok(())
     }

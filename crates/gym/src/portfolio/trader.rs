@@ -194,11 +194,9 @@ impl Trader {
     }
 
     /// Turns all orders in an asset that are on their way into sales of all that is held of it.
-    /// Units that were ordered stay so: the next decision sells what they will have brought.
-    pub(super) fn sell_all_of(&mut self, asset: usize, is_in_units: bool) {
-        if !is_in_units {
-            self.cancel(asset);
-        }
+    /// Of units to trade nothing is left: the next decision sells what is held.
+    pub(super) fn sell_all_of(&mut self, asset: usize) {
+        self.cancel(asset);
         if let Some(carried) = self.carried.get_mut(asset) {
             *carried = 0.0;
         }
