@@ -209,6 +209,7 @@ def executions(has_volume: bool) -> st.SearchStrategy[Execution]:
     return st.builds(
         Execution,
         fill=st.sampled_from(["next_open", "next_close"]),
+        sizing=st.sampled_from(["fill", "decision"]),
         delay=st.integers(0, 3),
         participation=st.sampled_from([None, 0.01, 0.2, 1.0]) if has_volume else st.none(),
         unfilled=st.sampled_from(["drop", "carry"]),

@@ -20,8 +20,10 @@ KINDS = ("commission", "fixed", "spread", "impact", "borrow", "financing", "deli
 class ReferenceAccount:
     """An account in the middle of an episode."""
 
-    def __init__(self, agent: AgentConfig, data: MarketData) -> None:
+    def __init__(self, agent: AgentConfig, data: MarketData, in_units: bool = False) -> None:
         self.agent = agent
+        self.in_units = in_units
+        """Whether orders are units to trade, and not weights."""
         self.is_margin = isinstance(agent.account, MarginAccount)
         self.leverage = agent.account.leverage
         self.mandate = mandate_of(agent.constraints, data, self.is_margin, self.leverage)
@@ -63,9 +65,23 @@ class ReferenceAccount:
         order[~movable & ~np.isin(np.arange(len(order)), list(removed))] = np.nan
         self.orders[due] = order
 
+    def size(self, due: int, marks: Floats, smallest: float) -> None:
+        """Turn the weights that are due in a row into units, at prices that are known by now."""
+        order = self.orders[due]
+        for asset in np.flatnonzero(~np.isnan(order)):
+            closes, target = order[asset] == 0.0, order[asset] * self.equity / marks[asset]
+            before = [units[asset] for row, units in self.orders.items() if row < due]
+            change = target - self.units[asset] - float(np.nansum(before))
+            is_small = abs(change) * marks[asset] < smallest * self.equity
+            order[asset] = 0.0 if is_small and not closes else change
+
     def sell_all_of(self, asset: int) -> None:
         """Let what was ordered of an asset and has not filled yet become a sale of all of it."""
         self.carried[asset] = 0.0
+        self.void(asset)
+
+    def void(self, asset: int) -> None:
+        """Let orders in an asset that are on their way be of nothing."""
         for order in self.orders.values():
             order[asset] = np.nan if np.isnan(order[asset]) else 0.0
 
@@ -89,6 +105,8 @@ class ReferenceAccount:
             value = self.units[asset] * market.marks[row - 1, asset]
             self.cash += value
             self.units[asset] = self.carried[asset] = 0.0
+            if self.in_units:
+                self.void(asset)
             self.pay("delisting", abs(value) * costs.delisting)
 
     def mark(self, market: ReferenceMarket, row: int) -> None:

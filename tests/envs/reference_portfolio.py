@@ -42,7 +42,8 @@ class Reference:
     def __post_init__(self) -> None:
         world = self.world
         self.market = ReferenceMarket(world.data, world.config)
-        self.accounts = [ReferenceAccount(agent, world.data) for agent in world.agents]
+        in_units = world.config.execution.sizing == "decision"
+        self.accounts = [ReferenceAccount(agent, world.data, in_units) for agent in world.agents]
         self.removed: set[int] = set()
         self.row, self.last = first_row(world.config, self.market)
 
@@ -71,6 +72,10 @@ class Reference:
                     self.world.data.tradable[self.row], self.removed,
                     config.tilt if config.action == "tilts" else 0.0,
                 )  # fmt: skip
+                if account.in_units:
+                    due = self.row + 1 + config.execution.delay
+                    smallest = config.execution.smallest_trade
+                    account.size(due, self.market.marks[self.row], smallest)
         self._next_row()
         while not self._is_over() and not self.market.decides[self.row]:
             self._next_row()
@@ -172,9 +177,13 @@ class _Order:
         changes = np.zeros(assets)
         for asset in range(assets):
             target = order[asset] * max(self.value, 0.0) / self.prices[asset]
+            if account.in_units:
+                target = account.units[asset] + order[asset]
             is_open = bool(self.episode.world.data.tradable[row, asset])
             change = self._forced(asset, target, keep) if is_forced else self._free(asset, target)
             changes[asset] = self._with_carried(asset, target, change, is_open, is_forced)
+            if account.in_units and not account.is_margin:
+                changes[asset] = max(changes[asset], -account.units[asset])
         return changes
 
     def _forced(self, asset: int, target: float, keep: float) -> float:
@@ -188,6 +197,8 @@ class _Order:
         if np.isnan(target):
             return 0.0
         change = target - self.account.units[asset]
+        if self.account.in_units:
+            return float(change)
         is_small = abs(change) * self.prices[asset] < self.execution.smallest_trade * self.value
         return 0.0 if is_small and target != 0.0 else float(change)
 
@@ -197,12 +208,16 @@ class _Order:
         """A new order takes the place of an old one; an old one is tried where it can be."""
         carried, units = self.account.carried, self.account.units[asset]
         if self.carries and not np.isnan(target):
-            carried[asset] = 0.0 if is_open else target - units
+            gone = self.account.in_units and not self._is_listed(asset)
+            carried[asset] = 0.0 if is_open or gone else target - units
         elif self.carries and is_open and not is_forced:
             # What rounding left of an order is none.
             is_order = abs(carried[asset]) * self.prices[asset] >= 1e-9 * self.value
             change, carried[asset] = carried[asset] if is_order else 0.0, 0.0
         return change if is_open else 0.0
+
+    def _is_listed(self, asset: int) -> bool:
+        return bool(self.episode.world.data.listed[self.episode.row, asset])
 
     def lose(self, asset: int, share: float) -> None:
         """Not be given a share of what was wanted of an asset."""

@@ -20,6 +20,7 @@ margins = st.builds(MarginAccount, leverage=st.sampled_from([1.5, 3.0]))
 executions = st.builds(
     Execution,
     fill=st.sampled_from(["next_open", "next_close"]),
+    sizing=st.sampled_from(["fill", "decision"]),
     delay=st.integers(0, 2),
     unfilled=st.sampled_from(["drop", "carry"]),
     participation=st.sampled_from([None, 0.5]),

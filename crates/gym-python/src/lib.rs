@@ -22,6 +22,7 @@ mod order_error;
 mod order_execution;
 mod order_records;
 mod portfolio;
+mod portfolio_account;
 mod portfolio_agents;
 mod projection;
 mod record;

@@ -16,6 +16,7 @@ use crate::batch::{BatchOptions, NativeBatch};
 use crate::errors::of_batch;
 use crate::market_config::{read, refused};
 use crate::native_class::{exclusive, native_batch};
+use crate::portfolio_account;
 use crate::portfolio_agents::{PortfolioAgents, Stepped};
 use crate::shown_parts::shown_in_parts;
 
@@ -260,6 +261,39 @@ native_batch!(
             let task = usize::try_from(env).ok().and_then(|env| batch.tasks_mut().nth(env));
             let task = task.ok_or_else(|| PyValueError::new_err("no such env"))?;
             task.set_removed(asset, removed).map_err(|error| refused(&error))
+        }
+
+        /// The units of each asset that an action of an env means now; NaN is no order.
+        fn orders<'py>(
+            slf: &Bound<'py, Self>,
+            env: i64,
+            action: &Bound<'py, PyAny>,
+        ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+            portfolio_account::orders(&mut exclusive(slf)?.0, env, action)
+        }
+
+        /// Say what the account of an env is after the next row that has no report yet.
+        #[allow(clippy::too_many_arguments)] // an account has so many parts
+        fn report(
+            slf: &Bound<'_, Self>,
+            env: i64,
+            cash: f64,
+            units: &Bound<'_, PyAny>,
+            open_units: &Bound<'_, PyAny>,
+            paid: &Bound<'_, PyAny>,
+            traded: f64,
+        ) -> PyResult<()> {
+            let mut this = exclusive(slf)?;
+            let report = portfolio_account::read(&this.0, cash, units, open_units, paid, traded)?;
+            portfolio_account::report(&mut this.0, env, report)
+        }
+
+        /// What the account of an env's first agent is, and what the last step did to it.
+        fn account<'py>(
+            slf: &Bound<'py, Self>,
+            env: i64,
+        ) -> PyResult<portfolio_account::Account<'py>> {
+            portfolio_account::account(&exclusive(slf)?.0, env, slf.py())
         }
 
         /// Keep a log of every env from now on, or none any more.

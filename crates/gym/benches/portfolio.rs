@@ -13,8 +13,8 @@ use std::sync::Arc;
 use gym::portfolio::projection::Constraints;
 use gym::portfolio::{
     AccountKind, ActionMode, AgentSettings, Bar, Costs, FillAt, Panel, Portfolio,
-    PortfolioSettings, PortfolioTerm, RewardMode, RewardRule, ShownFeatures, Starts, Unfilled,
-    Width,
+    PortfolioSettings, PortfolioTerm, RewardMode, RewardRule, ShownFeatures, Sizing, Starts,
+    Unfilled, Width,
 };
 use gym::{Batch, Observation, StepOut, Task};
 use market::{EpisodeKey, Stream};
@@ -168,6 +168,7 @@ fn settings(assets: usize, shown: ShownFeatures) -> PortfolioSettings {
         shown,
         action: ActionMode::Weights,
         fill: FillAt::NextOpen,
+        sizing: Sizing::Fill,
         delay: 0,
         unfilled: Unfilled::Drop,
         participation: None,

@@ -139,6 +139,19 @@ impl<T: Task> Batch<T> {
         Ok((EpisodeKey { seed: episode.seed, episode: number }, &episode.task))
     }
 
+    /// The episode that env `env` is in the middle of, to change between steps.
+    ///
+    /// # Errors
+    /// When there is no such env, or it is in no episode.
+    pub fn running(&mut self, env: i64) -> Result<&mut T, BatchError> {
+        let env = self.checked_env(env)?;
+        let episode = &mut self.episodes[env];
+        match episode.is_running {
+            true => Ok(&mut episode.task),
+            false => Err(BatchError::NotRunning { env, begun: episode.begun > 0 }),
+        }
+    }
+
     /// Whether the next step of an env needs data that has not come yet; an env in no episode
     /// needs none.
     ///

@@ -16,10 +16,12 @@ mod lanes;
 mod log;
 mod panel;
 pub mod projection;
+mod report;
 mod reward;
 mod settings;
 mod shown;
 mod simplex;
+mod sizing;
 mod starts;
 mod task;
 mod trader;
@@ -46,14 +48,16 @@ pub use bar::{Bar, BarError, Width};
 pub use costs::{Costs, Paid};
 pub use log::{EpisodeLog, StepRow, Trade};
 pub use panel::{Panel, SlotError};
+pub use report::{Account, AccountReport, ReportError};
 pub use reward::{PortfolioTerm, RewardRule};
 pub use settings::{
     AccountKind, ActionMode, AgentSettings, FillAt, PortfolioError, PortfolioSettings, RewardMode,
-    ShownFeatures, Starts, Unfilled,
+    ShownFeatures, Sizing, Starts, Unfilled,
 };
 pub use shown::{
     ACCOUNT, INFO, PortfolioLayout, PortfolioRows, PortfolioShown, REPORT, REPORT_LEAD,
 };
+pub use sizing::OrdersError;
 pub use universe::{UniverseError, fill_slot};
 
 /// What rounding can leave of nothing, as a share of what an account is or was worth.
@@ -81,6 +85,8 @@ struct Episode {
     traders: SmallVec<[Trader; 1]>,
     /// Assets that the user has taken out of the universe; empty where there are none.
     removed: Vec<bool>,
+    /// What the account will be after each of the next rows, as somebody else says.
+    reports: Vec<AccountReport>,
 }
 
 /// There is no such asset.
@@ -123,8 +129,8 @@ impl Portfolio {
         let trader =
             Trader::new(assets, settings.delay as usize, settings.unfilled == Unfilled::Carry);
         let traders = smallvec![trader; settings.agents.len()];
-        let episode =
-            Episode { key: EpisodeKey::default(), row: 0, last: 0, traders, removed: Vec::new() };
+        let (key, removed, reports) = (EpisodeKey::default(), Vec::new(), Vec::new());
+        let episode = Episode { key, row: 0, last: 0, traders, removed, reports };
         Ok(Self { panel, settings: Arc::new(settings), episode, log: None })
     }
 
@@ -223,6 +229,20 @@ impl Portfolio {
     /// Goes on by one row, and tells whether the episode is over.
     #[inline(always)]
     fn advance<M: Machine>(&mut self, machine: M, desk: &mut Desk) -> bool {
+        if self.episode.reports.is_empty() {
+            self.trade(machine, desk);
+        } else {
+            self.take_report(machine);
+        }
+        self.episode.row += 1;
+        self.reward(machine);
+        let is_end = self.episode.row >= self.episode.last;
+        is_end || self.episode.traders.iter().all(|trader| !trader.is_alive)
+    }
+
+    /// Does to all accounts what the next row does, up to its fills.
+    #[inline(always)]
+    fn trade<M: Machine>(&mut self, machine: M, desk: &mut Desk) {
         let row = self.row() + 1;
         let settings = &*self.settings;
         if let Some(log) = &mut self.log {
@@ -230,15 +250,11 @@ impl Portfolio {
         }
         for trader in self.episode.traders.iter_mut().filter(|trader| trader.is_alive) {
             trader.accrue(&self.panel, row, &settings.costs);
-            trader.settle_delisted(&self.panel, row, &settings.costs);
+            trader.settle_delisted(&self.panel, row, settings);
         }
         let execution = Execution::new(machine, &self.panel, settings, row);
         let trades = self.log.as_mut().map(|log| &mut log.current().trades);
         execution.run(&mut self.episode.traders, &desk.orders, &mut desk.room, trades);
-        self.episode.row += 1;
-        self.reward(machine);
-        let is_end = self.episode.row >= self.episode.last;
-        is_end || self.episode.traders.iter().all(|trader| !trader.is_alive)
     }
 
     /// Marks all accounts at the row that has come, and rewards them for it.

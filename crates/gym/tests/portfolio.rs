@@ -7,8 +7,8 @@ use std::sync::Arc;
 use gym::portfolio::projection::Constraints;
 use gym::portfolio::{
     AccountKind, ActionMode, AgentSettings, Bar, Costs, FillAt, INFO, Panel, Portfolio,
-    PortfolioSettings, PortfolioTerm, RewardMode, RewardRule, ShownFeatures, Starts, Unfilled,
-    Width, push,
+    PortfolioSettings, PortfolioTerm, RewardMode, RewardRule, ShownFeatures, Sizing, Starts,
+    Unfilled, Width, push,
 };
 use gym::{Batch, Observation, Outcome, StepOut, Task};
 use market::{EpisodeKey, Stream};
@@ -106,6 +106,7 @@ fn settings(assets: usize, stream: &mut Stream) -> PortfolioSettings {
         shown: ShownFeatures::Window,
         action: ActionMode::Weights,
         fill: if stream.chance(0.5) { FillAt::NextOpen } else { FillAt::NextClose },
+        sizing: if stream.chance(0.5) { Sizing::Fill } else { Sizing::Decision },
         delay: u64::from(stream.below(3)),
         unfilled: if stream.chance(0.5) { Unfilled::Drop } else { Unfilled::Carry },
         participation: stream.chance(0.5).then_some(0.2),

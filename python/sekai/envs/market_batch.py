@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from quant_gym_rs._core import PortfolioBatch, PortfolioPanel
 from sekai.data import Bar, FeaturePanel, MarketData, Pipeline
+from sekai.envs.account_report import AccountReport
 from sekai.envs.portfolio_benchmark import Benchmark
 from sekai.envs.portfolio_config import PortfolioConfig
 from sekai.envs.portfolio_panel import columns_of, panel_of
@@ -144,6 +145,16 @@ class MarketBatch:
         else:
             with self._lock:
                 self._fill(asset_alone(name, data, self.data))
+
+    def orders(self, action: Any, env: int = 0) -> NDArray[np.float64]:
+        """The units of each asset that an action of an env means now; NaN is no order."""
+        with self._lock:
+            return self.native.orders(env, action)[: len(self.assets)]
+
+    def report(self, report: AccountReport, env: int = 0) -> None:
+        """Say what the account of an env is after the next row that has no report yet."""
+        with self._lock:
+            self.native.report(env, *report.columns(self.assets, self._free))
 
     def keep_log(self, kept: bool) -> None:
         """Keep a log of every env from now on, or none any more."""

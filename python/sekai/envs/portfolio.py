@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sekai.core.result import StepResult
 from sekai.data import Bar, MarketData, Windows, simulate_regimes
+from sekai.envs.account_report import AccountReport
 from sekai.envs.batch_layer import BatchLayer
 from sekai.envs.market_batch import MarketBatch
 from sekai.envs.native_env import NativeEnv
@@ -104,6 +105,22 @@ class Portfolio(NativeEnv[Observation, Any]):
     def push(self, bar: Bar) -> None:
         """Take in the next row of a stream. A refused one changes nothing; threads may push."""
         self.batch.push(bar)
+
+    def orders(self, action: Any) -> NDArray[np.float64]:
+        """The units of each asset that an action would order now; NaN is no order. Nothing moves.
+
+        Needs `Execution(sizing="decision")`: otherwise units are known only at the fill.
+        """
+        units: NDArray[np.float64] = self.batch.orders(action)
+        return units
+
+    def report(self, report: AccountReport) -> None:
+        """Say what the account is after the next row that has no report yet.
+
+        In that row nothing is paid, delisted or filled by the env itself: cash and units are what
+        was reported, and are marked and rewarded as always. A refused report changes nothing.
+        """
+        self.batch.report(report)
 
     def remove_asset(self, name: str) -> None:
         """Take an asset out of the universe until the next episode: sold, and not bought."""

@@ -42,6 +42,9 @@ class OrderReport:
     cost: float = 0.0
     """Of a fill: commission and all else that was paid for it, in currency."""
 
+    asset: str = ""
+    """Of a fill that no order asked for, such as a margin call or a delisting: its asset."""
+
     reason: str = ""
     broker_time: int = 0
     """By the broker's clock, in nanoseconds."""

@@ -16,6 +16,11 @@ class Execution:
     """At which price of the next row orders are filled: nothing fills at a price that was known
     when it was decided."""
 
+    sizing: Literal["fill", "decision"] = "fill"
+    """At which prices weights become units to trade. `fill`: at those of the fill, so that they are
+    met. `decision`: at the last ones known when it was decided, as an order to a broker has to be;
+    what the price does until the fill, the weight does too."""
+
     delay: int = 0
     """Rows that an order waits beyond the next one."""
 
@@ -27,7 +32,8 @@ class Execution:
     `carry` lets it stand until it is filled or another order in the asset takes its place."""
 
     smallest_trade: float = 1e-6
-    """Changes below this share of equity are not traded, unless they close a position."""
+    """Changes below this share of equity are not traded, unless they close a position. They are
+    weighed at the prices that `sizing` names."""
 
     def settings(self) -> dict[str, Any]:
         """What the Rust core is given."""

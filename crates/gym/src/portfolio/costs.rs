@@ -64,6 +64,21 @@ impl Paid {
         [proportional, fixed, spread, impact, borrow, financing, delisting]
     }
 
+    /// What `by_kind` gave.
+    #[must_use]
+    pub fn of_kinds(kinds: [f64; Self::KINDS]) -> Self {
+        let [proportional, fixed, spread, impact, borrow, financing, delisting] = kinds;
+        Self { proportional, fixed, spread, impact, borrow, financing, delisting }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(&self, more: &Self) -> Self {
+        let (mut kinds, more) = (self.by_kind(), more.by_kind());
+        kinds.iter_mut().zip(more).for_each(|(paid, more)| *paid += more);
+        Self::of_kinds(kinds)
+    }
+
     /// All of them.
     #[must_use]
     pub fn total(&self) -> f64 {

@@ -4,7 +4,7 @@
 
 use super::lanes::Machine;
 use super::projection::Workspace;
-use super::{ActionMode, Desk, Portfolio, simplex};
+use super::{ActionMode, Desk, Portfolio, Sizing, simplex};
 
 /// What is held and can be traded of the assets that the user has left in.
 #[derive(Debug, Default)]
@@ -37,6 +37,9 @@ impl Portfolio {
         action: &[f64],
         desk: &mut Desk,
     ) {
+        if matches!(self.settings.action, ActionMode::Orders) {
+            return self.take_orders(agent, action, desk);
+        }
         let (row, delay) = (self.row(), self.delay());
         let Desk { workspace, wanted, universe, orders, .. } = desk;
         let trader = &mut self.episode.traders[agent];
@@ -60,6 +63,7 @@ impl Portfolio {
                 tilted(&universe.held, action, size, wanted);
                 wanted
             }
+            ActionMode::Orders => unreachable!("orders are taken as they are"),
         };
         let orders = if delay == 0 {
             let stride = trader.units.len();
@@ -87,6 +91,9 @@ impl Portfolio {
         }
         // Cash follows from the rest, and is no order.
         orders[assets..].fill(f64::NAN);
+        if self.settings.sizing == Sizing::Decision {
+            self.size(agent, desk);
+        }
     }
 }
 

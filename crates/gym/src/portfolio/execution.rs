@@ -7,6 +7,7 @@
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
 mod rates;
+mod units;
 
 use super::lanes::{Lanes, Machine, lanes_mut, total};
 use super::log::Trade;
@@ -18,7 +19,7 @@ use super::trader::Trader;
 const DUST: f64 = 1e-9;
 
 /// Weights no larger than this are none: what rounding left of a sale of everything.
-const NO_WEIGHT: f64 = 1e-12;
+pub(super) const NO_WEIGHT: f64 = 1e-12;
 
 /// Room to reckon in, one for each thread: nothing is allocated in a step.
 #[derive(Debug, Default)]
@@ -72,7 +73,7 @@ pub(super) struct Execution<'a, M> {
     pub(super) panel: &'a Panel,
     pub(super) settings: &'a PortfolioSettings,
     pub(super) row: usize,
-    prices: &'a [f64],
+    pub(super) prices: &'a [f64],
     inverse: &'a [f64],
     gates: &'a [f64],
 }
@@ -151,17 +152,22 @@ impl<'a, M: Machine> Execution<'a, M> {
         if is_forced {
             self.wish_less(agent, &wish, changes);
             carried.fill(0.0);
+        } else if self.settings.is_in_units() {
+            self.wish_units(&wish, changes);
         } else {
             self.wish_freely(&wish, changes);
         }
         if self.settings.unfilled == Unfilled::Carry {
             self.carry(&wish, is_forced, carried, changes);
         }
+        if self.settings.is_in_units() {
+            self.keep_from_shorts(agent, units, changes);
+        }
         value
     }
 
     #[inline(always)]
-    fn value_of(&self, units: &[f64]) -> f64 {
+    pub(super) fn value_of(&self, units: &[f64]) -> f64 {
         let machine = self.machine;
         let mut sums = machine.all(0.0);
         for (units, prices) in machine.lanes(units).zip(machine.lanes(self.prices)) {
@@ -189,8 +195,13 @@ impl<'a, M: Machine> Execution<'a, M> {
         }
     }
 
-    /// The units that a weight asks for; NaN where there is no order.
-    fn target(&self, asset: usize, order: f64, value: f64) -> f64 {
+    /// The units that an order asks to hold; NaN where there is no order.
+    fn target(&self, asset: usize, wish: &Wish<'_>) -> f64 {
+        let Wish { units, orders, value } = *wish;
+        let order = orders[asset];
+        if self.settings.is_in_units() {
+            return units[asset] + order;
+        }
         if order.abs() <= NO_WEIGHT {
             return 0.0;
         }
@@ -200,7 +211,7 @@ impl<'a, M: Machine> Execution<'a, M> {
     /// Under a margin call, what is wanted is no more than what may be held.
     #[cold]
     fn wish_less(&self, agent: usize, wish: &Wish<'_>, changes: &mut [f64]) {
-        let Wish { units, orders, value } = *wish;
+        let Wish { units, value, .. } = *wish;
         let limit = self.settings.agents[agent].account.leverage();
         let held = units.iter().zip(self.prices).map(|(units, price)| (units * price).abs());
         let gross: f64 = held.sum();
@@ -208,7 +219,7 @@ impl<'a, M: Machine> Execution<'a, M> {
         for (asset, change) in changes.iter_mut().enumerate() {
             let units = units[asset];
             let most = units * keep;
-            let target = self.target(asset, orders[asset], value);
+            let target = self.target(asset, wish);
             // On the same side and no larger; without an order, as much as may be kept.
             let target = if target.is_nan() { most } else { target };
             let target = target.clamp(most.min(0.0), most.max(0.0));
@@ -219,14 +230,13 @@ impl<'a, M: Machine> Execution<'a, M> {
     /// Lets earlier orders stand where there is no new one, and remembers what cannot fill now.
     #[inline(never)]
     fn carry(&self, wish: &Wish<'_>, is_forced: bool, carried: &mut [f64], changes: &mut [f64]) {
-        let Wish { units, orders, value } = *wish;
+        let Wish { orders, value, .. } = *wish;
         let dust = DUST * value;
         for (asset, carried) in carried.iter_mut().enumerate() {
             let is_open = self.gates[asset] > 0.0;
             let is_ordered = !orders[asset].is_nan() && asset < self.panel.width().assets;
             if is_ordered {
-                let target = self.target(asset, orders[asset], value);
-                *carried = if is_open { 0.0 } else { target - units[asset] };
+                *carried = if is_open { 0.0 } else { self.ordered(asset, wish) };
             } else if is_open && !is_forced {
                 // What rounding left of an order is none, and costs no commission.
                 let is_order = (*carried * self.prices[asset]).abs() >= dust;
@@ -326,6 +336,7 @@ impl<'a, M: Machine> Execution<'a, M> {
         let orders = plan.reductions + if plan.share > 0.0 { plan.only_increases } else { 0.0 };
         let fixed = costs.fixed * orders;
         trader.cash -= total(bought) + rated + fixed;
+        trader.told.traded += traded;
         let paid = &mut trader.told.paid;
         paid.proportional += traded * costs.proportional;
         paid.spread += traded * costs.half_spread;

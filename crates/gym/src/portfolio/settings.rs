@@ -1,5 +1,7 @@
 //! How portfolios are shown, traded, financed, limited and rewarded.
 
+#![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -26,6 +28,18 @@ pub enum ActionMode {
     Weights,
     /// For each asset 0, 1 or 2: this much less of it, as much, this much more.
     Tilts(f64),
+    /// Units of each asset to trade, NaN for none: what a broker is given, and no mandate changes.
+    Orders,
+}
+
+/// At which prices weights become units to trade.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sizing {
+    /// At those of the fill.
+    Fill,
+    /// At the last ones known when it was decided, as an order to a broker has to be.
+    Decision,
 }
 
 /// At which price of the next row orders are filled.
@@ -124,6 +138,8 @@ pub struct PortfolioSettings {
     pub action: ActionMode,
     /// At which price orders are filled.
     pub fill: FillAt,
+    /// At which prices weights become units.
+    pub sizing: Sizing,
     /// Rows that an order waits beyond the next one.
     pub delay: u64,
     /// What becomes of orders that are not filled.
@@ -183,6 +199,12 @@ impl PortfolioSettings {
         require(!self.agents.is_empty(), "agents", "at least one", &"none")?;
         let mut agents = self.agents.iter().enumerate();
         agents.try_for_each(|(place, agent)| agent.check(place, width.assets))
+    }
+
+    /// Whether orders that wait for their row are units to trade, and not weights.
+    #[inline(always)]
+    pub(super) fn is_in_units(&self) -> bool {
+        self.sizing == Sizing::Decision || matches!(self.action, ActionMode::Orders)
     }
 
     /// The first row that an episode can begin with.

@@ -29,7 +29,7 @@ impl Task for Portfolio {
     type Observation = PortfolioShown;
 
     const NAME: &'static str = "Portfolio";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn step_nanoseconds(&self) -> u32 {
         let (agents, assets) = (self.settings.agents.len(), self.panel.width().assets);
@@ -59,6 +59,7 @@ impl Task for Portfolio {
         self.episode.row = span.first as u64;
         self.episode.last = span.last as u64;
         self.episode.removed.clear();
+        self.episode.reports.clear();
         for (trader, agent) in self.episode.traders.iter_mut().zip(&self.settings.agents) {
             trader.begin(agent, span.first);
         }
@@ -187,6 +188,9 @@ impl Portfolio {
             ActionMode::Tilts(_) => {
                 (action.iter().copied().all(is_tilt), "0, 1 or 2 for each asset")
             }
+            ActionMode::Orders => {
+                (!action.iter().any(|units| units.is_infinite()), "finite units, or NaN for none")
+            }
         };
         if fits {
             return Ok(());
@@ -195,10 +199,10 @@ impl Portfolio {
     }
 
     /// Numbers in one agent's action.
-    fn choice_len(&self) -> usize {
+    pub(super) fn choice_len(&self) -> usize {
         match self.settings.action {
             ActionMode::Weights => self.panel.width().assets + 1,
-            ActionMode::Tilts(_) => self.panel.width().assets,
+            ActionMode::Tilts(_) | ActionMode::Orders => self.panel.width().assets,
         }
     }
 
@@ -266,7 +270,9 @@ impl Portfolio {
         let assets = self.panel.width().assets;
         let traders = episode.traders.iter().zip(&self.episode.traders);
         let sizes = episode.removed.is_empty() || episode.removed.len() == assets;
+        let reports = episode.reports.iter().all(|report| self.check_report(report).is_ok());
         sizes
+            && reports
             && episode.traders.len() == self.episode.traders.len()
             && traders.into_iter().all(|(trader, like)| {
                 trader.is_sound(assets, like) && trader.marked as u64 <= episode.row

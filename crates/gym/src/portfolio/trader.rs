@@ -10,7 +10,7 @@ use super::NOTHING;
 use super::costs::{Costs, Paid};
 use super::lanes::{LANES, Lanes, Machine, stride, total};
 use super::panel::Panel;
-use super::settings::{AccountKind, AgentSettings};
+use super::settings::{AccountKind, AgentSettings, PortfolioSettings};
 use crate::reward_memory::RewardMemory;
 
 /// An account in the middle of an episode.
@@ -29,8 +29,8 @@ pub(super) struct Trader {
     pub(super) net: f64,
     /// The row of that mark: for those who are ruined it stays the last one.
     pub(super) marked: usize,
-    /// Weights that were ordered and are due in later rows, a row for each; NaN where there is no
-    /// order. Where orders fill in the next row, nothing has to be kept.
+    /// Weights, or units to trade, that were ordered and are due in later rows, a row for each; NaN
+    /// where there is no order. Where orders fill in the next row, nothing has to be kept.
     pub(super) orders: Vec<f64>,
     /// Units that are still to be traded of earlier orders; empty where those are dropped.
     pub(super) carried: Vec<f64>,
@@ -53,6 +53,8 @@ pub(super) struct Told {
     pub(super) profit: f64,
     /// Values traded, as shares of equity.
     pub(super) turnover: f64,
+    /// The same in currency.
+    pub(super) traded: f64,
     pub(super) paid: Paid,
     /// Whether this step ruined it.
     pub(super) is_ruined: bool,
@@ -117,11 +119,17 @@ impl Trader {
 
     /// Turns positions in assets that are gone into cash, at their last price less the loss.
     #[inline(always)]
-    pub(super) fn settle_delisted(&mut self, panel: &Panel, row: usize, costs: &Costs) {
+    pub(super) fn settle_delisted(
+        &mut self,
+        panel: &Panel,
+        row: usize,
+        settings: &PortfolioSettings,
+    ) {
         if panel.all_listed(row) {
             return;
         }
         let marks = panel.marks(row - 1);
+        let mut lost = 0.0;
         for (asset, listed) in panel.listed(row).iter().enumerate() {
             if *listed {
                 continue;
@@ -130,14 +138,18 @@ impl Trader {
             if let Some(carried) = self.carried.get_mut(asset) {
                 *carried = 0.0;
             }
+            if settings.is_in_units() {
+                self.cancel(asset);
+            }
             if self.units[asset] == 0.0 {
                 continue;
             }
             let value = self.units[asset] * marks[asset];
             self.cash += value;
             self.units[asset] = 0.0;
-            self.told.paid.delisting += self.pay(value.abs() * costs.delisting);
+            lost += self.pay(value.abs() * settings.costs.delisting);
         }
+        self.told.paid.delisting += lost;
     }
 
     /// Values what is held at the last known prices.
@@ -165,13 +177,26 @@ impl Trader {
         }
     }
 
-    /// Turns all orders in an asset that are on their way into sales of all that is held of it.
-    pub(super) fn sell_all_of(&mut self, asset: usize) {
+    /// Leaves nothing of all orders in an asset that are on their way: of weights, a sale of all
+    /// that is held of it, and of units to trade, none.
+    fn cancel(&mut self, asset: usize) {
         for orders in self.orders.chunks_exact_mut(self.units.len()) {
             if !orders[asset].is_nan() {
                 orders[asset] = 0.0;
             }
         }
+    }
+
+    /// Units of an asset that orders will bring which are due in some rows.
+    pub(super) fn on_its_way(&self, asset: usize, rows: Range<usize>) -> f64 {
+        let orders = rows.map(|row| self.orders[self.due(row).start + asset]);
+        orders.filter(|order| !order.is_nan()).sum()
+    }
+
+    /// Turns all orders in an asset that are on their way into sales of all that is held of it.
+    /// Of units to trade nothing is left: the next decision sells what is held.
+    pub(super) fn sell_all_of(&mut self, asset: usize) {
+        self.cancel(asset);
         if let Some(carried) = self.carried.get_mut(asset) {
             *carried = 0.0;
         }

@@ -8,38 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sekai.data.market_data import DELIST_AFTER, PRICE_FIELDS, MarketData, lifetimes
+from sekai.data.arriving_rows import ArrivingRows
+from sekai.data.market_data import MarketData
 
 if TYPE_CHECKING:
     from sekai.data.features.feature import RowStream
     from sekai.data.features.pipeline import Pipeline
 
 __all__ = ["FeatureStream"]
-
-Floats = NDArray[np.float64]
-
-
-class _Rows:
-    """Rows that grow at the end; what is there is never moved under a view."""
-
-    def __init__(self, given: NDArray[Any]) -> None:
-        self.count = len(given)
-        self._store = np.empty((max(64, 2 * self.count), *given.shape[1:]), given.dtype)
-        self._store[: self.count] = given
-
-    def append(self, row: Any) -> None:
-        if self.count == len(self._store):
-            grown = np.empty((2 * self.count, *self._store.shape[1:]), self._store.dtype)
-            grown[: self.count] = self._store
-            self._store = grown
-        self._store[self.count] = row
-        self.count += 1
-
-    def last(self, rows: int) -> NDArray[Any]:
-        view = self._store[max(0, self.count - rows) : self.count]
-        # Panels copy what somebody could write into; nobody writes here again.
-        view.flags.writeable = False
-        return view
 
 
 class FeatureStream:
@@ -54,13 +30,7 @@ class FeatureStream:
                 no lookback, or else at least so many.
         """
         self.pipeline = pipeline
-        self._like = history
-        self._times = _Rows(history.times)
-        self._values = _Rows(history.values)
-        self._masks = {
-            name: _Rows(getattr(history, name)) for name in ("listed", "quoted", "tradable")
-        }
-        self._market = {name: _Rows(series) for name, series in history.market.items()}
+        self._rows = ArrivingRows(history)
         features = pipeline.features
         self._streams = self._begun(history)
         windowed = [f for place, f in enumerate(features) if place not in self._streams]
@@ -70,7 +40,7 @@ class FeatureStream:
 
     def __len__(self) -> int:
         """Rows that are known."""
-        return self._times.count
+        return len(self._rows)
 
     def push(
         self,
@@ -93,13 +63,8 @@ class FeatureStream:
             tradable: in which orders can be filled; those quoted if not given.
             market: the values of the series of the whole market, all of them.
         """
-        latest = self._latest(time, values, listed, quoted, tradable, market or {})
-        self._times.append(latest.times[0])
-        self._values.append(latest.values[0])
-        for name, rows in self._masks.items():
-            rows.append(getattr(latest, name)[0])
-        for name, rows in self._market.items():
-            rows.append(latest.market[name][0])
+        masks = {"listed": listed, "quoted": quoted, "tradable": tradable}
+        latest = self._rows.push(time, values, market=market, **masks)
         try:
             return self._shown(latest)
         except Exception:
@@ -108,11 +73,12 @@ class FeatureStream:
 
     def panel(self, rows: int | None = None) -> MarketData:
         """The last rows that are known, or all of them, without a copy."""
-        wanted = self._times.count if rows is None else rows
-        masks = {name: kept.last(wanted) for name, kept in self._masks.items()}
-        series = {name: kept.last(wanted) for name, kept in self._market.items()}
-        times, values = self._times.last(wanted), self._values.last(wanted)
-        return self._like.replace(times=times, values=values, market=series, warm_up=0, **masks)
+        return self._rows.panel(rows)
+
+    def take_back(self) -> None:
+        """Be as before the latest row, which somebody has refused after all."""
+        self._rows.take_back()
+        self._streams = self._begun(self.panel())
 
     def _begun(self, history: MarketData) -> dict[int, RowStream]:
         features = enumerate(self.pipeline.features)
@@ -120,55 +86,6 @@ class FeatureStream:
         for stream in streams.values():
             stream.push(history)
         return streams
-
-    def take_back(self) -> None:
-        """Be as before the latest row, which somebody has refused after all."""
-        for rows in (self._times, self._values, *self._masks.values(), *self._market.values()):
-            rows.count -= 1
-        self._streams = self._begun(self.panel())
-
-    def _latest(
-        self,
-        time: Any,
-        values: ArrayLike,
-        listed: ArrayLike | None,
-        quoted: ArrayLike | None,
-        tradable: ArrayLike | None,
-        market: Mapping[str, float],
-    ) -> MarketData:
-        """The row as a panel of one: it refuses what no panel can hold, and nothing has moved."""
-        stamp = np.datetime64(time, "ns")
-        if self._times.count and not stamp > self._times.last(1)[0]:
-            raise ValueError(f"a time after {self._times.last(1)[0]} was wanted, found {stamp}")
-        if set(market) != set(self._market):
-            raise ValueError(f"series {sorted(self._market)} were wanted, found {sorted(market)}")
-        row = self._row("values", np.asarray(values, np.float64), 2)
-        masks = {"quoted": quoted, "tradable": tradable, "listed": listed}
-        given = {n: self._row(n, np.asarray(m), 1) for n, m in masks.items() if m is not None}
-        given.setdefault("quoted", self._priced(row))
-        given.setdefault("tradable", given["quoted"])
-        given.setdefault("listed", self._in_life(row, given["quoted"]))
-        series = {name: np.array([number], np.float64) for name, number in market.items()}
-        return self._like.replace(
-            times=np.array([stamp]), values=row, market=series, warm_up=0, **given
-        )
-
-    def _row(self, name: str, given: NDArray[Any], axes: int) -> NDArray[Any]:
-        wanted = self._like.values.shape[1 : 1 + axes]
-        if given.shape != wanted:
-            raise ValueError(f"{name} must be of shape {wanted}, was {given.shape}")
-        return given[None]
-
-    def _priced(self, row: Floats) -> NDArray[np.bool_]:
-        fields = self._like.fields
-        prices = [place for place, name in enumerate(fields) if name in PRICE_FIELDS]
-        return np.asarray(np.isfinite(row[:, :, prices or slice(None)]).all(axis=2))
-
-    def _in_life(self, row: Floats, quoted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        before = DELIST_AFTER - 1
-        values = np.concatenate([self._values.last(before), row])
-        shown = np.concatenate([self._masks["quoted"].last(before), quoted.astype(bool)])
-        return lifetimes(np.isfinite(values).any(axis=2) | shown)[-1:]
 
     def _shown(self, latest: MarketData) -> NDArray[np.floating]:
         window = self.panel(self._window)

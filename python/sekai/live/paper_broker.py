@@ -1,0 +1,249 @@
+"""A broker without money: orders are filled in the rows of a feed, at the rules of an account."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NoReturn
+
+from sekai.data import Bar
+from sekai.envs.portfolio import Portfolio
+from sekai.error import BrokerError
+from sekai.live.bar_records import bar_from, bar_time
+from sekai.live.broker import Broker, BrokerAccount
+from sekai.live.order_records import order_from, report_from
+from sekai.live.orders import Order, OrderReport, OrderState
+from sekai.live.paper_account import PaperAccount
+from sekai.live.paper_faults import PaperFaults
+from sekai.live.paper_ledger import PaperLedger, holdings
+from sekai.live.paper_orders import PaperOrders
+
+__all__ = ["PaperBroker"]
+
+
+class PaperBroker(Broker):
+    """Fills orders in the next row that it sees, at the rules and costs of a `PaperAccount`.
+
+    Orders in one asset are traded together, and what is traded is shared out to them, first come
+    first served. With `Execution(unfilled="carry")` the rest of an order stands until it is
+    filled, cancelled, or an order in the same asset arrives; otherwise it expires.
+
+    A row that is not after the last one it saw is no news to it, so that rows may be shown again.
+    """
+
+    def __init__(
+        self,
+        account: PaperAccount,
+        ledger: Path | None = None,
+        faults: PaperFaults | None = None,
+        *,
+        delay: int = 0,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """Begin, or go on where the ledger ends.
+
+        Args:
+            account: a new one; what a ledger tells is brought about in it.
+            ledger: the file where everything it takes, sees and says is written before it
+                answers; without one, all is lost with the process.
+            faults: what goes wrong on purpose.
+            delay: rows that an order waits beyond the next one; that of the account must be 0,
+                since an account cannot give back what it was told.
+            clock: nanoseconds since 1970 in UTC.
+
+        Raises:
+            JournalError: the ledger is damaged, in use, or that of another account.
+        """
+        if account.execution.delay:
+            raise ValueError(
+                f"an account without a delay was wanted, found one of {account.execution.delay} "
+                f"rows: use PaperBroker.like(env), or PaperBroker(..., delay=...)"
+            )
+        self._faults = faults or PaperFaults()
+        self._clock = clock
+        self._account = account
+        self._orders = PaperOrders(account, self._faults, delay)
+        self._last_row: int | None = None
+        self._unsaid: deque[OrderReport] = deque()
+        self._repeated: list[OrderReport] = []
+        self._said = self._asked = self._calls = 0
+        self._is_connected = True
+        self._ledger = None if ledger is None else PaperLedger(ledger, self._opening(delay))
+        if self._ledger is not None:
+            self._rebuild(self._ledger)
+
+    @classmethod
+    def like(
+        cls,
+        env: Portfolio,
+        ledger: Path | None = None,
+        faults: PaperFaults | None = None,
+        *,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> PaperBroker:
+        """A broker on the rules and the rows of an env, its delay included."""
+        account = PaperAccount.like(env, delay=0)
+        return cls(account, ledger, faults, delay=env.config.execution.delay, clock=clock)
+
+    async def connect(self) -> None:
+        """Begin, or begin again after the connection was lost."""
+        self._is_connected = True
+
+    async def submit(self, order: Order) -> None:
+        """Take an order; it is traded in the next row at the earliest."""
+        breaks = await self._begin_call()
+        number, is_new, now = len(self._orders), order.id not in self._orders, self._clock()
+        if is_new and self._ledger is not None:
+            self._ledger.took(order, now)
+        self._say(self._orders.take(order, now))
+        if is_new and self._faults.happens("lose_acknowledgement", number):
+            raise BrokerError(f"no answer about the order {order.id}: ask whether it is known")
+        self._end_call(breaks)
+
+    async def cancel(self, order_id: str) -> None:
+        """Fill no more of an order."""
+        breaks = await self._begin_call()
+        now = self._clock()
+        if self._orders.is_open(order_id):
+            if self._ledger is not None:
+                self._ledger.dropped(order_id, now)
+            self._say(self._orders.cancel(order_id, now))
+        self._end_call(breaks)
+
+    async def account(self) -> BrokerAccount:
+        """What the account has after the last row."""
+        breaks = await self._begin_call()
+        found = BrokerAccount(
+            cash=self._account.cash,
+            units=dict(self._account.units),
+            open_units=self._orders.open_units(),
+            costs=dict(self._account.costs),
+            time=self._clock(),
+        )
+        self._end_call(breaks)
+        return found
+
+    async def known(self, order_ids: Collection[str]) -> dict[str, OrderState]:
+        """All about those of these orders that it ever took."""
+        breaks = await self._begin_call()
+        states = {order_id: self._orders.state(order_id) for order_id in order_ids}
+        self._end_call(breaks)
+        return {order_id: state for order_id, state in states.items() if state is not None}
+
+    async def reports(self) -> list[OrderReport]:
+        """What was said since this was last asked."""
+        breaks = await self._begin_call()
+        if not self._unsaid and not self._repeated:
+            self._end_call(breaks)
+            return []
+        if self._unsaid and self._ledger is not None:
+            self._ledger.handed_out(len(self._unsaid))
+        batch = self._hand_out(len(self._unsaid))
+        self._end_call(breaks)
+        return batch
+
+    async def see(self, bar: Bar) -> None:
+        """Trade what waits in a row, unless the row was seen before."""
+        breaks = await self._begin_call()
+        row = bar_time(bar)
+        if self._last_row is None or row > self._last_row:
+            now = self._clock()
+            if self._ledger is not None:
+                self._ledger.saw(bar, now)
+            reports = self._orders.see(bar, now)
+            self._last_row = row
+            self._say(reports)
+            if self._ledger is not None:
+                self._ledger.has(self._account)
+        self._end_call(breaks)
+
+    async def close(self) -> None:
+        """Let go of the ledger."""
+        if self._ledger is not None:
+            self._ledger.close()
+
+    async def _begin_call(self) -> bool:
+        """Go wrong before anything is done, if that is due; whether to go wrong after it."""
+        call, self._calls = self._calls, self._calls + 1
+        if wait := self._faults.seconds_late(call):
+            await asyncio.sleep(wait)
+        if not self._is_connected:
+            raise BrokerError("the connection to the paper broker is lost: connect() first")
+        breaks = self._faults.break_in(call)
+        if breaks == "before":
+            self._lose_connection()
+        return breaks == "after"
+
+    def _end_call(self, breaks: bool) -> None:
+        if breaks:
+            self._lose_connection()
+
+    def _lose_connection(self) -> NoReturn:
+        self._is_connected = False
+        raise BrokerError("the connection to the paper broker was lost before it answered")
+
+    def _say(self, reports: list[OrderReport]) -> None:
+        # Kept before they are written: a ledger that cannot be written must not lose them here.
+        self._unsaid.extend(reports)
+        if self._ledger is not None:
+            self._ledger.said(reports)
+
+    def _hand_out(self, count: int) -> list[OrderReport]:
+        new = [self._unsaid.popleft() for _ in range(count)]
+        batch = self._faults.shuffled([*self._repeated, *new], self._asked)
+        self._repeated = [
+            report
+            for number, report in enumerate(new, self._said)
+            if self._faults.happens("duplicate_report", number)
+        ]
+        self._said += count
+        self._asked += 1
+        return batch
+
+    def _opening(self, delay: int) -> dict[str, Any]:
+        account = self._account
+        return {
+            **holdings(account),
+            "assets": list(account.assets),
+            "execution": asdict(account.execution),
+            "delay": delay,
+            "faults": self._faults.to_dict(),
+        }
+
+    def _rebuild(self, ledger: PaperLedger) -> None:
+        """Do again what the ledger tells, and see that it gives what the ledger says it gave."""
+        unwritten: deque[OrderReport] = deque()
+        for record in ledger.past():
+            fields = record.fields
+            if record.kind == "report":
+                wanted, found = report_from(fields), unwritten.popleft() if unwritten else None
+                if wanted != found:
+                    raise ledger.refuse(record, wanted, found)
+            elif record.kind == "account":
+                if fields != holdings(self._account):
+                    raise ledger.refuse(record, fields, holdings(self._account))
+            elif record.kind == "sent":
+                self._hand_out(fields["reports"])
+            else:
+                reports = self._again(record.kind, fields)
+                unwritten.extend(reports)
+                self._unsaid.extend(reports)
+        ledger.said(unwritten)
+
+    def _again(self, kind: str, fields: Mapping[str, Any]) -> list[OrderReport]:
+        now = fields["broker_time"]
+        if kind == "order":
+            return self._orders.take(order_from(fields), now)
+        if kind == "cancel":
+            return self._orders.cancel(fields["id"], now)
+        try:
+            reports = self._orders.see(bar_from(fields), now)
+        except ValueError:
+            # It was refused then too: rows are written before they are looked into.
+            return []
+        self._last_row = fields["time"]
+        return reports

@@ -1,0 +1,103 @@
+"""The file of a paper broker: all that it took, saw and said, from which it is rebuilt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sekai.data import Bar
+from sekai.error import JournalError
+from sekai.live.bar_records import bar_fields
+from sekai.live.journal import Journal, Record, read_journal
+from sekai.live.order_records import order_fields, report_fields
+from sekai.live.orders import Order, OrderReport
+from sekai.live.paper_account import PaperAccount
+
+__all__ = ["PaperLedger", "holdings"]
+
+
+class PaperLedger:
+    """A journal that begins with what the broker began with.
+
+    What it writes survives the death of the process, not that of the machine: it is about money
+    that nobody has.
+    """
+
+    def __init__(self, path: Path, opening: Mapping[str, Any]) -> None:
+        """Open it, or begin one.
+
+        Args:
+            path: the file.
+            opening: what the broker begins with; a ledger that began otherwise is refused.
+        """
+        self.path = path
+        self._opening = json.loads(json.dumps(opening))
+        self._journal = Journal(path, sync="never")
+        self._is_new = self._journal.count <= 1
+        if self._is_new:
+            self._journal.append("account", opening=self._opening)
+
+    def past(self) -> Iterator[Record]:
+        """What was written in earlier lives, after the opening."""
+        if self._is_new:
+            return
+        records = read_journal(self.path)
+        next(records)
+        self._check(next(records).fields.get("opening"))
+        yield from records
+
+    def took(self, order: Order, time: int) -> None:
+        """Write down an order that is taken."""
+        self._journal.append("order", **order_fields(order), broker_time=time)
+
+    def dropped(self, order_id: str, time: int) -> None:
+        """Write down that an order is cancelled."""
+        self._journal.append("cancel", id=order_id, broker_time=time)
+
+    def saw(self, bar: Bar, time: int) -> None:
+        """Write down a row."""
+        self._journal.append("bar", **bar_fields(bar), broker_time=time)
+
+    def said(self, reports: Iterable[OrderReport]) -> None:
+        """Write down reports that are made."""
+        for report in reports:
+            self._journal.append("report", **report_fields(report))
+
+    def has(self, account: PaperAccount) -> None:
+        """Write down what the account has after a row."""
+        self._journal.append("account", **holdings(account))
+
+    def handed_out(self, count: int) -> None:
+        """Write down how many reports somebody asked for and is about to get."""
+        self._journal.append("sent", reports=count)
+
+    def close(self) -> None:
+        """Let others open it."""
+        self._journal.close()
+
+    def refuse(self, record: Record, wanted: object, found: object) -> JournalError:
+        """The error for a ledger that tells of something else than what happens again."""
+        return JournalError(
+            f"record {record.number} of {self.path} says {wanted}, and doing the same again gives "
+            f"{found}: it was written by another version, or the account is not the one it was"
+        )
+
+    def _check(self, found: Any) -> None:
+        wanted = self._opening
+        if not isinstance(found, dict):
+            raise JournalError(f"{self.path} is a journal, and not that of a paper broker")
+        names = [name for name in {**wanted, **found} if wanted.get(name) != found.get(name)]
+        if names:
+            words = [f"{name} {found.get(name)!r}, now {wanted.get(name)!r}" for name in names]
+            raise JournalError(
+                f"{self.path} was begun with other settings: {'; '.join(words)}. Give the same, or "
+                f"begin another ledger"
+            )
+
+
+def holdings(account: PaperAccount) -> dict[str, Any]:
+    """Cash and what is held, by name."""
+    held = {asset: units for asset, units in account.units.items() if units}
+    return {"cash": account.cash, "units": held}

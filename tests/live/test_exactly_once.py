@@ -1,0 +1,134 @@
+"""Whatever goes wrong, every order is traded once and all money is accounted for."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sekai.data import MarketData
+from sekai.live import retrying
+from sekai.live.broker import BrokerAccount
+from sekai.live.paper_faults import Chance, PaperFaults
+from sekai.live.reconciliation import reconcile
+from sekai.market import Execution
+from tests.live.trading import WORLDS, Plan, Session, executions, plans, schedules, trade
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_waits() -> Iterator[None]:
+    """Back-off is tested elsewhere: here nobody waits."""
+
+    async def at_once(seconds: float) -> None:
+        return
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(retrying.asyncio, "sleep", at_once)
+        yield
+
+
+def holdings(account: BrokerAccount) -> tuple[float, dict[str, float], dict[str, float]]:
+    return account.cash, dict(account.units), dict(account.costs)
+
+
+def assert_accounted(session: Session) -> None:
+    """What the client heard is what the broker has, and no order got more than it asked."""
+    assert reconcile(session.keeper, session.account, 1e-9) == []
+    assert session.keeper.unresolved() == [] or session.account.open_units
+    for kept in session.keeper.orders.values():
+        assert -1e-12 <= kept.filled / kept.order.units <= 1 + 1e-12
+    assert all("nobody sent" in alert for alert in session.keeper.alerts)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    world=st.sampled_from(WORLDS),
+    execution=executions,
+    plan=plans,
+    lost=schedules,
+    early=schedules,
+    breaks=schedules,
+    twice=schedules,
+    mixed=schedules,
+    restarts=st.lists(st.integers(1, 7), max_size=3),
+    seed=st.integers(0, 100),
+)
+def test_with_retries_by_id_the_account_is_that_of_a_run_without_faults(
+    world: MarketData, execution: Execution, plan: Plan, lost: Chance, early: Chance,
+    breaks: Chance, twice: Chance, mixed: Chance, restarts: list[int], seed: int,
+) -> None:  # fmt: skip
+    faults = PaperFaults(
+        seed=seed, lose_acknowledgement=lost, fill_before_acknowledgement=early,
+        disconnect=breaks, duplicate_report=twice, reorder_reports=mixed,
+    )  # fmt: skip
+
+    clean = asyncio.run(trade(world, execution, plan, PaperFaults()))
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = Path(folder) / "paper.jsonl"
+        faulty = asyncio.run(
+            trade(world, execution, plan, faults, ledger=ledger, restarts=restarts)
+        )
+
+    assert holdings(faulty.account) == holdings(clean.account)
+    assert_accounted(clean)
+    assert_accounted(faulty)
+    assert {name: kept.end for name, kept in clean.keeper.orders.items()} == {
+        name: kept.end for name, kept in faulty.keeper.orders.items()
+    }
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    world=st.sampled_from(WORLDS),
+    execution=executions,
+    plan=plans,
+    reject=schedules,
+    breaks=schedules,
+    seed=st.integers(0, 100),
+)
+def test_orders_that_are_rejected_change_nothing(
+    world: MarketData, execution: Execution, plan: Plan, reject: Chance, breaks: Chance, seed: int
+) -> None:
+    faults = PaperFaults(seed=seed, reject=reject, disconnect=breaks)
+
+    faulty = asyncio.run(trade(world, execution, plan, faults))
+    rejected = [name for name, kept in faulty.keeper.orders.items() if kept.end == "rejected"]
+    clean = asyncio.run(trade(world, execution, plan, PaperFaults(), without=rejected))
+
+    assert holdings(faulty.account) == holdings(clean.account)
+    assert_accounted(faulty)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    world=st.sampled_from(WORLDS),
+    execution=executions,
+    plan=plans,
+    partial=schedules,
+    late=st.integers(0, 2),
+    breaks=schedules,
+    twice=schedules,
+    restarts=st.lists(st.integers(1, 7), max_size=2),
+    seed=st.integers(0, 100),
+)
+def test_partial_and_late_fills_lose_no_money(
+    world: MarketData, execution: Execution, plan: Plan, partial: Chance, late: int, breaks: Chance,
+    twice: Chance, restarts: list[int], seed: int,
+) -> None:  # fmt: skip
+    faults = PaperFaults(
+        seed=seed, partial_fill=partial, latency_bars=late, disconnect=breaks,
+        duplicate_report=twice, reorder_reports=0.3, lose_acknowledgement=0.3,
+    )  # fmt: skip
+
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = Path(folder) / "paper.jsonl"
+        session = asyncio.run(
+            trade(world, execution, plan, faults, ledger=ledger, restarts=restarts)
+        )
+
+    assert_accounted(session)

@@ -1,0 +1,29 @@
+"""Small markets and brokers for tests of live sessions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+from sekai.data import Bar, MarketData, simulate_gbm
+from sekai.live.orders import Order
+
+ASSETS = ("A", "B", "C")
+
+
+def market(rows: int = 40, seed: int = 0) -> MarketData:
+    return simulate_gbm(assets=list(ASSETS), rows=rows, seed=seed)
+
+
+def bars(data: MarketData, start: int) -> list[Bar]:
+    return list(Bar.each(data, start))
+
+
+def order(name: str, asset: str = "A", units: float = 10.0, price: float = 100.0) -> Order:
+    return Order(id=name, asset=asset, units=units, reference_price=price)
+
+
+def ticks() -> Callable[[], int]:
+    """A clock that is one later each time it is looked at."""
+    count = itertools.count(1)
+    return lambda: next(count)
