@@ -15,6 +15,7 @@ from sekai.live.events import BarEvent, FeedEvent, FeedNotice, NoticeKind, Trade
 from sekai.live.feed import Feed
 from sekai.live.feeds.reading import Reading, count_received
 from sekai.live.feeds.span_builder import BAR_FIELDS, EmptySpan, SpanBuilder
+from sekai.live.feeds.stamps import bar_stamp
 
 __all__ = ["BarsFromTrades", "bars_of"]
 
@@ -31,10 +32,13 @@ class BarsFromTrades(Feed):
     """Turns the trades of another feed into rows of all assets, and passes on its notices.
 
     A span is closed by a trade of a later one, or `grace` seconds after its end: by the venue's
-    clock as the last trade told it, which goes on at the pace of ours. Spans without any trade
-    are rows too. Trades of closed spans are counted as late and left out; so are those of other
-    symbols, uncounted. Without a history the first row is of the span of the first trade, of
-    which some may have been before it.
+    clock as the last trade told it, which goes on at the pace of ours. It stands still from a
+    notice that the feed is disconnected or stale to the next trade, so that what was missed can
+    still be handed in. Spans without any trade are rows too.
+
+    Trades of closed spans are counted as late and left out; so are those of other symbols,
+    uncounted. Without a history the first row is of the span of the first trade, of which some
+    may have been before it.
     """
 
     def __init__(
@@ -84,9 +88,9 @@ class BarsFromTrades(Feed):
     async def __anext__(self) -> FeedEvent:
         """Wait for the next row, or a notice."""
         while True:
-            ready = self._work()
+            ready = self.take_ready()
             if ready is not None:
-                return count_received(self.health, ready)
+                return ready
             event = await self._reading.next(self._seconds_left())
             if event is None:
                 return count_received(self.health, self._row(None))
@@ -142,6 +146,9 @@ class BarsFromTrades(Feed):
         elif isinstance(event, FeedNotice):
             self.health.is_stale = self._feed.health.is_stale
             self._notices.append(event)
+            if event.kind in ("disconnected", "stale"):
+                # Spans that end now may not have been empty: what was missed may come yet.
+                self._clock = None
 
     def _step(self, trade: TradeEvent) -> None:
         """Go on to the span of a trade, unless nobody can believe its time."""
@@ -175,7 +182,7 @@ class BarsFromTrades(Feed):
 
     def _row(self, closed_by: TradeEvent | None) -> BarEvent:
         bar = self._builder.close()
-        stamp = int(np.datetime64(bar.time, "ns").astype(np.int64))
+        stamp = bar_stamp(bar)
         if closed_by is None:
             event = BarEvent(exchange_time=stamp, bar=bar)
         else:

@@ -14,7 +14,7 @@ from sekai.live.feed import Feed
 from sekai.live.feeds.feed_rules import KINDS, FeedRules
 from sekai.live.feeds.reading import Reading, count_received
 from sekai.live.feeds.sanity import ClockCheck, PriceCheck, is_crossed
-from sekai.live.feeds.stream_memory import StreamMemory
+from sekai.live.feeds.stream_memory import StreamMemory, Verdict
 
 __all__ = ["CheckedFeed"]
 
@@ -29,7 +29,9 @@ class CheckedFeed(Feed):
     `since` is asked, and what it gives is handed on once and in its place.
     """
 
-    def __init__(self, feed: Feed, rules: FeedRules | None = None, begin: int | None = None) -> None:
+    def __init__(
+        self, feed: Feed, rules: FeedRules | None = None, begin: int | None = None
+    ) -> None:
         """Take the feed.
 
         Args:
@@ -82,10 +84,11 @@ class CheckedFeed(Feed):
             event = self._reading.take_ready()
             if event is None:
                 return None
-            if self._asks_from(event) is not None:
+            memory, verdict = self._look(event)
+            if self._asks_from(event, memory, verdict) is not None:
                 self._held = event
                 return None
-            self._settle(event)
+            self._settle(event, memory, verdict)
         return count_received(self.health, self._ready.popleft())
 
     async def subscribe(self, symbols: Collection[str]) -> None:
@@ -118,24 +121,32 @@ class CheckedFeed(Feed):
             return event
 
     async def _deal_with(self, event: FeedEvent) -> None:
-        start = self._asks_from(event)
+        memory, verdict = self._look(event)
+        start = self._asks_from(event, memory, verdict)
         if start is None:
-            self._settle(event)
+            self._settle(event, memory, verdict)
         else:
             found, failure = await self._ask(start)
-            self._settle(event, found, failure, has_asked=True)
+            self._settle(event, memory, verdict, found, failure, has_asked=True)
 
-    def _asks_from(self, event: FeedEvent) -> int | None:
+    def _look(self, event: FeedEvent) -> tuple[StreamMemory | None, Verdict]:
+        """What an event is; nothing is taken note of yet."""
+        if isinstance(event, FeedNotice):
+            return None, "new"
+        memory = self._streams.get((type(event), getattr(event, "symbol", None)))
+        return memory, "new" if memory is None else memory.judge(event)
+
+    def _asks_from(
+        self, event: FeedEvent, memory: StreamMemory | None, verdict: Verdict
+    ) -> int | None:
         """The time from which to ask again before an event is handed on; None for not at all."""
         if isinstance(event, FeedNotice):
             is_back = event.kind == "connected" and self._was_connected
             if (is_back or event.kind == "overflow") and self._latest:
                 return self._latest - round(self.rules.overlap * 1e9)
             return None
-        memory = self._streams.get(_key(event))
         if memory is None:
             return None
-        verdict = memory.judge(event)
         is_doubtful = memory.is_suspect and not memory.is_numbered and verdict == "new"
         if verdict in ("gap", "anew") or (is_doubtful and KINDS[type(event)] != "quote"):
             # One before: events of the same instant may have been missed.
@@ -161,8 +172,8 @@ class CheckedFeed(Feed):
             self._ready.append(_notice("gap", f"what was missed is not known{failure}"))
 
     def _settle(
-        self, event: FeedEvent, found: Sequence[FeedEvent] = (), failure: str = "",
-        *, has_asked: bool = False,
+        self, event: FeedEvent, memory: StreamMemory | None, verdict: Verdict,
+        found: Sequence[FeedEvent] = (), failure: str = "", *, has_asked: bool = False,
     ) -> None:  # fmt: skip
         """Deal with an event for which nothing more has to be asked."""
         if isinstance(event, FeedNotice):
@@ -171,16 +182,15 @@ class CheckedFeed(Feed):
             if has_asked:
                 self._tell_failure(failure)
                 self._take_missed(found)
-                for memory in self._streams.values():
-                    memory.is_suspect = True
+                for stream in self._streams.values():
+                    stream.is_suspect = True
             return
         if self.health.is_stale:
             self.health.is_stale = False
             self._ready.append(_notice("fresh", "events come again"))
-        memory = self._memory(event)
+        memory = memory or self._memory(event)
         if memory is None:
             return
-        verdict = memory.judge(event)
         if verdict == "again" or verdict == "duplicate" or verdict == "late":
             memory.note_old(event)
             self._leave_out(verdict, event)
@@ -258,13 +268,12 @@ class CheckedFeed(Feed):
                 streams.setdefault(_key(event), []).append(event)
         new: list[list[FeedEvent]] = []
         for events in streams.values():
-            memory = self._memory(events[0])
-            if memory is None:
-                continue
-            missed = memory.missed(events, before)
-            if missed and memory.is_numbered:
-                self._tell_holes(missed, memory)
-            new.append(missed)
+            stream = self._memory(events[0])
+            if stream is not None:
+                missed = stream.missed(events, before)
+                if missed and stream.is_numbered:
+                    self._tell_holes(missed, stream)
+                new.append(missed)
         for event in merge(*new, key=lambda one: one.exchange_time):
             self._hand_on(event, self._streams[_key(event)], is_asked_for=True)
 
@@ -298,10 +307,14 @@ class CheckedFeed(Feed):
         if is_crossed(event):
             self.health.crossed += 1
             problems.append(("crossed", _words(event)))
-        outlier = None if is_crossed(event) else self._prices.outlier(event)
-        if outlier is not None:
-            self.health.outliers += 1
-            problems.append(("outlier", outlier))
+        else:
+            outlier = self._prices.outlier(event)
+            if outlier is not None:
+                self.health.outliers += 1
+                problems.append(("outlier", outlier))
+        if not problems:
+            self._ready.append(event)
+            return
         self._ready.extend(_notice(kind, detail) for kind, detail in problems)
         if not any(self.rules.leaves_out(kind) for kind, _ in problems):
             self._ready.append(event)

@@ -21,7 +21,8 @@ from sekai.live.events import (
     QuoteEvent,
     TradeEvent,
 )
-from sekai.live.feeds.frame import LARGEST_FRAME, bad_frame, read_json
+from sekai.live.feeds.frame import bad_frame, read_json
+from sekai.live.feeds.stamps import bar_stamp
 
 __all__ = ["event_from_json", "event_to_json"]
 
@@ -59,7 +60,9 @@ def event_to_json(event: FeedEvent) -> str:
     try:
         return json.dumps(found, allow_nan=False)
     except ValueError as error:
-        raise FeedError(f"numbers that are finite or NaN were wanted in {NAMES[type(event)]}") from error
+        raise FeedError(
+            f"numbers that are finite or NaN were wanted in {NAMES[type(event)]}"
+        ) from error
 
 
 def event_from_json(line: str | bytes) -> FeedEvent:
@@ -111,8 +114,7 @@ def _bar_to_dict(bar: Bar) -> dict[str, Any]:
     market = {
         name: None if math.isnan(value) else float(value) for name, value in bar.market.items()
     }
-    nanoseconds = int(np.datetime64(bar.time, "ns").astype(np.int64))
-    return {"time": nanoseconds, "values": holed, **masks, "market": market}
+    return {"time": bar_stamp(bar), "values": holed, **masks, "market": market}
 
 
 def _bar_from_dict(found: Any) -> Bar:

@@ -66,7 +66,9 @@ class FeedRules:
             raise ValueError(f"contiguous takes {sorted(KINDS.values())}, was {self.contiguous}")
         for name in TREATMENTS:
             if getattr(self, name) not in ("leave_out", "pass_on"):
-                raise ValueError(f"{name} must be leave_out or pass_on, was {getattr(self, name)!r}")
+                raise ValueError(
+                    f"{name} must be leave_out or pass_on, was {getattr(self, name)!r}"
+                )
         for name in SECONDS:
             value = getattr(self, name)
             if value is not None and not 0 < value < 1e9:

@@ -90,9 +90,9 @@ def number(found: Any) -> float:
     """A number that JSON wrote as one, or in quotes as venues do that fear for decimals."""
     if isinstance(found, str) and _decimal(found):
         return float(found)
-    if isinstance(found, (int, float)) and not isinstance(found, bool):
-        if -LARGEST_NUMBER < found < LARGEST_NUMBER:
-            return float(found)
+    is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
+    if is_number and -LARGEST_NUMBER < found < LARGEST_NUMBER:
+        return float(found)
     raise bad_frame("a finite number", found)
 
 

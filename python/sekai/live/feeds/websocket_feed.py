@@ -32,7 +32,7 @@ GARBAGE_NOTICES_EVERY = 1.0
 """Seconds: a venue that sends nothing but garbage must not push out what waits."""
 
 # The library writes addresses, and with them passwords, to its log when that is set to debug.
-SILENT = logging.Logger("sekai.live.feeds.websocket")  # noqa: LOG001 - one that no one can set up
+SILENT = logging.Logger("sekai.live.feeds.websocket")
 SILENT.disabled = True
 
 
