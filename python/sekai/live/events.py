@@ -20,7 +20,7 @@ __all__ = [
 
 NoticeKind = Literal[
     "connected", "disconnected", "gap", "duplicate", "late", "stale", "fresh", "garbage",
-    "clock_jump", "overflow",
+    "clock_jump", "overflow", "outlier", "crossed",
 ]  # fmt: skip
 
 

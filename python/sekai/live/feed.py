@@ -31,6 +31,10 @@ class Feed(ABC):
     async def __anext__(self) -> FeedEvent:
         """Wait for the next event; `StopAsyncIteration` when there will be none."""
 
+    def take_ready(self) -> FeedEvent | None:
+        """The next event if it is here already; None if one would have to wait, or at the end."""
+        return None
+
     async def open(self) -> None:
         """Connect; the first `__anext__` does it otherwise."""
         return

@@ -30,7 +30,16 @@ class FeedHealth:
     dropped: int = 0
     """Events that a full buffer gave up."""
 
+    conflated: int = 0
+    """Events that a buffer of the latest gave up for newer ones."""
+
     clock_jumps: int = 0
+    outliers: int = 0
+    """Events whose price is too far from the one before."""
+
+    crossed: int = 0
+    """Quotes whose bid is not below the ask."""
+
     reconnects: int = 0
     is_connected: bool = False
     is_stale: bool = False

@@ -1,0 +1,38 @@
+"""Times as nanoseconds since 1970 in UTC."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sekai.data import Bar
+from sekai.live.feeds.frame import bad_frame
+
+__all__ = ["bar_stamp", "stamp_of"]
+
+EARLIEST, LATEST = np.datetime64("1678-01-01", "s"), np.datetime64("2262-01-01", "s")
+
+
+def bar_stamp(bar: Bar) -> int:
+    """When all of a row was known."""
+    return int(np.asarray(bar.time, "datetime64[ns]").astype(np.int64))
+
+
+def stamp_of(found: Any) -> int:
+    """Of such a count, or of a time in words, in UTC.
+
+    Raises:
+        FeedError: it is neither, or has no place in 64 bits.
+    """
+    if type(found) is int and 0 < found < 2**63:
+        return found
+    if isinstance(found, str) and 0 < len(found) <= 40:
+        text = found[:-1] if found.endswith("Z") else found.removesuffix("+00:00")
+        try:
+            moment = np.datetime64(text)
+        except ValueError:
+            raise bad_frame("a time in UTC", found) from None
+        if EARLIEST < moment < LATEST:
+            return int(moment.astype("datetime64[ns]").astype(np.int64))
+    raise bad_frame("a time in nanoseconds or as 2020-01-31T16:00:00 in UTC", found)

@@ -1,0 +1,188 @@
+"""What has come of one kind of event of one symbol, and whether another one is new."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Literal
+
+from sekai.live.events import BarEvent, CandleEvent, FeedEvent, QuoteEvent, TradeEvent
+from sekai.live.feeds.feed_rules import KINDS, FeedRules
+
+__all__ = ["StreamMemory", "Verdict"]
+
+Verdict = Literal["new", "gap", "again", "duplicate", "late", "anew"]
+RANGES_KEPT = 64
+
+
+class StreamMemory:
+    """The last of a stream: enough to tell new from old, and no more.
+
+    Events with a `sequence` are told apart by it; others by their time and what they say. Trades
+    that have neither `sequence` nor `trade_id` may be twins, and are never taken for duplicates.
+    """
+
+    def __init__(self, event: FeedEvent, rules: FeedRules) -> None:
+        """Begin before the first event, which says what kind of stream it is."""
+        self.is_contiguous = KINDS[type(event)] in rules.contiguous
+        self.period = round(rules.bar_seconds * 1e9) if rules.bar_seconds else None
+        self.sequence: int | None = None
+        self.exchange_time = 0
+        self.is_suspect = False
+        """Whether some may have been missed without a trace, since the feed was interrupted."""
+        self._is_empty = True
+        self._latest: Counter[Hashable] = Counter()
+        self._given_again: Counter[tuple[int, Hashable]] = Counter()
+        self._given_until = -1
+        self._missing: list[range] = []
+        self._restart: int | None = None
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether nothing can be missed without a trace."""
+        return self.is_contiguous and self.sequence is not None
+
+    def judge(self, event: FeedEvent) -> Verdict:
+        """What an event is, as it comes in; `again` is a copy of one that was asked for."""
+        if self._is_empty:
+            return "new"
+        if event.sequence is not None and self.sequence is not None:
+            return self._by_number(event, event.sequence, self.sequence)
+        return self._by_content(event)
+
+    def missed(self, found: Sequence[FeedEvent], before: FeedEvent | None) -> list[FeedEvent]:
+        """Of events that were asked for: those that are new and belong before another one."""
+        counts = self.sequence is not None
+        last, seen = self.sequence, Counter(self._latest)
+        new: list[FeedEvent] = []
+        for event in sorted(found, key=_by_number if counts else _by_time):
+            if before is not None and not _precedes(event, before, counts):
+                continue
+            if event.sequence is not None and last is not None and counts:
+                if event.sequence <= last:
+                    continue
+                last = event.sequence
+            elif self._has_come(event, seen):
+                continue
+            new.append(event)
+        return new
+
+    def _has_come(self, event: FeedEvent, seen: Counter[Hashable]) -> bool:
+        if event.exchange_time != self.exchange_time or self._is_empty:
+            return event.exchange_time < self.exchange_time
+        if event.sequence is not None:
+            # The venue counts anew: of this instant, what came has other numbers.
+            return True
+        # Twins are matched one by one.
+        seen[_identity(event)] -= 1
+        return seen[_identity(event)] >= 0
+
+    def remember(self, event: FeedEvent, *, is_asked_for: bool = False) -> None:
+        """Take note of an event that is new."""
+        if self._is_empty or event.exchange_time != self.exchange_time:
+            self._latest.clear()
+        self._is_empty = False
+        self.exchange_time = event.exchange_time
+        self.sequence = event.sequence if event.sequence is not None else self.sequence
+        self._restart = None
+        if event.sequence is None:
+            self._latest[_identity(event)] += 1
+        if is_asked_for and event.sequence is not None:
+            self._given_until = event.sequence
+        elif event.sequence is not None:
+            # What comes by itself has a higher number, unless the venue counts anew.
+            self._given_until = min(self._given_until, event.sequence)
+        elif is_asked_for:
+            self._given_again[(event.exchange_time, _identity(event))] += 1
+        elif self._given_again:
+            self._forget_before(event.exchange_time)
+
+    def note_old(self, event: FeedEvent) -> None:
+        """Take note of an event that is not new."""
+        if event.sequence is not None:
+            self._restart = event.sequence
+        self._given_again -= Counter({(event.exchange_time, _identity(event)): 1})
+
+    def note_missing(self, numbers: range) -> None:
+        """Take note of numbers that have not come: they are late if they do."""
+        self._missing = [*self._missing[-RANGES_KEPT + 1 :], numbers]
+
+    def begin_anew(self) -> None:
+        """Forget all numbers: the venue has begun to count again."""
+        self.sequence = None
+        self._given_until = -1
+        self._missing.clear()
+
+    def _by_number(self, event: FeedEvent, found: int, last: int) -> Verdict:
+        if found > last:
+            return "gap" if self.is_contiguous and found > last + 1 else "new"
+        for numbers in self._missing:
+            if found in numbers:
+                return "late"
+        if self._is_anew(event, found, last):
+            return "anew"
+        if found <= self._given_until:
+            return "again"
+        return "duplicate" if self.is_contiguous or found == last else "late"
+
+    def _is_anew(self, event: FeedEvent, found: int, last: int) -> bool:
+        """Whether the venue counts from the beginning: a lower number at a later time.
+
+        After an interruption that is enough; otherwise the next number has to follow.
+        """
+        if found >= last or event.exchange_time <= self.exchange_time:
+            return False
+        if self.is_suspect:
+            return True
+        return self._restart is not None and found == self._restart + 1
+
+    def _by_content(self, event: FeedEvent) -> Verdict:
+        name = _identity(event)
+        if self._given_again[event.exchange_time, name]:
+            return "again"
+        if event.exchange_time < self.exchange_time:
+            return "late"
+        if event.exchange_time == self.exchange_time:
+            is_twin = isinstance(event, TradeEvent) and event.trade_id is None
+            return "duplicate" if self._latest[name] and not is_twin else "new"
+        return "gap" if self._has_gap(event) else "new"
+
+    def _has_gap(self, event: FeedEvent) -> bool:
+        if isinstance(event, BarEvent):
+            distance = event.exchange_time - self.exchange_time
+            return self.period is not None and distance > 1.5 * self.period
+        if isinstance(event, CandleEvent):
+            return self.is_contiguous and event.begin > self.exchange_time
+        return False
+
+    def _forget_before(self, exchange_time: int) -> None:
+        late = [key for key in self._given_again if key[0] < exchange_time]
+        for key in late:
+            del self._given_again[key]
+
+
+def _by_time(event: FeedEvent) -> tuple[int, int]:
+    return event.exchange_time, event.sequence or 0
+
+
+def _by_number(event: FeedEvent) -> tuple[int, int]:
+    return event.sequence or 0, event.exchange_time
+
+
+def _precedes(event: FeedEvent, other: FeedEvent, counts: bool) -> bool:
+    if event.sequence is not None and other.sequence is not None:
+        key = _by_number if counts else _by_time
+        return key(event) < key(other)
+    if event.exchange_time == other.exchange_time:
+        return _identity(event) != _identity(other)
+    return event.exchange_time < other.exchange_time
+
+
+def _identity(event: FeedEvent) -> Hashable:
+    if isinstance(event, TradeEvent):
+        if event.trade_id is not None:
+            return event.trade_id
+        return (event.price, event.size, event.is_buy)
+    if isinstance(event, QuoteEvent):
+        return (event.bid, event.bid_size, event.ask, event.ask_size)
+    return event.exchange_time
