@@ -16,7 +16,6 @@ from sekai.live import (
     Feed,
     LiveConfig,
     LiveRunner,
-    PaperAccount,
     PaperBroker,
     PaperFaults,
     ReplayFeed,
@@ -56,7 +55,7 @@ class World:
 
     def broker(self, ledger: Path | None = None, faults: PaperFaults | None = None) -> PaperBroker:
         """A paper broker with the rules of the env."""
-        return PaperBroker(PaperAccount.like(self.env()), ledger, faults)
+        return PaperBroker.like(self.env(), ledger, faults)
 
 
 def world(rows: int = 100, known: int = 40, seed: int = 0, **settings: Any) -> World:

@@ -14,11 +14,13 @@ from sekai.live import (
     LiveConfig,
     LiveRunner,
     PaperFaults,
+    Parity,
     RiskLimits,
     SessionFolder,
     check_parity,
     read_journal,
     read_status,
+    trades_of,
 )
 from tests.live.sessions import FREE, follow, session, world
 
@@ -109,15 +111,18 @@ def test_holding_leaves_what_is_held(tmp_path: Path) -> None:
     assert session(world(), tmp_path, bars=30).positions
 
 
-def test_a_stopped_session_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
-    place = world()
-    whole = session(place, tmp_path / "whole")
+def test_a_stopped_session_goes_on_where_it_was(tmp_path: Path) -> None:
+    place, folder = world(), tmp_path / "parts"
+    first = session(place, folder, bars=25, broker=place.broker(tmp_path / "paper.jsonl"))
 
-    session(place, tmp_path / "parts", bars=25, broker=place.broker(tmp_path / "paper.jsonl"))
-    again = session(place, tmp_path / "parts", broker=place.broker(tmp_path / "paper.jsonl"))
+    again = session(place, folder, broker=place.broker(tmp_path / "paper.jsonl"))
 
-    assert again.equity == whole.equity
-    assert check_parity(tmp_path / "parts", place.env()).rows == 60
+    assert (first.bars, again.bars) == (25, 35)
+    assert check_parity(folder, place.env()) == Parity(rows=60, equal=60)
+    # What stood when it was stopped was cancelled, and was decided on anew when it went on.
+    trades = trades_of(SessionFolder(folder).journal)
+    assert not [trade for trade in trades if trade.order_id.startswith("parts-25-")]
+    assert [trade for trade in trades if trade.order_id.startswith("parts-26-")]
 
 
 def test_the_kill_switch_stops_trading_while_rows_go_on(tmp_path: Path) -> None:
@@ -193,7 +198,9 @@ def test_killed_with_flattening_everything_is_sold(tmp_path: Path) -> None:
     ],
     ids=["lost acknowledgements", "disconnects", "fills first", "repeated and reordered"],
 )
-def test_what_a_broker_loses_or_repeats_changes_nothing(tmp_path: Path, faults: PaperFaults) -> None:
+def test_what_a_broker_loses_or_repeats_changes_nothing(
+    tmp_path: Path, faults: PaperFaults
+) -> None:
     place = world()
     whole = session(place, tmp_path / "whole")
 
@@ -252,8 +259,9 @@ def test_without_a_journal_nothing_is_traded(
         if record.kind == "decision"
         for one in record.fields["orders"]
     }
-    known = asyncio.run(broker.known([f"{tmp_path.name}-{row}-{asset}"
-                                      for row in range(60) for asset in place.data.assets]))  # fmt: skip
+    rows = range(len(place.data))
+    every = [f"{tmp_path.name}-{row}-{asset}" for row in rows for asset in place.data.assets]
+    known = asyncio.run(broker.known(every))
     assert set(known) <= decided
 
 

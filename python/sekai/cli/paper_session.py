@@ -60,7 +60,7 @@ def begin_paper(
     """
     from sekai.cli.experiment.read import read_experiment
     from sekai.cli.experiment.source import Source
-    from sekai.live import LiveConfig, LiveRunner, PaperAccount, PaperBroker
+    from sekai.live import LiveConfig, LiveRunner, PaperBroker
     from sekai.training import load_policy
 
     folder = _folder(run, name, resume)
@@ -72,12 +72,12 @@ def begin_paper(
     data, others = _market(experiment)
     feed = feed_of(feed_file, data, speed)
     if feed.history is None:
-        raise CommandError(f"{feed_file} brings no history: say history = \"...\" in it")
+        raise CommandError(f'{feed_file} brings no history: say history = "..." in it')
     options = {**_live_options(others), "data": feed.history}
     env = sekai.make("Portfolio-v0", **options)
-    broker = PaperBroker(PaperAccount.like(env.unwrapped), ledger=folder.paper)
-    config = LiveConfig(limits=_limits(limits_file), on_stop=on_stop)
     folder.path.mkdir(parents=True, exist_ok=True)
+    broker = PaperBroker.like(env.unwrapped, folder.paper)
+    config = LiveConfig(limits=_limits(limits_file), on_stop=on_stop)
     runner = LiveRunner(load_policy(run.policy), env, feed, broker, folder.path, config)
     return PaperSession(runner, folder, options)
 

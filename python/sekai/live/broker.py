@@ -29,6 +29,9 @@ class BrokerAccount:
     row_costs: Mapping[str, float] = field(default_factory=dict)
     """What of that was paid in the last row, where the broker can tell."""
 
+    carried_units: Mapping[str, float] | None = None
+    """Of `open_units`, what was due in the last row already, where the broker can tell."""
+
     row_traded: float = 0.0
     """The value of all that was traded in the last row, where the broker can tell."""
 

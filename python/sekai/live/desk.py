@@ -6,18 +6,17 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from sekai.error import BrokerError
 from sekai.live.broker import Broker, BrokerAccount
-from sekai.live.journal import Journal
 from sekai.live.live_config import LiveConfig
 from sekai.live.monitoring import SessionMonitor
 from sekai.live.order_keeper import OrderKeeper
 from sekai.live.order_records import report_fields
 from sekai.live.orders import Order, OrderReport
 from sekai.live.reconciliation import settle
-from sekai.live.trade_log import TradeLog
+from sekai.live.session_journal import SessionJournal
 
 __all__ = ["Desk"]
 
@@ -37,15 +36,14 @@ class Desk:
     def __init__(
         self,
         broker: Broker,
-        journal: Journal,
+        journal: SessionJournal,
         keeper: OrderKeeper,
         monitor: SessionMonitor,
-        trades: TradeLog,
         config: LiveConfig,
     ) -> None:
         """Take over a broker that is not connected yet."""
         self.broker, self.journal, self.keeper = broker, journal, keeper
-        self._monitor, self._trades, self._config = monitor, trades, config
+        self._monitor, self._config = monitor, config
         self._current: frozenset[str] = frozenset()
         self._good_until = 0.0
         self.is_ending = False
@@ -72,20 +70,26 @@ class Desk:
         """
         wait, failures = self._config.retry_seconds, 0
         while True:
-            try:
-                if self._is_lost:
-                    await self._reconnect()
-                answer = await call()
-            except BrokerError as error:
-                self._is_lost = True
-                failures += 1
-                self._note_failure(failures, error)
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, LONGEST_WAIT_SECONDS)
-            else:
+            error, answer = await self._attempt(call)
+            if error is None:
                 if failures >= self._config.attempts:
                     self._monitor.become("trading")
-                return answer
+                return cast("Answer", answer)
+            failures += 1
+            self._note_failure(failures, error)
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, LONGEST_WAIT_SECONDS)
+
+    async def _attempt(
+        self, call: Callable[[], Awaitable[Answer]]
+    ) -> tuple[BrokerError | None, Answer | None]:
+        try:
+            if self._is_lost:
+                await self._reconnect()
+            return None, await call()
+        except BrokerError as error:
+            self._is_lost = True
+            return error, None
 
     def _note_failure(self, failures: int, error: BrokerError) -> None:
         if self.is_ending and failures >= self._config.attempts:
@@ -161,7 +165,6 @@ class Desk:
         kept = self.keeper[report.order_id]
         if report.kind == "filled":
             self._monitor.fills += 1
-            self._trades.append(report, kept.order)
             sent = self._sent_at.get(report.order_id)
             if sent is not None:
                 self._monitor.latency["order_to_fill"].add(report.arrival - sent)

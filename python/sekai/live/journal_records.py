@@ -28,7 +28,8 @@ __all__ = [
 
 RecordKind = Literal[
     "session", "bar", "notice", "observed", "decision", "order", "sent", "cancel", "report",
-    "refusal", "account", "kill", "released", "snapshot", "recovered", "abandoned", "stopped",
+    "refusal", "account", "kill", "released", "snapshot", "recovered", "abandoned", "begun",
+    "stopped",
 ]  # fmt: skip
 
 KINDS = frozenset(get_args(RecordKind))

@@ -139,7 +139,7 @@ def _positions(
 def _line(kept: KeptOrder) -> OrderLine:
     order = kept.order
     return OrderLine(
-        time=kept.time,
+        time=_clock(kept.decided),
         id=order.id,
         asset=order.asset,
         units=order.units,
@@ -152,3 +152,8 @@ def _line(kept: KeptOrder) -> OrderLine:
 
 def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+def _clock(nanoseconds: int) -> str:
+    moment = datetime.fromtimestamp(nanoseconds / 1e9, timezone.utc)
+    return moment.isoformat(timespec="milliseconds")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal
 
 from sekai.live.accruals import accrued
@@ -26,6 +27,9 @@ class KeptOrder:
     """An order, and all that is known of it."""
 
     order: Order
+    decided: int = 0
+    """When, in nanoseconds since 1970 by this machine's clock."""
+
     is_sent: bool = False
     """Whether the broker took it as far as we know; it may have it though it is not."""
 
@@ -48,6 +52,17 @@ class KeptOrder:
     def is_done(self) -> bool:
         """Whether nothing more is to be expected of it."""
         return self.end is not None
+
+    @property
+    def state(self) -> str:
+        """Where it is, in a word."""
+        if self.end is not None:
+            return self.end
+        if self.filled:
+            return "part filled"
+        if self.is_acknowledged:
+            return "open"
+        return "sent" if self.is_sent else "intended"
 
     @property
     def rest(self) -> float:
@@ -119,11 +134,20 @@ class OrderKeeper:
                 rests[kept.order.asset] = (sold + min(0.0, rest), bought + max(0.0, rest))
         return rests
 
-    def intend(self, order: Order) -> None:
-        """Note an order before it is sent; the same again changes nothing."""
+    def latest(self, count: int) -> list[KeptOrder]:
+        """The last orders that are remembered, newest first."""
+        return list(islice(reversed(self.orders.values()), count))
+
+    def intend(self, order: Order, decided: int = 0) -> None:
+        """Note an order before it is sent; the same again changes nothing.
+
+        Args:
+            order: what will be sent.
+            decided: when, in nanoseconds since 1970.
+        """
         known = self.orders.get(order.id)
         if known is None:
-            self.orders[order.id] = KeptOrder(order)
+            self.orders[order.id] = KeptOrder(order, decided)
         elif known.order != order:
             raise ValueError(f"an order of its own for each id was wanted, found two: {order.id!r}")
 

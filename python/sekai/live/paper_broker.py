@@ -122,6 +122,9 @@ class PaperBroker(Broker):
             units=dict(self._account.units),
             open_units=self._orders.open_units(),
             costs=dict(self._account.costs),
+            carried_units=dict(self._account.open_units),
+            row_costs=dict(self._account.report().costs),
+            row_traded=self._account.traded,
             time=self._clock(),
         )
         self._end_call(breaks)

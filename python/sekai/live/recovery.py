@@ -11,13 +11,14 @@ import numpy as np
 from sekai.data import Bar
 from sekai.envs.account_report import AccountReport
 from sekai.error import JournalError
+from sekai.live.bar_records import bar_from
 from sekai.live.journal import Record
 from sekai.live.live_episode import LiveEpisode
 from sekai.live.order_keeper import OrderKeeper
 from sekai.live.order_records import order_from
 from sekai.live.orders import Order
 from sekai.live.session_folder import SessionFolder
-from sekai.live.session_records import bar_of, told_account
+from sekai.live.session_records import told_account
 from sekai.live.snapshot_file import read_snapshot
 
 __all__ = ["KeptRow", "Recovered", "kept_rows", "recover"]
@@ -65,7 +66,7 @@ def kept_rows(records: Iterable[Record]) -> list[KeptRow]:
     for record in records:
         fields = record.fields
         if record.kind == "bar":
-            rows.append(KeptRow(bar_of(fields), fields["exchange_time"], fields["is_late"]))
+            rows.append(KeptRow(bar_from(fields), fields["exchange_time"], fields["is_late"]))
         elif record.kind == "account":
             rows[-1].account = told_account(fields)
         elif record.kind == "observed":
@@ -125,7 +126,7 @@ def _keep_orders(records: list[Record], keeper: OrderKeeper) -> None:
     for record in records:
         if record.kind == "decision":
             for one in record.fields["orders"]:
-                keeper.intend(order_from(one))
+                keeper.intend(order_from(one), record.time)
         else:
             keeper.read([record])
 
@@ -137,7 +138,7 @@ def _from_snapshot(
     if not folder.snapshot.exists():
         return 0, []
     try:
-        state, _ = read_snapshot(folder.snapshot)
+        state = read_snapshot(folder.snapshot).state
     except JournalError as error:
         return 0, [f"replayed from the start: {error}"]
     seen = int(state["row"])

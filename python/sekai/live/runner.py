@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from logging import ERROR, WARNING
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from sekai.live.broker import Broker, BrokerAccount
 from sekai.live.desk import Desk
 from sekai.live.events import BarEvent, FeedEvent, FeedNotice
 from sekai.live.feed import Feed
-from sekai.live.journal import Journal, read_journal
 from sekai.live.kill_switch import KillSwitch
 from sekai.live.live_config import LiveConfig
 from sekai.live.live_episode import LiveEpisode, decider_of
@@ -24,11 +24,11 @@ from sekai.live.recovery import Recovered, recover
 from sekai.live.risk_gate import RiskGate
 from sekai.live.session import Session
 from sekai.live.session_folder import SessionFolder
+from sekai.live.session_journal import SessionJournal
 from sekai.live.session_log import SessionLog
 from sekai.live.snapshot_file import write_snapshot
 from sekai.live.status import SessionStatus
 from sekai.live.status_file import StatusWriter
-from sekai.live.trade_log import TradeLog
 
 __all__ = ["LiveRunner"]
 
@@ -116,12 +116,11 @@ class LiveRunner:
         self.monitor = SessionMonitor(name, self.episode.assets, keeper)
         with contextlib.ExitStack() as parts:
             self.journal = parts.enter_context(
-                contextlib.closing(Journal(self.folder.journal, sync=self.config.sync))
+                contextlib.closing(SessionJournal(self.folder, self.config.sync))
             )
-            trades = parts.enter_context(contextlib.closing(TradeLog(self.folder.trades)))
-            self.log = parts.enter_context(contextlib.closing(SessionLog(self.folder.log)))
-            writer = parts.enter_context(contextlib.closing(StatusWriter(self.folder.status)))
-            desk = Desk(self.broker, self.journal, keeper, self.monitor, trades, self.config)
+            self.log = parts.enter_context(SessionLog(self.folder.log))
+            writer = parts.enter_context(StatusWriter(self.folder.status))
+            desk = Desk(self.broker, self.journal, keeper, self.monitor, self.config)
             gate = RiskGate(self.config.limits)
             self.session = Session(
                 name, self.episode, self._decide, desk, self.journal, self.monitor, gate
@@ -133,13 +132,13 @@ class LiveRunner:
                 await _ended(heart)
                 await self.feed.close()
                 await self.broker.close()
-                writer.write(self.status())
+                writer.offer(self.status())
 
     def _begin(self) -> Recovered:
         """Write down what begins, or find out where it broke off."""
         keeper = self.session.desk.keeper
-        records = list(read_journal(self.folder.journal))
-        found = recover(records, self.folder, self.episode, keeper)
+        found = recover(self.journal.records, self.folder, self.episode, keeper)
+        self.journal.records = []
         if found.is_new:
             data = self.episode.portfolio.data
             self.journal.append(
@@ -151,7 +150,7 @@ class LiveRunner:
             self.journal.append("recovered", rows=self.episode.row)
         for words in found.warnings:
             self.monitor.alert(words)
-        self.log.info("begun" if found.is_new else "recovered", rows=self.episode.row)
+        self.log.event("begun" if found.is_new else "recovered", rows=self.episode.row)
         self.session.last_row_time = found.last_row_time
         return found
 
@@ -180,7 +179,7 @@ class LiveRunner:
         if held or account.cash != cash:
             words = f"the account has {account.cash:.2f} and {held or 'nothing'}, not {cash:.2f}"
             self.monitor.alert(f"{words}: trading begins from there after the first row")
-            self.log.info("adopted", cash=account.cash, units=held)
+            self.log.event("adopted", cash=account.cash, units=held)
 
     async def _loop(self, bars: int | None) -> None:
         while not self._is_stopping and (bars is None or bars > 0):
@@ -216,7 +215,7 @@ class LiveRunner:
 
     def _take_notice(self, notice: FeedNotice) -> None:
         self.journal.append("notice", notice=notice.kind, detail=notice.detail)
-        self.log.info(f"feed_{notice.kind}", detail=notice.detail)
+        self.log.event(f"feed_{notice.kind}", detail=notice.detail)
         if notice.kind in WORRYING:
             self.monitor.alert(f"feed: {notice.kind}, {notice.detail}")
 
@@ -228,7 +227,7 @@ class LiveRunner:
                 if self.switch.is_pulled() != self._is_killed:
                     async with self._turn:
                         await self._obey_switch()
-                writer.write(self.status())
+                writer.offer(self.status())
         except Exception as error:
             # Whoever cannot hear the kill switch does not trade.
             self._failure = error
@@ -239,14 +238,14 @@ class LiveRunner:
             self._is_killed = True
             self.session.pause = f"the kill switch was pulled: {self.switch.reason()}"
             self.journal.append("kill", reason=self.switch.reason())
-            self.log.warning("killed", reason=self.switch.reason())
+            self.log.event("killed", WARNING, reason=self.switch.reason())
 
     async def _obey_switch(self) -> None:
         if self._is_killed:
             self._is_killed = False
             self.session.pause, self.session.is_flattening = "", False
             self.journal.append("released")
-            self.log.warning("released")
+            self.log.event("released", WARNING)
             self._trade()
             return
         self._look_at_switch()
@@ -279,7 +278,7 @@ class LiveRunner:
             self.journal.make_durable()
             if not self._is_killed:
                 self.monitor.become("stopped")
-            self.log.info("stopped", rows=self.episode.row)
+            self.log.event("stopped", rows=self.episode.row)
 
     async def _sell_everything(self) -> None:
         self.session.is_flattening = True
@@ -302,7 +301,7 @@ class LiveRunner:
         """Leave nothing standing at the broker, if it can be reached, and say why."""
         self.monitor.become("failed", reason)
         self.monitor.alert(reason)
-        self.log.error("failed", reason=reason)
+        self.log.event("failed", ERROR, reason=reason)
         for order in self.session.desk.keeper.unresolved():
             with contextlib.suppress(BrokerError):
                 await self.broker.cancel(order.id)

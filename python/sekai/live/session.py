@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from sekai.live.broker import BrokerAccount
 from sekai.live.desk import Desk
 from sekai.live.events import BarEvent
 from sekai.live.flattening import flattening_orders
-from sekai.live.journal import Journal
 from sekai.live.live_episode import Decider, LiveEpisode, Observed
 from sekai.live.monitoring import SessionMonitor
 from sekai.live.order_records import order_fields
@@ -25,7 +24,8 @@ from sekai.live.orders import Order
 from sekai.live.recovery import KeptRow
 from sekai.live.risk_gate import Refusal, RiskGate
 from sekai.live.risk_view import RiskView
-from sekai.live.session_records import bar_fields, told_fields
+from sekai.live.session_journal import SessionJournal
+from sekai.live.session_records import row_fields, told_fields
 
 __all__ = ["Session"]
 
@@ -38,7 +38,7 @@ class Session:
     episode: LiveEpisode
     decide: Decider
     desk: Desk
-    journal: Journal
+    journal: SessionJournal
     monitor: SessionMonitor
     gate: RiskGate
     is_flattening: bool = False
@@ -54,12 +54,12 @@ class Session:
     receive_time: int = 0
     """The same by the clock on the wall, in nanoseconds since 1970."""
 
-    last_row_time: np.datetime64 = np.datetime64(0, "ns")
+    last_row_time: np.datetime64 = field(default_factory=lambda: np.datetime64(0, "ns"))
     day_equity: float = 0.0
     """At the end of the last row of the day before, in UTC."""
 
     peak_equity: float = 0.0
-    _day: np.datetime64 = np.datetime64(0, "D")
+    _day: np.datetime64 = field(default_factory=lambda: np.datetime64(0, "D"))
     _last_equity: float = 0.0
 
     async def take_row(self, event: BarEvent) -> None:
@@ -68,7 +68,7 @@ class Session:
         if row_time <= self.last_row_time:
             # After a restart a feed may begin with what is known already.
             return
-        self.journal.append("bar", **bar_fields(event))
+        self.journal.append("bar", **row_fields(event))
         self.last_row_time = row_time
         self.arrival, self.receive_time = event.arrival, event.receive_time
         await self._settle_row(event.bar, None, event.is_late)
@@ -94,9 +94,7 @@ class Session:
             equity=observed.info["equity"],
         )  # fmt: skip
         self._note_equity(observed)
-        self.monitor.note_row(
-            str(bar.time), dict(observed.info), self.account, self.episode.prices
-        )
+        self.monitor.note_row(str(bar.time), dict(observed.info), self.account, self.episode.prices)
         await self._decide_on(observed, is_late)
 
     async def _decide_on(self, observed: Observed, is_late: bool) -> None:
@@ -145,7 +143,7 @@ class Session:
         self, orders: Sequence[Order], replaced: Sequence[str], decided: int
     ) -> None:
         for order in orders:
-            self.desk.keeper.intend(order)
+            self.desk.keeper.intend(order, time.time_ns())
         self.desk.standing(orders)
         if replaced:
             await self.desk.cancel(replaced)
@@ -217,9 +215,11 @@ class Session:
 
 
 def _told(account: BrokerAccount, assets: Sequence[str]) -> AccountReport:
-    units = {asset: account.units.get(asset, 0.0) for asset in assets}
-    waiting = {asset: account.open_units.get(asset, 0.0) for asset in assets}
+    carried = account.open_units if account.carried_units is None else account.carried_units
     return AccountReport(
-        cash=account.cash, units=units, open_units=waiting, costs=account.row_costs,
+        cash=account.cash,
+        units=np.array([account.units.get(asset, 0.0) for asset in assets]),
+        open_units=np.array([carried.get(asset, 0.0) for asset in assets]),
+        costs=account.row_costs,
         traded=account.row_traded,
-    )  # fmt: skip
+    )

@@ -7,7 +7,7 @@ import math
 import os
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,10 +15,9 @@ from typing import Any
 from sekai.error import JournalError
 from sekai.live.journal_reading import read_journal
 from sekai.live.journal_records import Record
-from sekai.live.orders import Order, OrderReport
 from sekai.live.whole_file import replaced
 
-__all__ = ["Trade", "TradeLog", "order_fields", "report_fields", "trades_of"]
+__all__ = ["Trade", "TradeLog", "trades_of"]
 
 REMEMBERED = 100_000
 """Orders whose asset and times are known: a session that runs for years must not grow."""
@@ -53,19 +52,6 @@ class Trade:
             # JSON has no word for what is not finite.
             words[name] = words[name] if math.isfinite(words[name]) else None
         return json.dumps(words, allow_nan=False)
-
-
-def order_fields(order: Order) -> dict[str, Any]:
-    """What the record of an order says: `journal.append("order", **order_fields(order))`.
-
-    That it was sent is `journal.append("sent", id=order.id)`.
-    """
-    return {name: getattr(order, name) for name in _ORDER}
-
-
-def report_fields(report: OrderReport) -> dict[str, Any]:
-    """What the record of a report says: `journal.append("report", **report_fields(report))`."""
-    return {name: getattr(report, name) for name in _REPORT}
 
 
 def trades_of(journal: str | os.PathLike[str] | Iterable[Record]) -> list[Trade]:
@@ -146,7 +132,6 @@ class _Trades:
 
     def __init__(self) -> None:
         self._orders: OrderedDict[str, _Known] = OrderedDict()
-        self._decided: int | None = None
 
     def of(self, records: Iterable[Record]) -> Iterator[Trade]:
         return (trade for trade in map(self.see, records) if trade is not None)
@@ -162,10 +147,8 @@ class _Trades:
 
     def _see(self, record: Record) -> Trade | None:
         if record.kind == "decision":
-            self._decided = record.time
-        elif record.kind == "order":
-            order = record.fields
-            self._know(str(order["id"]), _Known(str(order["asset"]), self._decided))
+            for order in record.fields["orders"]:
+                self._know(str(order["id"]), _Known(str(order["asset"]), record.time))
         elif record.kind == "sent":
             known = self._orders.get(str(record.fields["id"]))
             if known is not None and known.sent is None:
@@ -199,7 +182,3 @@ class _Trades:
             sent=known.sent,
             filled=now,
         )
-
-
-_ORDER = tuple(one.name for one in fields(Order))
-_REPORT = tuple(one.name for one in fields(OrderReport) if one.name != "arrival")
