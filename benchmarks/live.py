@@ -1,4 +1,4 @@
-"""A day of trades through a live session, faster than it happened: nothing lost, how late, how much.
+"""A day of trades through a live session, faster than it happened: nothing lost, and how late.
 
 An exchange in a process of its own sends trades over a websocket. They are decoded, checked, made
 into rows, and a small policy decides on each row; a paper broker with a ledger trades, a journal is
@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 import sekai
-from live_exchange import BEGIN_MS, SYMBOLS
+from live_exchange import BEGIN_MS, SYMBOLS, Tape
 from measure import show
-from sekai.data import MarketData, simulate_gbm
+from sekai.data import MarketData
 from sekai.live import (
     BarsFromTrades,
     BinanceDecoder,
@@ -33,7 +33,6 @@ from sekai.live import (
     FeedRules,
     LiveConfig,
     LiveRunner,
-    PaperAccount,
     PaperBroker,
     RiskLimits,
     SessionStatus,
@@ -44,8 +43,8 @@ from sekai.live import (
 from sekai.market import Execution
 from sekai.training import PPO, load_policy
 
-DAY = 86_400.0
 ROW_SECONDS = 10
+HISTORY = 240
 RATE = 8.0
 BUSY = "while True: pass"
 LIMITS = RiskLimits(max_orders_per_minute=None, max_daily_loss=None, max_drawdown=None)
@@ -53,15 +52,19 @@ LIMITS = RiskLimits(max_orders_per_minute=None, max_daily_loss=None, max_drawdow
 
 def history() -> MarketData:
     """What is known before the first trade: rows of the same length, up to that moment."""
-    made = simulate_gbm(assets=len(SYMBOLS), rows=240, seed=0, volatility=0.1)
     end = np.datetime64(BEGIN_MS, "ms").astype("datetime64[ns]")
-    times = end - np.timedelta64(ROW_SECONDS, "s") * np.arange(len(made))[::-1]
-    scale = 100.0 / made.field("close")[-1]
-    values = made.values.copy()
-    prices = [made.fields.index(name) for name in ("open", "high", "low", "close")]
-    values[:, :, prices] *= scale[None, :, None]
+    span = np.timedelta64(ROW_SECONDS, "s")
+    # Spans lie on whole multiples of their length.
+    end -= (end - np.datetime64(0, "ns")) % span
+    prices = np.full((HISTORY, len(SYMBOLS), 1), 100.0)
+    noise = np.random.default_rng(0).normal(0.0, 1e-4, prices.shape).cumsum(axis=0)
+    prices = prices * np.exp(noise - noise[-1])
+    volumes = np.full_like(prices, 40.0)
     return MarketData(
-        times=times, assets=SYMBOLS, fields=made.fields, values=values
+        times=end - span * np.arange(HISTORY)[::-1],
+        assets=SYMBOLS,
+        fields=("open", "high", "low", "close", "volume"),
+        values=np.concatenate([prices, prices, prices, prices, volumes], axis=2),
     )
 
 
@@ -93,26 +96,131 @@ class Memory:
         return float(sizes[-1]), slope * 3600
 
 
-async def soak(port: int, folder: Path, rows: int) -> tuple[SessionStatus, Memory, Any]:
+def env_options(known: MarketData) -> dict[str, Any]:
+    """What the env is made with."""
+    return {
+        "data": known, "features": ["log_return", "volatility(20)"], "lookback": 8,
+        "stream": True, "episode_rows": None, "execution": Execution(sizing="decision"),
+    }  # fmt: skip
+
+
+async def soak(port: int, folder: Path, rows: int) -> tuple[SessionStatus, Memory]:
     """Trade until so many rows have come."""
     known = history()
-    options = {
-        "features": ["log_return", "volatility(20)"], "lookback": 8, "stream": True,
-        "episode_rows": None, "execution": Execution(sizing="decision"),
-    }  # fmt: skip
-    env = sekai.make("Portfolio-v0", data=known, **options)
-    acting = policy_in(folder, sekai.make_vec("Portfolio-v0", 2, data=known, **{
-        **options, "stream": False, "episode_rows": 20}))  # fmt: skip
+    options = env_options(known)
+    env = sekai.make("Portfolio-v0", **options)
+    learnt = {**options, "stream": False, "episode_rows": 20}
+    acting = policy_in(folder, sekai.make_vec("Portfolio-v0", 2, **learnt))
     socket = WebSocketFeed(
         f"ws://127.0.0.1:{port}", BinanceDecoder(["trade"]), capacity=200_000, policy="stop"
     )
-    checked = CheckedFeed(socket, FeedRules())
-    feed = BarsFromTrades(checked, SYMBOLS, ROW_SECONDS, history=known, fields=known.fields)
-    broker = PaperBroker(PaperAccount.like(env.unwrapped), ledger=folder / "paper.jsonl")
+    checked = CheckedFeed(socket, FeedRules(stale_after=10.0))
+    feed = BarsFromTrades(checked, SYMBOLS, ROW_SECONDS, history=known, empty="carry")
+    broker = PaperBroker.like(env, folder / "paper.jsonl")
     runner = LiveRunner(acting, env, feed, broker, folder / "session", LiveConfig(limits=LIMITS))
     memory = Memory()
     watching = asyncio.ensure_future(memory.watch())
-    status = await runner.run(rows)
-    watching.cancel()
-    parity = check_parity(folder / "session", sekai.make("Portfolio-v0", data=known, **options))
-    return status, memory, parity
+    try:
+        return await runner.run(rows), memory
+    finally:
+        watching.cancel()
+
+
+def tape(seconds: float) -> tuple[int, int]:
+    """How many trades there are before a moment, and how much is traded in hundredths."""
+    made, count, hundredths = Tape(0, RATE), 0, 0
+    while True:
+        frame = json.loads(made.next())
+        if frame["T"] >= BEGIN_MS + 1_000 * seconds:
+            return count, hundredths
+        count, hundredths = count + 1, hundredths + round(100 * float(frame["q"]))
+
+
+def of_rows(folder: Path) -> tuple[int, int]:
+    """How many rows there are in the journal, and how much was traded in them in hundredths."""
+    records = read_journal(folder / "session" / "journal.jsonl")
+    bars = [record.fields["values"][:, -1] for record in records if record.kind == "bar"]
+    return len(bars), round(100 * float(np.sum(bars)))
+
+
+def started(folder: Path, speed: float, is_calm: bool) -> tuple[list[subprocess.Popen[bytes]], int]:
+    """The exchange, a process that keeps a core busy, and the port."""
+    place = folder / "port"
+    command = [
+        sys.executable, str(Path(__file__).with_name("live_exchange.py")), "--port-file",
+        str(place), "--speed", str(speed), "--rate", str(RATE),
+    ]  # fmt: skip
+    running = [subprocess.Popen(command)]
+    if not is_calm:
+        running.append(subprocess.Popen([sys.executable, "-c", BUSY]))
+    while not place.exists():
+        time.sleep(0.05)
+    return running, int(place.read_text(encoding="utf-8"))
+
+
+def main() -> None:
+    """Run it and show what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0, help="for the whole day")
+    parser.add_argument("--hours", type=float, default=24.0, help="of the day")
+    parser.add_argument("--calm", action="store_true", help="leave the other core alone")
+    given = parser.parse_args()
+    rows = int(given.hours * 3_600 / ROW_SECONDS)
+    speed = given.hours * 60 / given.minutes
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        running, port = started(folder, speed, given.calm)
+        begin = time.process_time()
+        try:
+            status, memory = asyncio.run(soak(port, folder, rows))
+        finally:
+            for one in running:
+                one.kill()
+        spent = time.process_time() - begin
+        report(status, memory, folder, rows, spent)
+
+
+def report(status: SessionStatus, memory: Memory, folder: Path, rows: int, spent: float) -> None:
+    """Tables of what came of it; an error if anything was lost."""
+    trades, wanted = tape(rows * ROW_SECONDS)
+    found_rows, found = of_rows(folder)
+    end, growth = memory.growth()
+    show(
+        "Trades that were sent, and what stands in the journal (wanted: the same)",
+        ["", "trades", "rows", "traded"],
+        [
+            ["sent", f"{trades:,}", f"{rows:,}", f"{wanted / 100:,.2f}"],
+            ["journal", "", f"{found_rows:,}", f"{found / 100:,.2f}"],
+        ],
+    )
+    show(
+        "Latency in milliseconds (wanted: feed to decision p99 below 2)",
+        ["", "count", "p50", "p99", "p99.9", "largest"],
+        [
+            [name.replace("_", " "), f"{one.count:,}", f"{one.p50:.3f}", f"{one.p99:.3f}",
+             f"{one.p999:.3f}", f"{one.largest:.3f}"]
+            for name, one in status.latency.items()
+        ],
+    )  # fmt: skip
+    env = sekai.make("Portfolio-v0", **env_options(history()))
+    parity = check_parity(folder / "session", env)
+    health = status.feed
+    show(
+        "The session",
+        ["", ""],
+        [
+            ["memory at the end, MB", f"{end:.1f}"],
+            ["growth in the last two thirds, MB an hour", f"{growth:.2f}"],
+            ["CPU seconds of the session", f"{spent:.1f}"],
+            ["rows that replay to the same bytes", f"{parity.equal:,} of {parity.rows:,}"],
+            ["duplicates, late, gaps, dropped", f"{health.duplicates}, {health.late}, "
+             f"{health.gaps}, {health.dropped}"],
+            ["fills", f"{status.fills:,}"],
+        ],
+    )  # fmt: skip
+    if (found_rows, found) != (rows, wanted) or not parity.is_whole:
+        raise SystemExit("something was lost, came twice, or does not replay")
+
+
+if __name__ == "__main__":
+    main()

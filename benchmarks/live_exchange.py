@@ -1,16 +1,15 @@
 """An exchange that makes up trades and sends them to whoever connects, faster than they happened.
 
-    python benchmarks/live_exchange.py --port-file FILE --seconds 86400 --speed 144 --rate 8
+    python benchmarks/live_exchange.py --port-file FILE --speed 144 --rate 8
 
-Frames are those of Binance's trade stream. When all are sent, a frame says how many there were and
-how much was traded, and the connection stays open.
+Frames are those of Binance's trade stream.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
+import contextlib
 import math
 import random
 import time
@@ -37,8 +36,7 @@ class Tape:
         self._prices = dict.fromkeys(SYMBOLS, 100.0)
         self._ids = dict.fromkeys(SYMBOLS, 0)
         self.milliseconds = float(BEGIN_MS)
-        self.count, self.hundredths = 0, 0
-        """How many trades there were, and how much was traded in hundredths."""
+        """When the last one was."""
 
     def next(self) -> str:
         """The next trade, as a frame."""
@@ -48,8 +46,6 @@ class Tape:
         self._prices[symbol] *= math.exp(1e-4 * rng.gauss(0.0, 1.0))
         self._ids[symbol] += 1
         hundredths = rng.randint(1, 500)
-        self.count += 1
-        self.hundredths += hundredths
         stamp = int(self.milliseconds)
         return (
             f'{{"e":"trade","E":{stamp},"s":"{symbol}","t":{self._ids[symbol]},'
@@ -57,23 +53,24 @@ class Tape:
         )
 
 
-async def _serve(given: argparse.Namespace) -> None:
-    async def send(socket: websockets.ServerConnection) -> None:
-        tape = Tape(given.seed, given.rate)
-        began, pending = time.monotonic(), tape.next()
-        while tape.milliseconds < BEGIN_MS + 1_000 * given.seconds:
-            reached = BEGIN_MS + 1_000 * given.speed * (time.monotonic() - began)
-            while tape.milliseconds <= reached:
-                await socket.send(pending)
-                pending = tape.next()
-            await asyncio.sleep(SLICE_SECONDS)
-        # The last one was made and not sent.
-        last = json.loads(pending)
-        told = {"count": tape.count - 1, "hundredths": tape.hundredths - round(100 * float(last["q"]))}
-        Path(given.port_file).with_suffix(".told").write_text(json.dumps(told), encoding="utf-8")
-        await socket.wait_closed()
+async def _send(socket: websockets.ServerConnection, given: argparse.Namespace) -> None:
+    tape = Tape(given.seed, given.rate)
+    began, pending = time.monotonic(), tape.next()
+    while True:
+        reached = BEGIN_MS + 1_000 * given.speed * (time.monotonic() - began)
+        while tape.milliseconds <= reached:
+            await socket.send(pending)
+            pending = tape.next()
+        await asyncio.sleep(SLICE_SECONDS)
 
-    async with websockets.serve(send, "127.0.0.1", 0) as server:
+
+async def _serve(given: argparse.Namespace) -> None:
+    async def handle(socket: websockets.ServerConnection) -> None:
+        # Whoever listens goes when it has heard enough.
+        with contextlib.suppress(websockets.ConnectionClosed):
+            await _send(socket, given)
+
+    async with websockets.serve(handle, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         draft = Path(given.port_file).with_suffix(".draft")
         draft.write_text(str(port), encoding="utf-8")
@@ -85,7 +82,6 @@ def main() -> None:
     """Serve until somebody ends it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port-file", required=True)
-    parser.add_argument("--seconds", type=float, default=86_400.0)
     parser.add_argument("--speed", type=float, default=144.0)
     parser.add_argument("--rate", type=float, default=8.0)
     parser.add_argument("--seed", type=int, default=0)

@@ -68,7 +68,8 @@ def follow(observation: Any) -> np.ndarray:
     last = np.asarray(observation["windows"][-1, :, 0], np.float64)
     scores = np.exp(20.0 * np.tanh(last * 20.0) / 20.0)
     weights = np.append(scores, 1.0)
-    return weights / weights.sum()
+    shares: np.ndarray = weights / weights.sum()
+    return shares
 
 
 def session(

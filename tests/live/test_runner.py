@@ -11,6 +11,8 @@ import pytest
 
 from sekai.error import JournalError
 from sekai.live import (
+    Feed,
+    FeedEvent,
     LiveConfig,
     LiveRunner,
     PaperFaults,
@@ -293,19 +295,16 @@ def test_an_env_that_sizes_at_the_fill_is_refused(tmp_path: Path) -> None:
         session(place, tmp_path)
 
 
-class _Slow:
+class _Slow(Feed):
     """Rows a few milliseconds apart."""
 
-    def __init__(self, feed: Any) -> None:
+    def __init__(self, feed: Feed) -> None:
+        super().__init__()
         self._feed = feed
-        self.health, self.history = feed.health, feed.history
 
-    async def __anext__(self) -> Any:
+    async def __anext__(self) -> FeedEvent:
         await asyncio.sleep(0.005)
         return await self._feed.__anext__()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._feed, name)
 
 
 async def _until(is_so: Any, seconds: float = 20.0) -> None:

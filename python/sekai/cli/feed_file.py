@@ -19,7 +19,7 @@ __all__ = ["feed_of"]
 
 KEYS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     "replay": {"path": str, "speed": (int, float), "start_row": int},
-    "folder": {"path": str, "every": (int, float)},
+    "folder": {"path": str, "poll_seconds": (int, float)},
     "recorded": {
         "path": str, "speed": (int, float), "decoder": str, "streams": list, "json": dict,
         "seconds": (int, float),
@@ -46,8 +46,7 @@ def feed_of(file: Path | None, data: MarketData, speed: float | None) -> Feed:
         return ReplayFeed(data, max(data.warm_up, 1), speed)
     source = Source.read(file)
     told = _checked(source)
-    made = _MAKERS[str(source.values["kind"])](told, data, speed)
-    return made
+    return _MAKERS[str(source.values["kind"])](told, data, speed)
 
 
 def _checked(source: Source) -> dict[str, Any]:
@@ -84,7 +83,7 @@ def _replay(told: dict[str, Any], data: MarketData, speed: float | None) -> Feed
 def _folder(told: dict[str, Any], data: MarketData, speed: float | None) -> Feed:
     from sekai.live.feeds import CheckedFeed, FolderFeed
 
-    return CheckedFeed(FolderFeed(Path(told["path"]), data, every=told.get("every", 1.0)))
+    return CheckedFeed(FolderFeed(told["path"], data, poll_seconds=told.get("poll_seconds", 0.25)))
 
 
 def _recorded(told: dict[str, Any], data: MarketData, speed: float | None) -> Feed:
@@ -105,7 +104,7 @@ def _websocket(told: dict[str, Any], data: MarketData, speed: float | None) -> F
             "environment that holds it, which keeps keys out of files"
         )
     feed = WebSocketFeed(url, _decoder(told), symbols=data.assets, history=data)
-    rules = FeedRules(stale_seconds=told.get("stale_seconds", 30.0))
+    rules = FeedRules(stale_after=told.get("stale_seconds", 30.0))
     return _in_rows(CheckedFeed(feed, rules), told, data)
 
 

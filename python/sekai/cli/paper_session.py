@@ -76,7 +76,7 @@ def begin_paper(
     options = {**_live_options(others), "data": feed.history}
     env = sekai.make("Portfolio-v0", **options)
     folder.path.mkdir(parents=True, exist_ok=True)
-    broker = PaperBroker.like(env.unwrapped, folder.paper)
+    broker = PaperBroker.like(env, folder.paper)
     config = LiveConfig(limits=_limits(limits_file), on_stop=on_stop)
     runner = LiveRunner(load_policy(run.policy), env, feed, broker, folder.path, config)
     return PaperSession(runner, folder, options)
@@ -102,12 +102,13 @@ def _folder(run: RunFolder, name: str | None, resume: bool) -> SessionFolder:
 def _market(experiment: Experiment) -> tuple[MarketData, dict[str, Any]]:
     """The rows that the agent was judged on, and the other options of its env."""
     from sekai.cli.experiment.prepare import prepare
+    from sekai.envs import Portfolio
 
     options = dict(prepare(experiment).test)
     data = options.pop("data", None)
     if data is None:
         # What the env makes up by itself when nobody gives it anything.
-        data = sekai.make("Portfolio-v0", **options).unwrapped.data
+        data = Portfolio(**options).data
     return data, options
 
 

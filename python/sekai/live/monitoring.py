@@ -87,7 +87,6 @@ class SessionMonitor:
         told = self._account
         equity = float(told.get("equity", 0.0))
         first = equity if self._first_equity is None else self._first_equity
-        numbers = {name: float(told.get(name, 0.0)) for name in ("cash", "drawdown")}
         return SessionStatus(
             session=self.session,
             state=self.state,
@@ -99,7 +98,8 @@ class SessionMonitor:
             profit=equity - first,
             gross=float(told.get("gross", 0.0)),
             net=float(told.get("net", 0.0)),
-            **numbers,
+            cash=float(told.get("cash", 0.0)),
+            drawdown=float(told.get("drawdown", 0.0)),
             costs=dict(self._costs),
             positions=self._positions,
             orders=tuple(_line(one) for one in self._keeper.latest(LINES)),

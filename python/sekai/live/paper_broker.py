@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
+from sekai.core.env import Env
 from sekai.data import Bar
 from sekai.envs.portfolio import Portfolio
 from sekai.error import BrokerError
@@ -79,15 +80,18 @@ class PaperBroker(Broker):
     @classmethod
     def like(
         cls,
-        env: Portfolio,
+        env: Env[Any, Any],
         ledger: Path | None = None,
         faults: PaperFaults | None = None,
         *,
         clock: Callable[[], int] = time.time_ns,
     ) -> PaperBroker:
         """A broker on the rules and the rows of an env, its delay included."""
-        account = PaperAccount.like(env, delay=0)
-        return cls(account, ledger, faults, delay=env.config.execution.delay, clock=clock)
+        inner = env.unwrapped
+        if not isinstance(inner, Portfolio):
+            raise TypeError(f"an env of Portfolio-v0 was wanted, found {type(inner).__name__}")
+        account = PaperAccount.like(inner, delay=0)
+        return cls(account, ledger, faults, delay=inner.config.execution.delay, clock=clock)
 
     async def connect(self) -> None:
         """Begin, or begin again after the connection was lost."""

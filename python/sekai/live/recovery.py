@@ -6,12 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from sekai.data import Bar
 from sekai.envs.account_report import AccountReport
 from sekai.error import JournalError
-from sekai.live.bar_records import bar_from
+from sekai.live.bar_records import bar_from, bar_time
 from sekai.live.journal import Record
 from sekai.live.live_episode import LiveEpisode
 from sekai.live.order_keeper import OrderKeeper
@@ -50,7 +48,9 @@ class Recovered:
     last_time: int = 0
     """Of the exchange, of the last row."""
 
-    last_row_time: np.datetime64 = field(default_factory=lambda: np.datetime64(0, "ns"))
+    row_time: int = 0
+    """What the last row is stamped with, in nanoseconds since 1970."""
+
     pending: tuple[Order, ...] = ()
     """Orders of the last decision."""
 
@@ -107,7 +107,7 @@ def recover(
     if rows:
         last = rows[-1]
         found.last_time = last.exchange_time
-        found.last_row_time = np.datetime64(last.bar.time, "ns")
+        found.row_time = bar_time(last.bar)
         found.pending = last.orders
         found.unfinished = None if last.is_decided else last
     return found

@@ -151,7 +151,7 @@ class LiveRunner:
         for words in found.warnings:
             self.monitor.alert(words)
         self.log.event("begun" if found.is_new else "recovered", rows=self.episode.row)
-        self.session.last_row_time = found.last_row_time
+        self.session.row_time = found.row_time
         return found
 
     async def _go_on(self, found: Recovered) -> None:

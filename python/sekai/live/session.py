@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sekai.data import Bar
 from sekai.envs.account_report import AccountReport
+from sekai.live.bar_records import bar_time
 from sekai.live.broker import BrokerAccount
 from sekai.live.desk import Desk
 from sekai.live.events import BarEvent
@@ -28,6 +29,9 @@ from sekai.live.session_journal import SessionJournal
 from sekai.live.session_records import row_fields, told_fields
 
 __all__ = ["Session"]
+
+DAY = 86_400_000_000_000
+"""In nanoseconds."""
 
 
 @dataclass(slots=True)
@@ -54,22 +58,24 @@ class Session:
     receive_time: int = 0
     """The same by the clock on the wall, in nanoseconds since 1970."""
 
-    last_row_time: np.datetime64 = field(default_factory=lambda: np.datetime64(0, "ns"))
+    row_time: int = 0
+    """What the last row is stamped with, in nanoseconds since 1970."""
+
     day_equity: float = 0.0
     """At the end of the last row of the day before, in UTC."""
 
     peak_equity: float = 0.0
-    _day: np.datetime64 = field(default_factory=lambda: np.datetime64(0, "D"))
+    _day: int = -1
     _last_equity: float = 0.0
 
     async def take_row(self, event: BarEvent) -> None:
         """Write down a row, learn what it did to the account, and decide on it."""
-        row_time = np.datetime64(event.bar.time, "ns")
-        if row_time <= self.last_row_time:
+        row_time = bar_time(event.bar)
+        if row_time <= self.row_time:
             # After a restart a feed may begin with what is known already.
             return
         self.journal.append("bar", **row_fields(event))
-        self.last_row_time = row_time
+        self.row_time = row_time
         self.arrival, self.receive_time = event.arrival, event.receive_time
         await self._settle_row(event.bar, None, event.is_late)
 
@@ -194,7 +200,7 @@ class Session:
             account=self.account,
             prices=self._by_asset(self.episode.prices),
             previous_prices=self._by_asset(self.episode.previous_prices),
-            bar_time=int(self.last_row_time.astype(np.int64)),
+            bar_time=self.row_time,
             receive_time=self.receive_time,
             day_equity=self.day_equity,
             peak_equity=self.peak_equity,
@@ -207,7 +213,7 @@ class Session:
 
     def _note_equity(self, observed: Observed) -> None:
         equity = float(observed.info["equity"])
-        day = self.last_row_time.astype("datetime64[D]")
+        day = self.row_time // DAY
         if day != self._day:
             self._day, self.day_equity = day, self._last_equity or equity
         self.peak_equity = max(self.peak_equity, equity)
