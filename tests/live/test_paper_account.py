@@ -65,7 +65,7 @@ def pass_rows(
 
 
 @given(world=decided_worlds(), draw=st.data(), seed=st.integers(0, 2**32))
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=80)
 def test_a_session_on_paper_gives_the_same_bytes_as_an_episode(
     world: dict[str, Any], draw: st.DataObject, seed: int
 ) -> None:
@@ -94,7 +94,7 @@ def test_a_session_on_paper_gives_the_same_bytes_as_an_episode(
 
 
 @given(world=decided_worlds(), seed=st.integers(0, 2**32))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 def test_money_goes_where_fills_and_costs_say(world: dict[str, Any], seed: int) -> None:
     data, rng = world["data"], np.random.default_rng(seed)
     options = {name: world[name] for name in ("execution", "costs", "initial_cash")}
@@ -129,7 +129,7 @@ def anything(rng: np.random.Generator, paper: PaperAccount) -> dict[str, float]:
 
 
 @given(world=decided_worlds(), seed=st.integers(0, 2**32))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 def test_an_account_goes_on_from_its_state_to_the_last_bit(
     world: dict[str, Any], seed: int
 ) -> None:
