@@ -67,7 +67,7 @@ class BinanceDecoder:
             raise ValueError(
                 "trade or aggTrade was wanted, found both: each trade would come twice"
             )
-        self._intervals = {name.partition("_")[2] for name in streams if name.startswith("kline_")}
+        self._intervals = [name.partition("_")[2] for name in streams if name.startswith("kline_")]
         self._readers = {name: _READERS[name] for name in kinds}
 
     def subscription(self, symbols: Collection[str]) -> list[str]:
