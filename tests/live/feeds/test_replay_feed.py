@@ -148,7 +148,8 @@ def test_infinite_numbers_are_not_written() -> None:
 def test_lines_with_a_field_changed_are_refused(event: FeedEvent) -> None:
     whole = json.loads(event_to_json(event))
     for name, value in whole.items():
-        bad: list[Any] = [{}, [], 2**64, "1" if not isinstance(value, str) else 1]
+        bad: list[Any] = [{}, [], "1" if not isinstance(value, str) else 1]
+        bad += [] if isinstance(value, float) else [2**64]
         for wrong in bad:
             with pytest.raises(FeedError):
                 event_from_json(json.dumps({**whole, name: wrong}))
