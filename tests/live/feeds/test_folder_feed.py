@@ -20,7 +20,7 @@ DATA = panel(20)
 HISTORY = DATA.rows(0, 10)
 
 
-def line(row: int, asset: str, **changes: Any) -> str:
+def line(row: int, asset: str, /, **changes: Any) -> str:
     place = DATA.asset(asset)
     told = dict(zip(DATA.fields, DATA.values[row, place].tolist(), strict=True))
     stamp = int(DATA.calendar.nanoseconds[row])
@@ -141,7 +141,8 @@ def test_lines_that_cannot_be_read_are_told_and_the_others_come(tmp_path: Path) 
     bad = [
         "{", "[]", "3", json.dumps({"asset": "AAA"}), line(10, "AAA", asset="CCC").strip(),
         line(10, "AAA", close=0.0).strip(), line(10, "AAA", close="x").strip(),
-        line(10, "AAA", time="yesterday").strip(), line(10, "AAA", time="99999-01-01").strip(),
+        line(10, "AAA", time="yesterday").strip(), line(10, "AAA", time="9999-01-01").strip(), line(10, "AAA", time="now").strip(),
+        line(10, "AAA", time="2030-01-01T00:00+02:00").strip(),
         line(10, "AAA", quoted=1).strip(), line(10, "AAA", asset=["AAA"]).strip(), "\x00",
     ]  # fmt: skip
 
@@ -204,7 +205,7 @@ def test_series_masks_and_times_in_words_are_taken(tmp_path: Path) -> None:
     history = MarketData(
         HISTORY.times, HISTORY.assets, HISTORY.fields, HISTORY.values, market={"rate": np.zeros(10)}
     )
-    moment = str(np.datetime64(BEGIN + 3600 * SECOND, "s"))
+    moment = str(np.datetime64(BEGIN + 3600 * SECOND, "ns").astype("datetime64[s]"))
 
     async def work() -> Bar:
         lines = [
