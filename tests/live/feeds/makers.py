@@ -89,10 +89,11 @@ def frame(event: TradeEvent) -> str:
 async def collect(feed: Feed, count: int | None = None) -> list[FeedEvent]:
     """All events, or so many."""
     found: list[FeedEvent] = []
-    while count is None or len(found) < count:
-        try:
-            found.append(await feed.__anext__())
-        except StopAsyncIteration:
+    if count == 0:
+        return found
+    async for event in feed:
+        found.append(event)
+        if len(found) == count:
             break
     return found
 

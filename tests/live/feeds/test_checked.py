@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,18 @@ from sekai.live.events import FeedEvent, FeedNotice, TradeEvent
 from sekai.live.feed_health import FeedHealth
 from sekai.live.feeds import CheckedFeed, FeedRules, QueueFeed, ReplayFeed
 from tests.live.feeds.makers import (
-    BEGIN, SECOND, ListFeed, bar_event, candle, collect, kinds, notice, panel, quote, run, trade,
+    BEGIN,
+    SECOND,
+    ListFeed,
+    bar_event,
+    candle,
+    collect,
+    kinds,
+    notice,
+    panel,
+    quote,
+    run,
+    trade,
 )  # fmt: skip
 
 
@@ -282,3 +294,50 @@ def test_counts_of_the_feed_below_are_counted_above() -> None:
     health = run(work())
     assert health.dropped == 3
     assert health.received == 2
+
+
+def test_a_feed_that_goes_on_is_not_stale_however_it_is_read() -> None:
+    async def work() -> tuple[list[str], list[str]]:
+        queue = QueueFeed()
+        feed = CheckedFeed(queue, FeedRules(stale_after=0.1))
+        found: list[FeedEvent] = []
+
+        async def read() -> None:
+            async for event in feed:
+                found.append(event)  # noqa: PERF401 - it is looked at while it grows
+
+        task = asyncio.create_task(read())
+        for number in range(1, 12):
+            queue.put(trade(2 * number - 1))
+            queue.put(trade(2 * number))
+            await asyncio.sleep(0.02)
+        going_on = kinds(found)
+        await asyncio.sleep(0.15)
+        queue.finish()
+        await task
+        return going_on, kinds(found)[len(going_on) :]
+
+    going_on, after = run(work())
+    assert going_on == [str(number) for number in range(1, 23)]
+    assert after == ["stale"]
+
+
+def test_what_is_remembered_does_not_grow_with_what_comes() -> None:
+    async def work() -> int:
+        tracemalloc.start()
+        queue = QueueFeed()
+        feed = CheckedFeed(queue)
+        sizes = []
+        for part in range(3):
+            for number in range(300):
+                place = part * 10_000 + 2 * number
+                queue.put(trade(place))
+                queue.put(quote(place, exchange_time=BEGIN))
+            queue.put(notice("fresh"))
+            while kinds([await feed.__anext__()]) != ["fresh"]:
+                pass
+            sizes.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+        return sizes[2] - sizes[1]
+
+    assert run(work()) < 20_000

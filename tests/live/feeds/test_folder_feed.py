@@ -141,7 +141,8 @@ def test_lines_that_cannot_be_read_are_told_and_the_others_come(tmp_path: Path) 
     bad = [
         "{", "[]", "3", json.dumps({"asset": "AAA"}), line(10, "AAA", asset="CCC").strip(),
         line(10, "AAA", close=0.0).strip(), line(10, "AAA", close="x").strip(),
-        line(10, "AAA", time="yesterday").strip(), line(10, "AAA", time="9999-01-01").strip(), line(10, "AAA", time="now").strip(),
+        line(10, "AAA", time="yesterday").strip(), line(10, "AAA", time="9999-01-01").strip(),
+        line(10, "AAA", time="now").strip(),
         line(10, "AAA", time="2030-01-01T00:00+02:00").strip(),
         line(10, "AAA", quoted=1).strip(), line(10, "AAA", asset=["AAA"]).strip(), "\x00",
     ]  # fmt: skip

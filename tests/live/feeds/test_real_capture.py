@@ -10,7 +10,12 @@ import pytest
 from sekai.data import Bar, MarketData
 from sekai.live.events import FeedEvent, FeedNotice, QuoteEvent, TradeEvent
 from sekai.live.feeds import (
-    BarsFromTrades, BinanceDecoder, CheckedFeed, FeedRules, RecordedFeed, bars_of,
+    BarsFromTrades,
+    BinanceDecoder,
+    CheckedFeed,
+    FeedRules,
+    RecordedFeed,
+    bars_of,
 )  # fmt: skip
 from tests.data.panels import real
 from tests.live.feeds.makers import SECOND, collect, run
@@ -43,7 +48,7 @@ def test_trades_are_those_of_the_independent_reading(trades: list[FeedEvent]) ->
     assert len(found) == len(trades) == 19_904
     assert np.array_equal([event.price for event in found], wanted["price"])
     assert np.array_equal([event.size for event in found], wanted["qty"])
-    assert np.array_equal([event.trade_id for event in found], wanted["update_id"])
+    assert np.array_equal([event.trade_id or 0 for event in found], wanted["update_id"])
     assert np.array_equal([1 if event.is_buy else -1 for event in found], wanted["side"])
     assert np.array_equal([event.exchange_time // 10**6 for event in found], wanted["ts_exch_ms"])
     assert np.array_equal([event.receive_time for event in found], wanted["ts_local_ns"])
@@ -62,7 +67,7 @@ def test_quotes_are_those_of_the_independent_reading() -> None:
     assert len(found) > 25_000
     assert np.array_equal([event.bid for event in found], bids["price"])
     assert np.array_equal([event.ask_size for event in found], asks["qty"])
-    assert np.array_equal([event.sequence for event in found], bids["update_id"])
+    assert np.array_equal([event.sequence or 0 for event in found], bids["update_id"])
 
 
 @pytest.mark.parametrize("seconds", [1.0, 7.0, 60.0])

@@ -17,10 +17,25 @@ from sekai.data import Bar
 from sekai.error import FeedEndedError, FeedError
 from sekai.live.events import BarEvent, FeedEvent, FeedNotice
 from sekai.live.feeds import (
-    BinanceDecoder, EventRecorder, RecordedFeed, ReplayFeed, event_from_json, event_to_json,
+    BinanceDecoder,
+    EventRecorder,
+    RecordedFeed,
+    ReplayFeed,
+    event_from_json,
+    event_to_json,
 )  # fmt: skip
 from tests.live.feeds.makers import (
-    BEGIN, bar_event, candle, collect, frame, kinds, notice, panel, quote, run, trade,
+    BEGIN,
+    bar_event,
+    candle,
+    collect,
+    frame,
+    kinds,
+    notice,
+    panel,
+    quote,
+    run,
+    trade,
 )  # fmt: skip
 
 
@@ -60,7 +75,7 @@ def test_rows_come_in_order_after_a_history_of_those_before() -> None:
     for event, bar in zip(found, Bar.each(data, 15), strict=True):
         assert isinstance(event, BarEvent)
         assert same_bar(event.bar, bar)
-        assert event.exchange_time == int(np.datetime64(bar.time).astype(np.int64))  # type: ignore[arg-type]
+        assert event.exchange_time == int(np.datetime64(bar.time).astype(np.int64))
 
 
 def test_a_replay_never_tells_of_rows_that_have_not_come() -> None:
@@ -119,7 +134,8 @@ def rich_bar() -> BarEvent:
 
 
 EVENTS: list[FeedEvent] = [
-    trade(1, 0.1 + 0.2, is_buy=True), quote(2), candle(3), bar_event(4), rich_bar(), notice("stale"),
+    trade(1, 0.1 + 0.2, is_buy=True), quote(2), candle(3), bar_event(4), rich_bar(),
+    notice("stale"),
     trade(5, sequence=None, trade_id=None, symbol="币安"),
 ]  # fmt: skip
 

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sekai.live.events import FeedEvent, TradeEvent
-from sekai.live.feeds import FeedRules
-from tests.live.feeds.makers import BEGIN, SECOND, frame, kinds, quote, run
+from sekai.live.feeds import CheckedFeed, FeedRules
+from tests.live.feeds.makers import BEGIN, SECOND, ListFeed, collect, frame, kinds, quote, run
 from tests.live.feeds.venue import Venue, numbers, told, until
 
 
@@ -178,7 +178,9 @@ def test_a_venue_that_restarts_and_counts_anew_is_followed() -> None:
 
 def test_a_buffer_that_ran_over_is_filled_again() -> None:
     async def work() -> None:
-        async with Venue() as venue, venue.checked(capacity=4) as feed:
+        async with Venue() as venue:
+            feed = venue.checked(capacity=4)
+            await feed.open()
             await venue.trade()
             await until(feed, 1)
             for _ in range(20):
@@ -189,6 +191,7 @@ def test_a_buffer_that_ran_over_is_filled_again() -> None:
             assert numbers(found) == list(range(2, 22))
             assert kinds(found)[0] == "overflow"
             assert feed.health.dropped == 16
+            await feed.close()
 
     run(work())
 
@@ -277,9 +280,6 @@ def test_a_wait_that_is_cancelled_at_any_moment_costs_no_trade() -> None:
 
 
 def test_crossed_quotes_are_left_out_or_passed_on_as_the_rules_say() -> None:
-    from sekai.live.feeds import CheckedFeed
-    from tests.live.feeds.makers import ListFeed, collect
-
     events = [quote(1), quote(3, bid=102.0, ask=101.0), quote(4, bid=101.0, ask=101.0), quote(9)]
 
     async def work(rules: FeedRules) -> tuple[list[str], int]:

@@ -18,6 +18,12 @@ from tests.live.feeds.makers import collect, kinds, run, trade
 from tests.live.feeds.venue import Venue, numbers, told, until
 
 
+async def take_all(feed: WebSocketFeed, found: list[FeedEvent]) -> None:
+    """Keep what comes, also when the feed ends with an error."""
+    while True:
+        found.append(await feed.__anext__())
+
+
 def test_trades_come_in_order_after_a_notice_and_symbols_are_asked_for() -> None:
     async def work() -> None:
         async with Venue() as venue, venue.feed(subscribe_message="hello") as feed:
@@ -112,8 +118,7 @@ def test_what_an_address_holds_is_never_shown(caplog: pytest.LogCaptureFixture) 
             found = [await first]
             await venue.stop()
             with pytest.raises(FeedError) as caught:
-                while True:
-                    found.append(await feed.__anext__())
+                await take_all(feed, found)
             await venue.start()
             words = [repr(feed), str(feed), str(caught.value), repr(caught.value.__cause__)]
             words += [repr(caught.value.__context__), *map(repr, found)]
@@ -147,8 +152,7 @@ def test_a_venue_that_is_not_there_is_given_up_after_so_many_attempts() -> None:
         )  # fmt: skip
         found: list[FeedEvent] = []
         with pytest.raises(FeedError, match="in 3 attempts"):
-            while True:
-                found.append(await feed.__anext__())
+            await take_all(feed, found)
         assert kinds(found) == ["disconnected"] * 3
         await feed.close()
 
@@ -157,7 +161,9 @@ def test_a_venue_that_is_not_there_is_given_up_after_so_many_attempts() -> None:
 
 def test_a_venue_that_hangs_up_on_everybody_is_not_hammered() -> None:
     async def work() -> int:
-        async with Venue() as venue, venue.feed(backoff=Backoff(first=0.05, longest=1.0)) as feed:
+        async with Venue() as venue:
+            feed = venue.feed(backoff=Backoff(first=0.05, longest=1.0))
+            await feed.open()
             for _ in range(3):
                 await asyncio.wait_for(venue._joined.wait(), 5)
                 await venue.cut()

@@ -11,7 +11,12 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 
 from sekai.live.events import FeedEvent, FeedNotice, TradeEvent
 from sekai.live.feeds import (
-    Backoff, BinanceDecoder, CheckedFeed, FeedRules, SocketLimits, WebSocketFeed,
+    Backoff,
+    BinanceDecoder,
+    CheckedFeed,
+    FeedRules,
+    SocketLimits,
+    WebSocketFeed,
 )  # fmt: skip
 from tests.live.feeds.makers import frame, trade
 
