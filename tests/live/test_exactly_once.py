@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.data import MarketData
-from sekai.live import retrying
 from sekai.live.broker import BrokerAccount
 from sekai.live.paper_faults import Chance, PaperFaults
 from sekai.live.reconciliation import reconcile
@@ -28,7 +27,7 @@ def no_waits() -> Iterator[None]:
         return
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(retrying.asyncio, "sleep", at_once)
+        patch.setattr("sekai.live.retrying.asyncio.sleep", at_once)
         yield
 
 

@@ -50,7 +50,12 @@ def test_it_looks_at_the_disk_at_most_every_50_ms(
 ) -> None:
     watch, looks = Watch(), []
     real = os.lstat
-    monkeypatch.setattr(os, "lstat", lambda path: (looks.append(path), real(path))[1])
+
+    def lstat(path: Path) -> os.stat_result:
+        looks.append(path)
+        return real(path)
+
+    monkeypatch.setattr(os, "lstat", lstat)
     switch = KillSwitch(tmp_path / "KILL", clock=watch)
 
     for _ in range(1000):

@@ -371,7 +371,7 @@ def test_reports_can_come_twice_and_out_of_order() -> None:
 
 
 def test_orders_can_arrive_late() -> None:
-    async def scene(broker: PaperBroker) -> list[str]:
+    async def scene(broker: PaperBroker) -> list[float]:
         for number in range(20):
             await broker.submit(order(str(number), units=1.0))
         arrived = []

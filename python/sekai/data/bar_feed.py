@@ -18,4 +18,7 @@ class BarFeed(Protocol):
     """What is known before the first row."""
 
     async def next_bar(self) -> Bar:
-        """Wait for the next row; `FeedEndedError` when there will be none."""
+        """Wait for the next row; `FeedEndedError` when there will be none.
+
+        Whoever waits may be cancelled, and then no row is lost.
+        """

@@ -8,13 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.core.aio import run
 from sekai.core.result import StepResult
-from sekai.data import Bar, MarketData, Windows, simulate_regimes
+from sekai.data import Bar, BarFeed, MarketData, Windows, simulate_regimes
 from sekai.envs.account_report import AccountReport
 from sekai.envs.batch_layer import BatchLayer
 from sekai.envs.market_batch import MarketBatch
 from sekai.envs.native_env import NativeEnv
 from sekai.envs.portfolio_config import PortfolioConfig
+from sekai.envs.portfolio_feed import begun_with, take_rows
 from sekai.envs.portfolio_log import EpisodeLog
 from sekai.envs.portfolio_panel import FeatureSource, decision_rows, features_of
 from sekai.envs.portfolio_reward import RewardedBatch
@@ -57,11 +59,11 @@ class Portfolio(NativeEnv[Observation, Any]):
     batch: Batch
 
     # What was read or computed is not state: the batch's own state knows what it has seen of it.
-    state_excludes: ClassVar[tuple[str, ...]] = ("features", "pipeline", "windows")
+    state_excludes: ClassVar[tuple[str, ...]] = ("features", "pipeline", "windows", "feed")
 
     def __init__(
         self,
-        data: MarketData | None = None,
+        data: MarketData | BarFeed | None = None,
         features: FeatureSource | Windows = None,
         config: PortfolioConfig | None = None,
         **settings: Any,
@@ -69,14 +71,19 @@ class Portfolio(NativeEnv[Observation, Any]):
         """Build from data and a config, or the fields of `PortfolioConfig` by name.
 
         Args:
-            data: what is traded on; a simulated market of 20 assets if not given.
+            data: what is traded on; a simulated market of 20 assets if not given. A feed is a
+                stream that begins after the feed's history, and steps wait for its rows.
             features: what is shown: a fitted `Pipeline`, a `FeaturePanel`, names of features, or
                 `Windows` that were computed before.
             config: how episodes are cut, shown, traded and rewarded.
             **settings: fields of the config, instead of it.
         """
-        self.config = _config(config, settings)
-        super().__init__(*self.make_batch(1, data=data, features=features, config=self.config))
+        known, feed, self.config = begun_with(data, _config(config, settings))
+        super().__init__(*self.make_batch(1, data=known, features=features, config=self.config))
+        self.feed = feed
+        """Where rows come from, if not from `push` alone."""
+        if feed is not None:
+            self._step_one = self._step_when_ready
         self.features, self.pipeline = self.batch.features, self.batch.pipeline
         self.windows = _windows_of(self.batch, self.config)
         """What `index` is an index of: `env.windows.gather(indices)` are the windows."""
@@ -94,12 +101,16 @@ class Portfolio(NativeEnv[Observation, Any]):
         return names
 
     def step(self, action: Any) -> StepResult[Observation]:
-        """Act once; in a stream the next row has to be there, or `NotReadyError` is raised."""
+        """Act once. In a stream the next row has to be there, or `NotReadyError` is raised; on a
+        feed it is waited for, and `FeedEndedError` is raised if there will be none."""
         return self._step_one(action)
 
     async def async_step(self, action: Any) -> StepResult[Observation]:
         """Act once; in a stream, when the next row is there. Cancelled before, nothing moves."""
-        await self.batch.ready()
+        if self.feed is None:
+            await self.batch.ready()
+        elif self._step_one == self._step_when_ready:
+            await take_rows(self.batch, self.feed)
         return self._step_one(action)
 
     def push(self, bar: Bar) -> None:
@@ -140,6 +151,13 @@ class Portfolio(NativeEnv[Observation, Any]):
         """Refuse everything from now on. Closing twice is no error."""
         super().close()
         self.batch.close()
+
+    def _step_when_ready(self, action: Any) -> StepResult[Observation]:
+        """Act once; what has not come yet of the feed is waited for, wherever this is called."""
+        if self.feed is not None and self.batch.waits():
+            run(take_rows(self.batch, self.feed))
+        result: StepResult[Observation] = self.batch.step_one(action)
+        return result
 
     @staticmethod
     def make_batch(

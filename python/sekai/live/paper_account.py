@@ -172,7 +172,7 @@ class PaperAccount:
         )
 
     def remove_asset(self, name: str) -> None:
-        """Sell what is held of an asset at the next chance, whatever is ordered, and buy none."""
+        """Take no orders in an asset but those that close the position; earlier ones are void."""
         self._batch.set_removed(0, self._place(name), True)
 
     def add_asset(self, name: str, data: MarketData | None = None) -> None:

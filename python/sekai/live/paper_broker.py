@@ -68,7 +68,9 @@ class PaperBroker(Broker):
         self._clock = clock
         self._account = account
         self._orders = PaperOrders(account, self._faults, delay)
-        self._last_row: int | None = None
+        self.last_time: int | None = None
+        """What the last row it saw is stamped with, in nanoseconds since 1970 in UTC."""
+
         self._unsaid: deque[OrderReport] = deque()
         self._repeated: list[OrderReport] = []
         self._said = self._asked = self._calls = 0
@@ -156,13 +158,13 @@ class PaperBroker(Broker):
     async def see(self, bar: Bar) -> None:
         """Trade what waits in a row, unless the row was seen before."""
         breaks = await self._begin_call()
-        row = bar_time(bar)
-        if self._last_row is None or row > self._last_row:
+        stamp = bar_time(bar)
+        if self.last_time is None or stamp > self.last_time:
             now = self._clock()
             if self._ledger is not None:
                 self._ledger.saw(bar, now)
             reports = self._orders.see(bar, now)
-            self._last_row = row
+            self.last_time = stamp
             self._say(reports)
             if self._ledger is not None:
                 self._ledger.has(self._account)
@@ -252,5 +254,5 @@ class PaperBroker(Broker):
         except ValueError:
             # It was refused then too: rows are written before they are looked into.
             return []
-        self._last_row = fields["time"]
+        self.last_time = fields["time"]
         return reports

@@ -74,7 +74,7 @@ class PaperFaults:
 
     def happens(self, name: str, number: int) -> bool:
         """Whether the fault called `name` happens the `number`-th time that it could."""
-        chance = getattr(self, name)
+        chance: float | tuple[int, ...] = getattr(self, name)
         if isinstance(chance, tuple):
             return number in chance
         return chance > 0.0 and self._rng(name, number).random() < chance

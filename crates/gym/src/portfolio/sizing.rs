@@ -85,7 +85,8 @@ impl Portfolio {
         }
     }
 
-    /// Takes units to trade as they are, but for assets that were taken out: those are sold.
+    /// Takes units to trade as they are, but for assets that were taken out: of those, no more than
+    /// what closes the position.
     pub(super) fn take_orders(&mut self, agent: usize, units: &[f64], desk: &mut Desk) {
         let fresh = self.fresh(agent, desk);
         fresh[..units.len()].copy_from_slice(units);
@@ -93,7 +94,8 @@ impl Portfolio {
         for asset in 0..self.episode.removed.len() {
             if self.episode.removed[asset] {
                 let sale = self.units_for(agent, asset, 0.0);
-                self.fresh(agent, desk)[asset] = sale;
+                let order = &mut self.fresh(agent, desk)[asset];
+                *order = order.clamp(sale.min(0.0), sale.max(0.0));
             }
         }
     }

@@ -15,7 +15,7 @@ from sekai.live.feeds.json_decoder import JsonDecoder, JsonMapping
 from sekai.live.feeds.queue_feed import QueueFeed
 from sekai.live.feeds.recorded_feed import RecordedFeed
 from sekai.live.feeds.replay_feed import ReplayFeed
-from sekai.live.feeds.websocket_feed import WebSocketFeed
+from sekai.live.feeds.websocket_feed import SocketLimits, WebSocketFeed
 
 __all__ = [
     "Backoff",
@@ -34,6 +34,7 @@ __all__ = [
     "QueueFeed",
     "RecordedFeed",
     "ReplayFeed",
+    "SocketLimits",
     "WebSocketFeed",
     "bars_of",
     "event_from_json",

@@ -67,7 +67,7 @@ class BinanceDecoder:
             raise ValueError(
                 "trade or aggTrade was wanted, found both: each trade would come twice"
             )
-        self._intervals = {name.partition("_")[2] for name in streams if name.startswith("kline_")}
+        self._intervals = [name.partition("_")[2] for name in streams if name.startswith("kline_")]
         self._readers = {name: _READERS[name] for name in kinds}
 
     def subscription(self, symbols: Collection[str]) -> list[str]:
@@ -197,9 +197,11 @@ def _candle(found: Payload, receive_time: int, arrival: int) -> CandleEvent | No
         raise bad_frame("a candle", inner)
     if not _flag(inner["x"]):
         return None
-    prices = {name: price(inner[name[0]]) for name in ("open", "high", "low", "close")}
-    if not prices["low"] <= min(prices.values()) or not prices["high"] >= max(prices.values()):
-        raise FeedError(f"a candle whose low is lowest and high highest was wanted, found {prices}")
+    first, high, low, last = (price(inner[key]) for key in "ohlc")
+    if low > min(first, last) or high < max(first, last):
+        raise FeedError(
+            f"a candle whose low is lowest and high highest was wanted, found {low} and {high}"
+        )
     begin = instant(inner["t"], MILLISECOND)
     end = instant(inner["T"], MILLISECOND) + MILLISECOND
     if end <= begin:
@@ -207,7 +209,8 @@ def _candle(found: Payload, receive_time: int, arrival: int) -> CandleEvent | No
     return CandleEvent(
         # Binance names the last millisecond that is still inside.
         exchange_time=end, receive_time=receive_time, arrival=arrival,
-        symbol=symbol(found["s"]), begin=begin, volume=size(inner["v"]), **prices,
+        symbol=symbol(found["s"]), begin=begin, open=first, high=high, low=low, close=last,
+        volume=size(inner["v"]),
     )  # fmt: skip
 
 

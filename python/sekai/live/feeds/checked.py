@@ -55,7 +55,7 @@ class CheckedFeed(Feed):
         self._held: FeedEvent | None = None
         self._begin = begin
         self._latest = begin or 0
-        self._heard: float | None = None
+        self._silent_since: float | None = None
         self._was_connected = False
 
     async def open(self) -> None:
@@ -64,7 +64,7 @@ class CheckedFeed(Feed):
 
     async def __anext__(self) -> FeedEvent:
         """Wait for the next event that is as it should be, or a notice of one that is not."""
-        while not self._ready:
+        while (ready := self.take_ready()) is None:
             if self._begin is not None:
                 await self._catch_up(self._begin)
                 self._begin = None
@@ -74,7 +74,7 @@ class CheckedFeed(Feed):
             # What was read stays held until it is dealt with: a wait may be cancelled.
             await self._deal_with(self._held)
             self._held = None
-        return count_received(self.health, self._ready.popleft())
+        return ready
 
     def take_ready(self) -> FeedEvent | None:
         """The next event if it is here already, and nothing has to be asked for."""
@@ -84,6 +84,8 @@ class CheckedFeed(Feed):
             event = self._reading.take_ready()
             if event is None:
                 return None
+            if not isinstance(event, FeedNotice):
+                self._silent_since = None
             memory, verdict = self._look(event)
             if self._asks_from(event, memory, verdict) is not None:
                 self._held = event
@@ -107,18 +109,17 @@ class CheckedFeed(Feed):
 
     async def _read(self) -> FeedEvent:
         loop = asyncio.get_running_loop()
-        while True:
-            if self._heard is None:
-                self._heard = loop.time()
-            limit = None if self.health.is_stale else self.rules.stale_after
-            left = None if limit is None else max(0.0, self._heard + limit - loop.time())
-            event = await self._reading.next(left)
-            if event is None:
-                self.health.is_stale = True
-                return _notice("stale", f"nothing has come for {limit} s")
-            if not isinstance(event, FeedNotice):
-                self._heard = loop.time()
-            return event
+        if self._silent_since is None:
+            self._silent_since = loop.time()
+        limit = None if self.health.is_stale else self.rules.stale_after
+        left = None if limit is None else max(0.0, self._silent_since + limit - loop.time())
+        event = await self._reading.next(left)
+        if event is None:
+            self.health.is_stale = True
+            return _notice("stale", f"nothing has come for {limit} s")
+        if not isinstance(event, FeedNotice):
+            self._silent_since = None
+        return event
 
     async def _deal_with(self, event: FeedEvent) -> None:
         memory, verdict = self._look(event)

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from sekai.live.events import (
     CandleEvent,
     FeedEvent,
     FeedNotice,
+    NoticeKind,
     QuoteEvent,
     TradeEvent,
 )
@@ -33,6 +34,7 @@ CLASSES: Mapping[str, type[FeedEvent]] = {
     "bar": BarEvent,
     "notice": FeedNotice,
 }
+DECLARED = {kind: {one.name: str(one.type) for one in fields(kind)} for kind in CLASSES.values()}
 NAMES = {kind: name for name, kind in CLASSES.items()}
 LEFT_OUT = ("arrival", "bar", "kind")
 """`arrival` is by a clock that means nothing to another process."""
@@ -88,12 +90,14 @@ def event_from_json(line: str | bytes) -> FeedEvent:
 def _checked(name: str, value: Any, kind: type[FeedEvent]) -> Any:
     if name == "bar":
         return _bar_from_dict(value)
-    declared = next(str(one.type) for one in fields(kind) if one.name == name)
+    declared = DECLARED[kind][name]
     wanted = TYPES[declared]
     if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
         raise TypeError(name)
     if declared == "float":
-        return _finite(value)
+        return _finite(float(value))
+    if declared == "NoticeKind" and value not in get_args(NoticeKind):
+        raise ValueError(name)
     if type(value) is int and abs(value) >= 2**63:
         raise ValueError(name)
     return value

@@ -28,7 +28,7 @@ SYMBOL_LENGTH = 64
 INTEGER_DIGITS = 20
 
 _decimal = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,3})?").fullmatch
-_structure = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL).finditer
+_structure = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL).finditer
 
 
 def read_json(frame: str | bytes) -> Any:

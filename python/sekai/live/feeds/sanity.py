@@ -13,6 +13,9 @@ from sekai.live.feeds.feed_rules import FeedRules
 
 __all__ = ["ClockCheck", "PriceCheck", "is_crossed"]
 
+STEP = 10**6
+"""Nanoseconds: clocks that are set right all the time go back by less."""
+
 
 @dataclass(slots=True)
 class Level:
@@ -103,9 +106,9 @@ class ClockCheck:
             before: the time of the venue at the one before it in its stream.
         """
         told = None
-        if event.receive_time < self._receive_time:
+        if event.receive_time < self._receive_time - STEP:
             told = f"ours went back by {_seconds(self._receive_time - event.receive_time)}"
-        if event.exchange_time < before:
+        if event.exchange_time < before - STEP:
             told = f"the venue's went back by {_seconds(before - event.exchange_time)}"
         self._receive_time = event.receive_time
         offset = event.exchange_time - event.receive_time

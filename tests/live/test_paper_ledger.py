@@ -1,0 +1,151 @@
+"""What a paper broker wrote is what it is: killed anywhere, it goes on as if it had not been."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sekai.error import JournalError
+from sekai.live.journal import read_journal
+from sekai.live.orders import Order
+from sekai.live.paper_broker import PaperBroker
+from sekai.live.paper_faults import PaperFaults
+from sekai.market import Execution
+from tests.live.trading import WORLDS, account_of, rows_of
+from tests.live.worlds import ticks
+
+WORLD = WORLDS[0]
+CARRY = Execution(unfilled="carry", participation=0.0001)
+FAULTS = PaperFaults(
+    seed=3, reject=0.1, fill_before_acknowledgement=0.3, partial_fill=0.3, latency_bars=1,
+    duplicate_report=0.2, reorder_reports=0.5,
+)  # fmt: skip
+
+
+def broker_on(ledger: Path, **changed: Any) -> PaperBroker:
+    given = {"faults": FAULTS, "clock": ticks(), **changed}
+    return PaperBroker(account_of(WORLD, given.pop("execution", CARRY)), ledger, **given)
+
+
+def orders(row: int) -> list[Order]:
+    return [
+        Order(id=f"{row}-{asset}", asset=asset, units=units * (row + 1), reference_price=100.0)
+        for asset, units in (("A", 11.0), ("B", -17.0), ("C", 3.0))
+        if (row + ord(asset)) % 3
+    ]
+
+
+async def play(broker: PaperBroker) -> None:
+    """Do everything, from the first row on: what was done before is not done again."""
+    for number, row in enumerate(rows_of(WORLD)):
+        for each in orders(number):
+            await broker.submit(each)
+        if number == 4:
+            await broker.cancel("4-B")
+        await broker.see(row)
+        await broker.reports()
+
+
+async def facts(broker: PaperBroker) -> tuple[Any, ...]:
+    account = await broker.account()
+    known = await broker.known([each.id for row in range(8) for each in orders(row)])
+    said = {
+        name: [(one.id, one.kind, one.units, one.price, one.cost) for one in state.reports]
+        for name, state in known.items()
+    }
+    return account.cash, account.units, account.open_units, account.costs, said
+
+
+async def finished(ledger: Path) -> tuple[Any, ...]:
+    broker = broker_on(ledger)
+    await play(broker)
+    found = await facts(broker)
+    await broker.close()
+    return found
+
+
+def test_killed_after_any_record_and_gone_on_is_as_never_killed(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.jsonl"
+    never_killed = asyncio.run(finished(whole))
+    lines = whole.read_bytes().splitlines(keepends=True)
+    assert len(lines) > 40
+
+    for count in range(len(lines)):
+        # The line after it is torn, as a kill in mid-write leaves it.
+        ledger = tmp_path / f"{count}.jsonl"
+        ledger.write_bytes(b"".join(lines[:count]) + lines[count][: len(lines[count]) // 2])
+
+        assert asyncio.run(finished(ledger)) == never_killed
+
+
+def test_a_broker_that_is_rebuilt_is_the_same_to_the_bit_and_says_only_what_is_new(
+    tmp_path: Path,
+) -> None:
+    async def scene() -> None:
+        broker = broker_on(tmp_path / "paper.jsonl", faults=None)
+        await play(broker)
+        before = await facts(broker)
+        await broker.submit(Order(id="last", asset="A", units=1.0, reference_price=1.0))
+        await broker.close()
+
+        again = broker_on(tmp_path / "paper.jsonl", faults=None)
+
+        (report,) = await again.reports()
+        assert (report.order_id, report.kind) == ("last", "acknowledged")
+        assert await again.reports() == []
+        assert await facts(again) == before
+        await again.submit(Order(id="last", asset="A", units=1.0, reference_price=1.0))
+        assert await again.reports() == []
+        await again.close()
+
+    asyncio.run(scene())
+
+
+def test_everything_is_written(tmp_path: Path) -> None:
+    asyncio.run(finished(tmp_path / "paper.jsonl"))
+
+    records = list(read_journal(tmp_path / "paper.jsonl"))
+
+    kinds = [record.kind for record in records]
+    assert kinds[:2] == ["session", "account"]
+    assert kinds.count("bar") == len(rows_of(WORLD)) == kinds.count("account") - 1
+    assert kinds.count("order") == sum(len(orders(row)) for row in range(8))
+    assert kinds.count("cancel") == 1
+    reports = [record.fields["id"] for record in records if record.kind == "report"]
+    assert len(set(reports)) == len(reports)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"faults": PaperFaults(seed=4)}, "begun with other settings: faults"),
+        ({"delay": 1}, "begun with other settings: delay 0, now 1"),
+        ({"execution": Execution()}, "begun with other settings: execution"),
+    ],
+)
+def test_a_ledger_that_began_otherwise_is_refused(
+    tmp_path: Path, changed: dict[str, Any], words: str
+) -> None:
+    asyncio.run(finished(tmp_path / "paper.jsonl"))
+
+    with pytest.raises(JournalError, match=words):
+        broker_on(tmp_path / "paper.jsonl", **changed)
+
+
+def test_a_ledger_that_tells_of_another_market_is_refused(tmp_path: Path) -> None:
+    asyncio.run(finished(tmp_path / "paper.jsonl"))
+
+    with pytest.raises(JournalError, match="doing the same again gives"):
+        PaperBroker(account_of(WORLDS[1], CARRY), tmp_path / "paper.jsonl", FAULTS)
+
+
+def test_two_brokers_cannot_have_one_ledger(tmp_path: Path) -> None:
+    first = broker_on(tmp_path / "paper.jsonl")
+
+    with pytest.raises(JournalError):
+        broker_on(tmp_path / "paper.jsonl")
+
+    asyncio.run(first.close())
