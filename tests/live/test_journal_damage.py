@@ -178,9 +178,10 @@ def test_what_the_disk_does_not_confirm_is_written_again(
     journal = Journal(path, sync)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", Faults("fsync", 1, errno.EIO))
-        with pytest.raises(JournalError, match="confirm"):
+        if sync == "orders":
             journal.append("bar")
-            journal.make_durable()
+        with pytest.raises(JournalError, match="confirm"):
+            journal.append("bar") if sync == "every" else journal.make_durable()
         with pytest.raises(JournalError):
             journal.append("bar")
 
@@ -414,7 +415,7 @@ def test_no_record_that_somebody_forged_is_another_kind_of_error(fields: Any) ->
     ],
 )
 def test_a_forged_record_is_refused(text: bytes) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="."):
         record_in(PLACE, forged(text))
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from sekai.error import JournalError
 from sekai.live.journal_file import cut_at, lock, opened, wait_for_disk, written_again
 from sekai.live.journal_reading import JournalFollower, open_plain, read_journal, steps_from
-from sekai.live.journal_records import FORMAT, START, Record, RecordKind, line_of
+from sekai.live.journal_records import FORMAT, START, Place, Record, RecordKind, line_of
 from sekai.live.redaction import WORDS, redacted
 
 __all__ = ["Journal", "JournalFollower", "Record", "RecordKind", "Sync", "read_journal"]
