@@ -29,14 +29,14 @@ class Own:
 
 def test_an_env_goes_on_from_its_snapshot(tmp_path: Path) -> None:
     path = tmp_path / "snapshot.json"
-    env = sekai.make("Portfolio-v0", disable_env_checker=True)
+    env = sekai.make("Portfolio-v0")
     env.reset(seed=3)
     action = env.action_space.sample()
     env.step(action)
     write_snapshot(path, env.state_dict(), 17)
     wanted = [env.step(action) for _ in range(3)]
 
-    other = sekai.make("Portfolio-v0", disable_env_checker=True)
+    other = sekai.make("Portfolio-v0")
     other.reset(seed=4)
     snapshot = read_snapshot(path)
     other.load_state_dict(snapshot.state)
@@ -127,9 +127,8 @@ def test_classes_are_those_of_trusted_packages(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="classes of"):
         read_snapshot(path)
 
-    assert read_snapshot(path, trusted=("sekai", Own.__module__.partition(".")[0])).state == {
-        "own": Own(5)
-    }
+    package = Own.__module__.partition(".")[0]
+    assert read_snapshot(path, trusted=("sekai", package)).state == {"own": Own(5)}
 
 
 @pytest.mark.parametrize(

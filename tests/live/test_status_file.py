@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from sekai.error import JournalError
 from sekai.live import status_file
+from sekai.live.feed_health import FeedHealth
 from sekai.live.latency import LatencyHistogram
 from sekai.live.status import OrderLine, SessionStatus
 from sekai.live.status_file import StatusWriter, read_status
@@ -70,6 +73,36 @@ def test_readers_never_find_half_a_status(tmp_path: Path) -> None:
         for bars in range(200):
             writer.offer(status_of(bars))
             assert read_status(path).session == "s"
+
+
+def test_a_status_says_all_that_it_holds() -> None:
+    status = replace(
+        status_of(3),
+        costs={"commission": 1.5},
+        positions={"A": {"units": 1.0}},
+        alerts=("one",),
+        feed=FeedHealth(received=5),
+    )
+
+    assert json.loads(status.to_json()) == json.loads(json.dumps(asdict(status)))
+    assert SessionStatus.from_json(status.to_json()) == status
+
+
+def test_a_long_status_keeps_nobody_waiting() -> None:
+    status = replace(
+        status_of(3),
+        equity_values=tuple(1.1 * number for number in range(1000)),
+        equity_times=("2024-05-06T07:08:09.123Z",) * 1000,
+        orders=status_of(3).orders * 50,
+    )
+    best = 1.0
+    for _ in range(20):
+        start = time.thread_time()
+        status.to_json()
+        best = min(best, time.thread_time() - start)
+
+    # Three times what it takes, for slower machines.
+    assert best < 0.006
 
 
 def test_offering_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

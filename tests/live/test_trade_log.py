@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ EVENTS = st.lists(
     st.one_of(
         st.just(("decision", {})),
         st.builds(
-            lambda asset: ("order", order_fields(Order(id=asset, asset=asset, units=1.0, reference_price=1.0))),
+            lambda asset: ("order", order_fields(replace(ORDER, id=asset, asset=asset))),
             st.sampled_from("AB"),
         ),
         st.builds(lambda asset: ("sent", {"id": asset}), st.sampled_from("AB")),

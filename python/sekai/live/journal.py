@@ -153,7 +153,7 @@ class Journal:
             raise JournalError(f"the journal {self.path} cannot be opened: {error}") from error
         try:
             lock(file, self.path)
-            if not is_first:
+            if not is_first and self.sync != "never":
                 # What a disk refused to confirm may be in memory alone: only writing helps.
                 written_again(self.path, self._durable)
             self._take_in(file)
@@ -202,7 +202,7 @@ class Journal:
             # Also when interrupted: what `append` did not return must not be there.
             self._place = before
             self._cut_back(str(error) or "an append was interrupted")
-            if isinstance(error, OSError):
+            if isinstance(error, (OSError, JournalError)):
                 raise self._refused() from error
             raise
 
