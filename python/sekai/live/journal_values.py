@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import contextlib
 import functools
 import json
 import math
@@ -39,13 +38,19 @@ def text_of(fields: Mapping[str, Any]) -> str:
         ValueError: there is something in them that is no plain value.
     """
     try:
-        if not _needs_tags(fields):
-            with contextlib.suppress(ValueError):
-                return _encode(fields)
-        # JSON has no word for numbers that are not finite; what else was wrong is wrong again.
+        if not _is_tagged(fields) and not _any_needs_tags(fields.values()):
+            return _encoded(fields)
         return _encode(_tagged(fields))
     except RecursionError as error:
         raise ValueError("fields of few levels were wanted, found too many") from error
+
+
+def _encoded(fields: Mapping[str, Any]) -> str:
+    try:
+        return _encode(fields)
+    except ValueError:
+        # JSON has no word for numbers that are not finite; what else was wrong is wrong again.
+        return _encode(_tagged(fields))
 
 
 def values_in(text: str) -> Any:
@@ -62,7 +67,7 @@ def values_in(text: str) -> Any:
 
 def _needs_tags(value: Any) -> bool:
     """Whether keys would be read back as something else."""
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):
         return _is_tagged(value) or _any_needs_tags(value.values())
     return isinstance(value, (list, tuple)) and _any_needs_tags(value)
 
@@ -72,14 +77,17 @@ def _any_needs_tags(values: Any) -> bool:
 
 
 def _is_tagged(mapping: Mapping[Any, Any]) -> bool:
-    return any(type(key) is not str or key[:1] == "$" for key in mapping)
+    try:
+        return "$" in "".join(mapping)
+    except TypeError:
+        return True
 
 
 def _tagged(value: Any) -> Any:
     """The same where every value is one that JSON has words for."""
     if isinstance(value, float) and not math.isfinite(value):
         return {"$float": struct.pack(">d", value).hex()}
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):
         if _is_tagged(value):
             return {"$pairs": [[_key(key), _tagged(part)] for key, part in value.items()]}
         return {key: _tagged(part) for key, part in value.items()}
@@ -106,7 +114,7 @@ def _other(value: Any) -> Any:
         return {"$scalar": [_name_of(value.dtype), _in_base64(value.tobytes())]}
     if isinstance(value, (bytes, bytearray)):
         return {"$bytes": _in_base64(bytes(value))}
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):
         return dict(value)
     raise ValueError(
         f"numbers, words, lists, dicts and arrays of numbers can be journaled, found "
@@ -163,5 +171,11 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"strict JSON was wanted, found {name}")
 
 
-_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_other).encode
+_encode = json.JSONEncoder(
+    # Circles are found as too many levels, which takes no time where there are none.
+    check_circular=False,
+    allow_nan=False,
+    separators=(",", ":"),
+    default=_other,
+).encode
 _decoder = json.JSONDecoder(object_hook=_untagged, parse_constant=_no_constant)
