@@ -108,6 +108,7 @@ class OrderKeeper:
 
         self._keep = keep
         self._ended: deque[str] = deque()
+        self._open: dict[str, KeptOrder] = {}
         self._unordered: dict[str, None] = {}
 
     def __getitem__(self, order_id: str) -> KeptOrder:
@@ -122,16 +123,15 @@ class OrderKeeper:
 
     def unresolved(self) -> list[Order]:
         """The orders that have not ended: what became of them, only the broker knows."""
-        return [kept.order for kept in self.orders.values() if not kept.is_done]
+        return [kept.order for kept in self._open.values()]
 
     def open_units(self) -> dict[str, tuple[float, float]]:
         """Of each asset: what may still be sold and bought by orders that have not ended."""
         rests: dict[str, tuple[float, float]] = {}
-        for kept in self.orders.values():
-            if not kept.is_done:
-                sold, bought = rests.get(kept.order.asset, (0.0, 0.0))
-                rest = kept.rest
-                rests[kept.order.asset] = (sold + min(0.0, rest), bought + max(0.0, rest))
+        for kept in self._open.values():
+            sold, bought = rests.get(kept.order.asset, (0.0, 0.0))
+            rest = kept.rest
+            rests[kept.order.asset] = (sold + min(0.0, rest), bought + max(0.0, rest))
         return rests
 
     def latest(self, count: int) -> list[KeptOrder]:
@@ -147,7 +147,7 @@ class OrderKeeper:
         """
         known = self.orders.get(order.id)
         if known is None:
-            self.orders[order.id] = KeptOrder(order, decided)
+            self.orders[order.id] = self._open[order.id] = KeptOrder(order, decided)
         elif known.order != order:
             raise ValueError(f"an order of its own for each id was wanted, found two: {order.id!r}")
 
@@ -236,6 +236,7 @@ class OrderKeeper:
         kept.end = end
         kept.reason = reason
         self._ended.append(kept.order.id)
+        self._open.pop(kept.order.id, None)
         while len(self._ended) > self._keep:
             del self.orders[self._ended.popleft()]
             self.folded += 1

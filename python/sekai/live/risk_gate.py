@@ -96,8 +96,13 @@ class RiskGate:
     def count(self, time: int, orders: int = 1) -> None:
         """Count orders towards the rate, such as those that were sent before a restart."""
         self._times.extend([time] * orders)
-        while self._times and abs(time - self._times[0]) >= _MINUTE:
+        self._recent(time)
+
+    def _recent(self, now: int) -> int:
+        """Orders within a minute; what is further away is forgotten."""
+        while self._times and abs(now - self._times[0]) >= _MINUTE:
             self._times.popleft()
+        return len(self._times)
 
     def _unfit(self, order: Order, size: float, view: RiskView) -> _Breach | None:
         """What is wrong with an order, whatever the account has."""
@@ -159,8 +164,7 @@ class RiskGate:
         if open_limit is not None and opened >= open_limit:
             return _Breach("max_open_orders", f"{opened} orders are open, {open_limit} may be")
         rate = self.limits.max_orders_per_minute
-        sent = sum(abs(view.now - time) < _MINUTE for time in self._times)
-        if rate is not None and sent + count >= rate:
+        if rate is not None and self._recent(view.now) + count >= rate:
             return _Breach("max_orders_per_minute", f"{rate} orders were sent within a minute")
         return None
 
