@@ -195,6 +195,11 @@ class LiveRunner:
 
     async def _next(self) -> FeedEvent | None:
         """The next event; None at the end, and when the session is to stop."""
+        ready = self.feed.take_ready()
+        if ready is not None:
+            # Others have a turn all the same: the one who reads, and the kill switch.
+            await asyncio.sleep(0)
+            return ready
         self._pending = asyncio.ensure_future(self.feed.__anext__())
         try:
             return await self._pending

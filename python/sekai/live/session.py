@@ -204,6 +204,7 @@ class Session:
             receive_time=self.receive_time,
             day_equity=self.day_equity,
             peak_equity=self.peak_equity,
+            open_units=self.desk.keeper.open_units(),
             open_orders=len(self.desk.keeper.unresolved()),
         )
 

@@ -186,10 +186,12 @@ class BarsFromTrades(Feed):
         if closed_by is None:
             event = BarEvent(exchange_time=stamp, bar=bar)
         else:
-            # Latencies count from the news that made the row complete.
+            # Latencies count from the news that made the row complete. Where that closes more
+            # than one row, the market has moved on since the first.
             event = BarEvent(
                 exchange_time=stamp, receive_time=closed_by.receive_time,
                 arrival=closed_by.arrival, bar=bar,
+                is_late=closed_by.is_late or self._builder.is_ahead(closed_by),
             )  # fmt: skip
         self._kept.append(event)
         return event

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from collections import deque
 from collections.abc import Collection, Sequence
@@ -296,6 +297,8 @@ class CheckedFeed(Feed):
     ) -> None:
         before = memory.exchange_time
         memory.remember(event, is_asked_for=is_asked_for)
+        if is_asked_for:
+            event = dataclasses.replace(event, is_late=True)
         if KINDS[type(event)] != "quote":
             # Quotes of some venues carry our clock's time, which may be ahead of the venue's.
             self._latest = event.exchange_time
