@@ -77,7 +77,7 @@ def begin_paper(
     env = sekai.make("Portfolio-v0", **options)
     folder.path.mkdir(parents=True, exist_ok=True)
     broker = PaperBroker.like(env, folder.paper)
-    config = LiveConfig(limits=_limits(limits_file), on_stop=on_stop)
+    config = LiveConfig(limits=_limits(limits_file, feed_file is None), on_stop=on_stop)
     runner = LiveRunner(load_policy(run.policy), env, feed, broker, folder.path, config)
     return PaperSession(runner, folder, options)
 
@@ -122,12 +122,13 @@ def _live_options(options: dict[str, Any]) -> dict[str, Any]:
     return {**kept, **changed, "execution": execution}
 
 
-def _limits(file: Path | None) -> RiskLimits:
+def _limits(file: Path | None, is_replay: bool) -> RiskLimits:
     from sekai.cli.experiment.source import Source
     from sekai.live import RiskLimits
 
     if file is None:
-        return RiskLimits()
+        # Years of rows in a minute are no reason to stop a replay.
+        return RiskLimits(max_orders_per_minute=None) if is_replay else RiskLimits()
     try:
         return RiskLimits.from_dict(Source.read(file).values)
     except ValueError as error:

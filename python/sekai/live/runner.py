@@ -188,8 +188,8 @@ class LiveRunner:
                 return
             async with self._turn:
                 if isinstance(event, BarEvent):
-                    await self._take_row(event)
-                    bars = None if bars is None else bars - 1
+                    is_news = await self._take_row(event)
+                    bars = None if bars is None else bars - is_news
                 elif isinstance(event, FeedNotice):
                     self._take_notice(event)
 
@@ -212,11 +212,12 @@ class LiveRunner:
         finally:
             self._pending = None
 
-    async def _take_row(self, event: BarEvent) -> None:
-        await self.session.take_row(event)
-        if self.episode.row % self.config.snapshot_every == 0:
+    async def _take_row(self, event: BarEvent) -> bool:
+        is_news = await self.session.take_row(event)
+        if is_news and self.episode.row % self.config.snapshot_every == 0:
             write_snapshot(self.folder.snapshot, self.episode.state_dict(), self.episode.row)
             self.journal.append("snapshot", row=self.episode.row)
+        return is_news
 
     def _take_notice(self, notice: FeedNotice) -> None:
         self.journal.append("notice", notice=notice.kind, detail=notice.detail)

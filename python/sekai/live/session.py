@@ -68,20 +68,24 @@ class Session:
     _day: int = -1
     _last_equity: float = 0.0
 
-    async def take_row(self, event: BarEvent) -> None:
-        """Write down a row, learn what it did to the account, and decide on it."""
+    async def take_row(self, event: BarEvent) -> bool:
+        """Write down a row, learn what it did to the account, and decide on it.
+
+        Returns:
+            Whether the row was news: after a restart a feed may begin with what is known.
+        """
         row_time = bar_time(event.bar)
         if row_time <= self.row_time:
-            # After a restart a feed may begin with what is known already.
-            return
+            return False
         self.journal.append("bar", **row_fields(event))
         self.row_time = row_time
-        self.arrival, self.receive_time = event.arrival, event.receive_time
+        self._note_arrival(event.arrival)
         await self._settle_row(event.bar, None, event.is_late)
+        return True
 
     async def finish_row(self, row: KeptRow, is_late: bool) -> None:
         """Go on with a row that was written down and not decided on."""
-        self.arrival, self.receive_time = time.perf_counter_ns(), time.time_ns()
+        self._note_arrival(time.perf_counter_ns())
         if row.digest is not None:
             self.account = await self.desk.account()
             await self._decide_on(self.episode.observed, is_late or row.is_late)
@@ -171,6 +175,11 @@ class Session:
             self.monitor.alert(f"{one.order.asset} cannot be closed: {one.reason}")
         self._write_down(row, None, allowed, replaced, refusals)
         await self._carry_out(allowed, replaced, time.perf_counter_ns())
+
+    def _note_arrival(self, arrival: int) -> None:
+        # What an event says of when it was received may be of a recording.
+        self.arrival = arrival
+        self.receive_time = time.time_ns() - (time.perf_counter_ns() - arrival)
 
     def is_flat(self) -> bool:
         """Whether nothing is held."""

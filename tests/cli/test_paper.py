@@ -1,0 +1,199 @@
+"""`sekai paper`: what was learnt trades on a feed, from one command."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from sekai.data import simulate_gbm
+from sekai.live import SessionFolder, read_journal, read_status
+from tests.cli.commands import begin, call
+
+PORTFOLIO = """\
+[run]
+seed = 1
+
+[env]
+id = "Portfolio-v0"
+lookback = 2
+
+[data]
+source = "simulate_gbm"
+assets = 3
+rows = 700
+seed = 1
+features = ["log_return"]
+
+[train]
+algorithm = "ppo"
+steps = 256
+num_envs = 8
+rollout_steps = 8
+
+[evaluate]
+seeds = 3
+sensitivity = false
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of runs with one that is finished."""
+    folder = tmp_path_factory.mktemp("trained")
+    file = folder / "small.toml"
+    file.write_text(PORTFOLIO, encoding="utf-8")
+    found = call("train", file, "--runs", folder / "runs", "--quiet")
+    assert found.code == 0, found.err
+    return folder / "runs"
+
+
+@pytest.fixture
+def runs(trained: Path, tmp_path: Path) -> Path:
+    """The same, for one test alone."""
+    return Path(shutil.copytree(trained, tmp_path / "runs"))
+
+
+def sessions(runs: Path) -> list[SessionFolder]:
+    return [SessionFolder(path) for path in sorted((runs / "small" / "live").iterdir())]
+
+
+def test_a_run_trades_the_rows_it_was_judged_on_and_tells_what_came_of_it(runs: Path) -> None:
+    found = call("paper", "small", "--runs", runs, "--bars", "25")
+
+    assert found.code == 0, found.err
+    assert "25 rows" in found.out
+    assert "25 of 25 rows replay to the same bytes" in found.out
+    assert "feed to decision" in found.out
+    assert "sekai watch" in found.err
+    (folder,) = sessions(runs)
+    assert read_status(folder.status).state == "stopped"
+
+
+def test_a_session_goes_on_by_name_and_flattens_in_the_end(runs: Path) -> None:
+    call("paper", "small", "--runs", runs, "--bars", "20", "--session", "first", "-q")
+
+    again = call(
+        "paper", "small", "--runs", runs, "--bars", "9", "--resume", "--on-stop", "flatten"
+    )
+
+    assert again.code == 0, again.err
+    (folder,) = sessions(runs)
+    assert folder.path.name == "first"
+    bars = [record for record in read_journal(folder.journal) if record.kind == "bar"]
+    assert 29 <= len(bars) <= 31
+    assert read_status(folder.status).positions == {}
+
+
+def test_rows_of_a_folder_are_traded_as_they_come(runs: Path, tmp_path: Path) -> None:
+    data = simulate_gbm(assets=3, rows=730, seed=1)
+    place = tmp_path / "rows"
+    place.mkdir()
+    data.rows(700, 730).to_parquet(place / "more.parquet")
+    feed = tmp_path / "feed.toml"
+    feed.write_text(f'kind = "folder"\npath = "{place}"\n', encoding="utf-8")
+
+    found = call("paper", "small", "--runs", runs, "--feed", feed, "--bars", "30", "-q")
+
+    assert found.code == 0, found.err
+    assert "30 rows" in found.out
+
+
+def test_limits_of_a_file_hold(runs: Path, tmp_path: Path) -> None:
+    limits = tmp_path / "limits.toml"
+    limits.write_text("max_order_notional = 1.0\n", encoding="utf-8")
+
+    call("paper", "small", "--runs", runs, "--bars", "10", "--limits", limits, "-q")
+
+    (folder,) = sessions(runs)
+    status = read_status(folder.status)
+    assert status.orders_refused > 0
+    assert status.orders_sent == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nobody"], "there is no run 'nobody'"),
+        (["small", "--resume"], "has no session to go on with"),
+        (["small", "--on-stop", "panic"], "--on-stop must be hold or flatten"),
+        (["small", "--feed", "nowhere.toml"], "nowhere.toml cannot be read"),
+    ],
+)
+def test_what_cannot_be_done_is_said(runs: Path, arguments: list[str], words: str) -> None:
+    found = call("paper", *arguments, "--runs", runs)
+
+    assert found.code == 2
+    assert words in found.err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('kind = "pigeon"\n', "feed.toml:1:8: kind must be one of replay, folder"),
+        ('kind = "folder"\n', "a folder feed needs path"),
+        ('kind = "folder"\npath = "x"\nspeed = 3\n', "feed.toml:3:1: a folder feed knows path"),
+        ('kind = "websocket"\n', "needs url, or url_variable"),
+        ('kind = "websocket"\nurl = "ws://x"\ndecoder = "morse"\n', "binance or json, was 'morse'"),
+    ],
+)
+def test_a_wrong_feed_file_is_pointed_at(runs: Path, tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "feed.toml"
+    file.write_text(text, encoding="utf-8")
+
+    found = call("paper", "small", "--runs", runs, "--feed", file)
+
+    assert found.code == 2
+    assert words in found.err
+
+
+def test_unknown_limits_are_named(runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "limits.toml"
+    file.write_text("max_hope = 1.0\n", encoding="utf-8")
+
+    found = call("paper", "small", "--runs", runs, "--limits", file)
+
+    assert found.code == 2
+    assert "found max_hope" in found.err
+
+
+def test_an_interrupt_stops_after_the_row_and_leaves_a_session_to_go_on_with(runs: Path) -> None:
+    process = begin("paper", "small", "--runs", runs, "--speed", "1e6", folder=runs.parent)
+    folder = SessionFolder(_first_session(runs))
+    _until(lambda: folder.journal.exists() and folder.journal.stat().st_size > 20_000)
+
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=40)
+
+    assert process.returncode == 130, err
+    assert "stopping after this row" in err
+    assert "to go on  sekai paper small --resume" in out
+    assert read_status(folder.status).state == "stopped"
+
+
+def test_the_kill_file_stops_trading_and_the_exit_code_says_so(runs: Path) -> None:
+    folder = SessionFolder(runs / "small" / "live" / "killed")
+    folder.path.mkdir(parents=True)
+    folder.kill.write_text("by hand", encoding="utf-8")
+
+    found = call("paper", "small", "--runs", runs, "--session", "killed", "--bars", "5")
+
+    assert found.code == 1
+    assert "by hand" in found.err
+    assert read_status(folder.status).orders_sent == 0
+
+
+def _first_session(runs: Path) -> Path:
+    _until(lambda: (runs / "small" / "live").is_dir() and any((runs / "small" / "live").iterdir()))
+    return next((runs / "small" / "live").iterdir())
+
+
+def _until(is_so: object, seconds: float = 45.0) -> None:
+    assert callable(is_so)
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, "it never came about"
+        time.sleep(0.02)
