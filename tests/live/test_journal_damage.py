@@ -383,6 +383,8 @@ JSON = st.recursive(
 @example(fields={"a": {"$array": ["|O8", [1], "AAAAAAAA8D8="]}})
 @example(fields={"a": {"$array": ["|b1", [2], "AgM="]}})
 @example(fields={"a": {"$pairs": [[[], 1]]}})
+@example(fields={"a": {"$scalar": []}})
+@example(fields={"a": {"$array": ["<f8", ["a", 2**50], ""]}})
 def test_no_record_that_somebody_forged_is_another_kind_of_error(fields: Any) -> None:
     text = json.dumps({"number": 1, "time": 1, "kind": "bar", "fields": fields}).encode()
 
