@@ -82,7 +82,7 @@ class Journal:
     def append(self, kind: RecordKind, /, **fields: Any) -> Record:
         """Write down what happened.
 
-        Rows of numbers should be arrays: those are written ten times as fast as lists.
+        Rows of numbers should be arrays: those are written several times as fast as lists.
 
         Raises:
             ValueError: there is something in `fields` that cannot be written; nothing was.
