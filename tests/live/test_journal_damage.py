@@ -101,6 +101,20 @@ def test_lines_that_do_not_follow_each_other_are_named(
         Journal(path)
 
 
+def test_a_line_of_another_journal_is_found(tmp_path: Path) -> None:
+    path, other = tmp_path / "journal.jsonl", tmp_path / "other.jsonl"
+    small_journal(path)
+    with Journal(other, session="t") as journal:
+        for kind, fields in WRITTEN:
+            journal.append(kind, **fields)
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[2] = other.read_bytes().splitlines(keepends=True)[2]
+    path.write_bytes(b"".join(lines))
+
+    with pytest.raises(JournalError, match="line 3 of"):
+        list(read_journal(path))
+
+
 def test_what_was_cut_off_is_told(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     small_journal(path)
@@ -413,6 +427,7 @@ def test_no_record_that_somebody_forged_is_another_kind_of_error(fields: Any) ->
         b'{"number":1,"time":1,"kind":"bar","fields":{},"more":1}',
         b'{"number":1,"time":1,"kind":"bar","fields":{"a":{"$array":["|O8",[1],"AAAAAAAA8D8="]}}}',
         b'{"number":1,"time":1,"kind":"bar","fields":{"a":{"$array":["<f8",[0,-1],""]}}}',
+        b'{"number":1,"time":1,"kind":"bar","fields":{"a":{"$array":["|b1",[2],"AgM="]}}}',
         b"\xff",
     ],
 )
