@@ -101,6 +101,30 @@ def test_lines_that_do_not_follow_each_other_are_named(
         Journal(path)
 
 
+def test_a_line_of_another_journal_is_found(tmp_path: Path) -> None:
+    path, other = tmp_path / "journal.jsonl", tmp_path / "other.jsonl"
+    small_journal(path)
+    with Journal(other, session="t") as journal:
+        for kind, fields in WRITTEN:
+            journal.append(kind, **fields)
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[2] = other.read_bytes().splitlines(keepends=True)[2]
+    path.write_bytes(b"".join(lines))
+
+    with pytest.raises(JournalError, match="line 3 of"):
+        list(read_journal(path))
+
+
+def test_a_journal_whose_first_record_is_torn_begins_anew(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    for length in range(len(FIRST)):
+        path.write_bytes(FIRST[:length])
+
+        assert list(read_journal(path)) == []
+        with Journal(path, sync="never", session="t") as journal:
+            assert (journal.session, journal.count) == ("t", 1)
+
+
 def test_what_was_cut_off_is_told(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     small_journal(path)
@@ -149,6 +173,7 @@ def test_a_failed_write_leaves_the_records_before_it(
                 journal.append("stopped")
 
         assert journal.count == len(list(read_journal(path))) == at
+        assert path.read_bytes().endswith(b"\n") or not can_cut
         journal.reopen()
         assert journal.append("stopped").number == at
         assert [record.number for record in read_journal(path)] == list(range(at + 1))
@@ -383,6 +408,8 @@ JSON = st.recursive(
 @example(fields={"a": {"$array": ["|O8", [1], "AAAAAAAA8D8="]}})
 @example(fields={"a": {"$array": ["|b1", [2], "AgM="]}})
 @example(fields={"a": {"$pairs": [[[], 1]]}})
+@example(fields={"a": {"$scalar": []}})
+@example(fields={"a": {"$array": ["<f8", ["a", 2**50], ""]}})
 def test_no_record_that_somebody_forged_is_another_kind_of_error(fields: Any) -> None:
     text = json.dumps({"number": 1, "time": 1, "kind": "bar", "fields": fields}).encode()
 
@@ -411,6 +438,7 @@ def test_no_record_that_somebody_forged_is_another_kind_of_error(fields: Any) ->
         b'{"number":1,"time":1,"kind":"bar","fields":{},"more":1}',
         b'{"number":1,"time":1,"kind":"bar","fields":{"a":{"$array":["|O8",[1],"AAAAAAAA8D8="]}}}',
         b'{"number":1,"time":1,"kind":"bar","fields":{"a":{"$array":["<f8",[0,-1],""]}}}',
+        b'{"number":1,"time":1,"kind":"bar","fields":{"a":{"$array":["|b1",[2],"AgM="]}}}',
         b"\xff",
     ],
 )

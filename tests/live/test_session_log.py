@@ -24,7 +24,9 @@ PLAIN = st.text(string.ascii_letters + string.digits + "-_.~+/=", max_size=20).m
 URL_SAFE = st.text(string.ascii_letters + string.digits + "-_.~!$*+,;:%=", max_size=20).map(
     lambda text: f"{MARK}{text}{MARK}"
 )
-ANYTHING = st.text(max_size=20).map(lambda text: f"{MARK}{text}{MARK}")
+ANYTHING = st.one_of(st.text(max_size=20), st.text("\"'\\ ,&", max_size=6)).map(
+    lambda text: f"{MARK}{text}{MARK}"
+)
 NAMES = st.sampled_from(
     ["token", "access_token", "api_key", "apiKey", "API-KEY", "secret", "client_secret",
      "password", "passwd", "signature", "listenKey", "X-MBX-APIKEY", "session_token", "key",

@@ -37,7 +37,7 @@ NAMES = {"number", "time", "kind", "fields"}
 FORMAT = 1
 """What the first record says, and this version reads."""
 
-LONGEST_LINE = 16 * 2**20
+LONGEST_LINE = 4 * 2**20
 """Bytes of a record, at most: a file that has no lines must not fill the memory."""
 
 DIGITS = 16

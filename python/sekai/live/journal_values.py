@@ -24,6 +24,7 @@ __all__ = ["text_of", "values_in"]
 KINDS = "biufcmM"
 """Truth, whole numbers, fractions, complex ones and times: what arrays may hold."""
 
+MOST_AXES = 32
 DTYPE = re.compile(rf"[<>|][{KINDS}]\d{{1,2}}(\[\d{{0,9}}[A-Za-z]{{1,2}}\])?")
 """How NumPy calls them."""
 
@@ -144,7 +145,8 @@ def _untagged(found: dict[str, Any]) -> Any:
     if tag == "$array":
         return _array(*inner)
     if tag == "$scalar":
-        return _array(inner[0], [], inner[1])[()]
+        kind, content = inner
+        return _array(kind, [], content)[()]
     if tag == "$float":
         return struct.unpack(">d", bytes.fromhex(inner))[0]
     if tag == "$bytes":
@@ -159,7 +161,9 @@ def _array(kind: str, shape: list[int], content: str) -> NDArray[Any]:
         raise ValueError(f"an array of numbers was wanted, found one of {kind!r:.40}")
     dtype = np.dtype(kind)
     data = base64.b64decode(content, validate=True)
-    if math.prod(shape) * dtype.itemsize != len(data) or any(size < 0 for size in shape):
+    # Before they are multiplied: words times numbers are longer words.
+    is_shape = len(shape) <= MOST_AXES and all(type(size) is int and size >= 0 for size in shape)
+    if not is_shape or math.prod(shape) * dtype.itemsize != len(data):
         raise ValueError(f"an array of shape {shape!r:.80} was wanted, found {len(data)} bytes")
     if dtype.kind == "b" and data.strip(b"\x00\x01"):
         raise ValueError("an array of truths was wanted, found other bytes")
