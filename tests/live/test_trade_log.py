@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from sekai.error import JournalError
 from sekai.live import trade_log
 from sekai.live.journal import Journal, Record, RecordKind, read_journal
+from sekai.live.order_records import order_fields, report_fields
 from sekai.live.orders import Order, OrderReport
-from sekai.live.trade_log import TradeLog, order_fields, report_fields, trades_of
+from sekai.live.trade_log import TradeLog, trades_of
 
 ORDER = Order(id="s-1-A", asset="A", units=3.0, reference_price=10.0)
 
@@ -28,8 +29,7 @@ def fill(report_id: str, units: float, order_id: str = "s-1-A", **more: float) -
 def test_a_fill_is_told_with_all_its_times(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     with Journal(path) as journal:
-        decided = journal.append("decision", action=[1.0])
-        journal.append("order", **order_fields(ORDER))
+        decided = journal.append("decision", orders=[order_fields(ORDER)])
         sent = journal.append("sent", id=ORDER.id)
         acknowledged = OrderReport(id="r0", order_id=ORDER.id, kind="acknowledged")
         journal.append("report", **report_fields(acknowledged))
@@ -46,12 +46,10 @@ def test_a_fill_is_told_with_all_its_times(tmp_path: Path) -> None:
 
 def test_an_order_that_is_sent_again_is_the_same_order() -> None:
     kinds: list[tuple[RecordKind, dict[str, object]]] = [
-        ("decision", {}),
-        ("order", order_fields(ORDER)),
+        ("decision", {"orders": [order_fields(ORDER)]}),
         ("sent", {"id": ORDER.id}),
         ("report", report_fields(fill("r1", 1.0))),
-        ("decision", {}),
-        ("order", order_fields(ORDER)),
+        ("decision", {"orders": [order_fields(ORDER)]}),
         ("sent", {"id": ORDER.id}),
         ("report", report_fields(fill("r1", 1.0))),
         ("report", report_fields(fill("r2", 2.0))),
@@ -62,13 +60,13 @@ def test_an_order_that_is_sent_again_is_the_same_order() -> None:
         for at, (kind, fields) in enumerate(kinds)
     )
 
-    assert (first.decided, first.sent, first.filled) == (0, 2, 3)
-    assert (second.decided, second.sent, second.filled) == (0, 2, 8)
+    assert (first.decided, first.sent, first.filled) == (0, 1, 2)
+    assert (second.decided, second.sent, second.filled) == (0, 1, 6)
 
 
 def test_a_report_is_journaled_with_everything_but_when_it_came() -> None:
     assert report_fields(fill("r1", 1.0)).keys() == {
-        "id", "order_id", "kind", "units", "price", "cost", "reason", "broker_time"
+        "id", "order_id", "kind", "units", "price", "cost", "asset", "reason", "broker_time"
     }  # fmt: skip
     assert Order(**order_fields(ORDER)) == ORDER
     assert OrderReport(**report_fields(fill("r1", 1.0))) == fill("r1", 1.0)
@@ -76,9 +74,11 @@ def test_a_report_is_journaled_with_everything_but_when_it_came() -> None:
 
 EVENTS = st.lists(
     st.one_of(
-        st.just(("decision", {})),
+        st.just(("decision", {"orders": []})),
         st.builds(
-            lambda asset: ("order", order_fields(replace(ORDER, id=asset, asset=asset))),
+            lambda asset: (
+                "decision", {"orders": [order_fields(replace(ORDER, id=asset, asset=asset))]}
+            ),
             st.sampled_from("AB"),
         ),
         st.builds(lambda asset: ("sent", {"id": asset}), st.sampled_from("AB")),
@@ -150,7 +150,9 @@ def test_only_so_many_orders_are_remembered(monkeypatch: pytest.MonkeyPatch) -> 
 
     for number in range(100):
         order = Order(id=f"o{number}", asset="A", units=1.0, reference_price=1.0)
-        trades.see(Record(number=number, time=1, kind="order", fields=order_fields(order)))
+        trades.see(
+            Record(number=number, time=1, kind="decision", fields={"orders": [order_fields(order)]})
+        )
 
     assert len(trades._orders) == 10
     assert "o99" in trades._orders
@@ -172,7 +174,7 @@ def test_the_trades_of_a_live_journal_are_those_of_its_file(tmp_path: Path) -> N
     path = tmp_path / "journal.jsonl"
     with Journal(path) as journal, TradeLog(tmp_path / "trades.jsonl") as log:
         told = [
-            log.see(journal.append("order", **order_fields(ORDER))),
+            log.see(journal.append("decision", orders=[order_fields(ORDER)])),
             log.see(journal.append("report", **report_fields(fill("r1", 3.0)))),
         ]
 

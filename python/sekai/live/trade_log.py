@@ -174,7 +174,7 @@ class _Trades:
             time=int(report["broker_time"]) or now,
             order_id=order_id,
             report_id=report_id,
-            asset=known.asset,
+            asset=known.asset or str(report.get("asset", "")),
             units=float(report["units"]),
             price=float(report["price"]),
             cost=float(report["cost"]),
