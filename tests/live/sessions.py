@@ -63,6 +63,18 @@ def world(rows: int = 100, known: int = 40, seed: int = 0, **settings: Any) -> W
     return World(simulate_gbm(assets=3, rows=rows, seed=seed), known, settings)
 
 
+def disrupted(rows: int = 100, known: int = 40, **settings: Any) -> World:
+    """A market in which one asset is halted for a while, and another is delisted."""
+    data = simulate_gbm(assets=3, rows=rows, seed=3)
+    values, listed = data.values.copy(), data.listed.copy()
+    values[known + 10 : known + 14, 0] = np.nan
+    values[known + 30 :, 1] = np.nan
+    listed[known + 32 :, 1] = False
+    quoted = np.isfinite(values).all(axis=2)
+    changed = data.replace(values=values, listed=listed, quoted=quoted, tradable=quoted)
+    return World(changed, known, settings)
+
+
 def follow(observation: Any) -> np.ndarray:
     """A policy that trades in every row: more of what has risen."""
     last = np.asarray(observation["windows"][-1, :, 0], np.float64)

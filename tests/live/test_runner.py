@@ -24,7 +24,8 @@ from sekai.live import (
     read_status,
     trades_of,
 )
-from tests.live.sessions import FREE, follow, session, world
+from sekai.market import Constraints, Costs, Execution
+from tests.live.sessions import FREE, disrupted, follow, session, world
 
 
 def kinds(folder: Path) -> list[str]:
@@ -65,6 +66,28 @@ def test_a_session_equals_the_historical_env_driven_by_the_same_policy(tmp_path:
         result = history.step(follow(result.observation))
 
     assert status.equity == result.info["equity"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"execution": Execution(sizing="decision", participation=1e-7, unfilled="carry")},
+        {"execution": Execution(sizing="decision", delay=1)},
+        {"costs": Costs(fixed=1.0, impact=0.5), "constraints": Constraints(max_weight=0.4)},
+    ],
+    ids=["plain", "carried", "delayed", "costly"],
+)
+def test_halts_delistings_and_other_rules_are_the_same_live(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    place = disrupted(**settings)
+
+    status = session(place, tmp_path)
+
+    assert status.fills > 20
+    assert check_parity(tmp_path, place.env()).is_whole
+    assert check_parity(tmp_path, place.env(), simulate=True).is_whole
 
 
 def test_every_order_stands_in_the_journal_before_it_is_sent(tmp_path: Path) -> None:
@@ -287,8 +310,6 @@ def test_a_policy_that_raises_ends_the_session_and_leaves_no_order(tmp_path: Pat
 
 
 def test_an_env_that_sizes_at_the_fill_is_refused(tmp_path: Path) -> None:
-    from sekai.market import Execution
-
     place = world(execution=Execution())
 
     with pytest.raises(ValueError, match="sizing='decision'"):

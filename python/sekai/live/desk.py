@@ -162,7 +162,6 @@ class Desk:
 
     def _tell(self, report: OrderReport) -> None:
         """Let those who watch know of a report that was new."""
-        kept = self.keeper[report.order_id]
         if report.kind == "filled":
             self._monitor.fills += 1
             sent = self._sent_at.get(report.order_id)
@@ -170,7 +169,8 @@ class Desk:
                 self._monitor.latency["order_to_fill"].add(report.arrival - sent)
         if report.kind == "rejected":
             self._monitor.alert(f"order {report.order_id} was rejected: {report.reason}")
-        if kept.is_done:
+        kept = self.keeper.orders.get(report.order_id)
+        if kept is None or kept.is_done:
             self._sent_at.pop(report.order_id, None)
         while self.keeper.alerts:
             self._monitor.alert(self.keeper.alerts.popleft())

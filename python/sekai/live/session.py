@@ -125,7 +125,7 @@ class Session:
         units = self.episode.orders(action)
         wanted = self._orders(observed.row, units)
         allowed, refusals = self.gate.check(wanted, self._view())
-        replaced = self._replaced(units)
+        replaced = self._replaced(observed.row, units)
         self._write_down(observed.row, action, allowed, replaced, refusals)
         self.episode.action = action
         for one in refusals:
@@ -196,12 +196,21 @@ class Session:
             if np.isfinite(wanted) and wanted != 0 and np.isfinite(price)
         ]  # fmt: skip
 
-    def _replaced(self, units: Any) -> list[str]:
-        """Orders that stand in assets about which something else was decided."""
+    def _replaced(self, row: int, units: Any) -> list[str]:
+        """Orders that were due and still stand in assets about which something was decided."""
         decided = {
             asset for asset, one in zip(self.episode.assets, units, strict=True) if one == one
         }
-        return [one.id for one in self.desk.keeper.unresolved() if one.asset in decided]
+        due = row - self.episode.portfolio.config.execution.delay
+        return [
+            one.id
+            for one in self.desk.keeper.unresolved()
+            if one.asset in decided and self._row_of(one) < due
+        ]
+
+    def _row_of(self, order: Order) -> int:
+        """The row on which an order was decided."""
+        return int(order.id.removeprefix(f"{self.name}-").partition("-")[0])
 
     def _view(self) -> RiskView:
         assert self.account is not None, "whoever decides has seen the account"
