@@ -159,8 +159,10 @@ class PaperOrders:
             reports += self._end(one, "cancelled", reason, time)
         for fill in fills:
             reports += self._share_out(fill, groups, offers, time)
+        kept = self.account.open_units if self._keeps_rest else {}
         for asset, group in groups.items():
-            reports += self._finish(group, asset in partial, time)
+            stands = bool(kept.get(asset)) or (self._keeps_rest and asset in partial)
+            reports += self._finish(group, stands, time)
         return reports
 
     def _sorted_for(self, row: int) -> tuple[list[tuple[_Taken, str]], dict[str, list[_Taken]]]:
@@ -187,6 +189,8 @@ class PaperOrders:
 
     def _offers_to_market(self, groups: Mapping[str, list[_Taken]]) -> dict[str, list[float]]:
         """What of each order goes to the market; a small rest always does, so that it ends."""
+        if self._faults.partial_fill == 0.0:
+            return {asset: _rests(group) for asset, group in groups.items()}
         number = itertools.count(self._offered)
         return {
             asset: [
@@ -204,6 +208,8 @@ class PaperOrders:
         time: int,
     ) -> list[OrderReport]:
         group, asked = groups.get(fill.asset, []), offers.get(fill.asset, [])
+        if asked == [fill.units] and not fill.is_delisting:
+            return self._fill(group[0], fill.units, fill.price, fill.cost, time)
         if fill.is_delisting:
             asked = [0.0] * len(group)
         shares, excess = share_units(fill.units, asked)
@@ -236,17 +242,17 @@ class PaperOrders:
         report = _say(one, "filled", time, units=units, price=price, cost=cost)
         return [report, *_acknowledge(one, time)]
 
-    def _finish(self, group: list[_Taken], is_partial: bool, time: int) -> list[OrderReport]:
+    def _finish(self, group: list[_Taken], stands: bool, time: int) -> list[OrderReport]:
         reports: list[OrderReport] = []
         for one in group:
             one.is_standing = True
+            if one.rest and stands:
+                continue
             if abs(one.rest) <= abs(one.order.units) * _ROUNDING:
                 one.is_open = False
                 del self._open[one.order.id]
-            elif not self._keeps_rest:
-                reports += self._end(one, "expired", "the rest found no trade in its row", time)
-            elif not is_partial and not self.account.open_units.get(one.order.asset):
-                reports += self._end(one, "expired", "the account cannot trade the rest", time)
+            else:
+                reports += self._end(one, "expired", "the rest found no trade", time)
         return reports
 
     def _end(self, one: _Taken, kind: ReportKind, reason: str, time: int) -> list[OrderReport]:
