@@ -13,7 +13,7 @@ from typing import Any, Literal
 from sekai.error import JournalError
 from sekai.live.journal_file import cut_at, lock, opened, wait_for_disk, written_again
 from sekai.live.journal_reading import JournalFollower, open_plain, read_journal, steps_from
-from sekai.live.journal_records import FORMAT, START, Record, RecordKind, after, line_of
+from sekai.live.journal_records import FORMAT, START, Place, Record, RecordKind, line_of
 from sekai.live.redaction import WORDS, redacted
 
 __all__ = ["Journal", "JournalFollower", "Record", "RecordKind", "Sync", "read_journal"]
@@ -82,7 +82,7 @@ class Journal:
     def append(self, kind: RecordKind, /, **fields: Any) -> Record:
         """Write down what happened.
 
-        Rows of numbers should be arrays: those are written ten times as fast as lists.
+        Rows of numbers should be arrays: those are written several times as fast as lists.
 
         Raises:
             ValueError: there is something in `fields` that cannot be written; nothing was.
@@ -95,9 +95,9 @@ class Journal:
             if fields.get(name) and isinstance(fields[name], str):
                 fields[name] = redacted(fields[name])
         now = time.time_ns()
-        line = line_of(self._place, now, kind, fields)
+        line, following = line_of(self._place, now, kind, fields)
         record = Record(number=self._place.number, time=now, kind=kind, fields=fields)
-        self._write(line)
+        self._write(line, following)
         return record
 
     def make_durable(self) -> None:
@@ -153,7 +153,7 @@ class Journal:
             raise JournalError(f"the journal {self.path} cannot be opened: {error}") from error
         try:
             lock(file, self.path)
-            if not is_first:
+            if not is_first and self.sync != "never":
                 # What a disk refused to confirm may be in memory alone: only writing helps.
                 written_again(self.path, self._durable)
             self._take_in(file)
@@ -188,21 +188,21 @@ class Journal:
         if self.sync != "never":
             self._make_durable()
 
-    def _write(self, line: bytes) -> None:
+    def _write(self, line: bytes, following: Place) -> None:
         assert self._file is not None, "who calls has looked"
         before = self._place
         try:
             written = os.write(self._file, line)
             if written != len(line):
                 raise OSError(f"{written} of {len(line)} bytes could be written")
-            self._place = after(before, line)
+            self._place = following
             if self.sync == "every":
                 self._make_durable()
         except BaseException as error:
             # Also when interrupted: what `append` did not return must not be there.
             self._place = before
             self._cut_back(str(error) or "an append was interrupted")
-            if isinstance(error, OSError):
+            if isinstance(error, (OSError, JournalError)):
                 raise self._refused() from error
             raise
 

@@ -36,7 +36,7 @@ NAMES = {"number", "time", "kind", "fields"}
 FORMAT = 1
 """What the first record says, and this version reads."""
 
-LONGEST_LINE = 16 * 2**20
+LONGEST_LINE = 4 * 2**20
 """Bytes of a record, at most: a file that has no lines must not fill the memory."""
 
 DIGITS = 16
@@ -71,8 +71,10 @@ class Place(NamedTuple):
 START = Place(0, b"sekai journal", 0)
 
 
-def line_of(place: Place, time: int, kind: RecordKind, fields: Mapping[str, Any]) -> bytes:
-    """The record that is written at `place`, with its end.
+def line_of(
+    place: Place, time: int, kind: RecordKind, fields: Mapping[str, Any]
+) -> tuple[bytes, Place]:
+    """The record that is written at `place` as a line with its end, and the place after it.
 
     Raises:
         ValueError: it cannot be written.
@@ -82,10 +84,11 @@ def line_of(place: Place, time: int, kind: RecordKind, fields: Mapping[str, Any]
     text = (
         f'{{"number":{place.number},"time":{time},"kind":"{kind}","fields":{text_of(fields)}}}'
     ).encode("ascii")
-    line = b"%b %b\n" % (_digest(place, text).hex().encode("ascii"), text)
+    digest = _digest(place, text)
+    line = b"%b %b\n" % (digest.hex().encode("ascii"), text)
     if len(line) > LONGEST_LINE:
         raise ValueError(f"a record takes {LONGEST_LINE} bytes at most, this would {len(line)}")
-    return line
+    return line, Place(place.number + 1, digest, place.end + len(line))
 
 
 def after(place: Place, line: bytes) -> Place:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import contextlib
 import functools
 import json
 import math
@@ -25,6 +24,7 @@ __all__ = ["text_of", "values_in"]
 KINDS = "biufcmM"
 """Truth, whole numbers, fractions, complex ones and times: what arrays may hold."""
 
+MOST_AXES = 32
 DTYPE = re.compile(rf"[<>|][{KINDS}]\d{{1,2}}(\[\d{{0,9}}[A-Za-z]{{1,2}}\])?")
 """How NumPy calls them."""
 
@@ -39,13 +39,19 @@ def text_of(fields: Mapping[str, Any]) -> str:
         ValueError: there is something in them that is no plain value.
     """
     try:
-        if not _needs_tags(fields):
-            with contextlib.suppress(ValueError):
-                return _encode(fields)
-        # JSON has no word for numbers that are not finite; what else was wrong is wrong again.
+        if not _is_tagged(fields) and not _any_needs_tags(fields.values()):
+            return _encoded(fields)
         return _encode(_tagged(fields))
     except RecursionError as error:
         raise ValueError("fields of few levels were wanted, found too many") from error
+
+
+def _encoded(fields: Mapping[str, Any]) -> str:
+    try:
+        return _encode(fields)
+    except ValueError:
+        # JSON has no word for numbers that are not finite; what else was wrong is wrong again.
+        return _encode(_tagged(fields))
 
 
 def values_in(text: str) -> Any:
@@ -62,7 +68,7 @@ def values_in(text: str) -> Any:
 
 def _needs_tags(value: Any) -> bool:
     """Whether keys would be read back as something else."""
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):
         return _is_tagged(value) or _any_needs_tags(value.values())
     return isinstance(value, (list, tuple)) and _any_needs_tags(value)
 
@@ -72,14 +78,17 @@ def _any_needs_tags(values: Any) -> bool:
 
 
 def _is_tagged(mapping: Mapping[Any, Any]) -> bool:
-    return any(type(key) is not str or key[:1] == "$" for key in mapping)
+    try:
+        return "$" in "".join(mapping)
+    except TypeError:
+        return True
 
 
 def _tagged(value: Any) -> Any:
     """The same where every value is one that JSON has words for."""
     if isinstance(value, float) and not math.isfinite(value):
         return {"$float": struct.pack(">d", value).hex()}
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):
         if _is_tagged(value):
             return {"$pairs": [[_key(key), _tagged(part)] for key, part in value.items()]}
         return {key: _tagged(part) for key, part in value.items()}
@@ -106,7 +115,7 @@ def _other(value: Any) -> Any:
         return {"$scalar": [_name_of(value.dtype), _in_base64(value.tobytes())]}
     if isinstance(value, (bytes, bytearray)):
         return {"$bytes": _in_base64(bytes(value))}
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):
         return dict(value)
     raise ValueError(
         f"numbers, words, lists, dicts and arrays of numbers can be journaled, found "
@@ -136,7 +145,8 @@ def _untagged(found: dict[str, Any]) -> Any:
     if tag == "$array":
         return _array(*inner)
     if tag == "$scalar":
-        return _array(inner[0], [], inner[1])[()]
+        kind, content = inner
+        return _array(kind, [], content)[()]
     if tag == "$float":
         return struct.unpack(">d", bytes.fromhex(inner))[0]
     if tag == "$bytes":
@@ -151,7 +161,9 @@ def _array(kind: str, shape: list[int], content: str) -> NDArray[Any]:
         raise ValueError(f"an array of numbers was wanted, found one of {kind!r:.40}")
     dtype = np.dtype(kind)
     data = base64.b64decode(content, validate=True)
-    if math.prod(shape) * dtype.itemsize != len(data) or any(size < 0 for size in shape):
+    # Before they are multiplied: words times numbers are longer words.
+    is_shape = len(shape) <= MOST_AXES and all(type(size) is int and size >= 0 for size in shape)
+    if not is_shape or math.prod(shape) * dtype.itemsize != len(data):
         raise ValueError(f"an array of shape {shape!r:.80} was wanted, found {len(data)} bytes")
     if dtype.kind == "b" and data.strip(b"\x00\x01"):
         raise ValueError("an array of truths was wanted, found other bytes")
@@ -163,5 +175,11 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"strict JSON was wanted, found {name}")
 
 
-_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_other).encode
+_encode = json.JSONEncoder(
+    # Circles are found as too many levels, which takes no time where there are none.
+    check_circular=False,
+    allow_nan=False,
+    separators=(",", ":"),
+    default=_other,
+).encode
 _decoder = json.JSONDecoder(object_hook=_untagged, parse_constant=_no_constant)

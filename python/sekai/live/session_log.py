@@ -107,6 +107,12 @@ class _QuietHandler(logging.handlers.RotatingFileHandler):
             words = f"sekai: the log {self.baseFilename} cannot be written: {type(error).__name__}"
             sys.stderr.write(f"{words}\n")
 
+    def close(self) -> None:
+        try:
+            super().close()
+        except OSError:
+            self.lost += 1
+
 
 class _LineFormatter(logging.Formatter):
     """A record as a line of JSON."""

@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import math
+import os
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from sekai.error import JournalError
+from sekai.live.journal import Journal, JournalFollower, read_journal
+from tests.live.journals import WRITTEN, bits_of, small_journal
+
+NUMBERS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**200), 2**200),
+    st.floats(),
+    st.integers(0, 2**64 - 1).map(lambda bits: struct.unpack(">d", bits.to_bytes(8, "big"))[0]),
+    st.text(max_size=10),
+    st.binary(max_size=10),
+    arrays.arrays(
+        st.sampled_from(["<f8", ">f8", "<f4", "<i8", "|u1", "|b1", "<M8[ns]", "<m8[s]", "<c16"]),
+        arrays.array_shapes(min_dims=0, min_side=0, max_side=3),
+    ),
+)
+KEYS = st.one_of(st.text(max_size=5), st.sampled_from(["$array", "$", "$pairs"]))
+VALUES = st.recursive(
+    NUMBERS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.one_of(KEYS, st.integers(), st.none()), inner, max_size=3),
+    ),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None)
+@given(fields=st.dictionaries(KEYS, VALUES, max_size=4))
+def test_what_is_written_is_read_bit_for_bit(
+    tmp_path_factory: pytest.TempPathFactory, fields: dict[str, Any]
+) -> None:
+    path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
+
+    with Journal(path, sync="never") as journal:
+        # Words that quote others may be changed: secrets are taken out of them.
+        given = journal.append("observed", **{f"{name}_": value for name, value in fields.items()})
+        journal.append("observed", **{"$array": fields})
+
+    _, first, second = read_journal(path)
+    assert bits_of(first.fields) == bits_of(given.fields)
+    assert bits_of(second.fields["$array"]) == bits_of(fields)
+    assert (first.number, first.time, first.kind) == (1, given.time, "observed")
+
+
+def test_the_first_record_says_the_format_and_the_session(tmp_path: Path) -> None:
+    first = small_journal(tmp_path / "journal.jsonl")[0]
+
+    assert (first.number, first.kind) == (0, "session")
+    assert dict(first.fields) == {"format": 1, "session": "s"}
+
+
+def test_a_journal_that_is_opened_again_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    before = small_journal(path)
+
+    with Journal(path) as journal:
+        assert (journal.session, journal.count, journal.torn) == ("s", len(before), b"")
+        assert journal.append("stopped").number == len(before)
+
+    assert [record.number for record in read_journal(path)] == list(range(len(before) + 1))
+
+
+def test_sessions_without_a_name_get_different_ones(tmp_path: Path) -> None:
+    with Journal(tmp_path / "a.jsonl") as one, Journal(tmp_path / "b.jsonl") as other:
+        assert one.session != other.session
+
+
+def test_the_journal_of_another_session_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    small_journal(path)
+    before = path.read_bytes()
+
+    with pytest.raises(JournalError, match="'t'.*'s'"):
+        Journal(path, session="t")
+
+    assert path.read_bytes() == before
+    Journal(path, session="s").close()
+
+
+@pytest.mark.parametrize("content", [b"a diary\n", b"a diary", b"\n", b"\0" * 100, b"{}\n{}\n"])
+def test_a_file_that_is_no_journal_is_refused_and_left_alone(
+    tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "diary.txt"
+    path.write_bytes(content)
+
+    with pytest.raises(JournalError):
+        Journal(path)
+
+    assert path.read_bytes() == content
+
+
+def test_a_journal_is_open_once_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    program = (
+        "import sys; from sekai.live.journal import Journal; from sekai.error import JournalError\n"
+        "try: Journal(sys.argv[1])\n"
+        "except JournalError as error: print(error)\n"
+    )
+
+    with Journal(path):
+        with pytest.raises(JournalError, match="another process"):
+            Journal(path)
+        other = subprocess.run(
+            [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
+        )
+
+    assert "open in another process" in other.stdout
+    Journal(path).close()
+
+
+def test_a_value_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    circle: list[Any] = []
+    circle.append(circle)
+    with Journal(path) as journal:
+        before = path.read_bytes()
+        strange: Any = "strange"
+
+        for value in (object(), circle, {(1, 2): 3}, np.array(["a"]), np.array([object()]), {1, 2}):
+            with pytest.raises(ValueError, match="wanted|can be journaled"):
+                journal.append("bar", value=value)
+        with pytest.raises(ValueError, match="one of"):
+            journal.append(strange)
+        with pytest.raises(ValueError, match="bytes at most"):
+            journal.append("bar", values=np.zeros(2**19))
+
+        assert path.read_bytes() == before
+        assert journal.append("bar", values=np.zeros(2**18)).number == 1
+    assert len(list(read_journal(path))) == 2
+
+
+def test_secrets_in_the_words_of_others_are_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+
+    with Journal(path) as journal:
+        for name in ("detail", "reason", "error", "message"):
+            journal.append("notice", **{name: "cannot reach wss://me:hunter2@host?token=hunter2"})
+
+    assert b"hunter2" not in path.read_bytes()
+
+
+def test_a_field_may_be_called_kind(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal.jsonl") as journal:
+        assert journal.append("report", kind="filled").fields["kind"] == "filled"
+
+
+def test_a_closed_journal_takes_nothing(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.close()
+    journal.close()
+
+    with pytest.raises(JournalError, match="closed"):
+        journal.append("bar")
+    with pytest.raises(JournalError, match="closed"):
+        journal.make_durable()
+
+
+@pytest.mark.parametrize(
+    ("sync", "waits"), [("every", [1, 1, 1]), ("orders", [0, 0, 1]), ("never", [0, 0, 0])]
+)
+def test_records_are_on_the_disk_when_sync_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: Any, waits: list[int]
+) -> None:
+    with Journal(tmp_path / "journal.jsonl", sync) as journal:
+        counted: list[int] = []
+        monkeypatch.setattr(os, "fsync", counted.append)
+
+        found = []
+        for act in (journal.append, journal.append):
+            counted.clear()
+            act("bar")
+            found.append(len(counted))
+        counted.clear()
+        journal.make_durable()
+        found.append(len(counted))
+
+        assert found == waits
+
+
+def test_a_deleted_journal_is_not_called_durable(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    journal = Journal(path)
+    path.unlink()
+
+    with pytest.raises(JournalError, match="deleted"):
+        journal.make_durable()
+    with pytest.raises(JournalError, match="No such file"):
+        journal.reopen()
+
+
+def test_a_follower_finds_what_was_written_since(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal(path) as journal, JournalFollower(path) as follower:
+        assert [record.kind for record in follower.new_records()] == ["session"]
+        assert follower.new_records() == []
+
+        for kind, fields in WRITTEN:
+            journal.append(kind, **fields)
+
+        assert [record.number for record in follower.new_records(at_most=2)] == [1, 2]
+        assert not follower.is_at_end
+        assert [record.number for record in follower.new_records()] == [3, 4, 5]
+        assert follower.is_at_end
+
+
+def test_a_follower_waits_for_the_end_of_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    small_journal(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-5])
+
+    with JournalFollower(path) as follower:
+        assert len(follower.new_records()) == len(WRITTEN)
+        assert follower.new_records() == []
+        # Another line may take its place: whoever wrote the torn one died.
+        with Journal(path) as journal:
+            journal.append("stopped", reason="a longer line than the one that was torn here")
+        assert [record.kind for record in follower.new_records()] == ["stopped"]
+
+
+def test_a_follower_tells_when_records_are_gone(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    small_journal(path)
+    with JournalFollower(path) as follower:
+        follower.new_records()
+        os.truncate(path, 100)
+
+        with pytest.raises(JournalError, match="cut"):
+            follower.new_records()
+
+
+def test_appending_takes_microseconds(tmp_path: Path) -> None:
+    row = np.random.default_rng(0).normal(size=(20, 5))
+    small = {"id": "s-1-A", "asset": "A", "units": 3.0, "reference_price": 1.5}
+    with Journal(tmp_path / "journal.jsonl") as journal:
+        best = {"small": math.inf, "row": math.inf}
+        for _ in range(20):
+            for name, fields in (("small", small), ("row", {"time": 1, "values": row})):
+                start = time.thread_time()
+                for _ in range(200):
+                    journal.append("bar", **fields)
+                best[name] = min(best[name], (time.thread_time() - start) / 200)
+
+    # Three times what it takes, for machines that are slower or have other things to do.
+    assert best["small"] < 45e-6
+    assert best["row"] < 120e-6

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sekai.error import JournalError
+from sekai.live import trade_log
+from sekai.live.journal import Journal, Record, read_journal
+from sekai.live.orders import Order, OrderReport
+from sekai.live.trade_log import TradeLog, order_fields, report_fields, trades_of
+
+ORDER = Order(id="s-1-A", asset="A", units=3.0, reference_price=10.0)
+
+
+def fill(report_id: str, units: float, order_id: str = "s-1-A", **more: float) -> OrderReport:
+    return OrderReport(
+        id=report_id, order_id=order_id, kind="filled", units=units, price=10.5, cost=0.25,
+        broker_time=int(more.get("broker_time", 99)),
+    )  # fmt: skip
+
+
+def test_a_fill_is_told_with_all_its_times(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal(path) as journal:
+        decided = journal.append("decision", action=[1.0])
+        journal.append("order", **order_fields(ORDER))
+        sent = journal.append("sent", id=ORDER.id)
+        acknowledged = OrderReport(id="r0", order_id=ORDER.id, kind="acknowledged")
+        journal.append("report", **report_fields(acknowledged))
+        filled = journal.append("report", **report_fields(fill("r1", 1.0)))
+        journal.append("report", **report_fields(fill("r2", 2.0, broker_time=0)))
+        journal.append("report", **report_fields(fill("r1", 1.0)))
+
+    first, second = trades_of(path)
+    assert (first.asset, first.order_id, first.report_id) == ("A", "s-1-A", "r1")
+    assert (first.units, first.price, first.cost, first.time) == (1.0, 10.5, 0.25, 99)
+    assert (first.decided, first.sent, first.filled) == (decided.time, sent.time, filled.time)
+    assert (second.units, second.time) == (2.0, second.filled)
+
+
+def test_a_report_is_journaled_with_everything_but_when_it_came() -> None:
+    assert report_fields(fill("r1", 1.0)).keys() == {
+        "id", "order_id", "kind", "units", "price", "cost", "reason", "broker_time"
+    }  # fmt: skip
+    assert Order(**order_fields(ORDER)) == ORDER
+    assert OrderReport(**report_fields(fill("r1", 1.0))) == fill("r1", 1.0)
+
+
+EVENTS = st.lists(
+    st.one_of(
+        st.just(("decision", {})),
+        st.builds(
+            lambda asset: ("order", order_fields(replace(ORDER, id=asset, asset=asset))),
+            st.sampled_from("AB"),
+        ),
+        st.builds(lambda asset: ("sent", {"id": asset}), st.sampled_from("AB")),
+        st.builds(
+            lambda asset, number: ("report", report_fields(fill(f"{asset}{number}", 1.0, asset))),
+            st.sampled_from("ABC"), st.integers(0, 3),
+        ),
+    ),
+    max_size=12,
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=50)
+@given(events=EVENTS, crash=st.integers(0, 12), lost=st.integers(0, 200))
+def test_trades_are_equal_after_a_crash(
+    tmp_path_factory: pytest.TempPathFactory,
+    events: list[tuple[str, dict[str, object]]],
+    crash: int,
+    lost: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("trades")
+    path = folder / "trades.jsonl"
+    records = [
+        Record(number=number, time=number, kind=kind, fields=fields)  # type: ignore[arg-type]
+        for number, (kind, fields) in enumerate(events)
+    ]
+    with TradeLog(path) as log:
+        for record in records[:crash]:
+            log.see(record)
+    # The last lines may not have reached the disk, or not whole.
+    os.truncate(path, max(0, path.stat().st_size - lost))
+
+    with TradeLog(path, records[:crash]) as log:
+        for record in records[crash:]:
+            log.see(record)
+
+    wanted = [json.loads(trade.to_json()) for trade in trades_of(records)]
+    assert [json.loads(line) for line in path.read_text().splitlines()] == wanted
+    reports = [one["id"] for kind, one in events if kind == "report"]
+    assert len(wanted) == len(set(reports)), "each report counts once"
+
+
+def test_a_fill_of_an_unknown_order_is_told_too() -> None:
+    record = Record(number=1, time=5, kind="report", fields=report_fields(fill("r", 1.0, "other")))
+
+    (trade,) = trades_of([record, record])
+
+    assert (trade.asset, trade.decided, trade.sent, trade.units) == ("", None, None, 1.0)
+
+
+def test_a_price_that_is_no_number_is_written_as_none(tmp_path: Path) -> None:
+    report = report_fields(fill("r", 1.0)) | {"price": float("nan")}
+
+    with TradeLog(tmp_path / "trades.jsonl") as log:
+        log.see(Record(number=1, time=5, kind="report", fields=report))
+
+    assert json.loads((tmp_path / "trades.jsonl").read_text())["price"] is None
+
+
+@pytest.mark.parametrize("fields", [{}, {"kind": "filled"}, {"kind": "filled", "order_id": 1}])
+def test_a_record_that_lacks_something_is_named(fields: dict[str, object]) -> None:
+    with pytest.raises(JournalError, match="record 7"):
+        trades_of([Record(number=7, time=5, kind="report", fields=fields)])
+
+
+def test_only_so_many_orders_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trade_log, "REMEMBERED", 10)
+    trades = trade_log._Trades()
+
+    for number in range(100):
+        order = Order(id=f"o{number}", asset="A", units=1.0, reference_price=1.0)
+        trades.see(Record(number=number, time=1, kind="order", fields=order_fields(order)))
+
+    assert len(trades._orders) == 10
+    assert "o99" in trades._orders
+
+
+def test_what_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    log = TradeLog(tmp_path / "trades.jsonl")
+    log.close()
+    log.close()
+    record = Record(number=1, time=5, kind="report", fields=report_fields(fill("r", 1.0)))
+
+    with pytest.raises(JournalError, match="closed"):
+        log.see(record)
+    with pytest.raises(JournalError, match="cannot be written"):
+        TradeLog(tmp_path / "no folder" / "trades.jsonl")
+
+
+def test_the_trades_of_a_live_journal_are_those_of_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal(path) as journal, TradeLog(tmp_path / "trades.jsonl") as log:
+        told = [
+            log.see(journal.append("order", **order_fields(ORDER))),
+            log.see(journal.append("report", **report_fields(fill("r1", 3.0)))),
+        ]
+
+    assert [trade for trade in told if trade is not None] == trades_of(path)
+    assert trades_of(path) == trades_of(read_journal(path))
