@@ -106,7 +106,7 @@ class ReferenceAccount:
             self.cash += value
             self.units[asset] = self.carried[asset] = 0.0
             if self.in_units:
-                self.void(asset)
+                self.void(int(asset))
             self.pay("delisting", abs(value) * costs.delisting)
 
     def mark(self, market: ReferenceMarket, row: int) -> None:

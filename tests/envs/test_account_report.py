@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import sekai
 from sekai.data import Bar
 from sekai.envs import MultiPortfolio, Portfolio
 from sekai.envs.account_report import PAID_KINDS, AccountReport
@@ -212,8 +211,7 @@ def test_there_is_no_account_outside_an_episode() -> None:
 
 
 def test_the_accounts_of_several_agents_are_not_reported() -> None:
-    env = sekai.make("MultiPortfolio-v0").unwrapped
-    assert isinstance(env, MultiPortfolio)
+    env = MultiPortfolio()
     env.reset(seed=0)
     assets = len(env.data.assets)
 

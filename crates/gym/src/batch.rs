@@ -146,10 +146,10 @@ impl<T: Task> Batch<T> {
     pub fn running(&mut self, env: i64) -> Result<&mut T, BatchError> {
         let env = self.checked_env(env)?;
         let episode = &mut self.episodes[env];
-        match episode.is_running {
-            true => Ok(&mut episode.task),
-            false => Err(BatchError::NotRunning { env, begun: episode.begun > 0 }),
+        if !episode.is_running {
+            return Err(BatchError::NotRunning { env, begun: episode.begun > 0 });
         }
+        Ok(&mut episode.task)
     }
 
     /// Whether the next step of an env needs data that has not come yet; an env in no episode

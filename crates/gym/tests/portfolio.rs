@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use gym::portfolio::projection::Constraints;
 use gym::portfolio::{
-    AccountKind, ActionMode, AgentSettings, Bar, Costs, FillAt, INFO, Panel, Portfolio,
-    PortfolioSettings, PortfolioTerm, RewardMode, RewardRule, ShownFeatures, Sizing, Starts,
-    Unfilled, Width, push,
+    AccountKind, AccountReport, ActionMode, AgentSettings, Bar, Costs, FillAt, INFO, Panel,
+    Portfolio, PortfolioSettings, PortfolioTerm, RewardMode, RewardRule, ShownFeatures, Sizing,
+    Starts, Unfilled, Width, push,
 };
 use gym::{Batch, Observation, Outcome, StepOut, Task};
 use market::{EpisodeKey, Stream};
@@ -231,6 +231,75 @@ proptest! {
             }
         }
     }
+
+    /// Orders that another account fills, which is then reported, are those of the step itself.
+    #[test]
+    fn reported_accounts_are_those_of_the_step_itself(seed: u64, assets in 1_usize..7) {
+        let mut stream = EpisodeKey { seed, episode: 0 }.stream(0);
+        let panel = Arc::new(panel(&history(assets, &mut stream), false));
+        let settings = PortfolioSettings { sizing: Sizing::Decision, ..settings(assets, &mut stream) };
+        let paper = PortfolioSettings { action: ActionMode::Orders, ..settings.clone() };
+        let make = |settings| Portfolio::new(panel.clone(), settings).expect("sound");
+        let (own, paper) = (make(settings), make(paper));
+        let mut batches = [&own, &own, &paper].map(|task| Batch::new(task, 1, Some(1), 0));
+        batches.iter_mut().for_each(begin);
+        let [own, told, paper] = &mut batches;
+        loop {
+            let action = decision(assets, &mut stream);
+            let before = told.encode();
+            let orders = told.task(0).orders(&action).expect("orders");
+            prop_assert_eq!(told.encode(), before);
+            step(paper, &orders);
+            let report = paper.task(0).account_of(0);
+            told.running(0).expect("an episode").expect(report).expect("sound");
+            let moment = step(own, &action);
+            prop_assert_eq!(&step(told, &action), &moment);
+            prop_assert_eq!(told.encode(), own.encode());
+            if moment.outcome.is_done() {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn reports_of_what_cannot_be_change_nothing() {
+    let mut stream = EpisodeKey { seed: 1, episode: 0 }.stream(0);
+    let (panel, mut settings) = (panel(&history(3, &mut stream), false), settings(3, &mut stream));
+    settings.sizing = Sizing::Fill;
+    let task = Portfolio::new(Arc::new(panel), settings).expect("sound");
+    let mut batch = Batch::new(&task, 1, Some(1), 0);
+    assert!(batch.running(0).is_err() && batch.running(1).is_err());
+    begin(&mut batch);
+    let before = batch.encode();
+    let sound = batch.task(0).account_of(0);
+    for report in [
+        AccountReport { cash: f64::NAN, ..sound.clone() },
+        AccountReport { units: vec![0.0; 2], ..sound.clone() },
+        AccountReport { open_units: vec![f64::INFINITY; 3], ..sound.clone() },
+        AccountReport { traded: -1.0, ..sound.clone() },
+    ] {
+        assert!(batch.running(0).expect("an episode").expect(report).is_err());
+    }
+    assert!(batch.task(0).orders(&[0.25; 4]).is_err());
+    assert_eq!(batch.encode(), before);
+    batch.running(0).expect("an episode").expect(sound).expect("sound");
+    let waiting = batch.encode();
+    assert_ne!(waiting, before);
+    batch.decode(&before).expect("its own state");
+    batch.decode(&waiting).expect("its own state");
+    assert_eq!(batch.encode(), waiting);
+}
+
+#[test]
+fn orders_are_finite_or_none() {
+    let mut stream = EpisodeKey { seed: 2, episode: 0 }.stream(0);
+    let (panel, mut settings) = (panel(&history(2, &mut stream), false), settings(2, &mut stream));
+    settings.action = ActionMode::Orders;
+    let task = Portfolio::new(Arc::new(panel), settings).expect("sound");
+    assert!(task.check_choice(&[f64::NAN, 3.0]).is_ok());
+    assert!(task.check_choice(&[f64::INFINITY, 3.0]).is_err());
+    assert!(task.check_choice(&[0.0, f64::NEG_INFINITY]).is_err());
 }
 
 fn last_close(rows: &[Row], row: usize, asset: usize) -> f64 {

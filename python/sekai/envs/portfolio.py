@@ -101,15 +101,17 @@ class Portfolio(NativeEnv[Observation, Any]):
         return names
 
     def step(self, action: Any) -> StepResult[Observation]:
-        """Act once. In a stream the next row has to be there, or `NotReadyError` is raised; on a
-        feed it is waited for, and `FeedEndedError` is raised if there will be none."""
+        """Act once; in a stream the next row has to be there, or `NotReadyError` is raised.
+
+        On a feed it is waited for, and `FeedEndedError` is raised if there will be none.
+        """
         return self._step_one(action)
 
     async def async_step(self, action: Any) -> StepResult[Observation]:
         """Act once; in a stream, when the next row is there. Cancelled before, nothing moves."""
         if self.feed is None:
             await self.batch.ready()
-        elif self._step_one == self._step_when_ready:
+        elif self._step_one == self._step_when_ready:  # and not closed
             await take_rows(self.batch, self.feed)
         return self._step_one(action)
 

@@ -178,7 +178,8 @@ class PaperAccount:
     def add_asset(self, name: str, data: MarketData | None = None) -> None:
         """Let an asset in again, or with its rows a new one into a free place."""
         if data is None:
-            return self._batch.set_removed(0, self._place(name), False)
+            self._batch.set_removed(0, self._place(name), False)
+            return
         if name in self._assets or not self._free:
             found = f"{name!r}, which is there" if name in self._assets else "no free place: slots="
             raise ValueError(f"a new asset and a free place were wanted, found {found}")
