@@ -86,8 +86,15 @@ def test_what_was_missed_is_written_before_it_is_counted() -> None:
         await broker.submit(order("one"))
         await broker.see(ROWS[0])
 
-        settlement = await settle(keeper, broker, written.write, is_never_stale)
+        heard: list[int] = []
 
+        def write(kind: str, /, **fields: Any) -> None:
+            heard.append(len(keeper["one"].report_ids))
+            written.write(kind, **fields)
+
+        settlement = await settle(keeper, broker, write, is_never_stale)
+
+        assert heard == [0, 0, 1]
         (state,) = (await broker.known(["one"])).values()
         assert [report.kind for report in settlement.missed] == ["acknowledged", "filled"]
         assert written == [
