@@ -13,7 +13,7 @@ import pytest
 from sekai.data import Bar
 from sekai.error import BrokerError
 from sekai.live.orders import Order, OrderReport
-from sekai.live.paper_account import PaperAccount
+from sekai.live.paper_account import PaperAccount, PaperFill
 from sekai.live.paper_broker import PaperBroker
 from sekai.live.paper_faults import PaperFaults
 from sekai.market import Execution
@@ -254,6 +254,26 @@ def test_what_nobody_ordered_is_told_as_such() -> None:
         assert unordered.order_id not in ("one", "")
         assert unordered.reason == "margin was called"
         assert unordered.order_id in await broker.known([unordered.order_id])
+
+    play(scene, broker_of(plain))
+
+
+def test_what_becomes_cash_with_its_asset_is_no_fill_of_an_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain, gone = PlainAccount(), PaperFill("A", -3.0, 100.0, 0.3, is_delisting=True)
+    monkeypatch.setattr(plain, "advance", lambda bar, orders: [gone])
+
+    async def scene(broker: PaperBroker) -> None:
+        await broker.submit(order("one", units=-3.0))
+        await broker.reports()
+        await broker.see(ROWS[0])
+        fill, end = await broker.reports()
+
+        assert (end.order_id, end.kind) == ("one", "expired")
+        assert (fill.units, fill.cost, fill.asset) == (-3.0, 0.3, "A")
+        assert fill.reason == "the asset was delisted"
+        assert fill.order_id != "one"
 
     play(scene, broker_of(plain))
 
