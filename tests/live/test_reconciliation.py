@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from sekai.data import simulate_gbm
 from sekai.error import BrokerError
 from sekai.live.broker import BrokerAccount
 from sekai.live.order_keeper import OrderKeeper
@@ -17,6 +18,7 @@ from sekai.live.paper_account import PaperAccount
 from sekai.live.paper_broker import PaperBroker
 from sekai.live.paper_faults import PaperFaults
 from sekai.live.reconciliation import Difference, Settlement, reconcile, settle
+from sekai.market import MarginAccount
 from tests.live.plain_account import PlainAccount
 from tests.live.worlds import bars, market, order
 
@@ -167,5 +169,27 @@ def test_a_broker_that_never_answers_changes_nothing() -> None:
 
         assert written == []
         assert not keeper["one"].is_done
+
+    asyncio.run(scene())
+
+
+def test_a_margin_call_is_told_and_accounted_for() -> None:
+    data = simulate_gbm(assets=["A", "B", "C"], rows=80, seed=1, drift=-3.0, volatility=0.5)
+
+    async def scene() -> None:
+        rules = MarginAccount(leverage=3.0, maintenance=0.3)
+        broker = PaperBroker(PaperAccount(data.rows(0, 30), account=rules))
+        keeper, reasons = keeper_at(await broker.account()), set()
+        keeper.intend(order("one", units=2500.0))
+        await broker.submit(order("one", units=2500.0))
+        for bar in bars(data, 30):
+            await broker.see(bar)
+            for report in await broker.reports():
+                keeper.take(report)
+                reasons.add(report.reason)
+
+        assert "margin was called" in reasons
+        assert "margin was called" in keeper.alerts[0]
+        assert reconcile(keeper, await broker.account()) == []
 
     asyncio.run(scene())
