@@ -44,7 +44,7 @@ def assert_accounted(session: Session) -> None:
     assert all("nobody sent" in alert for alert in session.keeper.alerts)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     world=st.sampled_from(WORLDS),
     execution=executions,
@@ -81,7 +81,7 @@ def test_with_retries_by_id_the_account_is_that_of_a_run_without_faults(
     }
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     world=st.sampled_from(WORLDS),
     execution=executions,
@@ -103,7 +103,7 @@ def test_orders_that_are_rejected_change_nothing(
     assert_accounted(faulty)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     world=st.sampled_from(WORLDS),
     execution=executions,

@@ -82,7 +82,7 @@ def test_orders_on_the_smaller_side_are_filled_by_those_on_the_other() -> None:
     assert share_units(2.0, [10.0, -4.0]) == ([6.0, -4.0], 0.0)
 
 
-@given(cost=st.floats(0.0, 1e4), traded=orders)
+@given(cost=st.just(0.0) | st.floats(1e-9, 1e4), traded=orders)
 def test_costs_add_up_and_follow_size(cost: float, traded: list[float]) -> None:
     shares = share_cost(cost, traded)
 

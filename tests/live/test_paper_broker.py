@@ -403,3 +403,21 @@ def test_orders_can_arrive_late() -> None:
     held = play(scene, broker_of(PlainAccount(), latency_bars=2))
 
     assert 0.0 < held[0] < held[1] < held[2] == held[3] == 20.0
+
+
+def test_answers_can_take_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr("sekai.live.paper_broker.asyncio.sleep", sleep)
+
+    async def scene(broker: PaperBroker) -> None:
+        for _ in range(20):
+            await broker.account()
+
+    play(scene, broker_of(PlainAccount(), latency_seconds=0.5))
+
+    assert len(set(waits)) == 20
+    assert 0.0 <= min(waits) < 0.25 < max(waits) <= 0.5

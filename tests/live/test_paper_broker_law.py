@@ -50,7 +50,7 @@ def assert_same(found: BrokerAccount, paper: PaperAccount) -> None:
 
 
 @given(world=decided_worlds(), draw=st.data(), seed=st.integers(0, 2**32))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 def test_a_broker_like_an_env_has_the_account_that_the_env_would_have(
     world: dict[str, Any], draw: st.DataObject, seed: int
 ) -> None:
