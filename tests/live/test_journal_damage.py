@@ -115,6 +115,16 @@ def test_a_line_of_another_journal_is_found(tmp_path: Path) -> None:
         list(read_journal(path))
 
 
+def test_a_journal_whose_first_record_is_torn_begins_anew(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    for length in range(len(FIRST)):
+        path.write_bytes(FIRST[:length])
+
+        assert list(read_journal(path)) == []
+        with Journal(path, sync="never", session="t") as journal:
+            assert (journal.session, journal.count) == ("t", 1)
+
+
 def test_what_was_cut_off_is_told(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     small_journal(path)
@@ -163,6 +173,7 @@ def test_a_failed_write_leaves_the_records_before_it(
                 journal.append("stopped")
 
         assert journal.count == len(list(read_journal(path))) == at
+        assert path.read_bytes().endswith(b"\n") or not can_cut
         journal.reopen()
         assert journal.append("stopped").number == at
         assert [record.number for record in read_journal(path)] == list(range(at + 1))

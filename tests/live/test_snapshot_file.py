@@ -5,6 +5,7 @@ import errno
 import json
 import math
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,7 @@ def test_classes_are_those_of_trusted_packages(tmp_path: Path) -> None:
         {"$dataclass": ["sekai.live.journal:Path", {}]},
         {"$jsonable": ["sekai.live.journal:os.PathLike", {}]},
         {"$enum": ["http:HTTPStatus", "OK"]},
+        {"$dataclass": ["this:Zen", {}]},
         {"$dataclass": ["sekai.no_such:Thing", {}]},
         {"$dataclass": "sekai"},
         {"$dataclass": [1, 2, 3]},
@@ -158,6 +160,7 @@ def test_a_forged_snapshot_runs_nothing(tmp_path: Path, value: Any) -> None:
 
     with pytest.raises(JournalError):
         read_snapshot(path)
+    assert "this" not in sys.modules, "nothing of others is imported"
 
 
 @settings(deadline=None, max_examples=60)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sekai.error import JournalError
 from sekai.live import trade_log
-from sekai.live.journal import Journal, Record, read_journal
+from sekai.live.journal import Journal, Record, RecordKind, read_journal
 from sekai.live.orders import Order, OrderReport
 from sekai.live.trade_log import TradeLog, order_fields, report_fields, trades_of
 
@@ -42,6 +42,28 @@ def test_a_fill_is_told_with_all_its_times(tmp_path: Path) -> None:
     assert (first.units, first.price, first.cost, first.time) == (1.0, 10.5, 0.25, 99)
     assert (first.decided, first.sent, first.filled) == (decided.time, sent.time, filled.time)
     assert (second.units, second.time) == (2.0, second.filled)
+
+
+def test_an_order_that_is_sent_again_is_the_same_order() -> None:
+    kinds: list[tuple[RecordKind, dict[str, object]]] = [
+        ("decision", {}),
+        ("order", order_fields(ORDER)),
+        ("sent", {"id": ORDER.id}),
+        ("report", report_fields(fill("r1", 1.0))),
+        ("decision", {}),
+        ("order", order_fields(ORDER)),
+        ("sent", {"id": ORDER.id}),
+        ("report", report_fields(fill("r1", 1.0))),
+        ("report", report_fields(fill("r2", 2.0))),
+    ]
+
+    first, second = trades_of(
+        Record(number=at, time=at, kind=kind, fields=fields)
+        for at, (kind, fields) in enumerate(kinds)
+    )
+
+    assert (first.decided, first.sent, first.filled) == (0, 2, 3)
+    assert (second.decided, second.sent, second.filled) == (0, 2, 8)
 
 
 def test_a_report_is_journaled_with_everything_but_when_it_came() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import time
 from pathlib import Path
@@ -20,8 +19,8 @@ __all__ = ["Journal", "JournalFollower", "Record", "RecordKind", "Sync", "read_j
 
 Sync = Literal["orders", "every", "never"]
 SYNCS = ("orders", "every", "never")
-BEGINNING = re.compile(rb'[0-9a-f]{0,16}|[0-9a-f]{16} ({("n(umber":0,.*)?)?)?', re.DOTALL)
-"""How much of a first record may be all there is of a journal."""
+BEGINNING = b' {"number":0,'
+"""What follows the digest of a first record."""
 
 
 class Journal:
@@ -178,7 +177,7 @@ class Journal:
             raise JournalError(
                 f"{self.path} should be the journal of {self._wanted!r}, and is that of {session!r}"
             )
-        if place is START and not BEGINNING.fullmatch(torn):
+        if place is START and not _may_be_first(torn):
             raise JournalError(f"{self.path} is no journal: it begins with {torn[:40]!r}")
         cut_at(file, place.end)
         self._file, self._failure, self._place = file, None, place
@@ -237,3 +236,9 @@ class Journal:
             f"the journal {self.path} cannot be written: {self._failure}. The {self.count} records "
             f"before are whole; make room or mend the disk, then call reopen()"
         )
+
+
+def _may_be_first(torn: bytes) -> bool:
+    """Whether this is the beginning of a first record, and not somebody else's file."""
+    digest, rest = torn[:16], torn[16 : 16 + len(BEGINNING)]
+    return not digest.strip(b"0123456789abcdef") and BEGINNING.startswith(rest)
