@@ -90,3 +90,11 @@ def test_what_a_dataclass_refuses_is_at_the_key_that_it_names() -> None:
 def test_a_message_is_about_the_name_that_it_has_first() -> None:
     assert mentioned("steps must be above rate", ["rate", "steps"]) == ("steps",)
     assert mentioned("rates differ", ["rate"]) == ()
+
+
+def test_how_orders_are_sized_is_a_key_of_experiments() -> None:
+    config = built(PortfolioConfig, {"execution": {"sizing": "decision"}}, ("env",))
+
+    assert config.execution.sizing == "decision"
+    with pytest.raises(Misfit, match="sizing"):
+        built(PortfolioConfig, {"execution": {"sizing": "never"}}, ("env",))

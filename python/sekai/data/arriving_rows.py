@@ -33,7 +33,7 @@ class _Column:
 
     def last(self, rows: int) -> NDArray[Any]:
         view = self._store[max(0, self.count - rows) : self.count]
-        # Panels copy what somebody could write into; nobody writes here again.
+        # Nobody writes here again.
         view.flags.writeable = False
         return view
 
@@ -82,7 +82,7 @@ class ArrivingRows:
         masks = {name: kept.last(wanted) for name, kept in self._masks.items()}
         series = {name: kept.last(wanted) for name, kept in self._market.items()}
         times, values = self._times.last(wanted), self._values.last(wanted)
-        return self._like.replace(times=times, values=values, market=series, warm_up=0, **masks)
+        return self._like.with_checked_rows(times, values, series, masks)
 
     def take_back(self) -> None:
         """Be as before the latest row, which somebody has refused after all."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sekai.registry import register
 
 if TYPE_CHECKING:
+    from sekai.envs.account_report import AccountReport
     from sekai.envs.market_making import MarketMaking, MarketMakingConfig
     from sekai.envs.multi_portfolio import MultiPortfolio
     from sekai.envs.multi_portfolio_config import MemberConfig, MultiPortfolioConfig
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from sekai.envs.trading import Trading, TradingConfig
 
 __all__ = [
+    "AccountReport",
     "AgentConfig",
     "EpisodeLog",
     "MarketMaking",
@@ -86,6 +88,7 @@ register(
 )
 
 LAZY = {
+    "AccountReport": "sekai.envs.account_report",
     "AgentConfig": "sekai.envs.portfolio_config",
     "EpisodeLog": "sekai.envs.portfolio_log",
     "MarketMaking": "sekai.envs.market_making",
