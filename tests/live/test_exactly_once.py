@@ -38,7 +38,7 @@ def holdings(account: BrokerAccount) -> tuple[float, dict[str, float], dict[str,
 def assert_accounted(session: Session) -> None:
     """What the client heard is what the broker has, and no order got more than it asked."""
     assert reconcile(session.keeper, session.account, 1e-9) == []
-    assert session.keeper.unresolved() == [] or session.account.open_units
+    assert session.keeper.open_orders() == [] or session.account.open_units
     for kept in session.keeper.orders.values():
         assert -1e-12 <= kept.filled / kept.order.units <= 1 + 1e-12
     assert all("nobody sent" in alert for alert in session.keeper.alerts)

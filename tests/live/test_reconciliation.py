@@ -130,6 +130,46 @@ def test_what_never_arrived_is_sent_again_or_abandoned() -> None:
     asyncio.run(scene())
 
 
+def test_a_fill_that_was_lost_before_the_end_of_its_order_is_found() -> None:
+    async def scene() -> None:
+        broker = PaperBroker(cast(PaperAccount, PlainAccount(depth=4.0)))
+        keeper = keeper_at(await broker.account())
+        keeper.intend(order("one"))
+        await broker.submit(order("one"))
+        await broker.see(ROWS[0])
+        *_, end = await broker.reports()
+        keeper.take(end)
+        assert keeper["one"].end == "expired"
+        assert keeper.open_orders() == []
+        assert reconcile(keeper, await broker.account()) != []
+
+        settlement = await settle(keeper, broker, Written().write, is_never_stale)
+
+        assert [report.kind for report in settlement.missed] == ["acknowledged", "filled"]
+        assert reconcile(keeper, await broker.account()) == []
+        assert keeper.unresolved() == []
+
+    asyncio.run(scene())
+
+
+def test_what_the_account_confirms_is_not_asked_again() -> None:
+    async def scene() -> None:
+        broker, keeper = PaperBroker(cast(PaperAccount, PlainAccount(depth=4.0))), OrderKeeper()
+        keeper.rebase(await broker.account())
+        keeper.intend(order("one"))
+        await broker.submit(order("one"))
+        await broker.see(ROWS[0])
+        for report in await broker.reports():
+            keeper.take(report)
+        assert keeper.unresolved() == [order("one")]
+
+        keeper.confirm()
+
+        assert keeper.unresolved() == []
+
+    asyncio.run(scene())
+
+
 def test_an_order_that_the_broker_forgot_is_not_sent_again() -> None:
     async def scene() -> None:
         broker, keeper, written = new_broker(), OrderKeeper(), Written()
