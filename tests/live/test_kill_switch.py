@@ -121,3 +121,14 @@ def test_who_cannot_look_must_not_trade(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(os, "lstat", fail)
 
     assert KillSwitch(tmp_path / "KILL").is_pulled()
+
+
+def test_it_works_on_disks_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(source: object, target: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", fail)
+    KillSwitch(tmp_path / "KILL").pull("stop")
+
+    assert KillSwitch(tmp_path / "KILL").reason() == "stop"
+    assert [file.name for file in tmp_path.iterdir()] == ["KILL"]

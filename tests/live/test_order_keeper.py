@@ -202,3 +202,18 @@ def test_rebasing_believes_the_broker() -> None:
     keeper.rebase(BrokerAccount(cash=7.0, units={"B": 1.0}, costs={"borrow": 2.0, "fixed": 9.0}))
 
     assert (keeper.cash, keeper.units, keeper.accrued) == (7.0, {"B": 1.0}, 2.0)
+
+
+def test_a_fill_that_no_order_asked_for_counts_once_and_is_an_alert() -> None:
+    keeper = keeper_of()
+    own = OrderReport(
+        id="account-3-B:0", order_id="account-3-B", kind="filled", units=-2.0, price=50.0,
+        cost=1.0, asset="B", reason="margin was called",
+    )  # fmt: skip
+
+    assert [keeper.take(own), keeper.take(own)] == [True, False]
+
+    assert keeper.units == {"B": -2.0}
+    assert keeper.cash == 99.0
+    assert len(keeper.alerts) == 1
+    assert "margin was called" in keeper.alerts[0]

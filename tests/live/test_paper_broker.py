@@ -13,7 +13,7 @@ import pytest
 from sekai.data import Bar
 from sekai.error import BrokerError
 from sekai.live.orders import Order, OrderReport
-from sekai.live.paper_account import PaperAccount
+from sekai.live.paper_account import PaperAccount, PaperFill
 from sekai.live.paper_broker import PaperBroker
 from sekai.live.paper_faults import PaperFaults
 from sekai.market import Execution
@@ -258,6 +258,26 @@ def test_what_nobody_ordered_is_told_as_such() -> None:
     play(scene, broker_of(plain))
 
 
+def test_what_becomes_cash_with_its_asset_is_no_fill_of_an_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain, gone = PlainAccount(), PaperFill("A", -3.0, 100.0, 0.3, is_delisting=True)
+    monkeypatch.setattr(plain, "advance", lambda bar, orders: [gone])
+
+    async def scene(broker: PaperBroker) -> None:
+        await broker.submit(order("one", units=-3.0))
+        await broker.reports()
+        await broker.see(ROWS[0])
+        fill, end = await broker.reports()
+
+        assert (end.order_id, end.kind) == ("one", "expired")
+        assert (fill.units, fill.cost, fill.asset) == (-3.0, 0.3, "A")
+        assert fill.reason == "the asset was delisted"
+        assert fill.order_id != "one"
+
+    play(scene, broker_of(plain))
+
+
 def test_known_leaves_out_what_it_never_had() -> None:
     async def scene(broker: PaperBroker) -> None:
         await broker.submit(order("one"))
@@ -383,3 +403,21 @@ def test_orders_can_arrive_late() -> None:
     held = play(scene, broker_of(PlainAccount(), latency_bars=2))
 
     assert 0.0 < held[0] < held[1] < held[2] == held[3] == 20.0
+
+
+def test_answers_can_take_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr("sekai.live.paper_broker.asyncio.sleep", sleep)
+
+    async def scene(broker: PaperBroker) -> None:
+        for _ in range(20):
+            await broker.account()
+
+    play(scene, broker_of(PlainAccount(), latency_seconds=0.5))
+
+    assert len(set(waits)) == 20
+    assert 0.0 <= min(waits) < 0.25 < max(waits) <= 0.5

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +116,9 @@ def test_everything_is_written(tmp_path: Path) -> None:
     assert kinds.count("bar") == len(rows_of(WORLD)) == kinds.count("account") - 1
     assert kinds.count("order") == sum(len(orders(row)) for row in range(8))
     assert kinds.count("cancel") == 1
-    reports = [record.fields["id"] for record in records if record.kind == "report"]
+    reports = [
+        report["id"] for record in records for report in record.fields.get("reports", ())
+    ]  # fmt: skip
     assert len(set(reports)) == len(reports)
 
 
@@ -149,3 +153,42 @@ def test_two_brokers_cannot_have_one_ledger(tmp_path: Path) -> None:
         broker_on(tmp_path / "paper.jsonl")
 
     asyncio.run(first.close())
+
+
+@pytest.mark.parametrize("call", ["submit", "see", "reports"])
+def test_what_cannot_be_written_is_not_answered_and_is_not_there_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    order = Order(id="late", asset="A", units=1.0, reference_price=1.0)
+
+    def full(file: int, text: bytes) -> int:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    async def act(broker: PaperBroker) -> None:
+        if call == "submit":
+            await broker.submit(order)
+        elif call == "see":
+            await broker.see(rows_of(WORLD)[0])
+        else:
+            await broker.reports()
+
+    async def scene() -> None:
+        broker = broker_on(tmp_path / "paper.jsonl", faults=None)
+        await broker.submit(Order(id="early", asset="A", units=1.0, reference_price=1.0))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", full)
+            with pytest.raises(JournalError, match="no space left"):
+                await act(broker)
+        for _ in range(2):
+            with pytest.raises(JournalError, match="knows more than its ledger, and stopped"):
+                await act(broker)
+        await broker.close()
+
+        again = broker_on(tmp_path / "paper.jsonl", faults=None)
+        assert list(await again.known(["early", "late"])) == ["early"]
+        assert (again.last_time, (await again.account()).units["A"]) == (None, 0.0)
+        assert len(await again.reports()) == 1
+        await act(again)
+        await again.close()
+
+    asyncio.run(scene())

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from sekai.data import simulate_gbm
 from sekai.error import BrokerError
 from sekai.live.broker import BrokerAccount
 from sekai.live.order_keeper import OrderKeeper
@@ -17,6 +18,7 @@ from sekai.live.paper_account import PaperAccount
 from sekai.live.paper_broker import PaperBroker
 from sekai.live.paper_faults import PaperFaults
 from sekai.live.reconciliation import Difference, Settlement, reconcile, settle
+from sekai.market import MarginAccount
 from tests.live.plain_account import PlainAccount
 from tests.live.worlds import bars, market, order
 
@@ -86,8 +88,15 @@ def test_what_was_missed_is_written_before_it_is_counted() -> None:
         await broker.submit(order("one"))
         await broker.see(ROWS[0])
 
-        settlement = await settle(keeper, broker, written.write, is_never_stale)
+        heard: list[int] = []
 
+        def write(kind: str, /, **fields: Any) -> None:
+            heard.append(len(keeper["one"].report_ids))
+            written.write(kind, **fields)
+
+        settlement = await settle(keeper, broker, write, is_never_stale)
+
+        assert heard == [0, 0, 1]
         (state,) = (await broker.known(["one"])).values()
         assert [report.kind for report in settlement.missed] == ["acknowledged", "filled"]
         assert written == [
@@ -117,6 +126,46 @@ def test_what_never_arrived_is_sent_again_or_abandoned() -> None:
         )  # fmt: skip
         assert keeper["old"].end == "abandoned"
         assert not keeper["new"].is_done
+
+    asyncio.run(scene())
+
+
+def test_a_fill_that_was_lost_before_the_end_of_its_order_is_found() -> None:
+    async def scene() -> None:
+        broker = PaperBroker(cast(PaperAccount, PlainAccount(depth=4.0)))
+        keeper = keeper_at(await broker.account())
+        keeper.intend(order("one"))
+        await broker.submit(order("one"))
+        await broker.see(ROWS[0])
+        *_, end = await broker.reports()
+        keeper.take(end)
+        assert keeper["one"].end == "expired"
+        assert keeper.open_orders() == []
+        assert reconcile(keeper, await broker.account()) != []
+
+        settlement = await settle(keeper, broker, Written().write, is_never_stale)
+
+        assert [report.kind for report in settlement.missed] == ["acknowledged", "filled"]
+        assert reconcile(keeper, await broker.account()) == []
+        assert keeper.unresolved() == []
+
+    asyncio.run(scene())
+
+
+def test_what_the_account_confirms_is_not_asked_again() -> None:
+    async def scene() -> None:
+        broker, keeper = PaperBroker(cast(PaperAccount, PlainAccount(depth=4.0))), OrderKeeper()
+        keeper.rebase(await broker.account())
+        keeper.intend(order("one"))
+        await broker.submit(order("one"))
+        await broker.see(ROWS[0])
+        for report in await broker.reports():
+            keeper.take(report)
+        assert keeper.unresolved() == [order("one")]
+
+        keeper.confirm()
+
+        assert keeper.unresolved() == []
 
     asyncio.run(scene())
 
@@ -160,5 +209,27 @@ def test_a_broker_that_never_answers_changes_nothing() -> None:
 
         assert written == []
         assert not keeper["one"].is_done
+
+    asyncio.run(scene())
+
+
+def test_a_margin_call_is_told_and_accounted_for() -> None:
+    data = simulate_gbm(assets=["A", "B", "C"], rows=80, seed=1, drift=-3.0, volatility=0.5)
+
+    async def scene() -> None:
+        rules = MarginAccount(leverage=3.0, maintenance=0.3)
+        broker = PaperBroker(PaperAccount(data.rows(0, 30), account=rules))
+        keeper, reasons = keeper_at(await broker.account()), set()
+        keeper.intend(order("one", units=2500.0))
+        await broker.submit(order("one", units=2500.0))
+        for bar in bars(data, 30):
+            await broker.see(bar)
+            for report in await broker.reports():
+                keeper.take(report)
+                reasons.add(report.reason)
+
+        assert "margin was called" in reasons
+        assert "margin was called" in keeper.alerts[0]
+        assert reconcile(keeper, await broker.account()) == []
 
     asyncio.run(scene())

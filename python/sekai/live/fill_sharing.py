@@ -14,9 +14,9 @@ _ROUNDING = 1e-15
 def share_units(traded: float, asked: Sequence[float]) -> tuple[list[float], float]:
     """What each order gets, first come first served, and what nobody asked for.
 
-    All of it together is what was traded: exactly, when it is summed exactly (`math.fsum`). Where
-    some bought and some sold, the smaller side is filled by the other, and their sum can be off by
-    what rounding makes of the largest share.
+    All of it together is what was traded, as nearly as numbers can say it: orders that are filled
+    have exactly what they asked for, and the last share is off by half a unit in its last place at
+    most. Where some bought and some sold, the smaller side is filled by the other.
 
     Args:
         traded: units, signed.
@@ -29,7 +29,6 @@ def share_units(traded: float, asked: Sequence[float]) -> tuple[list[float], flo
         excess = traded - total
         return list(asked), excess if abs(excess) > abs(total) * _ROUNDING else 0.0
     shares = [units if units * total < 0.0 else 0.0 for units in asked]
-    last = 0
     for place, units in enumerate(asked):
         if units * total < 0.0:
             continue
@@ -37,14 +36,11 @@ def share_units(traded: float, asked: Sequence[float]) -> tuple[list[float], flo
         if left * total <= 0.0:
             break
         shares[place] = units if abs(left) >= abs(units) else left
-        last = place
-    # A share that was rounded can leave the sum half a step off.
-    shares[last] += math.fsum([traded, *(-share for share in shares)])
     return shares, 0.0
 
 
 def share_cost(cost: float, units: Sequence[float]) -> list[float]:
-    """What each pays, by how much it traded; exactly all of it when it is summed exactly."""
+    """What each pays, by how much it traded; all of it together, as nearly as numbers can say."""
     traded = math.fsum(abs(each) for each in units)
     shares = [cost * (abs(each) / traded) for each in units]
     shares[-1] += math.fsum([cost, *(-share for share in shares)])

@@ -65,9 +65,7 @@ class KillSwitch:
         draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
         try:
             _write(draft, reason.encode()[:_LONGEST_REASON])
-            # A link, unlike a move, never takes the place of a file that is there.
-            with contextlib.suppress(FileExistsError):
-                os.link(draft, self.path)
+            _put(draft, self.path)
         finally:
             draft.unlink(missing_ok=True)
 
@@ -87,6 +85,16 @@ def _is_there(path: Path) -> bool:
         # Who cannot look must not trade.
         return True
     return True
+
+
+def _put(draft: Path, path: Path) -> None:
+    """Let a file appear whole, unless there is one: the first reason is the one that counts."""
+    with contextlib.suppress(FileExistsError):
+        try:
+            os.link(draft, path)
+        except (PermissionError, NotImplementedError):
+            # A disk without links: another reason is better than no stop.
+            os.replace(draft, path)
 
 
 def _write(path: Path, content: bytes) -> None:

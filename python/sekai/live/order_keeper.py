@@ -110,6 +110,7 @@ class OrderKeeper:
         self._ended: deque[str] = deque()
         self._open: dict[str, KeptOrder] = {}
         self._unordered: dict[str, None] = {}
+        self._unconfirmed: dict[str, None] = {}
 
     def __getitem__(self, order_id: str) -> KeptOrder:
         """One order."""
@@ -121,9 +122,21 @@ class OrderKeeper:
         self.units = dict(account.units)
         self.accrued = accrued(account)
 
-    def unresolved(self) -> list[Order]:
-        """The orders that have not ended: what became of them, only the broker knows."""
+    def open_orders(self) -> list[Order]:
+        """The orders that have not ended."""
         return [kept.order for kept in self._open.values()]
+
+    def unresolved(self) -> list[Order]:
+        """The orders about which the broker has to be asked after a crash or a lost connection.
+
+        Those that have not ended; and those that ended unfilled since the last `confirm`, since
+        their end can be heard though a fill before it was lost.
+        """
+        return [*self.open_orders(), *(self.orders[name].order for name in self._unconfirmed)]
+
+    def confirm(self) -> None:
+        """Trust what was heard of all orders that have ended: the broker's account agrees."""
+        self._unconfirmed.clear()
 
     def open_units(self) -> dict[str, tuple[float, float]]:
         """Of each asset: what may still be sold and bought by orders that have not ended."""
@@ -237,8 +250,12 @@ class OrderKeeper:
         kept.reason = reason
         self._ended.append(kept.order.id)
         self._open.pop(kept.order.id, None)
+        if end in ("cancelled", "expired"):
+            self._unconfirmed[kept.order.id] = None
         while len(self._ended) > self._keep:
-            del self.orders[self._ended.popleft()]
+            oldest = self._ended.popleft()
+            del self.orders[oldest]
+            self._unconfirmed.pop(oldest, None)
             self.folded += 1
 
     def _alert(self, what: str, report: OrderReport) -> None:

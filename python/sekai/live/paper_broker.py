@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 from sekai.core.env import Env
 from sekai.data import Bar
 from sekai.envs.portfolio import Portfolio
-from sekai.error import BrokerError
+from sekai.error import BrokerError, JournalError
 from sekai.live.bar_records import bar_from, bar_time
 from sekai.live.broker import Broker, BrokerAccount
-from sekai.live.order_records import order_from, report_from
+from sekai.live.order_records import order_from, report_fields
 from sekai.live.orders import Order, OrderReport, OrderState
 from sekai.live.paper_account import PaperAccount
 from sekai.live.paper_faults import PaperFaults
@@ -75,6 +75,7 @@ class PaperBroker(Broker):
         self._repeated: list[OrderReport] = []
         self._said = self._asked = self._calls = 0
         self._is_connected = True
+        self._failure: JournalError | None = None
         self._ledger = None if ledger is None else PaperLedger(ledger, self._opening(delay))
         if self._ledger is not None:
             self._rebuild(self._ledger)
@@ -103,9 +104,10 @@ class PaperBroker(Broker):
         """Take an order; it is traded in the next row at the earliest."""
         breaks = await self._begin_call()
         number, is_new, now = len(self._orders), order.id not in self._orders, self._clock()
+        reports = self._orders.take(order, now)
         if is_new and self._ledger is not None:
-            self._ledger.took(order, now)
-        self._say(self._orders.take(order, now))
+            self._write(self._ledger.took, order, now, reports)
+        self._unsaid.extend(reports)
         if is_new and self._faults.happens("lose_acknowledgement", number):
             raise BrokerError(f"no answer about the order {order.id}: ask whether it is known")
         self._end_call(breaks)
@@ -115,9 +117,10 @@ class PaperBroker(Broker):
         breaks = await self._begin_call()
         now = self._clock()
         if self._orders.is_open(order_id):
+            reports = self._orders.cancel(order_id, now)
             if self._ledger is not None:
-                self._ledger.dropped(order_id, now)
-            self._say(self._orders.cancel(order_id, now))
+                self._write(self._ledger.dropped, order_id, now, reports)
+            self._unsaid.extend(reports)
         self._end_call(breaks)
 
     async def account(self) -> BrokerAccount:
@@ -150,7 +153,7 @@ class PaperBroker(Broker):
             self._end_call(breaks)
             return []
         if self._unsaid and self._ledger is not None:
-            self._ledger.handed_out(len(self._unsaid))
+            self._write(self._ledger.handed_out, len(self._unsaid))
         batch = self._hand_out(len(self._unsaid))
         self._end_call(breaks)
         return batch
@@ -162,12 +165,12 @@ class PaperBroker(Broker):
         if self.last_time is None or stamp > self.last_time:
             now = self._clock()
             if self._ledger is not None:
-                self._ledger.saw(bar, now)
+                self._write(self._ledger.saw, bar, now)
             reports = self._orders.see(bar, now)
             self.last_time = stamp
-            self._say(reports)
+            self._unsaid.extend(reports)
             if self._ledger is not None:
-                self._ledger.has(self._account)
+                self._write(self._ledger.has, self._account, reports)
         self._end_call(breaks)
 
     async def close(self) -> None:
@@ -180,6 +183,11 @@ class PaperBroker(Broker):
         call, self._calls = self._calls, self._calls + 1
         if wait := self._faults.seconds_late(call):
             await asyncio.sleep(wait)
+        if self._failure is not None:
+            raise JournalError(
+                f"this broker knows more than its ledger, and stopped: {self._failure}. Begin "
+                f"another one from the ledger"
+            ) from self._failure
         if not self._is_connected:
             raise BrokerError("the connection to the paper broker is lost: connect() first")
         breaks = self._faults.break_in(call)
@@ -195,11 +203,13 @@ class PaperBroker(Broker):
         self._is_connected = False
         raise BrokerError("the connection to the paper broker was lost before it answered")
 
-    def _say(self, reports: list[OrderReport]) -> None:
-        # Kept before they are written: a ledger that cannot be written must not lose them here.
-        self._unsaid.extend(reports)
-        if self._ledger is not None:
-            self._ledger.said(reports)
+    def _write(self, write: Callable[..., None], *facts: Any) -> None:
+        """Write to the ledger; what could not be written must never be answered."""
+        try:
+            write(*facts)
+        except JournalError as error:
+            self._failure = error
+            raise
 
     def _hand_out(self, count: int) -> list[OrderReport]:
         new = [self._unsaid.popleft() for _ in range(count)]
@@ -225,34 +235,37 @@ class PaperBroker(Broker):
 
     def _rebuild(self, ledger: PaperLedger) -> None:
         """Do again what the ledger tells, and see that it gives what the ledger says it gave."""
-        unwritten: deque[OrderReport] = deque()
+        unwritten: list[OrderReport] | None = None
         for record in ledger.past():
-            fields = record.fields
-            if record.kind == "report":
-                wanted, found = report_from(fields), unwritten.popleft() if unwritten else None
-                if wanted != found:
-                    raise ledger.refuse(record, wanted, found)
-            elif record.kind == "account":
-                if fields != holdings(self._account):
-                    raise ledger.refuse(record, fields, holdings(self._account))
-            elif record.kind == "sent":
-                self._hand_out(fields["reports"])
+            if record.kind == "sent":
+                self._hand_out(record.fields["count"])
+                continue
+            if record.kind == "account":
+                for name, found in holdings(self._account).items():
+                    ledger.check(record, name, found)
+                reports, unwritten = unwritten or [], None
+            elif record.kind == "bar":
+                # What a row did is in the next record, unless it was refused or the process died.
+                unwritten = self._see_again(record.fields)
+                continue
             else:
-                reports = self._again(record.kind, fields)
-                unwritten.extend(reports)
-                self._unsaid.extend(reports)
-        ledger.said(unwritten)
+                reports = self._do_again(record.kind, record.fields)
+            ledger.check(record, "reports", [report_fields(report) for report in reports])
+            self._unsaid.extend(reports)
+        if unwritten is not None:
+            self._unsaid.extend(unwritten)
+            ledger.has(self._account, unwritten)
 
-    def _again(self, kind: str, fields: Mapping[str, Any]) -> list[OrderReport]:
-        now = fields["broker_time"]
+    def _do_again(self, kind: str, fields: Mapping[str, Any]) -> list[OrderReport]:
         if kind == "order":
-            return self._orders.take(order_from(fields), now)
-        if kind == "cancel":
-            return self._orders.cancel(fields["id"], now)
+            return self._orders.take(order_from(fields), fields["broker_time"])
+        return self._orders.cancel(fields["id"], fields["broker_time"])
+
+    def _see_again(self, fields: Mapping[str, Any]) -> list[OrderReport] | None:
         try:
-            reports = self._orders.see(bar_from(fields), now)
+            reports = self._orders.see(bar_from(fields), fields["broker_time"])
         except ValueError:
             # It was refused then too: rows are written before they are looked into.
-            return []
+            return None
         self.last_time = fields["time"]
         return reports

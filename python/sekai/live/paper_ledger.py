@@ -48,41 +48,46 @@ class PaperLedger:
         self._check(next(records).fields.get("opening"))
         yield from records
 
-    def took(self, order: Order, time: int) -> None:
-        """Write down an order that is taken."""
-        self._journal.append("order", **order_fields(order), broker_time=time)
+    def took(self, order: Order, time: int, reports: Iterable[OrderReport]) -> None:
+        """Write down an order that is taken, and what is said about it."""
+        said = [report_fields(report) for report in reports]
+        self._journal.append("order", **order_fields(order), broker_time=time, reports=said)
 
-    def dropped(self, order_id: str, time: int) -> None:
-        """Write down that an order is cancelled."""
-        self._journal.append("cancel", id=order_id, broker_time=time)
+    def dropped(self, order_id: str, time: int, reports: Iterable[OrderReport]) -> None:
+        """Write down that an order is cancelled, and what is said about it."""
+        said = [report_fields(report) for report in reports]
+        self._journal.append("cancel", id=order_id, broker_time=time, reports=said)
 
     def saw(self, bar: Bar, time: int) -> None:
-        """Write down a row."""
+        """Write down a row, before it is known what it does."""
         self._journal.append("bar", **bar_fields(bar), broker_time=time)
 
-    def said(self, reports: Iterable[OrderReport]) -> None:
-        """Write down reports that are made."""
-        for report in reports:
-            self._journal.append("report", **report_fields(report))
-
-    def has(self, account: PaperAccount) -> None:
-        """Write down what the account has after a row."""
-        self._journal.append("account", **holdings(account))
+    def has(self, account: PaperAccount, reports: Iterable[OrderReport]) -> None:
+        """Write down what the account has after a row, and what is said about it."""
+        said = [report_fields(report) for report in reports]
+        self._journal.append("account", **holdings(account), reports=said)
 
     def handed_out(self, count: int) -> None:
         """Write down how many reports somebody asked for and is about to get."""
-        self._journal.append("sent", reports=count)
+        self._journal.append("sent", count=count)
 
     def close(self) -> None:
         """Let others open it."""
         self._journal.close()
 
-    def refuse(self, record: Record, wanted: object, found: object) -> JournalError:
-        """The error for a ledger that tells of something else than what happens again."""
-        return JournalError(
-            f"record {record.number} of {self.path} says {wanted}, and doing the same again gives "
-            f"{found}: it was written by another version, or the account is not the one it was"
-        )
+    def check(self, record: Record, name: str, found: object) -> None:
+        """See that what happens again is what a record tells.
+
+        Raises:
+            JournalError: it is not.
+        """
+        wanted = record.fields[name]
+        if wanted != found:
+            raise JournalError(
+                f"record {record.number} of {self.path} says {name} {wanted}, and doing the same "
+                f"again gives {found}: it was written by another version, or the account is not "
+                f"the one it was"
+            )
 
     def _check(self, found: Any) -> None:
         wanted = self._opening

@@ -76,6 +76,7 @@ class PaperOrders:
         self._offered = 0
         # Assets in which the account must be told anew what stands.
         self._changed: set[str] = set()
+        self._cancels: list[tuple[int, str]] = []
 
     def __contains__(self, order_id: str) -> bool:
         """Whether an order was taken before."""
@@ -96,11 +97,13 @@ class PaperOrders:
 
     def open_units(self) -> dict[str, float]:
         """Of each asset: what stands of orders that have reached the market."""
-        rests: dict[str, list[float]] = {}
-        for taken in self._open.values():
-            if taken.is_standing:
-                rests.setdefault(taken.order.asset, []).append(taken.rest)
-        return {asset: math.fsum(each) for asset, each in rests.items()}
+        standing = _by_asset([one for one in self._open.values() if one.is_standing])
+        # What the account was told it knows to the bit; the rest it will be told in the next row.
+        told = self.account.open_units
+        return {
+            asset: math.fsum(_rests(group)) if asset in self._changed else told[asset]
+            for asset, group in standing.items()
+        }
 
     def take(self, order: Order, time: int) -> list[OrderReport]:
         """Have an order; one whose id was taken before is not taken again."""
@@ -122,9 +125,15 @@ class PaperOrders:
         return [_say(taken, "acknowledged", time)]
 
     def cancel(self, order_id: str, time: int) -> list[OrderReport]:
-        """Fill no more of an order; one that is done or unknown is left alone."""
+        """Fill no more of an order; one that is done or unknown is left alone.
+
+        With a delay, it takes the wish as long to get there as it takes an order.
+        """
         taken = self._open.get(order_id)
         if taken is None:
+            return []
+        if self._delay:
+            self._cancels.append((self.rows + 1 + self._delay, order_id))
             return []
         if taken.is_standing:
             self._changed.add(taken.order.asset)
@@ -132,30 +141,44 @@ class PaperOrders:
 
     def see(self, bar: Bar, time: int) -> list[OrderReport]:
         """Trade in a row what is due; a row that the account refuses changes nothing."""
-        waiting = [one for one in self._open.values() if not one.is_standing]
-        arriving = [one for one in waiting if one.due <= self.rows + 1]
-        newest = {one.order.asset: one for one in arriving}
-        standing = [one for one in self._open.values() if one.is_standing]
-        replaced = [one for one in standing if one.order.asset in newest]
-        groups = _by_asset([*standing, *arriving], without=replaced)
+        row = self.rows + 1
+        leaving, groups = self._sorted_for(row)
         offers = self._offers_to_market(groups)
         partial = {asset for asset, group in groups.items() if offers[asset] != _rests(group)}
-        told = sorted(self._changed | newest.keys() | partial)
+        told = self._changed | partial | {one.order.asset for one, _ in leaving if one.is_standing}
+        told |= {asset for asset, group in groups.items() if not group[0].is_standing}
         fills = self.account.advance(
-            bar, {asset: math.fsum(offers.get(asset, ())) for asset in told}
+            bar, {asset: math.fsum(offers.get(asset, ())) for asset in sorted(told)}
         )
-        self.rows += 1
-        self._offered += sum(len(group) for group in groups.values())
+        self.rows = row
+        self._offered += sum(map(len, groups.values()))
         self._changed = partial
+        self._cancels = [(due, order_id) for due, order_id in self._cancels if due > row]
         reports: list[OrderReport] = []
-        for one in replaced:
-            reason = f"replaced by {newest[one.order.asset].order.id}"
+        for one, reason in leaving:
             reports += self._end(one, "cancelled", reason, time)
         for fill in fills:
             reports += self._share_out(fill, groups, offers, time)
+        kept = self.account.open_units if self._keeps_rest else {}
         for asset, group in groups.items():
-            reports += self._finish(group, asset in partial, time)
+            stands = bool(kept.get(asset)) or (self._keeps_rest and asset in partial)
+            reports += self._finish(group, stands, time)
         return reports
+
+    def _sorted_for(self, row: int) -> tuple[list[tuple[_Taken, str]], dict[str, list[_Taken]]]:
+        """Which orders leave before a row, and why; and by asset, which are traded in it."""
+        cancelled = {order_id for due, order_id in self._cancels if due <= row}
+        leaving = [(one, "as asked") for name, one in self._open.items() if name in cancelled]
+        staying = [one for name, one in self._open.items() if name not in cancelled]
+        arriving = [one for one in staying if not one.is_standing and one.due <= row]
+        newest = {one.order.asset: one.order.id for one in arriving}
+        groups = _by_asset(arriving)
+        for one in staying:
+            if one.is_standing and one.order.asset in newest:
+                leaving.append((one, f"replaced by {newest[one.order.asset]}"))
+            elif one.is_standing:
+                groups.setdefault(one.order.asset, []).append(one)
+        return leaving, groups
 
     def _flaw(self, order: Order, number: int) -> str:
         if order.asset not in self.account.assets:
@@ -166,6 +189,8 @@ class PaperOrders:
 
     def _offers_to_market(self, groups: Mapping[str, list[_Taken]]) -> dict[str, list[float]]:
         """What of each order goes to the market; a small rest always does, so that it ends."""
+        if self._faults.partial_fill == 0.0:
+            return {asset: _rests(group) for asset, group in groups.items()}
         number = itertools.count(self._offered)
         return {
             asset: [
@@ -183,6 +208,8 @@ class PaperOrders:
         time: int,
     ) -> list[OrderReport]:
         group, asked = groups.get(fill.asset, []), offers.get(fill.asset, [])
+        if asked == [fill.units] and not fill.is_delisting:
+            return self._fill(group[0], fill.units, fill.price, fill.cost, time)
         if fill.is_delisting:
             asked = [0.0] * len(group)
         shares, excess = share_units(fill.units, asked)
@@ -215,17 +242,17 @@ class PaperOrders:
         report = _say(one, "filled", time, units=units, price=price, cost=cost)
         return [report, *_acknowledge(one, time)]
 
-    def _finish(self, group: list[_Taken], is_partial: bool, time: int) -> list[OrderReport]:
+    def _finish(self, group: list[_Taken], stands: bool, time: int) -> list[OrderReport]:
         reports: list[OrderReport] = []
         for one in group:
             one.is_standing = True
+            if one.rest and stands:
+                continue
             if abs(one.rest) <= abs(one.order.units) * _ROUNDING:
                 one.is_open = False
                 del self._open[one.order.id]
-            elif not self._keeps_rest:
-                reports += self._end(one, "expired", "the rest found no trade in its row", time)
-            elif not is_partial and not self.account.open_units.get(one.order.asset):
-                reports += self._end(one, "expired", "the account cannot trade the rest", time)
+            else:
+                reports += self._end(one, "expired", "the rest found no trade", time)
         return reports
 
     def _end(self, one: _Taken, kind: ReportKind, reason: str, time: int) -> list[OrderReport]:
@@ -234,12 +261,10 @@ class PaperOrders:
         return [_say(one, kind, time, reason=reason), *_acknowledge(one, time)]
 
 
-def _by_asset(orders: list[_Taken], without: list[_Taken]) -> dict[str, list[_Taken]]:
-    left_out = {one.order.id for one in without}
+def _by_asset(orders: list[_Taken]) -> dict[str, list[_Taken]]:
     groups: dict[str, list[_Taken]] = {}
     for one in orders:
-        if one.order.id not in left_out:
-            groups.setdefault(one.order.asset, []).append(one)
+        groups.setdefault(one.order.asset, []).append(one)
     return groups
 
 

@@ -79,7 +79,7 @@ async def settle(
     attempts: int = 5,
     rng: random.Random | None = None,
 ) -> Settlement:
-    """Ask the broker about every order that has not ended, and write down what it says.
+    """Ask the broker about every unresolved order, and write down what it says.
 
     Nothing is sent: the caller sends `send_again`, under the same ids.
 
@@ -105,12 +105,15 @@ async def settle(
     for order in orders:
         if order.id in known:
             missed += _take_missed(keeper, known[order.id], journal_append)
+        elif keeper[order.id].is_done:
+            keeper.alerts.append(_forgotten(order))
         elif (reason := _given_up(keeper, order, is_stale)) is not None:
             journal_append("abandoned", id=order.id, reason=reason)
             keeper.abandon(order.id, reason)
             abandoned.append(order)
         else:
             again.append(order)
+    keeper.confirm()
     return Settlement(send_again=tuple(again), abandoned=tuple(abandoned), missed=tuple(missed))
 
 
@@ -132,6 +135,10 @@ def _given_up(keeper: OrderKeeper, order: Order, is_stale: Callable[[Order], boo
     kept = keeper[order.id]
     if kept.report_ids:
         # To send it again could trade it twice: a broker that forgets is no broker to trust.
-        keeper.alerts.append(f"the broker has no memory of {order.id}, about which it reported")
+        keeper.alerts.append(_forgotten(order))
         return "the broker forgot it"
     return "it never arrived, and a newer row has come" if is_stale(order) else None
+
+
+def _forgotten(order: Order) -> str:
+    return f"the broker has no memory of {order.id}, about which it reported"

@@ -77,9 +77,10 @@ class RiskGate:
             else:
                 refusals.append(Refusal(order, breach.limit, breach.reason))
         allowed: list[Order] = []
-        worst = WorstCase(view, fit)
+        worst, sent = WorstCase(view, fit), self._sent_before(view.now)
         for order in fit:
-            breach = self._too_much(order, worst, view, len(allowed), flattening)
+            crowd = None if flattening else self._crowded(view.open_orders, sent, len(allowed))
+            breach = crowd or self._too_much(order, worst, view, flattening)
             if breach is None:
                 worst.add(order)
                 allowed.append(order)
@@ -147,20 +148,20 @@ class RiskGate:
         return None
 
     def _too_much(
-        self, order: Order, worst: WorstCase, view: RiskView, count: int, flattening: bool
+        self, order: Order, worst: WorstCase, view: RiskView, flattening: bool
     ) -> _Breach | None:
         """What an order would break together with those that are allowed already."""
+        if worst.is_reduction(order):
+            return None
         if flattening:
-            if worst.is_reduction(order):
-                return None
             return _Breach("order", "only what closes positions is sent while they are closed")
-        crowd = self._crowded(view, count)
-        if crowd is not None or worst.is_reduction(order):
-            return crowd
         return self._lost(view, worst.equity) or self._exposed(order, worst)
 
-    def _crowded(self, view: RiskView, count: int) -> _Breach | None:
-        opened, open_limit = view.open_orders + count, self.limits.max_open_orders
+    def _sent_before(self, now: int) -> int:
+        return sum(abs(now - time) < _MINUTE for time in self._times)
+
+    def _crowded(self, open_orders: int, sent: int, count: int) -> _Breach | None:
+        opened, open_limit = open_orders + count, self.limits.max_open_orders
         if open_limit is not None and opened >= open_limit:
             return _Breach("max_open_orders", f"{opened} orders are open, {open_limit} may be")
         rate = self.limits.max_orders_per_minute
