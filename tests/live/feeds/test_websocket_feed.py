@@ -218,6 +218,24 @@ def test_a_slow_reader_loses_the_oldest_and_is_told() -> None:
     run(work())
 
 
+def test_a_feed_that_stops_hangs_up_and_raises_once_it_is_drained() -> None:
+    async def work() -> None:
+        async with Venue() as venue:
+            feed = venue.feed(capacity=3, policy="stop")
+            await feed.open()
+            for _ in range(3):
+                await venue.trade()
+            assert venue._socket is not None
+            await asyncio.wait_for(venue._socket.wait_closed(), 5)
+            assert kinds(await collect(feed, 3)) == ["connected", "1", "2"]
+            with pytest.raises(FeedError, match="room for 3 events"):
+                await feed.__anext__()
+            await feed.close()
+            assert venue.connections == 1
+
+    run(work())
+
+
 @given(st.integers(1, 10_000), st.floats(1e-3, 1), st.floats(1, 5), st.integers(0, 5))
 def test_waits_grow_to_the_limit_and_no_further(
     failures: int, first: float, factor: float, seed: int

@@ -68,6 +68,8 @@ class BinanceDecoder:
                 "trade or aggTrade was wanted, found both: each trade would come twice"
             )
         self._intervals = [name.partition("_")[2] for name in streams if name.startswith("kline_")]
+        if len(self._intervals) > 1:
+            raise ValueError(f"candles of one interval were wanted, found {self._intervals}")
         self._readers = {name: _READERS[name] for name in kinds}
 
     def subscription(self, symbols: Collection[str]) -> list[str]:

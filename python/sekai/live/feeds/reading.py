@@ -50,11 +50,15 @@ class Reading:
             return event
         if self._task is None:
             self._task = asyncio.ensure_future(_next_of(self.feed))
-        done, _ = await asyncio.wait({self._task}, timeout=seconds)
+        task = self._task
+        done, _ = await asyncio.wait({task}, timeout=seconds)
         if not done:
             return None
-        task, self._task = self._task, None
+        self._task = None
         self.follow()
+        if task.cancelled():
+            # It was closed by somebody else in the meantime.
+            raise StopAsyncIteration
         return task.result()
 
     def follow(self) -> None:

@@ -184,6 +184,8 @@ class WebSocketFeed(Feed):
                 await self._greet(socket)
                 async for frame in socket:
                     self._take(frame)
+                    if self._buffer.is_finished:
+                        return "nobody reads"
             return "the venue hung up"
         except (OSError, WebSocketException, asyncio.TimeoutError) as error:
             # Not the error's own words: they may hold the address.
