@@ -120,7 +120,9 @@ def test_what_is_not_for_us_is_passed_over_by_its_name(frame: str | bytes) -> No
         TRADE.replace("BTCUSDT", "A" * 65), TRADE.replace("BTCUSDT", "\\u001b[2J"),
         TRADE.replace("BTCUSDT", "\\ud800"), TRADE.replace('"M":true', '"p":"1.0"'),
         TRADE + TRADE, QUOTE + "}", enveloped(QUOTE) + "}", enveloped(QUOTE)[:-1],
-        QUOTE.replace("61837.64", "0.0"),
+        QUOTE.replace("61837.64", "0.0"), QUOTE.replace("61837.63", "0.0"),
+        TRADE.replace('"M":true', '"M":NaN'), TRADE.replace('"M":true', '"M":-Infinity'),
+        TRADE.replace("1723161255342", "9999999999999"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_an_error_that_shows_little_of_it(frame: str | bytes) -> None:

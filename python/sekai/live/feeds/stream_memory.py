@@ -13,6 +13,11 @@ __all__ = ["StreamMemory", "Verdict"]
 
 Verdict = Literal["new", "gap", "again", "duplicate", "late", "anew"]
 RANGES_KEPT = 64
+CONTENTS_KEPT = 10_000
+"""Events of one instant, or asked for, that are told from copies of them by what they say."""
+
+LATE_BELIEVED = 100
+"""Late events in a row, in order among themselves, after which the time before them was wrong."""
 
 
 class StreamMemory:
@@ -36,6 +41,8 @@ class StreamMemory:
         self._given_until = -1
         self._missing: list[range] = []
         self._restart: int | None = None
+        self._late_run = 0
+        self._late_time = 0
 
     @property
     def is_numbered(self) -> bool:
@@ -55,7 +62,7 @@ class StreamMemory:
         counts = self.sequence is not None
         last, seen = self.sequence, Counter(self._latest)
         new: list[FeedEvent] = []
-        for event in sorted(found, key=_by_number if counts else _by_time):
+        for event in sorted(found, key=_number_first if counts else _time_first):
             if before is not None and not _precedes(event, before, counts):
                 continue
             if event.sequence is not None and last is not None and counts:
@@ -64,6 +71,17 @@ class StreamMemory:
                 last = event.sequence
             elif self._has_come(event, seen):
                 continue
+            new.append(event)
+        return new
+
+    def up_to_hole(self, events: Sequence[FeedEvent]) -> list[FeedEvent]:
+        """Those that follow each other by number: what is beyond a hole may come by itself."""
+        last = self.sequence
+        new: list[FeedEvent] = []
+        for event in events:
+            if self.is_contiguous and last is not None and event.sequence not in (None, last + 1):
+                break
+            last = event.sequence
             new.append(event)
         return new
 
@@ -79,8 +97,12 @@ class StreamMemory:
 
     def remember(self, event: FeedEvent, *, is_asked_for: bool = False) -> None:
         """Take note of an event that is new."""
-        if self._is_empty or event.exchange_time != self.exchange_time:
+        is_instant = not self._is_empty and event.exchange_time == self.exchange_time
+        if not is_instant or len(self._latest) >= CONTENTS_KEPT:
             self._latest.clear()
+        if len(self._given_again) >= CONTENTS_KEPT:
+            self._given_again.clear()
+        self._late_run = 0
         self._is_empty = False
         self.exchange_time = event.exchange_time
         self.sequence = event.sequence if event.sequence is not None else self.sequence
@@ -101,7 +123,14 @@ class StreamMemory:
         """Take note of an event that is not new."""
         if event.sequence is not None:
             self._restart = event.sequence
+            return
+        if event.exchange_time < self.exchange_time:
+            self._late_run = self._late_run + 1 if self._is_in_late_order(event) else 1
+            self._late_time = event.exchange_time
         self._given_again -= Counter({(event.exchange_time, _identity(event)): 1})
+
+    def _is_in_late_order(self, event: FeedEvent) -> bool:
+        return self._late_run > 0 and event.exchange_time >= self._late_time
 
     def note_missing(self, numbers: range) -> None:
         """Take note of numbers that have not come: they are late if they do."""
@@ -141,7 +170,8 @@ class StreamMemory:
         if self._given_again[event.exchange_time, name]:
             return "again"
         if event.exchange_time < self.exchange_time:
-            return "late"
+            is_believed = self._late_run >= LATE_BELIEVED and self._is_in_late_order(event)
+            return "new" if is_believed else "late"
         if event.exchange_time == self.exchange_time:
             is_twin = isinstance(event, TradeEvent) and event.trade_id is None
             return "duplicate" if self._latest[name] and not is_twin else "new"
@@ -161,17 +191,17 @@ class StreamMemory:
             del self._given_again[key]
 
 
-def _by_time(event: FeedEvent) -> tuple[int, int]:
+def _time_first(event: FeedEvent) -> tuple[int, int]:
     return event.exchange_time, event.sequence or 0
 
 
-def _by_number(event: FeedEvent) -> tuple[int, int]:
+def _number_first(event: FeedEvent) -> tuple[int, int]:
     return event.sequence or 0, event.exchange_time
 
 
 def _precedes(event: FeedEvent, other: FeedEvent, counts: bool) -> bool:
     if event.sequence is not None and other.sequence is not None:
-        key = _by_number if counts else _by_time
+        key = _number_first if counts else _time_first
         return key(event) < key(other)
     if event.exchange_time == other.exchange_time:
         return _identity(event) != _identity(other)
