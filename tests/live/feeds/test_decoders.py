@@ -95,6 +95,8 @@ def test_a_candle_is_read_when_it_is_closed_and_of_the_interval_asked_for() -> N
         DEPTH, enveloped(DEPTH), '{"stream":"btcusdt@depth@100ms","data":' + DEPTH + "}",
         '{"result":null,"id":1}', '{"lastUpdateId":1,"bids":[],"asks":[]}',
         '{"e":"24hrTicker","s":"BTCUSDT"}', DEPTH.encode(),
+        '{"e":"24hrTicker","x":' + "[" * 63 + "]" * 63 + "}",
+        '{"e":"24hrTicker","x":[' + '"[[[",{},' * 90 + "0]}",
     ],
 )  # fmt: skip
 def test_what_is_not_for_us_is_passed_over_by_its_name(frame: str | bytes) -> None:
@@ -122,7 +124,8 @@ def test_what_is_not_for_us_is_passed_over_by_its_name(frame: str | bytes) -> No
         TRADE + TRADE, QUOTE + "}", enveloped(QUOTE) + "}", enveloped(QUOTE)[:-1],
         QUOTE.replace("61837.64", "0.0"), QUOTE.replace("61837.63", "0.0"),
         TRADE.replace('"M":true', '"M":NaN'), TRADE.replace('"M":true', '"M":-Infinity'),
-        TRADE.replace("1723161255342", "9999999999999"),
+        TRADE.replace("1723161255342", "9999999999999"), TRADE + " " * (1 << 20),
+        '{"e":"24hrTicker","x":' + "[" * 64 + "]" * 64 + "}",
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_an_error_that_shows_little_of_it(frame: str | bytes) -> None:

@@ -37,8 +37,7 @@ class StreamMemory:
         """Whether some may have been missed without a trace, since the feed was interrupted."""
         self._is_empty = True
         self._latest: Counter[Hashable] = Counter()
-        self._given_again: Counter[tuple[int, Hashable]] = Counter()
-        self._given_until = -1
+        self._given: dict[tuple[int, Hashable], int] = {}
         self._missing: list[range] = []
         self._restart: int | None = None
         self._late_run = 0
@@ -53,6 +52,8 @@ class StreamMemory:
         """What an event is, as it comes in; `again` is a copy of one that was asked for."""
         if self._is_empty:
             return "new"
+        if self._given and _copy_key(event) in self._given:
+            return "again"
         if event.sequence is not None and self.sequence is not None:
             return self._by_number(event, event.sequence, self.sequence)
         return self._by_content(event)
@@ -100,8 +101,6 @@ class StreamMemory:
         is_instant = not self._is_empty and event.exchange_time == self.exchange_time
         if not is_instant or len(self._latest) >= CONTENTS_KEPT:
             self._latest.clear()
-        if len(self._given_again) >= CONTENTS_KEPT:
-            self._given_again.clear()
         self._late_run = 0
         self._is_empty = False
         self.exchange_time = event.exchange_time
@@ -109,25 +108,24 @@ class StreamMemory:
         self._restart = None
         if event.sequence is None:
             self._latest[_identity(event)] += 1
-        if is_asked_for and event.sequence is not None:
-            self._given_until = event.sequence
-        elif event.sequence is not None:
-            # What comes by itself has a higher number, unless the venue counts anew.
-            self._given_until = min(self._given_until, event.sequence)
-        elif is_asked_for:
-            self._given_again[(event.exchange_time, _identity(event))] += 1
-        elif self._given_again:
-            self._forget_before(event.exchange_time)
+        if is_asked_for:
+            key = _copy_key(event)
+            self._given[key] = self._given.get(key, 0) + 1
+            if len(self._given) > CONTENTS_KEPT:
+                del self._given[next(iter(self._given))]
 
     def note_old(self, event: FeedEvent) -> None:
         """Take note of an event that is not new."""
+        key = _copy_key(event)
+        left = self._given.pop(key, 0) - 1
+        if left > 0:
+            self._given[key] = left
         if event.sequence is not None:
             self._restart = event.sequence
             return
         if event.exchange_time < self.exchange_time:
             self._late_run = self._late_run + 1 if self._is_in_late_order(event) else 1
             self._late_time = event.exchange_time
-        self._given_again -= Counter({(event.exchange_time, _identity(event)): 1})
 
     def _is_in_late_order(self, event: FeedEvent) -> bool:
         return self._late_run > 0 and event.exchange_time >= self._late_time
@@ -139,7 +137,6 @@ class StreamMemory:
     def begin_anew(self) -> None:
         """Forget all numbers: the venue has begun to count again."""
         self.sequence = None
-        self._given_until = -1
         self._missing.clear()
 
     def _by_number(self, event: FeedEvent, found: int, last: int) -> Verdict:
@@ -150,8 +147,6 @@ class StreamMemory:
                 return "late"
         if self._is_anew(event, found, last):
             return "anew"
-        if found <= self._given_until:
-            return "again"
         return "duplicate" if self.is_contiguous or found == last else "late"
 
     def _is_anew(self, event: FeedEvent, found: int, last: int) -> bool:
@@ -167,8 +162,6 @@ class StreamMemory:
 
     def _by_content(self, event: FeedEvent) -> Verdict:
         name = _identity(event)
-        if self._given_again[event.exchange_time, name]:
-            return "again"
         if event.exchange_time < self.exchange_time:
             is_believed = self._late_run >= LATE_BELIEVED and self._is_in_late_order(event)
             return "new" if is_believed else "late"
@@ -185,10 +178,10 @@ class StreamMemory:
             return self.is_contiguous and event.begin > self.exchange_time
         return False
 
-    def _forget_before(self, exchange_time: int) -> None:
-        late = [key for key in self._given_again if key[0] < exchange_time]
-        for key in late:
-            del self._given_again[key]
+
+def _copy_key(event: FeedEvent) -> tuple[int, Hashable]:
+    number = event.sequence
+    return event.exchange_time, _identity(event) if number is None else ("number", number)
 
 
 def _time_first(event: FeedEvent) -> tuple[int, int]:
