@@ -368,3 +368,24 @@ def test_a_time_that_was_made_up_does_not_silence_a_stream_for_good() -> None:
 
     assert times(found) == [far.exchange_time, *(event.exchange_time for event in later[100:])]
     assert (health.late, health.clock_jumps) == (100, 1)
+
+
+def test_silence_is_counted_from_the_last_event_however_it_was_taken() -> None:
+    async def work() -> None:
+        queue = QueueFeed()
+        feed = CheckedFeed(queue, FeedRules(stale_after=0.2))
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(feed.__anext__(), 0.01)
+        await asyncio.sleep(0.2)
+        queue.put(trade(1))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        taken = feed.take_ready()
+        assert taken is not None
+        assert taken.sequence == 1
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(feed.__anext__(), 0.01)
+        assert not feed.health.is_stale
+        await feed.close()
+
+    run(work())
