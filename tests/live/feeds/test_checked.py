@@ -389,3 +389,17 @@ def test_silence_is_counted_from_the_last_event_however_it_was_taken() -> None:
         await feed.close()
 
     run(work())
+
+
+@pytest.mark.parametrize("price", [0.0, -1.0, float("inf"), float("nan")])
+def test_prices_that_no_market_has_are_never_believed(price: float) -> None:
+    events = [
+        trade(1, price),
+        trade(2),
+        *(trade(number, price) for number in range(3, 9)),
+        trade(9),
+    ]
+    found, health = checked(events)
+
+    assert [event for event in found if isinstance(event, TradeEvent)] == [trade(2), trade(9)]
+    assert health.outliers == 7

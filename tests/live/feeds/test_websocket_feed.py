@@ -205,6 +205,22 @@ def test_closing_twice_in_any_state_leaves_nothing_running() -> None:
     run(work())
 
 
+def test_a_feed_that_is_closed_takes_leave_of_the_venue() -> None:
+    async def work() -> None:
+        async with Venue() as venue:
+            feed = venue.feed()
+            await feed.open()
+            await venue.trade()
+            await until(feed, 1)
+            await feed.close()
+            assert venue._socket is not None
+            await asyncio.wait_for(venue._socket.wait_closed(), 5)
+            assert venue._socket.close_code == 1000
+            assert feed.health.reconnects == 0
+
+    run(work())
+
+
 def test_a_slow_reader_loses_the_oldest_and_is_told() -> None:
     async def work() -> None:
         async with Venue() as venue, venue.feed(capacity=5) as feed:

@@ -48,6 +48,12 @@ class Reading:
         event = self.take_ready()
         if event is not None:
             return event
+        if self._task is None and seconds is None:
+            # Feeds lose nothing when a wait is cancelled: a task of its own would only be slower.
+            try:
+                return await self.feed.__anext__()
+            finally:
+                self.follow()
         if self._task is None:
             self._task = asyncio.ensure_future(_next_of(self.feed))
         task = self._task
