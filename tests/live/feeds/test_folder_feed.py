@@ -88,6 +88,9 @@ def test_parquet_files_come_when_they_are_whole_and_what_follows_waits(tmp_path:
         (folder / "2.parquet").write_bytes(late.read_bytes())
         (folder / ".3.parquet").write_bytes(b"draft")
         await nothing_comes(feed)
+        while not feed._reader._first_seen:
+            await nothing_comes(feed)
+        await nothing_comes(feed)
         file.write_bytes(whole)
         found = await collect(feed, 4)
         assert rows_of(found) == [10, 11, 12, 13]
