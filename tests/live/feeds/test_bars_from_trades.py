@@ -242,6 +242,13 @@ def test_volumes_are_exact_sums(sizes: list[float]) -> None:
     assert abs(Fraction(found) - exact) <= Fraction(math.ulp(float(exact)))
 
 
+def test_small_volumes_before_and_after_a_large_one_are_not_lost() -> None:
+    sizes = (1.0, 1e16, 1.0)
+    data = bars_of([*(at(1, 10.0, size) for size in sizes), at(11, 1.0)], ["AAA"], 10.0)
+
+    assert data.values[0, 0, 4] == 1e16 + 2
+
+
 def test_waits_that_are_cancelled_lose_no_trade() -> None:
     async def work() -> float:
         queue = QueueFeed()

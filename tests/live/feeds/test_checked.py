@@ -143,7 +143,7 @@ def test_what_was_missed_before_the_first_event_of_a_stream_is_asked_for_once_mo
             found = await super().since(exchange_time)
             return found[:-1] if len(self.asked) == 1 else found
 
-    events = [notice("connected"), bare(1), notice("connected"), bare(4)]
+    events = [notice("connected"), bare(1), notice("connected"), bare(4), bare(5), bare(6)]
 
     async def work() -> list[FeedEvent]:
         feed = Late(events, [bare(1), bare(2), bare(3)])
@@ -152,7 +152,22 @@ def test_what_was_missed_before_the_first_event_of_a_stream_is_asked_for_once_mo
         return found
 
     trades = [event for event in run(work()) if isinstance(event, TradeEvent)]
-    assert trades == [bare(1), bare(2), bare(3), bare(4)]
+    assert trades == [bare(number) for number in range(1, 7)]
+
+
+def test_what_a_full_buffer_gave_up_is_asked_for_also_where_nothing_is_numbered() -> None:
+    known = [bare(number) for number in range(1, 6)]
+    found, _ = checked([known[0], notice("overflow"), known[4]], known)
+
+    assert [event for event in found if isinstance(event, TradeEvent)] == known
+
+
+def test_what_was_missed_of_the_last_instant_is_asked_for_too() -> None:
+    known = [trade(1), trade(2, exchange_time=trade(1).exchange_time), trade(100, sequence=3)]
+    found, health = checked([known[0], known[2]], known)
+
+    assert kinds(found) == ["1", "gap", "2", "3"]
+    assert health.missing == 0
 
 
 def test_a_beginning_is_caught_up_with_before_anything_else() -> None:
@@ -252,7 +267,10 @@ def test_nothing_is_lost_or_doubled_whatever_is_dropped_doubled_or_swapped(
     assert health.missing == 0
 
 
-def test_a_wait_that_is_cancelled_while_the_feed_is_asked_loses_nothing() -> None:
+@pytest.mark.parametrize("sent", [(0, 3, 5), (0, 5)])
+def test_a_wait_that_is_cancelled_while_the_feed_is_asked_loses_nothing(
+    sent: tuple[int, ...],
+) -> None:
     class Slow(ListFeed):
         async def since(self, exchange_time: int) -> list[FeedEvent]:
             await asyncio.sleep(0.01)
@@ -260,7 +278,7 @@ def test_a_wait_that_is_cancelled_while_the_feed_is_asked_loses_nothing() -> Non
 
     async def work() -> list[str]:
         known = [trade(number) for number in range(1, 7)]
-        feed = CheckedFeed(Slow([known[0], known[3], known[5]], known))
+        feed = CheckedFeed(Slow([known[place] for place in sent], known))
         found: list[FeedEvent] = []
         for _ in range(200):
             waiting = asyncio.ensure_future(feed.__anext__())
@@ -341,3 +359,47 @@ def test_what_is_remembered_does_not_grow_with_what_comes() -> None:
         return sizes[2] - sizes[1]
 
     assert run(work()) < 20_000
+
+
+def test_a_time_that_was_made_up_does_not_silence_a_stream_for_good() -> None:
+    far = bare(1, at=10**8)
+    later = [bare(number) for number in range(2, 150)]
+    found, health = checked([far, *later])
+
+    assert times(found) == [far.exchange_time, *(event.exchange_time for event in later[100:])]
+    assert (health.late, health.clock_jumps) == (100, 1)
+
+
+def test_silence_is_counted_from_the_last_event_however_it_was_taken() -> None:
+    async def work() -> None:
+        queue = QueueFeed()
+        feed = CheckedFeed(queue, FeedRules(stale_after=0.2))
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(feed.__anext__(), 0.01)
+        await asyncio.sleep(0.2)
+        queue.put(trade(1))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        taken = feed.take_ready()
+        assert taken is not None
+        assert taken.sequence == 1
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(feed.__anext__(), 0.01)
+        assert not feed.health.is_stale
+        await feed.close()
+
+    run(work())
+
+
+@pytest.mark.parametrize("price", [0.0, -1.0, float("inf"), float("nan")])
+def test_prices_that_no_market_has_are_never_believed(price: float) -> None:
+    events = [
+        trade(1, price),
+        trade(2),
+        *(trade(number, price) for number in range(3, 9)),
+        trade(9),
+    ]
+    found, health = checked(events)
+
+    assert [event for event in found if isinstance(event, TradeEvent)] == [trade(2), trade(9)]
+    assert health.outliers == 7

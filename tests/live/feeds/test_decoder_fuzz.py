@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
+import sys
 import time
 from typing import Any
 
@@ -105,6 +107,17 @@ def test_the_quick_way_and_the_long_way_read_the_same(frame: str, at: int, put: 
         quick = FeedError
 
     assert quick == slow
+
+
+def test_a_caller_who_is_deep_in_calls_gets_an_error_too() -> None:
+    frame = '{"rows":' + "[" * 60 + "]" * 60 + "}"
+
+    def deep(calls: int) -> list[FeedEvent]:
+        return deep(calls - 1) if calls else read(JsonDecoder(MAPPING), frame)
+
+    # So few calls are left that the reader of JSON itself runs out of them.
+    left = sys.getrecursionlimit() - len(inspect.stack())
+    assert deep(left - 40) == []
 
 
 @pytest.mark.parametrize(

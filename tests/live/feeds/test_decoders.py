@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -94,6 +95,8 @@ def test_a_candle_is_read_when_it_is_closed_and_of_the_interval_asked_for() -> N
         DEPTH, enveloped(DEPTH), '{"stream":"btcusdt@depth@100ms","data":' + DEPTH + "}",
         '{"result":null,"id":1}', '{"lastUpdateId":1,"bids":[],"asks":[]}',
         '{"e":"24hrTicker","s":"BTCUSDT"}', DEPTH.encode(),
+        '{"e":"24hrTicker","x":' + "[" * 63 + "]" * 63 + "}",
+        '{"e":"24hrTicker","x":[' + '"[[[",{},' * 90 + "0]}",
     ],
 )  # fmt: skip
 def test_what_is_not_for_us_is_passed_over_by_its_name(frame: str | bytes) -> None:
@@ -119,7 +122,10 @@ def test_what_is_not_for_us_is_passed_over_by_its_name(frame: str | bytes) -> No
         TRADE.replace("BTCUSDT", "A" * 65), TRADE.replace("BTCUSDT", "\\u001b[2J"),
         TRADE.replace("BTCUSDT", "\\ud800"), TRADE.replace('"M":true', '"p":"1.0"'),
         TRADE + TRADE, QUOTE + "}", enveloped(QUOTE) + "}", enveloped(QUOTE)[:-1],
-        QUOTE.replace("61837.64", "0.0"),
+        QUOTE.replace("61837.64", "0.0"), QUOTE.replace("61837.63", "0.0"),
+        TRADE.replace('"M":true', '"M":NaN'), TRADE.replace('"M":true', '"M":-Infinity'),
+        TRADE.replace("1723161255342", "9999999999999"), TRADE + " " * (1 << 20),
+        '{"e":"24hrTicker","x":' + "[" * 64 + "]" * 64 + "}",
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_an_error_that_shows_little_of_it(frame: str | bytes) -> None:
@@ -141,7 +147,9 @@ def test_candles_that_contradict_themselves_are_errors(changes: dict[str, Any]) 
         )
 
 
-@pytest.mark.parametrize("streams", [(), ("depth",), ("trade", "aggTrade")])
+@pytest.mark.parametrize(
+    "streams", [(), ("depth",), ("trade", "aggTrade"), ("kline_1m", "kline_5m")]
+)
 def test_streams_that_are_not_read_or_come_twice_are_refused(streams: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="wanted"):
         BinanceDecoder(streams)
@@ -190,7 +198,8 @@ def test_a_mapping_says_where_things_are() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"deal": []}, {"deal": [0, 1]}, {"deal": [1, -1]}, {"deal": 3}, {"at": "5"}, {"at": 2**60},
+    [{"deal": []}, {"deal": [0, 1]}, {"deal": [1, -1]}, {"deal": 3}, {"at": "x"}, {"at": "1e999"},
+     {"at": True}, {"at": -1.5}, {"at": []}, {"at": 2**60},
      {"n": 1.5}, {"pair": None}],
 )  # fmt: skip
 def test_rows_that_are_not_as_mapped_are_errors(changes: dict[str, Any]) -> None:
@@ -215,6 +224,31 @@ def test_candles_and_quotes_can_be_mapped_too() -> None:
     with pytest.raises(FeedError, match="after it begins"):
         decoded(json.dumps({**told, "begin": 2}), candles)
     assert isinstance(decoded(QUOTE, quotes)[0], QuoteEvent)
+
+
+@pytest.mark.parametrize(
+    ("unit", "told", "wanted"),
+    [
+        ("s", 1534614057, 1534614057 * 10**9), ("s", "1534614057.321597", 1534614057321597000),
+        ("s", 1.5, 1_500_000_000), ("ms", "1534614057321", 1534614057321000000), ("ns", 7, 7),
+        ("iso", "2018-08-18T17:40:57.321597Z", 1534614057321597000),
+    ],
+)  # fmt: skip
+def test_times_are_read_in_the_ways_that_venues_write_them(
+    unit: Any, told: Any, wanted: int
+) -> None:
+    mapping = dataclasses.replace(MAPPING, time_unit=unit)
+    found = decoded(json.dumps({"rows": [row(at=told)]}), JsonDecoder(mapping))
+
+    assert found[0].exchange_time == wanted
+
+
+def test_times_in_words_are_wanted_where_they_are_said_to_be() -> None:
+    with pytest.raises(FeedError, match="a time"):
+        decoded(
+            json.dumps({"rows": [row(at=5)]}),
+            JsonDecoder(dataclasses.replace(MAPPING, time_unit="iso")),
+        )
 
 
 @pytest.mark.parametrize(

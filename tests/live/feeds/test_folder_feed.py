@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from sekai.data import Bar, MarketData
+from sekai.error import FeedError
 from sekai.live.events import BarEvent, FeedEvent
 from sekai.live.feeds import FolderFeed
 from tests.live.feeds.makers import BEGIN, SECOND, collect, kinds, panel, run
@@ -86,6 +87,9 @@ def test_parquet_files_come_when_they_are_whole_and_what_follows_waits(tmp_path:
         file.write_bytes(whole[: len(whole) // 2])
         (folder / "2.parquet").write_bytes(late.read_bytes())
         (folder / ".3.parquet").write_bytes(b"draft")
+        await nothing_comes(feed)
+        while not feed._reader._first_seen:
+            await nothing_comes(feed)
         await nothing_comes(feed)
         file.write_bytes(whole)
         found = await collect(feed, 4)
@@ -225,6 +229,34 @@ def test_series_masks_and_times_in_words_are_taken(tmp_path: Path) -> None:
     assert bar.listed is None
     assert dict(bar.market) == {"rate": 0.5}
     assert np.isnan(np.asarray(bar.values)[1, 0])
+
+
+def test_a_folder_that_is_taken_away_is_an_error(tmp_path: Path) -> None:
+    async def work() -> None:
+        folder = tmp_path / "rows"
+        folder.mkdir()
+        feed = feed_of(folder)
+        await nothing_comes(feed)
+        folder.rmdir()
+        with pytest.raises(FeedError, match="cannot be read"):
+            await feed.__anext__()
+        await feed.close()
+
+    run(work())
+
+
+def test_a_file_that_is_written_anew_is_read_from_its_beginning(tmp_path: Path) -> None:
+    async def work() -> None:
+        feed = feed_of(tmp_path)
+        file = tmp_path / "now.jsonl"
+        file.write_text(both(10) + both(11) + "\n" * 200)
+        assert rows_of(await collect(feed, 2)) == [10, 11]
+        await nothing_comes(feed)
+        file.write_text(both(12))
+        assert rows_of(await collect(feed, 1)) == [12]
+        await feed.close()
+
+    run(work())
 
 
 def test_a_folder_that_is_not_there_and_waits_without_sense_are_refused(tmp_path: Path) -> None:

@@ -196,13 +196,16 @@ def test_a_buffer_that_ran_over_is_filled_again() -> None:
     run(work())
 
 
-ACTIONS = ("send", "drop", "twice", "swap", "garbage", "cut", "restart", "outside")
+ACTIONS = ("send", "drop", "twice", "swap", "garbage", "cut", "restart", "outside", "ahead", "back")
 Schedule = Sequence[str]
 
 
 async def act(venue: Venue, action: str) -> None:
     """Do one thing wrong; trades are made in every case, and sent in some."""
-    event = venue.make()
+    # A second apart, but for those that a clock makes up.
+    shift = {"ahead": 1000, "back": -1000}.get(action, 0)
+    number = len(venue.made) + 1
+    event = venue.make(exchange_time=BEGIN + (number + shift) * SECOND)
     if action == "twice":
         await venue.send(frame(event), frame(event))
     elif action == "swap":
@@ -215,7 +218,7 @@ async def act(venue: Venue, action: str) -> None:
         await venue.restart()
     elif action == "outside":
         await venue.send(frame(event).replace("100.00000000", "0.00000000"))
-    elif action == "send":
+    elif action in ("send", "ahead", "back"):
         await venue.send(frame(event))
 
 
@@ -233,15 +236,24 @@ def check_schedule(schedule: Schedule) -> None:
     found, venue, health = run(lived_through(schedule))
 
     trades = [event for event in found if isinstance(event, TradeEvent)]
-    assert numbers(trades) == list(range(1, len(venue.made) + 1))
-    assert [event.exchange_time for event in trades] == [one.exchange_time for one in venue.made]
-    assert health.received == len(trades)
-    assert (health.missing, health.late) == (0, 0)
+    came = numbers(trades)
+    lost = set(range(1, len(venue.made) + 1)) - set(came)
+    assert came == sorted(set(came))
+    assert [event.exchange_time for event in trades] == [
+        venue.made[number - 1].exchange_time for number in came
+    ]
+    assert (health.received, health.missing, health.late) == (len(trades), len(lost), 0)
+    # Asked by time, a venue cannot give what its clock dated before others that came.
+    times = [event.exchange_time for event in venue.made]
+    dated_back = {n + 1 for n, moment in enumerate(times) if moment < max(times[: n + 1])}
+    assert lost <= dated_back
     assert health.reconnects == schedule.count("cut") + schedule.count("restart")
     # Where a connection ends, what was on its way may never have come.
     if health.reconnects == 0:
         assert health.garbage == schedule.count("garbage") + schedule.count("outside")
         assert health.duplicates == schedule.count("twice")
+    if not {"ahead", "back"} & set(schedule):
+        assert health.clock_jumps == 0
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -205,6 +205,22 @@ def test_closing_twice_in_any_state_leaves_nothing_running() -> None:
     run(work())
 
 
+def test_a_feed_that_is_closed_takes_leave_of_the_venue() -> None:
+    async def work() -> None:
+        async with Venue() as venue:
+            feed = venue.feed()
+            await feed.open()
+            await venue.trade()
+            await until(feed, 1)
+            await feed.close()
+            assert venue._socket is not None
+            await asyncio.wait_for(venue._socket.wait_closed(), 5)
+            assert venue._socket.close_code == 1000
+            assert feed.health.reconnects == 0
+
+    run(work())
+
+
 def test_a_slow_reader_loses_the_oldest_and_is_told() -> None:
     async def work() -> None:
         async with Venue() as venue, venue.feed(capacity=5) as feed:
@@ -214,6 +230,24 @@ def test_a_slow_reader_loses_the_oldest_and_is_told() -> None:
                 await asyncio.sleep(0.001)
             found = await until(feed, 20)
             assert kinds(found) == ["overflow", "16", "17", "18", "19", "20"]
+
+    run(work())
+
+
+def test_a_feed_that_stops_hangs_up_and_raises_once_it_is_drained() -> None:
+    async def work() -> None:
+        async with Venue() as venue:
+            feed = venue.feed(capacity=3, policy="stop")
+            await feed.open()
+            for _ in range(3):
+                await venue.trade()
+            assert venue._socket is not None
+            await asyncio.wait_for(venue._socket.wait_closed(), 5)
+            assert kinds(await collect(feed, 3)) == ["connected", "1", "2"]
+            with pytest.raises(FeedError, match="room for 3 events"):
+                await feed.__anext__()
+            await feed.close()
+            assert venue.connections == 1
 
     run(work())
 

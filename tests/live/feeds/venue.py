@@ -116,8 +116,8 @@ async def until(feed: Any, number: int) -> list[FeedEvent]:
     return found
 
 
-def numbers(found: Sequence[FeedEvent]) -> list[int | None]:
-    return [event.sequence for event in found if isinstance(event, TradeEvent)]
+def numbers(found: Sequence[FeedEvent]) -> list[int]:
+    return [event.sequence or 0 for event in found if isinstance(event, TradeEvent)]
 
 
 def told(found: Sequence[FeedEvent], kind: str) -> list[str]:

@@ -37,8 +37,8 @@ _usual_quote = re.compile(
     rf'"a":{_DECIMAL},"A":{_DECIMAL}\}}(?(1)\}})'
 ).fullmatch
 _usual_trade = re.compile(
-    rf'{_ENVELOPE}\{{"e":"trade","E":[1-9][0-9]{{0,11}}[0-9],"s":{_SYMBOL},"t":([1-9][0-9]{{0,17}}),'
-    rf'"p":{_DECIMAL},"q":{_DECIMAL},"T":([1-9][0-9]{{0,11}}),"m":(?:(true)|false),"M":true\}}'
+    rf'{_ENVELOPE}\{{"e":"trade","E":[1-9][0-9]{{0,12}},"s":{_SYMBOL},"t":([1-9][0-9]{{0,17}}),'
+    rf'"p":{_DECIMAL},"q":{_DECIMAL},"T":([1-8][0-9]{{12}}|[1-9][0-9]{{0,11}}),"m":(?:(true)|false),"M":true\}}'
     rf"(?(1)\}})"
 ).fullmatch
 
@@ -68,6 +68,8 @@ class BinanceDecoder:
                 "trade or aggTrade was wanted, found both: each trade would come twice"
             )
         self._intervals = [name.partition("_")[2] for name in streams if name.startswith("kline_")]
+        if len(self._intervals) > 1:
+            raise ValueError(f"candles of one interval were wanted, found {self._intervals}")
         self._readers = {name: _READERS[name] for name in kinds}
 
     def subscription(self, symbols: Collection[str]) -> list[str]:

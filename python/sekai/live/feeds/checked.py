@@ -151,8 +151,10 @@ class CheckedFeed(Feed):
             return None
         is_doubtful = memory.is_suspect and not memory.is_numbered and verdict == "new"
         if verdict in ("gap", "anew") or (is_doubtful and KINDS[type(event)] != "quote"):
-            # One before: events of the same instant may have been missed.
-            return memory.exchange_time - 1
+            # One before: events of the same instant may have been missed. And not from a time
+            # that a clock made up.
+            likely = event.exchange_time - round(self.rules.overlap * 1e9)
+            return min(memory.exchange_time, likely) - 1
         return None
 
     async def _ask(self, start: int) -> tuple[list[FeedEvent], str]:
@@ -273,24 +275,9 @@ class CheckedFeed(Feed):
             stream = self._memory(events[0])
             if stream is not None:
                 missed = stream.missed(events, before)
-                if missed and stream.is_numbered:
-                    self._tell_holes(missed, stream)
-                new.append(missed)
+                new.append(stream.up_to_hole(missed) if before is None else missed)
         for event in merge(*new, key=lambda one: one.exchange_time):
             self._hand_on(event, self._streams[_key(event)], is_asked_for=True)
-
-    def _tell_holes(self, missed: Sequence[FeedEvent], memory: StreamMemory) -> None:
-        """A venue that gives again all but some: they will not come any more."""
-        last = memory.sequence
-        for one in missed:
-            if last is not None and one.sequence is not None:
-                if one.sequence > last + 1:
-                    self.health.gaps += 1
-                    self.health.missing += one.sequence - last - 1
-                    memory.note_missing(range(last + 1, one.sequence))
-                    detail = f"{one.sequence - last - 1} missing, 0 given again"
-                    self._ready.append(_notice("gap", f"{_words(one)}: {detail}"))
-                last = one.sequence
 
     def _hand_on(
         self, event: FeedEvent, memory: StreamMemory, *, is_asked_for: bool = False

@@ -155,9 +155,20 @@ def _wake(waiter: tuple[asyncio.AbstractEventLoop, asyncio.Future[None]] | None)
     if waiter is None:
         return
     loop, future = waiter
+    if _is_here(loop):
+        _resolve(future)
+        return
     # A loop that has ended has nobody waiting.
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(_resolve, future)
+
+
+def _is_here(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether the loop runs what runs now: then it needs no signal, which costs a system call."""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

@@ -94,8 +94,8 @@ def _checked(name: str, value: Any, kind: type[FeedEvent]) -> Any:
     wanted = TYPES[declared]
     if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
         raise TypeError(name)
-    if declared == "float":
-        return _finite(float(value))
+    if isinstance(value, (int, float)) and declared == "float":
+        return _finite(value)
     if declared == "NoticeKind" and value not in get_args(NoticeKind):
         raise ValueError(name)
     if type(value) is int and abs(value) >= 2**63:

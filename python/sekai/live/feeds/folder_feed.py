@@ -9,6 +9,7 @@ from collections import deque
 from pathlib import Path
 
 from sekai.data import Bar, MarketData
+from sekai.error import FeedError
 from sekai.live.events import BarEvent, FeedEvent, FeedNotice
 from sekai.live.feed import Feed
 from sekai.live.feeds.folder_reader import FolderReader, Garbage
@@ -76,9 +77,11 @@ class FolderFeed(Feed):
             if self._poll is None:
                 self._poll = asyncio.create_task(self._look())
             # It goes on when the one who waits is cancelled: what a thread has read is kept.
-            await asyncio.wait({self._poll})
-            poll, self._poll = self._poll, None
-            poll.result()
+            poll = self._poll
+            await asyncio.wait({poll})
+            self._poll = None
+            if not poll.cancelled():
+                poll.result()
         return self._hand_on()
 
     def take_ready(self) -> FeedEvent | None:
@@ -101,7 +104,10 @@ class FolderFeed(Feed):
         self._ready.clear()
 
     async def _look(self) -> None:
-        found = await asyncio.to_thread(self._reader.read)
+        try:
+            found = await asyncio.to_thread(self._reader.read)
+        except OSError as error:
+            raise FeedError(f"the folder {str(self._path)!r} cannot be read: {error}") from error
         assembler = self._reader.assembler
         now = time.monotonic()
         is_idle = found is None

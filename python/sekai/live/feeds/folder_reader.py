@@ -91,7 +91,11 @@ class FolderReader:
 
     def _json(self, file: Path) -> Iterator[bytes | Garbage]:
         offset = self._offsets.get(file.name, 0)
-        size = file.stat().st_size
+        try:
+            size = file.stat().st_size
+        except FileNotFoundError:
+            # It was taken away since the folder was listed.
+            return
         if size == offset:
             return
         if size < offset:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from fractions import Fraction
 from typing import Any, NoReturn
 
 from sekai.error import FeedError
 
 __all__ = [
-    "LARGEST_FRAME", "bad_frame", "count", "instant", "number", "price", "read_json", "shown",
-    "size", "symbol",
+    "LARGEST_FRAME", "bad_frame", "count", "instant", "moment", "number", "price", "read_json",
+    "shown", "size", "symbol",
 ]  # fmt: skip
 
 LARGEST_FRAME = 1 << 20
@@ -108,6 +109,16 @@ def instant(found: Any, unit: int) -> int:
     if type(found) is int and 0 < found <= LATEST // unit:
         return found * unit
     raise bad_frame("a time after 1970 that fits into 64 bits of nanoseconds", found)
+
+
+def moment(found: Any, unit: int) -> int:
+    """As `instant`, of a count that may have decimals or be written in quotes."""
+    if type(found) is int:
+        return instant(found, unit)
+    is_text = type(found) is str and _decimal(found)
+    if is_text or (type(found) is float and abs(found) < LARGEST_NUMBER):
+        return instant(int(Fraction(found) * unit), 1)
+    raise bad_frame("a time after 1970", found)
 
 
 def symbol(found: Any) -> str:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal
 
 from sekai.live.events import CandleEvent, FeedEvent, QuoteEvent, TradeEvent
-from sekai.live.feeds.frame import bad_frame, count, instant, price, read_json, size, symbol
+from sekai.live.feeds.frame import bad_frame, count, moment, price, read_json, size, symbol
+from sekai.live.feeds.stamps import stamp_of
 
 __all__ = ["JsonDecoder", "JsonMapping"]
 
-UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1, "iso": 1}
 Kind = Literal["trade", "quote", "candle"]
 NEEDED: Mapping[str, Mapping[str, Callable[[Any], float]]] = {
     "trade": {"price": price, "size": size},
@@ -35,8 +36,8 @@ class JsonMapping:
     prices and sizes, and `begin` of candles; `exchange_time` (when it was read if not given),
     `sequence` and `trade_id` may be there."""
 
-    time_unit: Literal["s", "ms", "us", "ns"] = "ms"
-    """What times count since 1970."""
+    time_unit: Literal["s", "ms", "us", "ns", "iso"] = "ms"
+    """What times count since 1970, or `iso` for such as 2020-01-31T16:00:00.123Z, in UTC."""
 
     items: str = ""
     """The path of a list of events; the frame itself is one if not given."""
@@ -109,12 +110,17 @@ class JsonDecoder:
         made["symbol"] = self.mapping.symbols.get(name, name)
         for name in ("exchange_time", "begin"):
             if name in found:
-                made[name] = instant(found[name], self._unit)
+                made[name] = self._instant(found[name])
         for name in ("sequence", "trade_id"):
             if found.get(name) is not None:
                 made[name] = count(found[name])
         self._check(made)
         return CLASSES[self.mapping.kind](**made)
+
+    def _instant(self, found: Any) -> int:
+        if self.mapping.time_unit != "iso":
+            return moment(found, self._unit)
+        return stamp_of(found if isinstance(found, str) else None)
 
     def _check(self, made: Mapping[str, Any]) -> None:
         if self.mapping.kind != "candle":

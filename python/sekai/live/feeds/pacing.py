@@ -25,6 +25,13 @@ class Pacing:
         self._origin: tuple[float, int] | None = None
         self._number = 0
 
+    def is_free(self) -> bool:
+        """Whether the next event may be taken without waiting, and without keeping others."""
+        if self.speed is not None or self._number % SHARED_AFTER == SHARED_AFTER - 1:
+            return False
+        self._number += 1
+        return True
+
     async def wait(self, event_time: int) -> None:
         """Return when it is due; the first event is due at once."""
         if self.speed is None:

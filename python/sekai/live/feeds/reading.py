@@ -48,13 +48,23 @@ class Reading:
         event = self.take_ready()
         if event is not None:
             return event
+        if self._task is None and seconds is None:
+            # Feeds lose nothing when a wait is cancelled: a task of its own would only be slower.
+            try:
+                return await self.feed.__anext__()
+            finally:
+                self.follow()
         if self._task is None:
             self._task = asyncio.ensure_future(_next_of(self.feed))
-        done, _ = await asyncio.wait({self._task}, timeout=seconds)
+        task = self._task
+        done, _ = await asyncio.wait({task}, timeout=seconds)
         if not done:
             return None
-        task, self._task = self._task, None
+        self._task = None
         self.follow()
+        if task.cancelled():
+            # It was closed by somebody else in the meantime.
+            raise StopAsyncIteration
         return task.result()
 
     def follow(self) -> None:

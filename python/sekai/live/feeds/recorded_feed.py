@@ -70,7 +70,7 @@ class RecordedFeed(Feed):
 
     def take_ready(self) -> FeedEvent | None:
         """The next event, if there is no pace to keep."""
-        return self._hand_on() if self._pacing.speed is None and self._fill() else None
+        return self._hand_on() if self._pacing.is_free() and self._fill() else None
 
     async def since(self, exchange_time: int) -> list[FeedEvent]:
         """The events after that time that have been handed on; the file is read again."""

@@ -13,6 +13,11 @@ __all__ = ["StreamMemory", "Verdict"]
 
 Verdict = Literal["new", "gap", "again", "duplicate", "late", "anew"]
 RANGES_KEPT = 64
+CONTENTS_KEPT = 10_000
+"""Events of one instant, or asked for, that are told from copies of them by what they say."""
+
+LATE_BELIEVED = 100
+"""Late events in a row, in order among themselves, after which the time before them was wrong."""
 
 
 class StreamMemory:
@@ -32,10 +37,11 @@ class StreamMemory:
         """Whether some may have been missed without a trace, since the feed was interrupted."""
         self._is_empty = True
         self._latest: Counter[Hashable] = Counter()
-        self._given_again: Counter[tuple[int, Hashable]] = Counter()
-        self._given_until = -1
+        self._given: dict[tuple[int, Hashable], int] = {}
         self._missing: list[range] = []
         self._restart: int | None = None
+        self._late_run = 0
+        self._late_time = 0
 
     @property
     def is_numbered(self) -> bool:
@@ -46,6 +52,8 @@ class StreamMemory:
         """What an event is, as it comes in; `again` is a copy of one that was asked for."""
         if self._is_empty:
             return "new"
+        if self._given and _copy_key(event) in self._given:
+            return "again"
         if event.sequence is not None and self.sequence is not None:
             return self._by_number(event, event.sequence, self.sequence)
         return self._by_content(event)
@@ -55,7 +63,7 @@ class StreamMemory:
         counts = self.sequence is not None
         last, seen = self.sequence, Counter(self._latest)
         new: list[FeedEvent] = []
-        for event in sorted(found, key=_by_number if counts else _by_time):
+        for event in sorted(found, key=_number_first if counts else _time_first):
             if before is not None and not _precedes(event, before, counts):
                 continue
             if event.sequence is not None and last is not None and counts:
@@ -64,6 +72,17 @@ class StreamMemory:
                 last = event.sequence
             elif self._has_come(event, seen):
                 continue
+            new.append(event)
+        return new
+
+    def up_to_hole(self, events: Sequence[FeedEvent]) -> list[FeedEvent]:
+        """Those that follow each other by number: what is beyond a hole may come by itself."""
+        last = self.sequence
+        new: list[FeedEvent] = []
+        for event in events:
+            if self.is_contiguous and last is not None and event.sequence not in (None, last + 1):
+                break
+            last = event.sequence
             new.append(event)
         return new
 
@@ -79,29 +98,37 @@ class StreamMemory:
 
     def remember(self, event: FeedEvent, *, is_asked_for: bool = False) -> None:
         """Take note of an event that is new."""
-        if self._is_empty or event.exchange_time != self.exchange_time:
+        is_instant = not self._is_empty and event.exchange_time == self.exchange_time
+        if not is_instant or len(self._latest) >= CONTENTS_KEPT:
             self._latest.clear()
+        self._late_run = 0
         self._is_empty = False
         self.exchange_time = event.exchange_time
         self.sequence = event.sequence if event.sequence is not None else self.sequence
         self._restart = None
         if event.sequence is None:
             self._latest[_identity(event)] += 1
-        if is_asked_for and event.sequence is not None:
-            self._given_until = event.sequence
-        elif event.sequence is not None:
-            # What comes by itself has a higher number, unless the venue counts anew.
-            self._given_until = min(self._given_until, event.sequence)
-        elif is_asked_for:
-            self._given_again[(event.exchange_time, _identity(event))] += 1
-        elif self._given_again:
-            self._forget_before(event.exchange_time)
+        if is_asked_for:
+            key = _copy_key(event)
+            self._given[key] = self._given.get(key, 0) + 1
+            if len(self._given) > CONTENTS_KEPT:
+                del self._given[next(iter(self._given))]
 
     def note_old(self, event: FeedEvent) -> None:
         """Take note of an event that is not new."""
+        key = _copy_key(event)
+        left = self._given.pop(key, 0) - 1
+        if left > 0:
+            self._given[key] = left
         if event.sequence is not None:
             self._restart = event.sequence
-        self._given_again -= Counter({(event.exchange_time, _identity(event)): 1})
+            return
+        if event.exchange_time < self.exchange_time:
+            self._late_run = self._late_run + 1 if self._is_in_late_order(event) else 1
+            self._late_time = event.exchange_time
+
+    def _is_in_late_order(self, event: FeedEvent) -> bool:
+        return self._late_run > 0 and event.exchange_time >= self._late_time
 
     def note_missing(self, numbers: range) -> None:
         """Take note of numbers that have not come: they are late if they do."""
@@ -110,7 +137,6 @@ class StreamMemory:
     def begin_anew(self) -> None:
         """Forget all numbers: the venue has begun to count again."""
         self.sequence = None
-        self._given_until = -1
         self._missing.clear()
 
     def _by_number(self, event: FeedEvent, found: int, last: int) -> Verdict:
@@ -121,8 +147,6 @@ class StreamMemory:
                 return "late"
         if self._is_anew(event, found, last):
             return "anew"
-        if found <= self._given_until:
-            return "again"
         return "duplicate" if self.is_contiguous or found == last else "late"
 
     def _is_anew(self, event: FeedEvent, found: int, last: int) -> bool:
@@ -138,10 +162,9 @@ class StreamMemory:
 
     def _by_content(self, event: FeedEvent) -> Verdict:
         name = _identity(event)
-        if self._given_again[event.exchange_time, name]:
-            return "again"
         if event.exchange_time < self.exchange_time:
-            return "late"
+            is_believed = self._late_run >= LATE_BELIEVED and self._is_in_late_order(event)
+            return "new" if is_believed else "late"
         if event.exchange_time == self.exchange_time:
             is_twin = isinstance(event, TradeEvent) and event.trade_id is None
             return "duplicate" if self._latest[name] and not is_twin else "new"
@@ -155,23 +178,23 @@ class StreamMemory:
             return self.is_contiguous and event.begin > self.exchange_time
         return False
 
-    def _forget_before(self, exchange_time: int) -> None:
-        late = [key for key in self._given_again if key[0] < exchange_time]
-        for key in late:
-            del self._given_again[key]
+
+def _copy_key(event: FeedEvent) -> tuple[int, Hashable]:
+    number = event.sequence
+    return event.exchange_time, _identity(event) if number is None else ("number", number)
 
 
-def _by_time(event: FeedEvent) -> tuple[int, int]:
+def _time_first(event: FeedEvent) -> tuple[int, int]:
     return event.exchange_time, event.sequence or 0
 
 
-def _by_number(event: FeedEvent) -> tuple[int, int]:
+def _number_first(event: FeedEvent) -> tuple[int, int]:
     return event.sequence or 0, event.exchange_time
 
 
 def _precedes(event: FeedEvent, other: FeedEvent, counts: bool) -> bool:
     if event.sequence is not None and other.sequence is not None:
-        key = _by_number if counts else _by_time
+        key = _number_first if counts else _time_first
         return key(event) < key(other)
     if event.exchange_time == other.exchange_time:
         return _identity(event) != _identity(other)

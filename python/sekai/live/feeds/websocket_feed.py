@@ -149,10 +149,13 @@ class WebSocketFeed(Feed):
     async def close(self) -> None:
         """Hang up, and give up what waits."""
         self._buffer.discard()
+        self.health.is_connected = False
+        if self._socket is not None:
+            # To take leave first: a reader that is cancelled would tell the venue of a failure.
+            await self._socket.close()
         reader, self._reader = self._reader, None
         if reader is not None:
             await end_task(reader)
-        self.health.is_connected = False
 
     async def _run(self, connect: Any) -> None:
         try:
@@ -184,6 +187,8 @@ class WebSocketFeed(Feed):
                 await self._greet(socket)
                 async for frame in socket:
                     self._take(frame)
+                    if self._buffer.is_finished:
+                        return "nobody reads"
             return "the venue hung up"
         except (OSError, WebSocketException, asyncio.TimeoutError) as error:
             # Not the error's own words: they may hold the address.
