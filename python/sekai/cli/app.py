@@ -8,7 +8,18 @@ from typing import Annotated
 
 import typer
 
-from sekai.cli import bench, check, data, evaluate, info, list_envs, list_runs, report, train
+from sekai.cli import (
+    bench,
+    check,
+    data,
+    evaluate,
+    info,
+    list_envs,
+    list_runs,
+    report,
+    train,
+    watch,
+)
 from sekai.cli.failure import show_tracebacks
 from sekai.cli.screen import say
 
@@ -73,6 +84,7 @@ COMMANDS: Commands = (
     ("evaluate", evaluate.evaluate, evaluate.EXAMPLES),
     ("report", report.report, report.EXAMPLES),
     ("runs", list_runs.list_runs, list_runs.EXAMPLES),
+    ("watch", watch.watch, watch.EXAMPLES),
 )
 
 for name, command, examples in COMMANDS:

@@ -1,0 +1,60 @@
+"""Whether a status holds what its fields promise: it comes from a file that anybody may write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from sekai.live.status import LatencySummary, OrderLine, SessionStatus
+
+__all__ = ["checked_status"]
+
+KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,)}
+"""What may stand in a field, by how it is annotated."""
+
+
+def checked_status(text: str) -> SessionStatus:
+    """The status in that text.
+
+    Raises:
+        ValueError: it is none, or holds something of another type, or what is no number.
+    """
+    status = SessionStatus.from_json(text)
+    for part in (status, status.feed, *status.orders, *status.latency.values()):
+        _check_fields(part)
+    _check_numbers("costs", status.costs)
+    if not isinstance(status.positions, Mapping):
+        raise _wrong("positions", status.positions)
+    for asset, numbers in status.positions.items():
+        _check_numbers(f"positions of {asset}", numbers)
+    _check_row("equity_values", status.equity_values, (int, float))
+    _check_row("equity_times", status.equity_times, (str,))
+    _check_row("alerts", status.alerts, (str,))
+    # Refuses what is not finite, which browsers could not read.
+    status.to_json()
+    return status
+
+
+def _check_fields(part: SessionStatus | OrderLine | LatencySummary | Any) -> None:
+    for field in fields(part):
+        value = getattr(part, field.name)
+        kinds = KINDS.get(str(field.type))
+        if kinds and not isinstance(value, kinds):
+            raise _wrong(field.name, value)
+
+
+def _check_numbers(name: str, found: Any) -> None:
+    if not isinstance(found, Mapping):
+        raise _wrong(name, found)
+    _check_row(name, found.values(), (int, float))
+
+
+def _check_row(name: str, values: Iterable[Any], kinds: tuple[type, ...]) -> None:
+    for value in values:
+        if not isinstance(value, kinds):
+            raise _wrong(name, value)
+
+
+def _wrong(name: str, value: object) -> ValueError:
+    return ValueError(f"{name} holds {str(value)[:40]!r}")
