@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import webbrowser
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,17 +64,15 @@ def watch(
     Whoever has the address with its token may look, and may stop trading. Ctrl-C ends the page and
     nothing else. Numbers for Prometheus are at /metrics, with the token as a bearer.
     """
-    try:
+    with _extra():
         import plotly.offline  # type: ignore[import-untyped,unused-ignore]  # noqa: F401
 
         from sekai.live.watch.app import watch_app
         from sekai.live.watch.server import address_of, listening, serve
-    except ImportError as error:
-        raise _missing(error) from error
-    given = _given_token(token_file)
-    _check_reach(host, allow_remote, given is not None)
     from sekai.live.watch.token import Token
 
+    given = _given_token(token_file)
+    _check_reach(host, allow_remote, given is not None)
     token = Token(given)
     sources = _sources(name or [], runs)
     try:
@@ -128,8 +128,13 @@ def _tell(sources: list[Source], address: str, token: Token, *, is_given: bool) 
     note("Ctrl-C ends the page; what is watched goes on")
 
 
-def _missing(error: ImportError) -> ImportError:
-    package = (error.name or "").partition(".")[0]
-    if package not in PACKAGES:
-        return error
-    return MissingExtraError.of(package, "live,cli", "sekai watch")
+@contextlib.contextmanager
+def _extra() -> Iterator[None]:
+    """Say what to install where a package is missing."""
+    try:
+        yield
+    except ImportError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in PACKAGES:
+            raise
+        raise MissingExtraError.of(package, "live,cli", "sekai watch") from error

@@ -31,7 +31,7 @@ def find_source(name: str, root: Path) -> Source:
     for path in (root / name, Path(name)):
         if (path / "run.json").is_file():
             return TrainingSource(find_run(name, root))
-    known = [run.name for run in runs_in(root)] + [_name(one, root) for one in sessions_in(root)]
+    known = _names(root)
     what = near(name, known) if known else ": nothing was trained or traded there yet"
     raise CommandError(f"there is no run and no session {name!r} in {root}{what}")
 
@@ -42,17 +42,16 @@ def newest_source(root: Path) -> Source:
     Raises:
         CommandError: nothing does.
     """
-    running: list[tuple[float, Source]] = []
-    for session in sessions_in(root):
-        if _is_alive(session):
-            running.append((_written(session.status), SessionSource(session)))
+    running: list[tuple[float, Source]] = [
+        (_written(one.status), SessionSource(one)) for one in sessions_in(root) if _is_alive(one)
+    ]
     for run in runs_in(root):
         if _is_running(run):
-            files = (run.curve.file, run.config)
-            running.append((max(map(_written, files)), TrainingSource(run)))
+            last = max(_written(run.curve.file), _written(run.config))
+            running.append((last, TrainingSource(run)))
     if not running:
-        known = [run.name for run in runs_in(root)] + [_name(one, root) for one in sessions_in(root)]
-        what = f"name one to look at: {', '.join(known[-6:])}" if known else "sekai train begins one"
+        known = ", ".join(_names(root)[-6:])
+        what = f"name one to look at: {known}" if known else "sekai train begins one"
         raise CommandError(f"nothing runs in {root} now; {what}")
     return max(running, key=lambda one: one[0])[1]
 
@@ -67,8 +66,9 @@ def _is_session(path: Path) -> bool:
     return any(file.is_file() for file in (folder.status, folder.facts, folder.journal))
 
 
-def _name(session: SessionFolder, root: Path) -> str:
-    return session.path.relative_to(root).as_posix()
+def _names(root: Path) -> list[str]:
+    sessions = [one.path.relative_to(root).as_posix() for one in sessions_in(root)]
+    return [*(run.name for run in runs_in(root)), *sessions]
 
 
 def _is_alive(session: SessionFolder) -> bool:

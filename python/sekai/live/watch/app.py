@@ -39,9 +39,7 @@ __all__ = ["watch_app"]
 USUAL_REASON = "stopped by hand"
 
 
-def watch_app(
-    sources: Sequence[Source], token: Token | str, host: str = "127.0.0.1"
-) -> Starlette:
+def watch_app(sources: Sequence[Source], token: Token | str, host: str = "127.0.0.1") -> Starlette:
     """An app that shows how sources are doing to who has the token.
 
     Args:

@@ -128,10 +128,11 @@ class _Collector(Collector):
                 family.add_metric([name], status["feed"][field])
             yield family
         for field in ("is_connected", "is_stale"):
-            family = _gauge(f"feed_{field}", f"1 while the feed {field.replace('_', ' ')}.", "session")
+            about = f"1 while the feed {field.replace('_', ' ')}."
+            flag = _gauge(f"feed_{field}", about, "session")
             for name, status in self._told:
-                family.add_metric([name], float(status["feed"][field]))
-            yield family
+                flag.add_metric([name], float(status["feed"][field]))
+            yield flag
         age = _gauge("feed_last_event_age_seconds", "How long ago the last event came.", "session")
         for name, status in self._told:
             last = status["feed"]["last_receive_time"]

@@ -38,7 +38,7 @@ watch.charts = (function () {
     const layout = Object.assign({ showlegend: false, bargap: 0.08 }, own);
     layout.font = { family: themed("sans"), size: 12, color: themed("ink") };
     layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
-    layout.margin = Object.assign({ l: 8, r: narrow ? 8 : 14, t: own.showlegend ? 30 : 10, b: 8 }, own.margin);
+    layout.margin = Object.assign({ l: 8, r: narrow ? 8 : 14, t: own.showlegend ? 22 : 10, b: 8 }, own.margin);
     layout.separators = ".\u202f";
     layout.hovermode = own.hovermode || "x unified";
     layout.hoverlabel = { bgcolor: themed("card"), bordercolor: themed("rule"), font: { color: themed("ink"), size: 12 } };

@@ -11,25 +11,23 @@ watch.session = function (title, place) {
   const note = make("p", { class: "flag", hidden: true });
   const tiles = watch.tiles(["Equity", "Profit", "Drawdown", "Cash", "Gross", "Net", "Rows and decisions", "Orders and fills"]);
   const equity = charts.holder(340, "Chart: equity and drawdown");
-  const positions = watch.table("Positions", ["asset", ">units", ">price", ">value", ">weight", "share of equity"]);
+  const positions = watch.table("Positions", ["asset", ">weight", "share of equity", ">value", ">units", ">price"]);
   const orders = watch.table("Latest orders", ["time", "asset", "state", ">units", ">filled", ">price", "reason", "id"]);
-  const latency = watch.table("Latency in milliseconds", ["stage", ">count", ">p50", ">p99", ">p99.9", ">largest"]);
+  const latency = watch.table("Latency in milliseconds", ["stage", ">p50", ">p99", ">p99.9", ">largest", ">count"]);
   const stages = make("select", { "aria-label": "Stage to draw" });
   const histogram = charts.holder(190, "Chart: how long it takes");
   const feed = make("dl", { class: "facts" });
   const costs = watch.table("Costs", ["kind", ">paid"]);
   const alerts = make("ul", { class: "flags" });
-  const alertCard = watch.card("Alerts", alerts);
-  alertCard.classList.add("alerts");
   let last = null;
 
   const panel = make(
     "div", {}, banner.frame, note, tiles.frame,
     make("figure", { class: "card" }, make("h3", {}, "Equity and drawdown"), equity),
     make("div", { class: "columns" },
-      make("div", {}, watch.card("Positions", positions.frame), watch.card("Feed", feed)),
-      make("div", {}, alertCard, watch.card("Latency, milliseconds", latency.frame,
-        make("label", { class: "choice" }, "how long it takes, at ", stages), histogram), watch.card("Costs", costs.frame))),
+      make("div", {}, watch.card("Alerts", alerts), watch.card("Positions", positions.frame), watch.card("Costs", costs.frame)),
+      make("div", {}, watch.card("Latency, milliseconds", latency.frame,
+        make("label", { class: "choice" }, "how long it takes, ", stages), histogram), watch.card("Feed", feed))),
     watch.card("Latest orders", orders.frame)
   );
 
@@ -37,7 +35,8 @@ watch.session = function (title, place) {
 
   function state(found) {
     const status = found.status;
-    const told = status ? "last told " + n.clock(status.updated) : "";
+    const silent = found.silent_since ? "no sign of life since " + n.clock(found.silent_since) + ", " : "";
+    const told = status ? silent + "last told " + n.clock(status.updated) : "";
     if (found.kill !== null) return banner.fill("bad", "Trading is stopped", found.kill, told);
     if (!status) return banner.fill("quiet", "Waiting", found.note, "");
     if (found.silent_since) {
@@ -72,7 +71,7 @@ watch.session = function (title, place) {
         { x, y, name: "equity", mode: "lines", line: { color: charts.themed("c0"), width: 2 }, hovertemplate: "%{y:,.2f}" },
         { x, y: below, name: "drawdown", yaxis: "y2", mode: "lines", fill: "tozeroy", fillcolor: charts.seenThrough("c1", 0.22), line: { color: charts.themed("c1"), width: 1.5 }, hovertemplate: "%{y:.2%}" },
       ],
-      { showlegend: true, xaxis: { type: "date", anchor: "y2" }, yaxis: { domain: [0.34, 1], nticks: 6 }, yaxis2: { domain: [0, 0.26], tickformat: ".1%", nticks: 3, rangemode: "tozero" } },
+      { showlegend: true, xaxis: { type: "date", anchor: "y2" }, yaxis: { domain: [0.34, 1], nticks: 6, exponentformat: "none" }, yaxis2: { domain: [0, 0.26], tickformat: ".1%", nticks: 3, rangemode: "tozero" } },
     ], "Chart: equity is " + n.money(status.equity) + ", drawdown " + n.percent(status.drawdown, 2));
   }
 
@@ -89,7 +88,7 @@ watch.session = function (title, place) {
     const largest = Math.max(0, ...names.map((one) => Math.abs(held[one].weight)));
     positions.fill(names.map((name) => {
       const one = held[name];
-      return [name, n.number(one.units), n.number(one.price), n.money(one.value), n.percent(one.weight), weightBar(one.weight, largest)];
+      return [name, n.percent(one.weight), weightBar(one.weight, largest), n.money(one.value), n.number(one.units), n.number(one.price)];
     }), "nothing is held");
   }
 
@@ -109,7 +108,7 @@ watch.session = function (title, place) {
 
   function fillLatency(found) {
     const names = Object.keys(found);
-    latency.fill(names.map((name) => [named(name), n.count(found[name].count), ...["p50", "p99", "p999", "largest"].map((key) => n.milliseconds(found[name][key]))]), "nothing was measured yet");
+    latency.fill(names.map((name) => [named(name), ...["p50", "p99", "p999", "largest"].map((key) => n.milliseconds(found[name][key])), n.count(found[name].count)]), "nothing was measured yet");
     if ([...stages.options].map((one) => one.value).join("\n") !== names.join("\n")) {
       stages.replaceChildren(...names.map((name) => make("option", { value: name }, named(name))));
     }

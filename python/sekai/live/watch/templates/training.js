@@ -16,7 +16,7 @@ watch.training = function (title) {
   const other = charts.holder(260, "Chart: another number");
   const rewardCard = make("figure", { class: "card" }, make("h3", {}, "Reward"), reward);
   const lossCard = make("figure", { class: "card" }, make("h3", {}, "Loss"), loss);
-  const otherCard = make("figure", { class: "card" }, make("div", { class: "chart-head" }, make("h3", {}, "All that is told"), names), other);
+  const otherCard = make("figure", { class: "card" }, make("div", { class: "chart-head" }, make("h3", {}, "Other numbers"), names), other);
   const facts = make("dl", { class: "facts" });
   let last = null;
 
@@ -39,7 +39,7 @@ watch.training = function (title) {
         mode: last.columns[name].steps.length > 1 ? "lines" : "markers", hovertemplate: "%{y:.4g}",
         line: { color: charts.themed("c" + (at % 8)), width: 2, dash: dashes[at % dashes.length] },
       })),
-      { showlegend: true, xaxis: { title: "steps", nticks: 6 }, yaxis: { nticks: 6 } },
+      { showlegend: true, xaxis: { title: "steps", nticks: 6, exponentformat: "none" }, yaxis: { nticks: 6 } },
     ], "Chart: " + label + "; " + found.map((name) => name + " is " + n.number(last.latest[name])).join(", "));
   }
 
