@@ -26,6 +26,10 @@ watch.numbers = (function () {
     return isNumber(value) ? written(value, Math.abs(value) >= 1e7 ? 0 : 2) : NONE;
   }
 
+  function price(value) {
+    return isNumber(value) && Math.abs(value) >= 1 ? written(value, 2) : number(value);
+  }
+
   function signed(value, text) {
     return isNumber(value) && value > 0 ? "+" + text(value) : text(value);
   }
@@ -61,5 +65,5 @@ watch.numbers = (function () {
     return Math.floor(whole / 86400) + " d " + Math.floor((whole % 86400) / 3600) + " h";
   }
 
-  return { number, money, signed, percent, milliseconds, count, clock, duration };
+  return { number, money, price, signed, percent, milliseconds, count, clock, duration };
 })();

@@ -88,7 +88,7 @@ watch.session = function (title, place) {
     const largest = Math.max(0, ...names.map((one) => Math.abs(held[one].weight)));
     positions.fill(names.map((name) => {
       const one = held[name];
-      return [name, n.percent(one.weight), weightBar(one.weight, largest), n.money(one.value), n.number(one.units), n.number(one.price)];
+      return [name, n.percent(one.weight), weightBar(one.weight, largest), n.money(one.value), n.number(one.units), n.price(one.price)];
     }), "nothing is held");
   }
 
@@ -100,7 +100,7 @@ watch.session = function (title, place) {
   function fillOrders(found) {
     orders.fill(found.map((one) => [
       n.clock(one.time), one.asset, badge(one.state), n.number(one.units), n.number(one.filled),
-      one.price ? n.number(one.price) : "–", one.reason, make("span", { class: "id" }, one.id),
+      one.price ? n.price(one.price) : "–", one.reason, make("span", { class: "id" }, one.id),
     ]), "no orders yet");
   }
 
