@@ -1,8 +1,9 @@
 "use strict";
 // Hands lines and bars to plotly, in the colours of the theme, and only where they are seen.
 watch.charts = (function () {
+  // Between two drawings of a chart, in milliseconds: eyes and batteries need no more.
+  const PAUSE = 800;
   const given = new Map();
-  const turns = new Map();
 
   function themed(name) {
     return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
@@ -53,32 +54,36 @@ watch.charts = (function () {
     return layout;
   }
 
-  // Drawing may take several turns: what comes meanwhile waits, and only the last of it is drawn.
+  // Drawing takes its time: what comes meanwhile waits, and only the last of it is drawn.
   function draw(holder) {
-    if (turns.get(holder) || !holder.clientWidth) return;
-    const [build] = given.get(holder);
+    const chart = given.get(holder);
+    if (chart.isBusy || !holder.clientWidth || document.hidden) return;
     const narrow = holder.clientWidth < 560;
-    const [traces, layout] = build();
+    const [traces, layout] = chart.build();
     const settings = { responsive: true, displayModeBar: false, displaylogo: false, showSendToCloud: false, plotlyServerURL: "" };
-    given.set(holder, [build, true]);
-    turns.set(holder, true);
+    chart.isBusy = true;
+    chart.isDrawn = true;
     holder.dataset.drawn = document.documentElement.dataset.theme;
-    Promise.resolve(Plotly.react(holder, traces, dressed(layout, narrow), settings)).finally(function () {
-      turns.set(holder, false);
-      if (!given.get(holder)[1]) draw(holder);
-    });
+    Promise.resolve(Plotly.react(holder, traces, dressed(layout, narrow), settings)).finally(() => setTimeout(rested, PAUSE, holder));
+  }
+
+  function rested(holder) {
+    const chart = given.get(holder);
+    chart.isBusy = false;
+    if (!chart.isDrawn) draw(holder);
   }
 
   // `build` gives traces and layout; it is asked again when the theme changes.
   function show(holder, build, label) {
     holder.setAttribute("aria-label", label);
-    given.set(holder, [build, false]);
+    const isBusy = given.has(holder) && given.get(holder).isBusy;
+    given.set(holder, { build, isBusy, isDrawn: false });
     draw(holder);
   }
 
   function drawSeen() {
-    for (const [holder, [build]] of given) {
-      given.set(holder, [build, false]);
+    for (const [holder, chart] of given) {
+      chart.isDrawn = false;
       draw(holder);
     }
   }
@@ -90,5 +95,6 @@ watch.charts = (function () {
   }
 
   document.addEventListener("themechange", drawSeen);
+  document.addEventListener("visibilitychange", drawSeen);
   return { show, drawSeen, holder, themed, seenThrough, plain };
 })();
