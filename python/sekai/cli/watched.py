@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sekai.cli.failure import CommandError
-from sekai.cli.runs.run_folder import RunFolder, find_run, runs_in
+from sekai.cli.runs.run_folder import RunFolder, runs_in
 from sekai.cli.runs.training_source import TrainingSource
 from sekai.data.near_names import near
 from sekai.live.session_folder import SessionFolder
@@ -30,7 +30,7 @@ def find_source(name: str, root: Path) -> Source:
             return SessionSource(SessionFolder(path.resolve()))
     for path in (root / name, Path(name)):
         if (path / "run.json").is_file():
-            return TrainingSource(find_run(name, root))
+            return TrainingSource(RunFolder(path.resolve()))
     known = _names(root)
     what = near(name, known) if known else ": nothing was trained or traded there yet"
     raise CommandError(f"there is no run and no session {name!r} in {root}{what}")

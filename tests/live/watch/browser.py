@@ -36,7 +36,8 @@ class Browser:
     def text(self, selector: str) -> str:
         """What is seen of the first that is seen."""
         found = self.run(
-            "const seen = [...document.querySelectorAll(arguments[0])].find(one => one.offsetWidth);"
+            "const all = [...document.querySelectorAll(arguments[0])];"
+            "const seen = all.find(one => one.offsetWidth);"
             "return seen ? seen.innerText : ''",
             selector,
         )

@@ -1,4 +1,4 @@
-"""Sessions and runs to watch, and a process that writes a session's status several times a second."""
+"""Sessions and runs to watch, and a process that is a session: it tells of itself all the time."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def sample(step: int = 0, **changes: object) -> SessionStatus:
             "SOL-USD": {"units": 260.0, "price": 148.31, "value": 38_560.6, "weight": 0.378},
         },
         orders=tuple(order(number, states[number % 7]) for number in range(20)),
-        equity_times=tuple(stamp(now - timedelta(minutes=len(path) - at)) for at in range(len(path))),
+        equity_times=tuple(stamp(now - timedelta(minutes=at)) for at in range(len(path), 0, -1)),
         equity_values=tuple(path),
         latency={
             "feed_to_decision": latency(0.31, 4000 + step),
@@ -72,8 +72,8 @@ def sample(step: int = 0, **changes: object) -> SessionStatus:
             "order_to_fill": latency(7.5, 312 + step),
         },
         feed=FeedHealth(
-            received=48_213 + step, duplicates=3, late=1, gaps=2, missing=5, garbage=1, reconnects=1,
-            is_connected=True, last_exchange_time=time.time_ns(), last_receive_time=time.time_ns(),
+            received=48_213 + step, duplicates=3, late=1, gaps=2, missing=5, garbage=1,
+            reconnects=1, is_connected=True, last_receive_time=time.time_ns(),
         ),
         alerts=("the feed was gone for 3.2 s and came back", "an order was refused: too large"),
     )  # fmt: skip

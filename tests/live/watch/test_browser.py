@@ -137,7 +137,7 @@ def test_a_session_is_drawn_and_its_numbers_change(
     before = browser.run(drawn)
     eventually(lambda: browser.run(drawn) > before)
     shown = browser.text(".panel:not([hidden])")
-    for words in ("BTC-USD", "−36.0%", "feed to decision", "commission", "paper-900-BTC-USD",
+    for words in ("BTC-USD", "\N{MINUS SIGN}36.0%", "feed to decision", "commission", "paper-900-BTC-USD",
                   "the feed was gone for 3.2 s", "connected", "refused"):  # fmt: skip
         assert words in shown, words
     browser.keep(pictures, "session")
@@ -257,7 +257,8 @@ def test_what_is_put_into_the_page_cannot_run_and_reaches_nobody(
     browser.run(
         "const one = document.createElement('script'); one.textContent = 'window.hacked = 1';"
         "document.body.append(one);"
-        "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hacked = 1\">');"
+        "const picture = '<img src=x onerror=\"window.hacked = 1\">';"
+        "document.body.insertAdjacentHTML('beforeend', picture);"
         "fetch('http://127.0.0.1:9/').catch(() => 0)"
     )
 

@@ -27,7 +27,13 @@ DOORS = [
     ("POST", "/api/kill"),
     ("POST", "/api/release"),
 ]
-CLOSED = [*DOORS, ("GET", "/api/stream"), ("GET", "/nowhere"), ("PUT", "/"), ("OPTIONS", "/metrics")]
+CLOSED = [
+    *DOORS,
+    ("GET", "/api/stream"),
+    ("GET", "/nowhere"),
+    ("PUT", "/"),
+    ("OPTIONS", "/metrics"),
+]
 BODIES = {"/api/kill": {"source": 0}, "/api/release": {"source": 0, "confirm": "paper"}}
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 COOKIE = {"Cookie": f"{Token(TOKEN).cookie_name}={Token(TOKEN).cookie_value}"}

@@ -71,9 +71,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("text", ODD.values(), ids=ODD)
-def test_an_odd_file_leaves_the_last_good_one_with_a_note(
-    folder: SessionFolder, text: str
-) -> None:
+def test_an_odd_file_leaves_the_last_good_one_with_a_note(folder: SessionFolder, text: str) -> None:
     put(folder, sample(equity=123.0))
     source = SessionSource(folder)
     before = source.read()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,21 +50,20 @@ class Reader:
         return [(int(one["id"]), json.loads(one["data"])) for one in lines]
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        async with asyncio.timeout(5) if hasattr(asyncio, "timeout") else _Patience():
-            while not is_so():
-                await asyncio.sleep(0.005)
+        end = time.monotonic() + 10
+        while not is_so():
+            assert time.monotonic() < end, "it never came to be so"
+            await asyncio.sleep(0.005)
+
+    async def until_told(self, equity: float | None = None) -> None:
+        """Until something was told, or that equity."""
+        await self.until(
+            lambda: any(equity in (None, said["status"]["equity"]) for _, said in self.told())
+        )
 
     async def go(self) -> None:
         self.is_gone.set()
         await asyncio.wait_for(self.task, 5)
-
-
-class _Patience:
-    """Python 3.10 has no `asyncio.timeout`; the time limit of the test is enough."""
-
-    async def __aenter__(self) -> None: ...
-
-    async def __aexit__(self, *_: object) -> None: ...
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_only_so_many_are_told_at_once(folders: list[SessionFolder]) -> None:
     async def run() -> None:
         stream = stream_of(folders, most_clients=3)
         readers = [Reader(stream) for _ in range(3)]
-        await asyncio.gather(*(one.until(lambda one=one: one.told()) for one in readers))
+        await asyncio.gather(*(one.until_told() for one in readers))
         refused = Reader(stream)
         await asyncio.wait_for(refused.task, 5)
         assert refused.messages[0]["status"] == 503
@@ -148,12 +148,10 @@ def test_a_slow_client_holds_nobody_up_and_is_told_only_the_last(
         slow, quick = Reader(stream, is_slow=True), Reader(stream)
         for step in range(5):
             put(folders[0], sample(step, equity=float(step)))
-            await quick.until(lambda step=step: any(
-                said["status"]["equity"] == step for _, said in quick.told()
-            ))  # fmt: skip
+            await quick.until_told(step)
         assert slow.messages == []
         slow.may_read.set()
-        await slow.until(lambda: any(said["status"]["equity"] == 4 for _, said in slow.told()))
+        await slow.until_told(4)
         assert len(slow.told()) <= 3, "what it missed was not queued"
         await asyncio.gather(slow.go(), quick.go())
 
@@ -177,7 +175,7 @@ def test_all_clients_are_let_go_at_the_end(folders: list[SessionFolder]) -> None
     async def run() -> None:
         stream = stream_of(folders)
         readers = [Reader(stream) for _ in range(4)]
-        await asyncio.gather(*(one.until(lambda one=one: one.told()) for one in readers))
+        await asyncio.gather(*(one.until_told() for one in readers))
         stream.end()
         await asyncio.wait_for(asyncio.gather(*(one.task for one in readers)), 5)
         assert all(one.messages[-1]["more_body"] is False for one in readers)
