@@ -104,24 +104,29 @@ def test_it_serves_who_has_the_address_and_ends_at_once(runs: Path) -> None:
         bearer = {"Authorization": f"Bearer {token}"}
         open_stream = httpx.stream("GET", f"{page}api/stream", headers=bearer, trust_env=False)
         with open_stream as stream:
-            first = next(stream.iter_lines())
+            lines = stream.iter_lines()
+            first = next(lines)
             begun = time.monotonic()
             process.send_signal(signal.SIGINT)
+            # To its end: what breaks off is an error.
+            rest = list(lines)
             said = process.communicate(timeout=10)
             took = time.monotonic() - begun
 
     assert first == "event: source"
     assert process.returncode == 130
-    assert took < 2, "a second is asked for; a busy machine gets another"
+    assert rest
+    assert took < 5, "a second is asked for; a busy machine gets more"
     assert said[0] == ""
     assert "Ctrl-C ends the page" in said[1]
     assert token not in said[1]
     assert "Traceback" not in said[1]
 
 
-def test_a_request_to_end_is_an_interrupt(runs: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_request_to_end_is_met_however_early_it_comes(runs: Path, number: int) -> None:
     with watching(runs.parent, "momentum", "--port", "0") as (process, _):
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         _, said = process.communicate(timeout=10)
 
     assert process.returncode == 130
@@ -160,7 +165,8 @@ def test_other_machines_are_let_in_only_by_who_says_so_twice(
 def test_who_says_so_twice_may(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     served: list[str] = []
     monkeypatch.setattr(
-        "sekai.live.watch.server.serve", lambda app, listener: served.append(listener.getsockname())
+        "sekai.live.watch.server.Service.run",
+        lambda service: served.append(service._listener.getsockname()),
     )
     (tmp_path / "token").write_text(f"{TOKEN}\n")
 
@@ -199,7 +205,7 @@ def test_the_browser_is_given_a_ticket_and_not_the_token(
 ) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
-    monkeypatch.setattr("sekai.live.watch.server.serve", lambda app, listener: None)
+    monkeypatch.setattr("sekai.live.watch.server.Service.run", lambda service: None)
 
     told = call("watch", "momentum", "--runs", runs, "--port", "0", "--open")
     call("watch", "momentum", "--runs", runs, "--port", "0")

@@ -14,7 +14,6 @@ import typer
 from sekai.cli.failure import CommandError, guarded
 from sekai.cli.runs.run_folder import DEFAULT_ROOT
 from sekai.cli.screen import note, say
-from sekai.cli.signals import ending_as_interrupts
 from sekai.error import MissingExtraError
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def watch(
         import plotly.offline  # type: ignore[import-untyped,unused-ignore]  # noqa: F401
 
         from sekai.live.watch.app import watch_app
-        from sekai.live.watch.server import address_of, listening, serve
+        from sekai.live.watch.server import Service, address_of, listening
     from sekai.live.watch.token import Token
 
     given = _given_token(token_file)
@@ -81,11 +80,11 @@ def watch(
         raise CommandError(
             f"{host}:{port} cannot be listened at: {error}; --port 0 takes any that is free"
         ) from error
-    with listener, ending_as_interrupts():
+    with listener, Service(watch_app(sources, token, host), listener) as service:
         _tell(sources, address_of(listener), token, is_given=given is not None)
         if open_page:
             webbrowser.open(f"{address_of(listener)}?token={token.ticket()}")
-        serve(watch_app(sources, token, host), listener)
+        service.run()
 
 
 def _sources(names: list[str], runs: Path) -> list[Source]:

@@ -137,8 +137,9 @@ def test_a_session_is_drawn_and_its_numbers_change(
     before = browser.run(drawn)
     eventually(lambda: browser.run(drawn) > before)
     shown = browser.text(".panel:not([hidden])")
-    for words in ("BTC-USD", "\N{MINUS SIGN}36.0%", "feed to decision", "commission", "paper-900-BTC-USD",
-                  "the feed was gone for 3.2 s", "connected", "refused"):  # fmt: skip
+    weight, latency = "\N{MINUS SIGN}36.0%", "feed to decision"
+    for words in ("BTC-USD", weight, latency, "commission", "paper-900-BTC-USD", "connected",
+                  "the feed was gone for 3.2 s", "refused"):  # fmt: skip
         assert words in shown, words
     browser.keep(pictures, "session")
     assert browser.complaints() == []

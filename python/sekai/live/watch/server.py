@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 import socket
-from types import FrameType
+import threading
+from types import FrameType, TracebackType
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 
-__all__ = ["address_of", "listening", "serve"]
+__all__ = ["Service", "address_of", "listening"]
 
 WAITING = 32
 """Connections that may wait to be taken."""
@@ -44,22 +47,50 @@ def address_of(listener: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
-def serve(app: Starlette, listener: socket.socket) -> None:
-    """Serve until an interrupt, and raise it then.
+class Service:
+    """An app at a socket; while it is entered, a request to end is kept until it can be met."""
 
-    Raises:
-        KeyboardInterrupt: somebody asked it to end.
-    """
-    # No log of requests: there is nothing in them to tell, and a token could be.
-    config = uvicorn.Config(
-        app, access_log=False, log_level="critical", server_header=False, lifespan="off",
-        ws="none", proxy_headers=False, timeout_keep_alive=5, timeout_graceful_shutdown=1,
-        limit_concurrency=256, h11_max_incomplete_event_size=16_384,
-    )  # fmt: skip
-    server = _Server(config)
-    server.run(sockets=[listener])
-    if server.is_interrupted:
-        raise KeyboardInterrupt
+    def __init__(self, app: Starlette, listener: socket.socket) -> None:
+        """Say what is served, and where.
+
+        Args:
+            app: that `watch_app` gave.
+            listener: that `listening` gave.
+        """
+        # No log of requests: there is nothing in them to tell, and a token could be.
+        config = uvicorn.Config(
+            app, access_log=False, log_level="critical", server_header=False, lifespan="off",
+            ws="none", proxy_headers=False, timeout_keep_alive=5, timeout_graceful_shutdown=1,
+            limit_concurrency=256, h11_max_incomplete_event_size=16_384,
+        )  # fmt: skip
+        self._server = _Server(config)
+        self._listener = listener
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Service:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._server.handle_exit)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def run(self) -> None:
+        """Serve until somebody asks it to end.
+
+        Raises:
+            KeyboardInterrupt: somebody did.
+        """
+        self._server.run(sockets=[self._listener])
+        if self._server.is_interrupted:
+            raise KeyboardInterrupt
 
 
 class _Server(uvicorn.Server):
