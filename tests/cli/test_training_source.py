@@ -90,6 +90,21 @@ def test_a_run_that_cannot_be_read_leaves_the_last_with_a_note(tmp_path: Path) -
     assert found["planned_steps"] == before["planned_steps"] == 100_000
 
 
+@pytest.mark.parametrize(
+    "facts",
+    [{"state": ""}, {"state": 3, "planned_steps": "9"}, {"state": "x", "planned_steps": 10**400}],
+)
+def test_odd_facts_are_no_error(tmp_path: Path, facts: dict[str, object]) -> None:
+    run = begin_run(tmp_path, rows=3)
+    (run.path / "run.json").write_text(json.dumps(facts))
+    with run.curve.file.open("a") as lines:
+        lines.write(json.dumps({"steps": 10**400}) + "\n")
+
+    found = TrainingSource(run).read()
+
+    assert (found["planned_steps"], found["steps"]) == (0, 3 * 1024)
+
+
 def test_the_process_is_asked_for_only_now_and_then(tmp_path: Path) -> None:
     run = begin_run(tmp_path, rows=3)
     clock = Clock()

@@ -66,6 +66,9 @@ ODD = {
     "odd equity": changed(equity_values=["1"]),
     "odd feed": changed(feed={"received": "all"}),
     "odd latency": changed(latency={"a": {"buckets": [["x", 1]]}}),
+    "a huge number": changed(bars=10**400),
+    "a state that nobody knows": changed(state="odd"),
+    "no state": changed(state=""),
     "deep": "[" * 100_000,
 }
 

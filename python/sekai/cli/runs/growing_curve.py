@@ -78,7 +78,7 @@ class GrowingCurve:
         try:
             told = {str(name): float(one) for name, one in json.loads(line).items()}
             _ = told["steps"]
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
             # Left by a process that was killed while it wrote: it is told again.
             return
         for name in told:

@@ -21,6 +21,9 @@ FACTS_SECONDS = 2.0
 SPEED_SECONDS = 60.0
 """The time over which speed is measured."""
 
+MOST_STEPS = 2**53
+"""What a browser can count."""
+
 TOLD = ("env", "algorithm", "seed", "error", "created", "finished")
 """What is passed on of a run as it is."""
 
@@ -85,7 +88,7 @@ class TrainingSource:
         self._facts_read = now
         try:
             self._facts, self._note = self.run.facts, ""
-        except CommandError as error:
+        except (CommandError, OSError) as error:
             self._note = f"run.json cannot be read, this is the last that could: {error}"
 
     def _speed(self, steps: int) -> float | None:
@@ -106,7 +109,7 @@ class TrainingSource:
 
 
 def _count(value: object) -> int:
-    return value if isinstance(value, int) else 0
+    return value if isinstance(value, int) and abs(value) < MOST_STEPS else 0
 
 
 def _text(value: object) -> str | None:

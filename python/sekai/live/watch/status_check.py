@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, get_args
 
-from sekai.live.status import LatencySummary, OrderLine, SessionStatus
+from sekai.live.status import LatencySummary, OrderLine, SessionStatus, State
 
 __all__ = ["checked_status"]
 
 KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,)}
 """What may stand in a field, by how it is annotated."""
+
+LARGEST = 2**1000
 
 
 def checked_status(text: str) -> SessionStatus:
@@ -21,6 +23,8 @@ def checked_status(text: str) -> SessionStatus:
         ValueError: it is none, or holds something of another type, or what is no number.
     """
     status = SessionStatus.from_json(text)
+    if status.state not in get_args(State):
+        raise _wrong("state", status.state)
     for part in (status, status.feed, *status.orders, *status.latency.values()):
         _check_fields(part)
     _check_numbers("costs", status.costs)
@@ -40,8 +44,8 @@ def _check_fields(part: SessionStatus | OrderLine | LatencySummary | Any) -> Non
     for field in fields(part):
         value = getattr(part, field.name)
         kinds = KINDS.get(str(field.type))
-        if kinds and not isinstance(value, kinds):
-            raise _wrong(field.name, value)
+        if kinds:
+            _check_row(field.name, [value], kinds)
 
 
 def _check_numbers(name: str, found: Any) -> None:
@@ -52,8 +56,10 @@ def _check_numbers(name: str, found: Any) -> None:
 
 def _check_row(name: str, values: Iterable[Any], kinds: tuple[type, ...]) -> None:
     for value in values:
-        if not isinstance(value, kinds):
-            raise _wrong(name, value)
+        # Whole numbers of any length can be written, and not all of them can be shown.
+        is_huge = isinstance(value, int) and abs(value) > LARGEST
+        if is_huge or not isinstance(value, kinds):
+            raise _wrong(name, "a huge number" if is_huge else value)
 
 
 def _wrong(name: str, value: object) -> ValueError:

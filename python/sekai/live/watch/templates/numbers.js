@@ -65,5 +65,9 @@ watch.numbers = (function () {
     return Math.floor(whole / 86400) + " d " + Math.floor((whole % 86400) / 3600) + " h";
   }
 
-  return { number, money, price, signed, percent, milliseconds, count, clock, duration };
+  function capital(word) {
+    return word.slice(0, 1).toUpperCase() + word.slice(1);
+  }
+
+  return { capital, number, money, price, signed, percent, milliseconds, count, clock, duration };
 })();

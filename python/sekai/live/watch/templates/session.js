@@ -35,15 +35,16 @@ watch.session = function (title, place) {
 
   function state(found) {
     const status = found.status;
-    const silent = found.silent_since ? "no sign of life since " + n.clock(found.silent_since) + ", " : "";
-    const told = status ? silent + "last told " + n.clock(status.updated) : "";
-    if (found.kill !== null) return banner.fill("bad", "Trading is stopped", found.kill, told);
+    const told = status ? "last told " + n.clock(status.updated) : "";
+    if (found.kill !== null) {
+      const silent = found.silent_since ? ", and no sign of life since" : "";
+      return banner.fill("bad", "Trading is stopped", found.kill, told + silent);
+    }
     if (!status) return banner.fill("quiet", "Waiting", found.note, "");
     if (found.silent_since) {
-      return banner.fill("bad", "No sign of life since " + n.clock(found.silent_since), "it said it was " + status.state, told);
+      return banner.fill("bad", "No sign of life since " + n.clock(found.silent_since), "it said it was " + [status.state, status.reason].filter(Boolean).join(": "), told);
     }
-    const word = status.state[0].toUpperCase() + status.state.slice(1);
-    return banner.fill(tones[status.state] || "open", word, status.reason, told);
+    return banner.fill(tones[status.state] || "open", n.capital(status.state), status.reason, told);
   }
 
   function fillTiles(status) {

@@ -58,8 +58,7 @@ watch.training = function (title) {
   function show(found) {
     last = found;
     const share = found.planned_steps > 0 ? Math.min(found.steps / found.planned_steps, 1) : 0;
-    const word = found.state[0].toUpperCase() + found.state.slice(1);
-    banner.fill(tones[found.state] || "open", word, found.error || "", [found.algorithm, found.env].filter(Boolean).join(" learns "));
+    banner.fill(tones[found.state] || "open", n.capital(found.state), found.error || "", [found.algorithm, found.env].filter(Boolean).join(" learns "));
     note.hidden = !found.note;
     watch.say(note, found.note);
     fill.style.width = share * 100 + "%";
