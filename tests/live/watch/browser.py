@@ -71,7 +71,7 @@ class Browser:
         self.driver.save_screenshot(str(folder / f"{name}.png"))
 
 
-def eventually(is_so: Callable[[], bool], seconds: float = 15) -> None:
+def eventually(is_so: Callable[[], bool], seconds: float = 30) -> None:
     """Wait until something is so."""
     end = time.monotonic() + seconds
     while not is_so():

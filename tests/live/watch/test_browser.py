@@ -312,7 +312,7 @@ def test_a_process_that_has_gone_and_a_watcher_that_has_gone_are_told_apart(
     eventually(lambda: "Connection lost, trying again" in browser.text("#lost"))
     browser.keep(pictures, "lost")
     assert browser.text("#connection") == "lost"
-    own.watcher.communicate(timeout=10)
+    own.watcher.communicate(timeout=30)
 
     port = own.page.rpartition(":")[2].strip("/")
     anew = begin("watch", str(own.session.path), "--port", port, folder=own.run.path)

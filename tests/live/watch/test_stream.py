@@ -50,7 +50,7 @@ class Reader:
         return [(int(one["id"]), json.loads(one["data"])) for one in lines]
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        end = time.monotonic() + 10
+        end = time.monotonic() + 20
         while not is_so():
             assert time.monotonic() < end, "it never came to be so"
             await asyncio.sleep(0.005)
@@ -63,7 +63,7 @@ class Reader:
 
     async def go(self) -> None:
         self.is_gone.set()
-        await asyncio.wait_for(self.task, 5)
+        await asyncio.wait_for(self.task, 20)
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_only_so_many_are_told_at_once(folders: list[SessionFolder]) -> None:
         readers = [Reader(stream) for _ in range(3)]
         await asyncio.gather(*(one.until_told() for one in readers))
         refused = Reader(stream)
-        await asyncio.wait_for(refused.task, 5)
+        await asyncio.wait_for(refused.task, 20)
         assert refused.messages[0]["status"] == 503
         await readers[0].go()
         another = Reader(stream)
@@ -165,7 +165,7 @@ def test_a_client_that_never_reads_is_let_go(folders: list[SessionFolder]) -> No
         await stuck.until(lambda: len(stuck.told()) == 2)
         stuck.may_read.clear()
         put(folders[0], sample(1))
-        await asyncio.wait_for(stuck.task, 5)
+        await asyncio.wait_for(stuck.task, 20)
         assert stream.clients == 0
 
     asyncio.run(run())
@@ -177,7 +177,7 @@ def test_all_clients_are_let_go_at_the_end(folders: list[SessionFolder]) -> None
         readers = [Reader(stream) for _ in range(4)]
         await asyncio.gather(*(one.until_told() for one in readers))
         stream.end()
-        await asyncio.wait_for(asyncio.gather(*(one.task for one in readers)), 5)
+        await asyncio.wait_for(asyncio.gather(*(one.task for one in readers)), 20)
         assert all(one.messages[-1]["more_body"] is False for one in readers)
 
     asyncio.run(run())
