@@ -81,7 +81,10 @@ def test_without_a_name_it_is_what_told_something_last(runs: Path) -> None:
         os.utime(session.status, (time.time() + 9, time.time() + 9))
         assert newest_source(runs).title == "paper"
 
-    put(session, sample(state="stopped"))
+    for ended in (sample(state="stopped"), sample(updated="2026-01-02T03:04:05.678+00:00")):
+        put(session, ended)
+        with pytest.raises(CommandError, match="nothing runs in .* now"):
+            newest_source(runs)
     with pytest.raises(CommandError, match="nothing runs in .* now; name one to look at: momentum"):
         newest_source(runs)
     with pytest.raises(CommandError, match="sekai train begins one"):

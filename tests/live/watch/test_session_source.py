@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sekai.live.session_folder import SessionFolder
 from sekai.live.status import SessionStatus
 from sekai.live.watch import SessionSource, Source
-from sekai.live.watch.status_check import checked_status
+from sekai.live.watch.status_check import checked_status, plain_status
 from tests.live.watch.samples import put, sample, stamp
 
 
@@ -49,6 +49,8 @@ def changed(**changes: Any) -> str:
     return json.dumps({**json.loads(sample().to_json()), **changes})
 
 
+ENDLESS = json.dumps({"a": asdict(sample().latency["order_to_fill"])}).replace("[0.1,", "[1e999,")
+
 ODD = {
     "nothing": "",
     "half": sample().to_json()[:500],
@@ -56,6 +58,8 @@ ODD = {
     "no status": "{}",
     "a new field": changed(more=1),
     "no number": changed(equity=float("nan")),
+    "an endless number": changed(latency=None).replace("null", ENDLESS),
+    "no finite cost": changed(costs={"fees": 1}).replace('"fees": 1', '"fees": 1e999'),
     "words for a number": changed(equity="<b>"),
     "a number for words": changed(reason=3),
     "odd costs": changed(costs={"fees": "much"}),
@@ -249,4 +253,6 @@ def test_whatever_is_called_kill_stops_trading(
 
 def test_what_a_session_writes_passes_the_check() -> None:
     for status in (sample(), SessionStatus(session="new", state="starting")):
-        assert asdict(checked_status(status.to_json())) == asdict(status)
+        found = checked_status(status.to_json())
+        assert asdict(found) == asdict(status)
+        assert json.dumps(plain_status(found)) == json.dumps(asdict(status))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
 
@@ -13,7 +12,7 @@ from sekai.live.status import SessionStatus
 from sekai.live.watch.file_mark import FileMark, mark_of
 from sekai.live.watch.kill_file import kill_reason, put_kill_file, remove_kill_file
 from sekai.live.watch.source import Kind
-from sekai.live.watch.status_check import checked_status
+from sekai.live.watch.status_check import checked_status, plain_status
 
 __all__ = ["SILENT_SECONDS", "SessionSource"]
 
@@ -61,7 +60,7 @@ class SessionSource:
         return {
             "kind": self.kind,
             "title": self.title,
-            "status": None if self._status is None else asdict(self._status),
+            "status": None if self._status is None else plain_status(self._status),
             "note": self._note,
             "silent_since": self._silent_since(),
             "kill": kill_reason(self.folder.kill),
