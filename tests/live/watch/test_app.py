@@ -147,4 +147,4 @@ def test_scripts_never_read_html() -> None:
 
     assert len(ours) > 5
     for name in ours:
-        assert not reading.findall(assets.script(name)), name
+        assert not reading.findall(assets.part(name)), name

@@ -21,8 +21,7 @@ from sekai.live.watch.assets import (
     STYLES,
     content_policy,
     page,
-    script,
-    style,
+    part,
     zipped_plotly,
 )
 from sekai.live.watch.board import Board, Posted
@@ -149,9 +148,9 @@ async def _asset(request: Request) -> Response:
         body = await asyncio.to_thread(zipped_plotly)
         return Response(body, media_type="text/javascript", headers=headers)
     if name in SCRIPTS:
-        return Response(script(name), media_type="text/javascript")
+        return Response(part(name), media_type="text/javascript")
     if name in STYLES:
-        return Response(style(name), media_type="text/css")
+        return Response(part(name), media_type="text/css")
     raise HTTPException(404, "there is no such part of the page")
 
 

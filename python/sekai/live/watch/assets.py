@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from sekai.error import MissingExtraError
 
-__all__ = ["SCRIPTS", "STYLES", "content_policy", "page", "script", "style", "zipped_plotly"]
+__all__ = ["SCRIPTS", "STYLES", "content_policy", "page", "part", "zipped_plotly"]
 
 SCRIPTS = (
     "theme.js",
@@ -35,7 +35,7 @@ def page(nonce: str) -> str:
     styles = "\n".join(f'<link rel="stylesheet" href="/assets/{name}">' for name in STYLES)
     # The theme first, so that a dark page does not begin with a flash of white.
     theme, *others = (f'<script nonce="{nonce}" src="/assets/{name}"></script>' for name in SCRIPTS)
-    found = _template("page.html").replace("{{ styles }}", styles).replace("{{ theme }}", theme)
+    found = part("page.html").replace("{{ styles }}", styles).replace("{{ theme }}", theme)
     return found.replace("{{ scripts }}", "\n".join(others))
 
 
@@ -46,16 +46,6 @@ def content_policy(nonce: str) -> str:
         "connect-src 'self'; img-src data: blob:; font-src data:; base-uri 'none'; "
         "form-action 'none'; frame-ancestors 'none'"
     )
-
-
-def script(name: str) -> str:
-    """A script of the page, other than plotly."""
-    return _template(name)
-
-
-def style(name: str) -> str:
-    """A style of the page."""
-    return _template(name)
 
 
 @cache
@@ -69,7 +59,8 @@ def zipped_plotly() -> bytes:
 
 
 @cache
-def _template(name: str) -> str:
+def part(name: str) -> str:
+    """A script or a style of the page, other than plotly."""
     package = "sekai.evaluation.report" if name in SHARED else "sekai.live.watch"
     file = files(package) / "templates" / SHARED.get(name, name)
     return file.read_text(encoding="utf-8")
