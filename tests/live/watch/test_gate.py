@@ -138,6 +138,17 @@ def test_a_page_from_elsewhere_changes_nothing_with_the_cookie(
     assert ask(client, "POST", path, BEARER, origin).status_code == 200, "no browser sends a bearer"
 
 
+@pytest.mark.parametrize("site", ["same-site", "cross-site"])
+def test_a_page_from_elsewhere_reads_nothing_with_the_cookie(client: Client, site: str) -> None:
+    told = {**COOKIE, "Sec-Fetch-Site": site}
+
+    for path in ("/api/state", "/api/stream", "/metrics", "/assets/plotly.js"):
+        assert client.get(path, headers=told).status_code == 403
+    assert client.get("/", headers=told).status_code == 200, "a link may lead here"
+    own = {**COOKIE, "Sec-Fetch-Site": "same-origin"}
+    assert client.get("/api/state", headers=own).status_code == 200
+
+
 @pytest.mark.parametrize(
     "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
 )

@@ -87,6 +87,8 @@ class Gate:
             cookie = _cookie(request.headers, self._token.cookie_name)
             if cookie is None:
                 return _unknown()
+            if _is_from_elsewhere(request.headers) and request.url.path != "/":
+                return PlainTextResponse("only the page itself may ask for this\n", 403)
             is_right = self._token.is_cookie(cookie)
         if not is_right:
             return self._refused()
@@ -108,7 +110,7 @@ class Gate:
     def _step_in(self, headers: Headers) -> Response:
         """Keep what was given in a cookie, so that it does not stay in the address."""
         answer: Response = RedirectResponse("/", 303)
-        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        if _is_from_elsewhere(headers):
             # Who followed a link on another page has no cookie yet where that link leads on to.
             answer = HTMLResponse(STEP_IN)
         name, value = self._token.cookie_name, self._token.cookie_value
@@ -119,6 +121,11 @@ class Gate:
         if self._throttle.count():
             return PlainTextResponse("too many wrong tokens\n", 429, {"Retry-After": "60"})
         return _unknown()
+
+
+def _is_from_elsewhere(headers: Headers) -> bool:
+    """Whether a browser says that another page asks: one at another port has the cookie too."""
+    return headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
 
 
 def _unknown() -> Response:
