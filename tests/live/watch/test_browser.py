@@ -35,6 +35,9 @@ pytestmark = [
     pytest.mark.timeout(120),
 ]
 
+ODD_LOSSES = ["<b>loss</b>", "<a href='javascript:window.hacked=1'>loss</a>"]
+"""Names that plotly would read as a little HTML."""
+
 
 @dataclass
 class Watched:
@@ -70,6 +73,7 @@ def begun(folder: Path) -> Iterator[Watched]:
     put(session, sample())
     put_hostile(hostile)
     run = begin_run(folder / "runs", "momentum", rows=20)
+    run.curve(20 * 1024, dict.fromkeys(ODD_LOSSES, 0.5))
     with RunLock(run.path):
         writer = subprocess.Popen(
             [sys.executable, "-m", "tests.live.watch.samples", str(session.path), "200"],
@@ -185,11 +189,15 @@ def test_a_training_is_drawn_and_goes_on(
     assert browser.run(
         "return document.querySelector('[role=progressbar]').ariaValueNow"
     ) in ("30", "31")  # fmt: skip
-    drawn = browser.run(
+    names = browser.run(
         "return [...document.querySelectorAll('[data-chart]')].filter(one => one.offsetWidth)"
-        ".map(one => one.data.map(line => line.name))"
+        ".map(one => [...one.querySelectorAll('.legendtext')].map(name => name.textContent))"
     )
-    assert drawn[:2] == [["episode_return"], ["loss_objective", "loss_critic"]]
+    assert names[:2] == [["episode_return"], ["loss_objective", "loss_critic", *ODD_LOSSES]]
+    assert browser.run("return document.querySelectorAll('svg a').length") == 0
+    last = "return [...document.querySelectorAll('#source-1 [data-chart]')][0].data[0].x.at(-1)"
+    # Also what came while the chart was being drawn, and nothing after it.
+    eventually(lambda: browser.run(last) == 31 * 1024)
     assert browser.complaints() == []
     browser.keep(pictures, "training")
 
