@@ -19,6 +19,7 @@ from sekai.cli import (
     paper,
     report,
     train,
+    watch,
 )
 from sekai.cli.failure import show_tracebacks
 from sekai.cli.screen import say
@@ -85,6 +86,7 @@ COMMANDS: Commands = (
     ("report", report.report, report.EXAMPLES),
     ("runs", list_runs.list_runs, list_runs.EXAMPLES),
     ("paper", paper.paper, paper.EXAMPLES),
+    ("watch", watch.watch, watch.EXAMPLES),
 )
 
 for name, command, examples in COMMANDS:

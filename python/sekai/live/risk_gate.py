@@ -77,7 +77,7 @@ class RiskGate:
             else:
                 refusals.append(Refusal(order, breach.limit, breach.reason))
         allowed: list[Order] = []
-        worst, sent = WorstCase(view, fit), self._sent_before(view.now)
+        worst, sent = WorstCase(view, fit), self._recent(view.now)
         for order in fit:
             crowd = None if flattening else self._crowded(view.open_orders, sent, len(allowed))
             breach = crowd or self._too_much(order, worst, view, flattening)
@@ -157,15 +157,12 @@ class RiskGate:
             return _Breach("order", "only what closes positions is sent while they are closed")
         return self._lost(view, worst.equity) or self._exposed(order, worst)
 
-    def _sent_before(self, now: int) -> int:
-        return sum(abs(now - time) < _MINUTE for time in self._times)
-
     def _crowded(self, open_orders: int, sent: int, count: int) -> _Breach | None:
         opened, open_limit = open_orders + count, self.limits.max_open_orders
         if open_limit is not None and opened >= open_limit:
             return _Breach("max_open_orders", f"{opened} orders are open, {open_limit} may be")
         rate = self.limits.max_orders_per_minute
-        if rate is not None and self._recent(view.now) + count >= rate:
+        if rate is not None and sent + count >= rate:
             return _Breach("max_orders_per_minute", f"{rate} orders were sent within a minute")
         return None
 

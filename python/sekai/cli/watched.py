@@ -1,0 +1,88 @@
+"""What is meant by the names of things to watch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sekai.cli.failure import CommandError
+from sekai.cli.runs.run_folder import RunFolder, runs_in
+from sekai.cli.runs.training_source import TrainingSource
+from sekai.data.near_names import near
+from sekai.live.session_folder import SessionFolder
+from sekai.live.watch.session_source import WITH_PROCESS, SessionSource
+from sekai.live.watch.source import Source
+
+__all__ = ["find_source", "newest_source", "sessions_in"]
+
+
+def find_source(name: str, root: Path) -> Source:
+    """The training run or the session of that name, or in the folder of that name.
+
+    Args:
+        name: of a run, `RUN/live/SESSION`, or a folder of either.
+        root: where runs are kept.
+
+    Raises:
+        CommandError: there is none.
+    """
+    for path in (root / name, Path(name)):
+        if _is_session(path):
+            return SessionSource(SessionFolder(path.resolve()))
+    for path in (root / name, Path(name)):
+        if (path / "run.json").is_file():
+            return TrainingSource(RunFolder(path.resolve()))
+    known = _names(root)
+    what = near(name, known) if known else ": nothing was trained or traded there yet"
+    raise CommandError(f"there is no run and no session {name!r} in {root}{what}")
+
+
+def newest_source(root: Path) -> Source:
+    """What runs now; of several, the one that told something last.
+
+    Raises:
+        CommandError: nothing does.
+    """
+    running: list[tuple[float, Source]] = [
+        (_written(one.status), SessionSource(one)) for one in sessions_in(root) if _is_alive(one)
+    ]
+    for run in runs_in(root):
+        if _is_running(run):
+            last = max(_written(run.curve.file), _written(run.config))
+            running.append((last, TrainingSource(run)))
+    if not running:
+        known = ", ".join(_names(root)[-6:])
+        what = f"name one to look at: {known}" if known else "sekai train begins one"
+        raise CommandError(f"nothing runs in {root} now; {what}")
+    return max(running, key=lambda one: one[0])[1]
+
+
+def sessions_in(root: Path) -> list[SessionFolder]:
+    """The sessions of all runs in a folder."""
+    return [SessionFolder(path) for path in sorted(root.glob("*/live/*")) if _is_session(path)]
+
+
+def _is_session(path: Path) -> bool:
+    folder = SessionFolder(path)
+    return any(file.is_file() for file in (folder.status, folder.facts, folder.journal))
+
+
+def _names(root: Path) -> list[str]:
+    sessions = [one.path.relative_to(root).as_posix() for one in sessions_in(root)]
+    return [*(run.name for run in runs_in(root)), *sessions]
+
+
+def _is_alive(session: SessionFolder) -> bool:
+    found = SessionSource(session).read()
+    status = found["status"]
+    return bool(status and status["state"] in WITH_PROCESS and found["silent_since"] is None)
+
+
+def _is_running(run: RunFolder) -> bool:
+    try:
+        return bool(run.facts["state"] == "running")
+    except CommandError:
+        return False
+
+
+def _written(file: Path) -> float:
+    return file.stat().st_mtime if file.exists() else 0.0
