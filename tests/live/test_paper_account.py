@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import sekai
 from sekai.data import Bar, MarketData
 from sekai.envs import Portfolio
 from sekai.error import StateError
@@ -259,6 +260,15 @@ def test_an_account_that_lost_everything_trades_no_more() -> None:
 
     assert paper.is_ruined
     assert paper.advance(bars[4], {"asset1": 1.0}) == []
+
+
+def test_an_account_is_like_any_env_of_portfolios_whatever_is_around_it() -> None:
+    options = {"data": DATA, "features": ["log_return"], "initial_cash": 7.0}
+    env = sekai.make("Portfolio-v0", max_episode_steps=5, **options)
+
+    assert PaperAccount.like(env).cash == 7.0
+    with pytest.raises(TypeError, match="a Portfolio was wanted"):
+        PaperAccount.like(sekai.make("Trading-v0"))
 
 
 def test_states_of_something_else_are_refused() -> None:
