@@ -15,7 +15,7 @@ from sekai.live.monitoring import SessionMonitor
 from sekai.live.order_keeper import OrderKeeper
 from sekai.live.order_records import report_fields
 from sekai.live.orders import Order, OrderReport
-from sekai.live.reconciliation import settle
+from sekai.live.reconciliation import reconcile, settle
 from sekai.live.session_journal import SessionJournal
 
 __all__ = ["Desk"]
@@ -50,6 +50,7 @@ class Desk:
         """Whether the session ends: a broker that does not answer is not waited for any more."""
         self._sent_at: dict[str, int] = {}
         self._is_lost = True
+        self._is_reconciled = bool(keeper.units)
 
     @property
     def is_lost(self) -> bool:
@@ -106,7 +107,15 @@ class Desk:
     async def account(self) -> BrokerAccount:
         """What the account has, with everything that was said about orders before."""
         await self.take_reports()
-        return await self.ask(self.broker.account)
+        account = await self.ask(self.broker.account)
+        # What orders came to is compared with what is held: the broker's word holds.
+        for difference in reconcile(self.keeper, account):
+            if self._is_reconciled and difference.what != "cash":
+                self._monitor.alert(f"not by our orders: {difference}")
+        self._is_reconciled = True
+        self.keeper.rebase(account)
+        self.keeper.confirm()
+        return account
 
     async def take_reports(self) -> None:
         """Journal and keep what the broker has said since it was last asked."""

@@ -10,6 +10,7 @@ from sekai.data import Bar
 from sekai.envs.account_report import AccountReport
 from sekai.error import JournalError
 from sekai.live.bar_records import bar_from, bar_time
+from sekai.live.broker import BrokerAccount
 from sekai.live.journal import Record
 from sekai.live.live_episode import LiveEpisode
 from sekai.live.order_keeper import OrderKeeper
@@ -96,7 +97,7 @@ def recover(
     if begun is None:
         return Recovered()
     _check_beginning(begun, episode)
-    _keep_orders(records, keeper)
+    _keep_orders(records, keeper, episode.assets)
     rows = kept_rows(records)
     first, warnings = _from_snapshot(folder, episode, rows)
     for row in rows[first:]:
@@ -122,11 +123,15 @@ def _check_beginning(record: Record, episode: LiveEpisode) -> None:
         )
 
 
-def _keep_orders(records: list[Record], keeper: OrderKeeper) -> None:
+def _keep_orders(records: list[Record], keeper: OrderKeeper, assets: tuple[str, ...]) -> None:
     for record in records:
         if record.kind == "decision":
             for one in record.fields["orders"]:
                 keeper.intend(order_from(one), record.time)
+        elif record.kind == "account":
+            held = zip(assets, record.fields["units"].tolist(), strict=True)
+            keeper.rebase(BrokerAccount(cash=record.fields["cash"], units=dict(held)))
+            keeper.confirm()
         else:
             keeper.read([record])
 

@@ -163,7 +163,6 @@ class LiveRunner:
         await desk.connect()
         self._trade()
         account = await desk.account()
-        desk.keeper.rebase(account)
         if found.is_new:
             self._adopt(account)
         if found.unfinished is not None:
@@ -258,7 +257,7 @@ class LiveRunner:
         self._trade()
         desk = self.session.desk
         desk.standing([])
-        await desk.cancel([order.id for order in desk.keeper.unresolved()])
+        await desk.cancel([order.id for order in desk.keeper.open_orders()])
         if self.config.on_kill == "flatten":
             self.session.is_flattening = True
             await self.session.flatten(self.episode.row)
@@ -276,7 +275,7 @@ class LiveRunner:
             desk = self.session.desk
             desk.is_ending = True
             desk.standing([])
-            await desk.cancel([order.id for order in desk.keeper.unresolved()])
+            await desk.cancel([order.id for order in desk.keeper.open_orders()])
             if self.config.on_stop == "flatten" and not self._is_killed:
                 await self._sell_everything()
             write_snapshot(self.folder.snapshot, self.episode.state_dict(), self.episode.row)
@@ -308,7 +307,7 @@ class LiveRunner:
         self.monitor.become("failed", reason)
         self.monitor.alert(reason)
         self.log.event("failed", ERROR, reason=reason)
-        for order in self.session.desk.keeper.unresolved():
+        for order in self.session.desk.keeper.open_orders():
             with contextlib.suppress(BrokerError):
                 await self.broker.cancel(order.id)
 

@@ -168,7 +168,7 @@ class Session:
         """Order that everything is sold, and what is owed bought back."""
         if self.account is None:
             return
-        replaced = [order.id for order in self.desk.keeper.unresolved()]
+        replaced = [order.id for order in self.desk.keeper.open_orders()]
         wanted = flattening_orders(f"{self.name}-{row}-close", self._view(), self.gate.limits)
         allowed, refusals = self.gate.check(wanted, self._view(), flattening=True)
         for one in refusals:
@@ -204,7 +204,7 @@ class Session:
         due = row - self.episode.portfolio.config.execution.delay
         return [
             one.id
-            for one in self.desk.keeper.unresolved()
+            for one in self.desk.keeper.open_orders()
             if one.asset in decided and self._row_of(one) < due
         ]
 
@@ -223,7 +223,7 @@ class Session:
             day_equity=self.day_equity,
             peak_equity=self.peak_equity,
             open_units=self.desk.keeper.open_units(),
-            open_orders=len(self.desk.keeper.unresolved()),
+            open_orders=len(self.desk.keeper.open_orders()),
         )
 
     def _by_asset(self, prices: NDArray[np.float64]) -> dict[str, float]:
