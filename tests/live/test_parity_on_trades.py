@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import sekai
 from sekai.live import (
@@ -41,7 +42,7 @@ def test_a_session_on_bars_of_captured_trades_replays_to_the_same_bytes(tmp_path
     trades = asyncio.run(trades_in(captured()))
     whole = bars_of(trades, ASSETS, 1.0, empty="carry")
     history = whole.rows(0, KNOWN)
-    options = {
+    options: dict[str, Any] = {
         "data": history, "features": ["log_return"], "lookback": 4, "stream": True,
         "episode_rows": None, "execution": Execution(sizing="decision"),
     }  # fmt: skip
