@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import sekai
 from sekai.data import Bar, MarketData
 from sekai.envs import Portfolio
 from sekai.error import StateError
@@ -118,7 +119,8 @@ def test_money_goes_where_fills_and_costs_say(world: dict[str, Any], seed: int) 
         assert paper.traded == pytest.approx(sum(ordinary), rel=1e-9, abs=1e-9)
         if "account" not in world:
             assert min(paper.units.values()) >= 0.0
-            assert paper.cash >= -1e-6
+            # What every order costs has to be paid for sales too, however little they bring.
+            assert paper.cash >= -1e-6 or world["costs"].fixed > 0.0
 
 
 def anything(rng: np.random.Generator, paper: PaperAccount) -> dict[str, float]:
@@ -199,9 +201,9 @@ def test_a_cash_account_sells_no_more_than_it_has_and_one_on_margin_does() -> No
     assert (cash.units["asset0"], margin.units["asset0"]) == (0.0, -3.0)
 
 
-def delisted(row: int) -> MarketData:
+def delisted(row: int, until: int | None = None) -> MarketData:
     listed = np.ones(DATA.listed.shape, np.bool_)
-    listed[row:, 0] = False
+    listed[row:until, 0] = False
     values = np.where(listed[:, :, None], DATA.values, np.nan)
     return DATA.replace(values=values, listed=listed, quoted=listed, tradable=listed)
 
@@ -222,6 +224,20 @@ def test_what_is_delisted_becomes_cash_and_orders_in_it_are_void() -> None:
     assert fill == PaperFill("asset0", -4.0, price, 4.0 * price * 0.5, is_delisting=True)
     assert paper.costs["delisting"] == fill.cost
     assert paper.advance(bars[3]) == []
+
+
+@pytest.mark.parametrize(("delay", "ordered"), [(0, 3), (2, 2)])
+def test_a_sale_of_what_is_gone_sells_nothing_when_the_asset_is_back(
+    delay: int, ordered: int
+) -> None:
+    data = delisted(23, until=24)
+    execution = Execution(delay=delay, unfilled="carry")
+    account = MarginAccount()
+    paper = PaperAccount(data.rows(0, 20), costs=FREE, account=account, execution=execution)
+
+    for row, bar in enumerate(Bar.each(data, 20, 26)):
+        paper.advance(bar, {0: {"asset0": 4.0}, ordered: {"asset0": -4.0}}.get(row))
+        assert paper.units["asset0"] == (4.0 if delay <= row < 3 else 0.0)
 
 
 def test_a_refused_row_or_order_changes_nothing() -> None:
@@ -259,6 +275,15 @@ def test_an_account_that_lost_everything_trades_no_more() -> None:
 
     assert paper.is_ruined
     assert paper.advance(bars[4], {"asset1": 1.0}) == []
+
+
+def test_an_account_is_like_any_env_of_portfolios_whatever_is_around_it() -> None:
+    options = {"data": DATA, "features": ["log_return"], "initial_cash": 7.0}
+    env = sekai.make("Portfolio-v0", max_episode_steps=5, **options)
+
+    assert PaperAccount.like(env).cash == 7.0
+    with pytest.raises(TypeError, match="a Portfolio was wanted"):
+        PaperAccount.like(sekai.make("Trading-v0"))
 
 
 def test_states_of_something_else_are_refused() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quant_gym_rs._core import PortfolioBatch, PortfolioPanel
+from sekai.core.env import Env
 from sekai.data import Bar, MarketData
 from sekai.data.arriving_rows import ArrivingRows
 from sekai.envs.account_report import PAID_KINDS, AccountReport
@@ -86,13 +87,16 @@ class PaperAccount:
         self._is_ruined = False
 
     @classmethod
-    def like(cls, env: Portfolio, *, delay: int | None = None) -> PaperAccount:
+    def like(cls, env: Env[Any, Any], *, delay: int | None = None) -> PaperAccount:
         """An account on the rules and the rows of an env, with what its episodes begin with.
 
         Args:
-            env: whose rules.
+            env: a `Portfolio`, wrapped or not.
             delay: rows that orders wait beyond the next one, if not those of the env.
         """
+        env = env.unwrapped
+        if not isinstance(env, Portfolio):
+            raise TypeError(f"a Portfolio was wanted, found {env!r}")
         free = len(env.data.assets) - len(env.assets)
         execution = env.config.execution
         return cls(

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
+from sekai.core.env import Env
 from sekai.data import Bar
 from sekai.envs.portfolio import Portfolio
 from sekai.error import BrokerError, JournalError
@@ -82,15 +83,18 @@ class PaperBroker(Broker):
     @classmethod
     def like(
         cls,
-        env: Portfolio,
+        env: Env[Any, Any],
         ledger: Path | None = None,
         faults: PaperFaults | None = None,
         *,
         clock: Callable[[], int] = time.time_ns,
     ) -> PaperBroker:
-        """A broker on the rules and the rows of an env, its delay included."""
-        account = PaperAccount.like(env, delay=0)
-        return cls(account, ledger, faults, delay=env.config.execution.delay, clock=clock)
+        """A broker on the rules and the rows of a `Portfolio`, wrapped or not, delay included."""
+        portfolio = env.unwrapped
+        if not isinstance(portfolio, Portfolio):
+            raise TypeError(f"a Portfolio was wanted, found {portfolio!r}")
+        account, delay = PaperAccount.like(env, delay=0), portfolio.config.execution.delay
+        return cls(account, ledger, faults, delay=delay, clock=clock)
 
     async def connect(self) -> None:
         """Begin, or begin again after the connection was lost."""

@@ -143,14 +143,13 @@ impl Portfolio {
         let report = self.episode.reports.remove(0);
         let execution = Execution::new(machine, &self.panel, settings, row);
         let trader = &mut self.episode.traders[0];
-        let (before, told) = (trader.owned().to_vec(), trader.told);
+        let (before, paid) = (trader.owned().to_vec(), trader.told.paid);
         // Turnover is a share of what the account was worth before its fills. Orders that are on
         // their way in what is gone are gone here too.
         trader.accrue(&self.panel, row, &settings.costs);
         trader.settle_delisted(&self.panel, row, settings);
         let value = trader.cash + execution.value_of(&trader.units);
-        trader.told = told;
-        trader.told.paid = told.paid.and(&report.paid);
+        trader.told.paid = paid.and(&report.paid);
         trader.told.traded += report.traded;
         if value > 0.0 {
             trader.told.turnover += report.traded / value;
