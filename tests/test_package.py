@@ -116,7 +116,8 @@ def test_a_stage_is_found_by_its_name(name: str) -> None:
 
 def test_the_top_level_holds_the_everyday_names_and_the_errors() -> None:
     public = {name for name in sekai.__all__ if not name.startswith("_")}
-    modules = {"compat", "compose", "data", "envs", "evaluation", "market", "rendering"}
+    modules = {"compat", "compose", "data", "envs", "evaluation", "live"}
+    modules |= {"market", "rendering"}
 
     assert public == {*EVERYDAY, *error.__all__} | modules
     assert all(hasattr(sekai, name) for name in sekai.__all__)

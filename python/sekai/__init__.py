@@ -17,11 +17,15 @@ from sekai.core.env import Env
 from sekai.core.result import ResetResult, StepResult
 from sekai.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper
 from sekai.error import (
+    BrokerError,
     BusyError,
     ClosedError,
     DataError,
     DuplicateEnvError,
+    FeedEndedError,
+    FeedError,
     InvalidActionError,
+    JournalError,
     MissingExtraError,
     NamespaceError,
     NotFittedError,
@@ -44,7 +48,7 @@ from sekai.wrappers import (
 )
 
 if TYPE_CHECKING:
-    from sekai import compat, compose, data, evaluation, market, rendering
+    from sekai import compat, compose, data, evaluation, live, market, rendering
     from sekai.registry import EnvSpec
     from sekai.utils.checker import check_env
     from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv
@@ -54,6 +58,7 @@ __all__ = [
     "ActionWrapper",
     "AsyncVecEnv",
     "Box",
+    "BrokerError",
     "BusyError",
     "ClosedError",
     "DataError",
@@ -61,7 +66,10 @@ __all__ = [
     "Discrete",
     "DuplicateEnvError",
     "Env",
+    "FeedEndedError",
+    "FeedError",
     "InvalidActionError",
+    "JournalError",
     "MissingExtraError",
     "MultiBinary",
     "MultiDiscrete",
@@ -94,6 +102,7 @@ __all__ = [
     "data",
     "envs",
     "evaluation",
+    "live",
     "make",
     "make_vec",
     "market",
@@ -118,6 +127,7 @@ LAZY = {
     "compose": "sekai.compose",
     "data": "sekai.data",
     "evaluation": "sekai.evaluation",
+    "live": "sekai.live",
     "market": "sekai.market",
     "rendering": "sekai.rendering",
     "check_env": "sekai.utils.checker",

@@ -91,7 +91,7 @@ class PaperAccount:
         """An account on the rules and the rows of an env, with what its episodes begin with.
 
         Args:
-            env: whose rules.
+            env: a `Portfolio`, wrapped or not.
             delay: rows that orders wait beyond the next one, if not those of the env.
         """
         env = env.unwrapped

@@ -89,12 +89,12 @@ class PaperBroker(Broker):
         *,
         clock: Callable[[], int] = time.time_ns,
     ) -> PaperBroker:
-        """A broker on the rules and the rows of an env, its delay included."""
-        inner = env.unwrapped
-        if not isinstance(inner, Portfolio):
-            raise TypeError(f"an env of Portfolio-v0 was wanted, found {type(inner).__name__}")
-        account = PaperAccount.like(inner, delay=0)
-        return cls(account, ledger, faults, delay=inner.config.execution.delay, clock=clock)
+        """A broker on the rules and the rows of a `Portfolio`, wrapped or not, delay included."""
+        portfolio = env.unwrapped
+        if not isinstance(portfolio, Portfolio):
+            raise TypeError(f"a Portfolio was wanted, found {portfolio!r}")
+        account, delay = PaperAccount.like(env, delay=0), portfolio.config.execution.delay
+        return cls(account, ledger, faults, delay=delay, clock=clock)
 
     async def connect(self) -> None:
         """Begin, or begin again after the connection was lost."""
