@@ -291,7 +291,7 @@ def test_an_account_that_lost_everything_trades_no_more() -> None:
 
 
 def test_an_account_is_like_any_env_of_portfolios_whatever_is_around_it() -> None:
-    options = {"data": DATA, "features": ["log_return"], "initial_cash": 7.0}
+    options: dict[str, Any] = {"data": DATA, "features": ["log_return"], "initial_cash": 7.0}
     env = sekai.make("Portfolio-v0", max_episode_steps=5, **options)
 
     assert PaperAccount.like(env).cash == 7.0
