@@ -240,6 +240,19 @@ def test_a_sale_of_what_is_gone_sells_nothing_when_the_asset_is_back(
         assert paper.units["asset0"] == (4.0 if delay <= row < 3 else 0.0)
 
 
+def test_of_what_is_removed_no_more_is_traded_than_what_closes_the_position() -> None:
+    paper, bars = an_account(account=MarginAccount())
+    paper.advance(bars[0], {"asset0": 4.0})
+    paper.remove_asset("asset0")
+
+    held = []
+    for bar, units in zip(bars[1:4], (3.0, -1.0, -8.0), strict=False):
+        paper.advance(bar, {"asset0": units})
+        held.append(paper.units["asset0"])
+
+    assert held == [4.0, 3.0, 0.0]
+
+
 def test_a_refused_row_or_order_changes_nothing() -> None:
     paper, bars = an_account()
     paper.advance(bars[0], {"asset0": 1.0})
