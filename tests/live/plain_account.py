@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from sekai.data import Bar
+from sekai.envs.account_report import AccountReport
 from sekai.live.paper_account import PaperFill
 from sekai.market import Execution
 
@@ -38,6 +39,13 @@ class PlainAccount:
         self.open_units = {}
         fills = [self._trade(asset, units, opens) for asset, units in wanted.items()]
         return [fill for fill in fills if fill.units]
+
+    def report(self) -> AccountReport:
+        return AccountReport(cash=self.cash, units=self.units, open_units=self.open_units)
+
+    @property
+    def traded(self) -> float:
+        return 0.0
 
     def _trade(self, asset: str, wanted: float, opens: np.ndarray) -> PaperFill:
         units = max(-self.depth, min(self.depth, wanted))

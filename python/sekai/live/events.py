@@ -40,7 +40,7 @@ class FeedEvent:
     sequence: int | None = None
     """The venue's own count of what it sends, if it counts."""
 
-    is_late: bool = False
+    is_late: bool = field(default=False, compare=False)
     """Whether it was missed when it happened and asked for again: the market has moved on, and
     nothing is decided on it."""
 

@@ -185,7 +185,7 @@ def test_a_process_that_said_goodbye_is_not_missed(folder: SessionFolder, state:
 AHEAD = stamp(datetime.now(timezone.utc) + timedelta(days=2))
 
 
-@pytest.mark.parametrize("updated", ["", "at noon", AHEAD])
+@pytest.mark.parametrize("updated", ["", "at noon", AHEAD], ids=["none", "no time", "ahead"])
 def test_without_a_time_that_can_be_the_files_own_counts(
     folder: SessionFolder, updated: str
 ) -> None:

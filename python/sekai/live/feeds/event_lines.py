@@ -36,8 +36,9 @@ CLASSES: Mapping[str, type[FeedEvent]] = {
 }
 DECLARED = {kind: {one.name: str(one.type) for one in fields(kind)} for kind in CLASSES.values()}
 NAMES = {kind: name for name, kind in CLASSES.items()}
-LEFT_OUT = ("arrival", "bar", "kind")
-"""`arrival` is by a clock that means nothing to another process."""
+LEFT_OUT = ("arrival", "is_late", "bar", "kind")
+"""`arrival` is by a clock that means nothing to another process, and what was late then need not be
+late when it is replayed."""
 TYPES: Mapping[str, tuple[type, ...]] = {
     "int": (int,), "int | None": (int, type(None)), "float": (float, int), "str": (str,),
     "bool | None": (bool, type(None)), "NoticeKind": (str,),
