@@ -102,15 +102,22 @@ class ArrivingRows:
             raise ValueError(f"a time after {self._times.last(1)[0]} was wanted, found {stamp}")
         if set(market) != set(self._market):
             raise ValueError(f"series {sorted(self._market)} were wanted, found {sorted(market)}")
-        row = self._row("values", np.asarray(values, np.float64), 2)
-        given = {n: self._row(n, np.asarray(m), 1) for n, m in masks.items() if m is not None}
-        given.setdefault("quoted", self._priced(row))
-        given.setdefault("tradable", given["quoted"])
-        given.setdefault("listed", self._in_life(row, given["quoted"]))
+        row = self._row("values", np.array(values, np.float64), 2)
+        given = {n: self._mask(n, m) for n, m in masks.items() if m is not None}
+        if "quoted" not in given:
+            given["quoted"] = self._priced(row)
+        if "tradable" not in given:
+            given["tradable"] = given["quoted"]
+        if "listed" not in given:
+            given["listed"] = self._in_life(row, given["quoted"])
         series = {name: np.array([number], np.float64) for name, number in market.items()}
-        return self._like.replace(
-            times=np.array([stamp]), values=row, market=series, warm_up=0, **given
-        )
+        return self._like.with_next_row(np.array([stamp]), row, series, given)
+
+    def _mask(self, name: str, given: ArrayLike) -> NDArray[np.bool_]:
+        mask = self._row(name, np.array(given), 1)
+        if mask.dtype != np.bool_:
+            raise ValueError(f"{name} must be true or false, was of {mask.dtype}")
+        return mask
 
     def _row(self, name: str, given: NDArray[Any], axes: int) -> NDArray[Any]:
         wanted = self._like.values.shape[1 : 1 + axes]

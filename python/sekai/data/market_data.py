@@ -303,6 +303,14 @@ class MarketData:
             raise TypeError(f"some of {sorted(made_of)} were wanted, found {unknown}")
         return MarketData(**{**made_of, **changes})
 
+    def with_next_row(
+        self, time: Times, values: Floats, market: Mapping[str, Floats], masks: Mapping[str, Bools]
+    ) -> MarketData:
+        """A panel of one row that comes after others: what no panel can hold is refused."""
+        made = self.with_checked_rows(time, values, market, masks)
+        made._check()
+        return made
+
     def with_checked_rows(
         self, times: Times, values: Floats, market: Mapping[str, Floats], masks: Mapping[str, Bools]
     ) -> MarketData:
@@ -355,12 +363,14 @@ class MarketData:
             raise ValueError(f"sectors of the assets were wanted, found {strangers}")
         self._refuse("quoted and not listed", self.quoted & ~self.listed)
         self._refuse("tradable and not quoted", self.tradable & ~self.quoted)
-        for name in self.fields:
-            if name in PRICE_FIELDS:
-                column = self.field(name)
-                with np.errstate(invalid="ignore"):
-                    wrong = self.quoted & ~((column > 0) & np.isfinite(column))
-                self._refuse(f"quoted without a {name} above 0", wrong)
+        places = [place for place, name in enumerate(self.fields) if name in PRICE_FIELDS]
+        prices = self.values[:, :, places]
+        with np.errstate(invalid="ignore"):
+            wrong = self.quoted[:, :, None] & ~((prices > 0) & (prices < np.inf))
+        if wrong.any():
+            for order, place in enumerate(places):
+                what = f"quoted without a {self.fields[place]} above 0"
+                self._refuse(what, wrong[:, :, order])
 
     def _refuse(self, what: str, where: Bools) -> None:
         if where.any():

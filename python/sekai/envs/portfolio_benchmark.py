@@ -65,6 +65,9 @@ class Benchmark:
 
 def _carried(levels: Floats, before: Floats | None) -> Floats:
     """The levels, where there is none the last one; the first row is that before them."""
+    if before is not None and len(levels) == 1:
+        # A stream asks row by row, and a decision waits for the answer.
+        return np.stack([before, np.where(np.isfinite(levels[0]), levels[0], before)])
     first = np.full((1, levels.shape[1]), np.nan) if before is None else before[None]
     levels = np.concatenate([first, levels])
     rows = np.where(np.isfinite(levels), np.arange(len(levels))[:, None], 0)

@@ -93,6 +93,8 @@ class Desk:
             return error, None
 
     def _note_failure(self, failures: int, error: BrokerError) -> None:
+        # It may take long: what is known is not kept in mind alone.
+        self.journal.write_held()
         if self.is_ending and failures >= self._config.attempts:
             raise BrokerError(f"the broker did not answer {failures} times: {error}") from error
         if failures == self._config.attempts:

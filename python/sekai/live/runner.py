@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import AsyncIterator
 from logging import ERROR, WARNING
 from pathlib import Path
@@ -91,6 +92,8 @@ class LiveRunner:
             JournalError: nothing can be written down any more, so nothing is traded.
         """
         async with self._opened():
+            # Looking through all that was imported for garbage would take as long as a decision.
+            gc.freeze()
             try:
                 await self._go_on(self._begin())
                 await self._loop(bars)
@@ -103,6 +106,8 @@ class LiveRunner:
             except Exception as error:
                 await self._fail(f"{type(error).__name__}: {error}")
                 raise
+            finally:
+                gc.unfreeze()
         return self.status()
 
     def status(self) -> SessionStatus:

@@ -77,10 +77,14 @@ class Session:
         row_time = bar_time(event.bar)
         if row_time <= self.row_time:
             return False
-        self.journal.append("bar", **row_fields(event))
-        self.row_time = row_time
         self._note_arrival(event.arrival)
-        await self._settle_row(event.bar, None, event.is_late)
+        self.journal.hold()
+        try:
+            self.journal.append("bar", **row_fields(event))
+            self.row_time = row_time
+            await self._settle_row(event.bar, None, event.is_late)
+        finally:
+            self.journal.write_held()
         return True
 
     async def finish_row(self, row: KeptRow, is_late: bool) -> None:
@@ -104,8 +108,8 @@ class Session:
             equity=observed.info["equity"],
         )  # fmt: skip
         self._note_equity(observed)
-        self.monitor.note_row(str(bar.time), dict(observed.info), self.account, self.episode.prices)
         await self._decide_on(observed, is_late)
+        self.monitor.note_row(str(bar.time), dict(observed.info), self.account, self.episode.prices)
 
     async def _decide_on(self, observed: Observed, is_late: bool) -> None:
         if observed.is_over:
@@ -142,6 +146,7 @@ class Session:
         refusals: Sequence[Refusal],
     ) -> None:
         """All of a decision in one record: it is there as a whole, or not at all."""
+        self.journal.write_held()
         refused = [{**order_fields(one.order), "reason": one.reason} for one in refusals]
         self.journal.append(
             "decision", row=row, action=None if action is None else np.asarray(action),

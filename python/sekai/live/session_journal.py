@@ -31,11 +31,28 @@ class SessionJournal:
 
         self._trades = TradeLog(Path(folder.trades), self.records)
 
-    def append(self, kind: RecordKind, /, **fields: Any) -> Record:
-        """Write down what happened; see `Journal.append`."""
-        record = self._journal.append(kind, **fields)
-        self._trades.see(record)
-        return record
+        self._held: list[tuple[RecordKind, dict[str, Any]]] | None = None
+
+    def append(self, kind: RecordKind, /, **fields: Any) -> None:
+        """Write down what happened, or have it written when all is; see `Journal.append`."""
+        if self._held is not None:
+            self._held.append((kind, fields))
+        else:
+            self._trades.see(self._journal.append(kind, **fields))
+
+    def hold(self) -> None:
+        """Keep what is appended in mind until `write_held`: a decision need not wait for it.
+
+        Whoever acts on any of it has it written first.
+        """
+        if self._held is None:
+            self._held = []
+
+    def write_held(self) -> None:
+        """Write what was kept in mind, in order, and everything at once from now on."""
+        held, self._held = self._held or [], None
+        for kind, fields in held:
+            self.append(kind, **fields)
 
     def make_durable(self) -> None:
         """Return when all of it would survive a power cut; any thread may call it."""
