@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -41,7 +42,6 @@ from sekai.live import (
     read_journal,
 )
 from sekai.market import Execution
-from sekai.training import PPO, load_policy
 
 ROW_SECONDS = 10
 HISTORY = 240
@@ -68,8 +68,27 @@ def history() -> MarketData:
     )
 
 
+class Linear:
+    """A small policy: scores of assets are a matrix times what is shown, weights their softmax."""
+
+    def __init__(self, size: int) -> None:
+        """Draw the matrix.
+
+        Args:
+            size: numbers in a window.
+        """
+        self._matrix = np.random.default_rng(0).normal(0.0, 0.1, (size, len(SYMBOLS) + 1))
+
+    def predict(self, observation: Any, deterministic: bool = True) -> Any:
+        """Weights of the assets and cash."""
+        scores = np.exp(observation["windows"].reshape(-1) @ self._matrix)
+        return scores / scores.sum()
+
+
 def policy_in(folder: Path, env: Any) -> Any:
     """A small network, as it comes out of a file."""
+    from sekai.training import PPO, load_policy
+
     agent = PPO(env, policy={"backbone": "mlp", "width": 32}, seed=0)
     agent.save(folder / "policy.safetensors")
     return load_policy(folder / "policy.safetensors")
@@ -104,13 +123,19 @@ def env_options(known: MarketData) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def soak(port: int, folder: Path, rows: int) -> tuple[SessionStatus, Memory]:
+async def soak(
+    port: int, folder: Path, rows: int, is_network: bool
+) -> tuple[SessionStatus, Memory]:
     """Trade until so many rows have come."""
     known = history()
     options = env_options(known)
     env = sekai.make("Portfolio-v0", **options)
     learnt = {**options, "stream": False, "episode_rows": 20}
-    acting = policy_in(folder, sekai.make_vec("Portfolio-v0", 2, **learnt))
+    acting = (
+        policy_in(folder, sekai.make_vec("Portfolio-v0", 2, **learnt))
+        if is_network
+        else Linear(int(np.prod(env.observation_space["windows"].shape)))  # type: ignore[index]
+    )
     socket = WebSocketFeed(
         f"ws://127.0.0.1:{port}", BinanceDecoder(["trade"]), capacity=200_000, policy="stop"
     )
@@ -153,6 +178,11 @@ def started(folder: Path, speed: float, is_calm: bool) -> tuple[list[subprocess.
     running = [subprocess.Popen(command)]
     if not is_calm:
         running.append(subprocess.Popen([sys.executable, "-c", BUSY]))
+    # The session has a core to itself, the exchange and the load share the others.
+    first, *others = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {first})
+    for one in running:
+        os.sched_setaffinity(one.pid, set(others) or {first})
     while not place.exists():
         time.sleep(0.05)
     return running, int(place.read_text(encoding="utf-8"))
@@ -164,6 +194,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0, help="for the whole day")
     parser.add_argument("--hours", type=float, default=24.0, help="of the day")
     parser.add_argument("--calm", action="store_true", help="leave the other core alone")
+    parser.add_argument("--network", action="store_true", help="decide by a network of torch")
     given = parser.parse_args()
     rows = int(given.hours * 3_600 / ROW_SECONDS)
     speed = given.hours * 60 / given.minutes
@@ -172,7 +203,7 @@ def main() -> None:
         running, port = started(folder, speed, given.calm)
         begin = time.process_time()
         try:
-            status, memory = asyncio.run(soak(port, folder, rows))
+            status, memory = asyncio.run(soak(port, folder, rows, given.network))
         finally:
             for one in running:
                 one.kill()

@@ -17,7 +17,7 @@ from sekai.live.status import OrderLine, SessionStatus, State
 
 __all__ = ["SessionMonitor"]
 
-LATENCIES = ("feed_to_decision", "decision_to_order", "order_to_fill")
+LATENCIES = ("feed_to_decision", "row_to_account", "decision_to_order", "order_to_fill")
 POINTS = 1_000
 LINES = 50
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 from collections.abc import AsyncIterator
 from logging import ERROR, WARNING
 from pathlib import Path
@@ -16,6 +15,7 @@ from sekai.live.broker import Broker, BrokerAccount
 from sekai.live.desk import Desk
 from sekai.live.events import BarEvent, FeedEvent, FeedNotice
 from sekai.live.feed import Feed
+from sekai.live.housekeeping import Housekeeping, collecting_by_hand
 from sekai.live.kill_switch import KillSwitch
 from sekai.live.live_config import LiveConfig
 from sekai.live.live_episode import LiveEpisode, decider_of
@@ -92,8 +92,6 @@ class LiveRunner:
             JournalError: nothing can be written down any more, so nothing is traded.
         """
         async with self._opened():
-            # Looking through all that was imported for garbage would take as long as a decision.
-            gc.freeze()
             try:
                 await self._go_on(self._begin())
                 await self._loop(bars)
@@ -106,8 +104,6 @@ class LiveRunner:
             except Exception as error:
                 await self._fail(f"{type(error).__name__}: {error}")
                 raise
-            finally:
-                gc.unfreeze()
         return self.status()
 
     def status(self) -> SessionStatus:
@@ -120,6 +116,7 @@ class LiveRunner:
         keeper, name = OrderKeeper(), self.folder.path.name
         self.monitor = SessionMonitor(name, self.episode.assets, keeper)
         with contextlib.ExitStack() as parts:
+            parts.enter_context(collecting_by_hand())
             self.journal = parts.enter_context(
                 contextlib.closing(SessionJournal(self.folder, self.config.sync))
             )
@@ -130,14 +127,15 @@ class LiveRunner:
             self.session = Session(
                 name, self.episode, self._decide, desk, self.journal, self.monitor, gate
             )
-            heart = asyncio.ensure_future(self._beat(writer))
+            self._house = Housekeeping(lambda: writer.offer(self.status()))
+            heart = asyncio.ensure_future(self._beat())
             try:
                 yield
             finally:
                 await _ended(heart)
                 await self.feed.close()
                 await self.broker.close()
-                writer.offer(self.status())
+                self._house.tell()
 
     def _begin(self) -> Recovered:
         """Write down what begins, or find out where it broke off."""
@@ -221,6 +219,7 @@ class LiveRunner:
         if is_news and self.episode.row % self.config.snapshot_every == 0:
             write_snapshot(self.folder.snapshot, self.episode.state_dict(), self.episode.row)
             self.journal.append("snapshot", row=self.episode.row)
+        self._house.after_row()
         return is_news
 
     def _take_notice(self, notice: FeedNotice) -> None:
@@ -229,7 +228,7 @@ class LiveRunner:
         if notice.kind in WORRYING:
             self.monitor.alert(f"feed: {notice.kind}, {notice.detail}")
 
-    async def _beat(self, writer: StatusWriter) -> None:
+    async def _beat(self) -> None:
         """Look at the kill switch and tell those who watch, whatever the feed does."""
         try:
             while True:
@@ -237,7 +236,7 @@ class LiveRunner:
                 if self.switch.is_pulled() != self._is_killed:
                     async with self._turn:
                         await self._obey_switch()
-                writer.offer(self.status())
+                self._house.now_and_then()
         except Exception as error:
             # Whoever cannot hear the kill switch does not trade.
             self._failure = error

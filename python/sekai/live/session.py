@@ -97,8 +97,10 @@ class Session:
         await self._settle_row(row.bar, row.account, is_late or row.is_late)
 
     async def _settle_row(self, bar: Bar, told: AccountReport | None, is_late: bool) -> None:
+        begin = time.perf_counter_ns()
         await self.desk.ask(lambda: self.desk.broker.see(bar))
         self.account = await self.desk.account()
+        self.monitor.latency["row_to_account"].add(time.perf_counter_ns() - begin)
         if told is None:
             told = _told(self.account, self.episode.assets)
             self.journal.append("account", **told_fields(told))

@@ -81,7 +81,8 @@ class SessionStatus:
     """The way of equity, thinned to at most 1,000 points."""
 
     latency: Mapping[str, LatencySummary] = field(default_factory=dict)
-    """By name: feed_to_decision, decision_to_order, order_to_fill."""
+    """By name: feed_to_decision; of that, what the broker took to tell of the row, row_to_account;
+    decision_to_order, order_to_fill."""
 
     feed: FeedHealth = field(default_factory=FeedHealth)
     alerts: tuple[str, ...] = ()
