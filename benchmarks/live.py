@@ -119,7 +119,8 @@ def env_options(known: MarketData) -> dict[str, Any]:
     """What the env is made with."""
     return {
         "data": known, "features": ["log_return", "volatility(20)"], "lookback": 8,
-        "stream": True, "episode_rows": None, "execution": Execution(sizing="decision"),
+        "stream": True, "keep_rows": 64,
+        "episode_rows": None, "execution": Execution(sizing="decision"),
     }  # fmt: skip
 
 
@@ -130,7 +131,7 @@ async def soak(
     known = history()
     options = env_options(known)
     env = sekai.make("Portfolio-v0", **options)
-    learnt = {**options, "stream": False, "episode_rows": 20}
+    learnt = {**options, "stream": False, "keep_rows": None, "episode_rows": 20}
     acting = (
         policy_in(folder, sekai.make_vec("Portfolio-v0", 2, **learnt))
         if is_network

@@ -236,6 +236,11 @@ native_batch!(
             columns.each(|bar| portfolio::push(batch, bar).map_err(|error| refused(&error)))
         }
 
+        /// Forget rows before the last `keep` that no env looks at any more, and tell how many.
+        fn forget(slf: &Bound<'_, Self>, keep: usize) -> PyResult<usize> {
+            Ok(portfolio::forget(&mut exclusive(slf)?.0.batch, keep))
+        }
+
         /// Let an asset into a free place of the panel, with all rows that are known.
         fn fill_slot(
             slf: &Bound<'_, Self>,

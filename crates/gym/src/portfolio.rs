@@ -285,15 +285,34 @@ impl Portfolio {
 /// # Errors
 /// When the row is refused; nothing has changed then.
 pub fn push(batch: &mut Batch<Portfolio>, bar: &Bar<'_>) -> Result<(), BarError> {
+    change_panel(batch, |panel| panel.push(bar))
+}
+
+/// Forgets rows before the last `keep` that no env looks at any more, and tells how many.
+pub fn forget(batch: &mut Batch<Portfolio>, keep: usize) -> usize {
+    let panel = batch.task(0).panel.clone();
+    let lookback = usize::try_from(batch.task(0).settings.lookback).unwrap_or(usize::MAX);
+    let looked_at = batch.tasks().map(|task| (task.row() + 1).saturating_sub(lookback)).min();
+    let first = looked_at.unwrap_or(0).min(panel.rows().saturating_sub(keep));
+    let rows = first.saturating_sub(panel.forgotten());
+    drop(panel);
+    if rows > 0 {
+        change_panel(batch, |panel| panel.forget(rows));
+    }
+    rows
+}
+
+/// Changes what all envs look at, without a copy of it.
+fn change_panel<T>(batch: &mut Batch<Portfolio>, change: impl FnOnce(&mut Panel) -> T) -> T {
     let mut panel = batch.task(0).panel.clone();
-    // Nobody else may look on while rows are added, and then no row has to be copied.
+    // Nobody else may look on while rows are changed, and then no row has to be copied.
     let nothing = Arc::new(Panel::new(panel.width(), true));
     for task in batch.tasks_mut() {
         task.panel = nothing.clone();
     }
-    let pushed = Arc::make_mut(&mut panel).push(bar);
+    let changed = change(Arc::make_mut(&mut panel));
     for task in batch.tasks_mut() {
         task.panel = panel.clone();
     }
-    pushed
+    changed
 }

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PaperSession", "begin_paper"]
 
+KEPT_ROWS = 1_024
+
 
 @dataclass(frozen=True, slots=True)
 class PaperSession:
@@ -74,6 +76,7 @@ def begin_paper(
     if feed.history is None:
         raise CommandError(f'{feed_file} brings no history: say history = "..." in it')
     options = {**_live_options(others), "data": feed.history}
+    options["keep_rows"] = _kept(options)
     env = sekai.make("Portfolio-v0", **options)
     folder.path.mkdir(parents=True, exist_ok=True)
     broker = PaperBroker.like(env, folder.paper)
@@ -120,6 +123,18 @@ def _live_options(options: dict[str, Any]) -> dict[str, Any]:
     changed = {"stream": True, "episode_rows": None, "decisions": "every_row"}
     kept = {name: one for name, one in options.items() if name not in ("starts", "record")}
     return {**kept, **changed, "execution": execution}
+
+
+def _kept(options: dict[str, Any]) -> int | None:
+    """Rows to keep, so that a session can run for years; None where features may need all."""
+    from sekai.envs.portfolio_panel import features_of
+
+    history = options["data"]
+    pipeline = features_of(history, options.get("features"))[1]
+    needed = None if pipeline is None else pipeline.stream(history).rows_needed
+    if needed is None:
+        return None
+    return int(max(KEPT_ROWS, needed, options.get("lookback", 0)))
 
 
 def _limits(file: Path | None, is_replay: bool) -> RiskLimits:

@@ -31,6 +31,12 @@ class _Column:
         self._store[self.count] = row
         self.count += 1
 
+    def forget(self, rows: int) -> None:
+        kept = self._store[rows : self.count]
+        self.count = len(kept)
+        self._store = np.empty((max(64, 2 * self.count), *kept.shape[1:]), kept.dtype)
+        self._store[: self.count] = kept
+
     def last(self, rows: int) -> NDArray[Any]:
         view = self._store[max(0, self.count - rows) : self.count]
         # Nobody writes here again.
@@ -52,7 +58,7 @@ class ArrivingRows:
         self._market = {name: _Column(series) for name, series in history.market.items()}
 
     def __len__(self) -> int:
-        """Rows that are known."""
+        """Rows that are known, and kept."""
         return self._times.count
 
     def push(
@@ -86,8 +92,16 @@ class ArrivingRows:
 
     def take_back(self) -> None:
         """Be as before the latest row, which somebody has refused after all."""
-        for column in (self._times, self._values, *self._masks.values(), *self._market.values()):
+        for column in self._columns():
             column.count -= 1
+
+    def forget(self, rows: int) -> None:
+        """Keep no more of so many of the first rows."""
+        for column in self._columns():
+            column.forget(rows)
+
+    def _columns(self) -> list[_Column]:
+        return [self._times, self._values, *self._masks.values(), *self._market.values()]
 
     def _checked(
         self,

@@ -61,7 +61,7 @@ class MarketBatch:
         self._free = config.slots
         self._benchmark = Benchmark(config.benchmark, data)
         self._known: NDArray[np.float64] | None = None
-        self._stream = _stream(data, pipeline) if config.stream else None
+        self._stream = _stream(data, pipeline, config) if config.stream else None
         panel = panel_of(data, features, config.decisions, self._benchmark, config.stream)
         settings = config.core_settings(data, first_row)
         self.native = PortfolioBatch(panel, settings, num_envs, num_threads, max_episode_steps)
@@ -69,6 +69,7 @@ class MarketBatch:
         self._is_logged, self._logged = False, list[dict[str, Any]]()
         self._waiters: list[asyncio.Future[None]] = []
         self._is_closed = False
+        self._has_forgotten = False
         # Another thread may bring rows. Where none can come, nothing stands before a step.
         self._lock = threading.RLock()
         for name in ("reset", "step", "reset_one", "step_one"):
@@ -106,6 +107,7 @@ class MarketBatch:
                 self._stream.take_back()
                 raise
             self._known = self._benchmark.known(latest, self._before())
+            self._forget()
             self._wake()
 
     async def ready(self, env: int = 0) -> None:
@@ -170,6 +172,8 @@ class MarketBatch:
 
     def scene(self, env: int = 0) -> dict[str, Any]:
         """What an env is like now, for pictures of it; nothing moves."""
+        if self._has_forgotten:
+            raise ValueError("pictures show all rows, and keep_rows forgets the first")
         with self._lock:
             if self._is_logged:
                 # Reading uses the log of the batch: what is in it is put aside.
@@ -200,6 +204,13 @@ class MarketBatch:
         with self._lock:
             self._is_closed = True
             self._wake()
+
+    def _forget(self) -> None:
+        """Let go of rows that nobody needs, many at a time."""
+        keep = self.config.keep_rows
+        if keep is not None and self._stream is not None and len(self._stream) >= 2 * keep:
+            self._stream.forget(self.native.forget(keep))
+            self._has_forgotten = True
 
     def _columns(self, latest: MarketData, shown: NDArray[np.floating]) -> dict[str, Any]:
         """A row that has come, as the whole panel would have it."""
@@ -276,10 +287,20 @@ def _finish(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-def _stream(data: MarketData, pipeline: Pipeline | None) -> Any:
+def _stream(data: MarketData, pipeline: Pipeline | None, config: PortfolioConfig) -> Any:
     if pipeline is None:
         raise ValueError(
             "stream=True needs features that can be computed for rows to come: a Pipeline or "
             "names, found a FeaturePanel"
         )
-    return pipeline.stream(data)
+    stream = pipeline.stream(data)
+    if config.keep_rows is not None:
+        needed = stream.rows_needed
+        if needed is None:
+            raise ValueError("keep_rows needs features that look back so many rows, found others")
+        if config.keep_rows < max(needed, config.lookback):
+            raise ValueError(
+                f"keep_rows must be at least {max(needed, config.lookback)}, which features and "
+                f"lookback need, was {config.keep_rows}"
+            )
+    return stream

@@ -18,6 +18,10 @@ Terms = tuple[tuple[str, float], ...]
 Reward = str | Mapping[str, float] | Terms | Callable[..., Any]
 
 
+LEAST_KEPT = 32
+"""Rows that costs and lifetimes of assets look back on, and some more."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
     """One agent: its account, its mandate and its reward."""
@@ -114,6 +118,10 @@ class PortfolioConfig(AgentConfig):
     """Whether rows are still to come: the data is history, episodes begin with the last row that
     is known, and steps use rows as they are pushed."""
 
+    keep_rows: int | None = None
+    """How many of the last rows a stream keeps at least, so that its memory does not grow; None
+    keeps all. Numbers of rows stay what they are."""
+
     slots: int = 0
     """Places that are kept free for assets that come later."""
 
@@ -127,6 +135,11 @@ class PortfolioConfig(AgentConfig):
         _require(self, "costs", (Costs,))
         if not isinstance(self.slots, int) or self.slots < 0:
             raise ValueError(f"slots must be a whole number of at least 0, was {self.slots!r}")
+        if self.keep_rows is not None and not (self.stream and self.keep_rows >= LEAST_KEPT):
+            raise ValueError(
+                f"keep_rows is for streams, and at least {LEAST_KEPT}: was {self.keep_rows!r} with "
+                f"stream={self.stream}"
+            )
         if self.stream and self.observation == "index":
             raise ValueError(
                 "a stream shows windows, since rows to come are in no array yet: observation must "

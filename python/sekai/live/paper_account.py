@@ -60,6 +60,7 @@ class PaperAccount:
         account: CashAccount | MarginAccount | None = None,
         initial_cash: float = 100_000.0,
         slots: int = 0,
+        keep_rows: int | None = None,
     ) -> None:
         """Begin with nothing but cash, after the last row of a history.
 
@@ -70,13 +71,14 @@ class PaperAccount:
             account: whether it may borrow.
             initial_cash: what it begins with.
             slots: places that are kept free for assets that come later.
+            keep_rows: how many of the last rows are kept at least; None keeps all.
         """
         self._config = PortfolioConfig(
             lookback=1, observation="index", episode_rows=None, initial_cash=initial_cash,
             execution=execution or Execution(), costs=costs or Costs(),
             account=account or CashAccount(),
         )  # fmt: skip
-        self._free = slots
+        self._free, self._keep_rows = slots, keep_rows
         self._assets = history.assets
         self._rows = ArrivingRows(with_slots(history, slots))
         data = self._rows.panel()
@@ -106,6 +108,7 @@ class PaperAccount:
             account=env.config.account,
             initial_cash=env.config.initial_cash,
             slots=free,
+            keep_rows=env.config.keep_rows,
         )
 
     @property
@@ -245,6 +248,8 @@ class PaperAccount:
         except Exception:
             self._rows.take_back()
             raise
+        if self._keep_rows is not None and len(self._rows) >= 2 * self._keep_rows:
+            self._rows.forget(self._batch.forget(self._keep_rows))
         return latest
 
     def _fills(self, latest: MarketData) -> list[PaperFill]:

@@ -83,5 +83,5 @@ def _historical(env: Portfolio, rows: Sequence[KeptRow]) -> Portfolio:
     for row in rows:
         bar = padded(row.bar, env.config.slots)
         stream.push(bar.time, bar.values, market=bar.market, **bar.masks())
-    config = replace(env.config, stream=False, starts=len(history) - 1, slots=0)
+    config = replace(env.config, stream=False, starts=len(history) - 1, slots=0, keep_rows=None)
     return Portfolio(stream.panel(), features=env.pipeline, config=config)

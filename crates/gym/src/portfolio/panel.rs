@@ -61,6 +61,8 @@ pub struct Panel {
     width: Width,
     /// Numbers in a column of a row.
     stride: usize,
+    /// Rows before those that are kept.
+    forgotten: usize,
     times: Vec<i64>,
     facts: Vec<Facts>,
     /// All columns of a row, then all of the next.
@@ -87,6 +89,7 @@ impl Panel {
         Self {
             width,
             stride,
+            forgotten: 0,
             times: Vec::new(),
             facts: Vec::new(),
             numbers: Vec::new(),
@@ -104,7 +107,35 @@ impl Panel {
     /// How many rows are known.
     #[must_use]
     pub fn rows(&self) -> usize {
-        self.times.len()
+        self.forgotten + self.times.len()
+    }
+
+    /// How many rows are known and no more kept.
+    #[must_use]
+    pub fn forgotten(&self) -> usize {
+        self.forgotten
+    }
+
+    /// Forgets the first of the rows that are kept; numbers of rows stay what they are.
+    pub fn forget(&mut self, rows: usize) {
+        let rows = rows.min(self.times.len());
+        let Width { assets, features, .. } = self.width;
+        self.times.drain(..rows);
+        self.facts.drain(..rows);
+        self.digests.drain(..rows);
+        self.numbers.drain(..rows * COLUMNS * self.stride);
+        self.log_returns.drain(..rows * self.stride);
+        self.movable.drain(..rows * assets);
+        self.listed.drain(..rows * assets);
+        self.features.drain(..rows * assets * features);
+        self.forgotten += rows;
+    }
+
+    /// Where a row is kept. What is asked of a row that is forgotten, the first one answers: only
+    /// accounts that are ruined still look at the row of their last mark.
+    #[inline(always)]
+    fn at(&self, row: usize) -> usize {
+        row.saturating_sub(self.forgotten)
     }
 
     /// How wide they are.
@@ -155,7 +186,7 @@ impl Panel {
 
     fn push_prices(&mut self, bar: &Bar<'_>) {
         let (assets, stride) = (self.width.assets, self.stride);
-        let row = self.times.len() - 1;
+        let row = self.rows() - 1;
         let mut columns = [const { Vec::new() }; COLUMNS];
         for asset in 0..stride {
             // An asset that was never quoted, and what is none, is never held: any price will do.
@@ -187,12 +218,12 @@ impl Panel {
     }
 
     fn push_trailing(&mut self) {
-        let (stride, rows) = (self.stride, self.times.len());
-        let first = rows.saturating_sub(TRAILING_ROWS);
+        let (stride, rows) = (self.stride, self.rows());
+        let first = rows.saturating_sub(TRAILING_ROWS).max(self.forgotten);
         let count = f64::from(u32::try_from(rows - first).expect("few rows"));
         for asset in 0..stride {
             let volume = (first..rows).map(|row| self.volumes(row)[asset]).sum::<f64>() / count;
-            let returns = (first..rows).map(|row| self.log_returns[row * stride + asset]);
+            let returns = (first..rows).map(|row| self.log_returns[self.at(row) * stride + asset]);
             let mean = returns.clone().sum::<f64>() / count;
             let squares: f64 = returns.map(|value| (value - mean) * (value - mean)).sum();
             let volatility = (squares / (count - 1.0).max(1.0)).sqrt();
@@ -228,27 +259,27 @@ impl Panel {
 impl Panel {
     #[inline(always)]
     fn column(&self, row: usize, column: Column) -> &[f64] {
-        &self.numbers[(row * COLUMNS + column as usize) * self.stride..][..self.stride]
+        &self.numbers[(self.at(row) * COLUMNS + column as usize) * self.stride..][..self.stride]
     }
 
     fn mask<'a>(&self, values: &'a [bool], row: usize) -> &'a [bool] {
-        &values[row * self.width.assets..][..self.width.assets]
+        &values[self.at(row) * self.width.assets..][..self.width.assets]
     }
 
     /// When a row was known.
     #[must_use]
     pub fn time(&self, row: usize) -> i64 {
-        self.times[row]
+        self.times[self.at(row)]
     }
 
     /// The digest of a row and of all before it.
     #[must_use]
     pub fn digest(&self, row: usize) -> &[u8; 32] {
-        &self.digests[row]
+        &self.digests[self.at(row)]
     }
 
     pub(super) fn days(&self, row: usize) -> f64 {
-        self.facts[row].days
+        self.facts[self.at(row)].days
     }
 
     /// Where orders are filled at the beginning of a row, and one over that.
@@ -283,7 +314,7 @@ impl Panel {
     pub(super) fn gates(&self, row: usize) -> &[f64] {
         // Nearly always all are open, and that is known without fetching them.
         match ALL_OPEN.get(..self.stride) {
-            Some(open) if self.facts[row].all_movable => open,
+            Some(open) if self.facts[self.at(row)].all_movable => open,
             _ => self.column(row, Column::Gate),
         }
     }
@@ -295,6 +326,7 @@ impl Panel {
             FillAt::NextOpen => Column::Open,
             FillAt::NextClose => Column::Impact,
         };
+        let row = self.at(row);
         let start = (row * COLUMNS + first as usize) * self.stride;
         fetch(&self.numbers[start..][..READ * self.stride]);
         fetch(&self.facts[row..=row]);
@@ -309,25 +341,26 @@ impl Panel {
     }
 
     pub(super) fn all_listed(&self, row: usize) -> bool {
-        self.facts[row].all_listed
+        self.facts[self.at(row)].all_listed
     }
 
     pub(super) fn all_movable(&self, row: usize) -> bool {
-        self.facts[row].all_movable
+        self.facts[self.at(row)].all_movable
     }
 
     pub(super) fn decides(&self, row: usize) -> bool {
-        self.facts[row].decides
+        self.facts[self.at(row)].decides
     }
 
     pub(super) fn benchmark(&self, row: usize) -> f64 {
-        self.facts[row].benchmark
+        self.facts[self.at(row)].benchmark
     }
 
     /// The features of the `rows` rows that end with `row`.
     pub(super) fn window(&self, row: usize, rows: usize) -> &[f32] {
         let width = self.width.assets * self.width.features;
-        &self.features[(row + 1 - rows) * width..(row + 1) * width]
+        let end = self.at(row) + 1;
+        &self.features[(end - rows) * width..end * width]
     }
 }
 

@@ -39,8 +39,17 @@ class FeatureStream:
         self._needs_all = len(lookbacks) < len(windowed)
 
     def __len__(self) -> int:
-        """Rows that are known."""
+        """Rows that are known, and kept."""
         return len(self._rows)
+
+    @property
+    def rows_needed(self) -> int | None:
+        """How many of the last rows features look at; None if any may be needed again."""
+        return None if self._needs_all or self._streams else self._window
+
+    def forget(self, rows: int) -> None:
+        """Keep no more of so many of the first rows; at least `rows_needed` have to be left."""
+        self._rows.forget(rows)
 
     def push(
         self,
