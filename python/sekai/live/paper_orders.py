@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -14,6 +15,10 @@ from sekai.live.paper_account import PaperAccount, PaperFill
 from sekai.live.paper_faults import PaperFaults
 
 __all__ = ["PaperOrders"]
+
+REMEMBERED = 10_000
+"""Orders that have ended and whose ids are known all the same: a session that runs for years must not
+grow."""
 
 _ROUNDING = 1e-12
 """What rounding can leave of an order that was filled, as a share of it."""
@@ -71,6 +76,8 @@ class PaperOrders:
         self._delay = delay
         self._keeps_rest = account.execution.unfilled == "carry"
         self._taken: dict[str, _Taken] = {}
+        self._count = 0
+        self._ended: deque[str] = deque()
         self._open: dict[str, _Taken] = {}
         self._own: dict[str, _Taken] = {}
         self._offered = 0
@@ -84,7 +91,7 @@ class PaperOrders:
 
     def __len__(self) -> int:
         """How many were ever taken."""
-        return len(self._taken)
+        return self._count
 
     def state(self, order_id: str) -> OrderState | None:
         """All that is known of an order; None if it was never taken."""
@@ -112,7 +119,7 @@ class PaperOrders:
             if repr(self._taken[order.id].order) != repr(order):
                 raise ValueError(f"the same id is the same order, found another {order.id!r}")
             return []
-        number = len(self._taken)
+        number, self._count = self._count, self._count + 1
         due = self.rows + 1 + self._delay + self._faults.rows_late(number)
         taken = self._taken[order.id] = _Taken(order, due)
         reason = self._flaw(order, number)
@@ -249,15 +256,21 @@ class PaperOrders:
             if one.rest and stands:
                 continue
             if abs(one.rest) <= abs(one.order.units) * _ROUNDING:
-                one.is_open = False
-                del self._open[one.order.id]
+                self._close(one)
             else:
                 reports += self._end(one, "expired", "the rest found no trade", time)
         return reports
 
-    def _end(self, one: _Taken, kind: ReportKind, reason: str, time: int) -> list[OrderReport]:
+    def _close(self, one: _Taken) -> None:
+        """Expect no more of an order; of those that ended long ago nothing is remembered."""
         one.is_open = False
         self._open.pop(one.order.id, None)
+        self._ended.append(one.order.id)
+        while len(self._ended) > REMEMBERED:
+            del self._taken[self._ended.popleft()]
+
+    def _end(self, one: _Taken, kind: ReportKind, reason: str, time: int) -> list[OrderReport]:
+        self._close(one)
         return [_say(one, kind, time, reason=reason), *_acknowledge(one, time)]
 
 

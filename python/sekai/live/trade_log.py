@@ -19,7 +19,7 @@ from sekai.live.whole_file import replaced
 
 __all__ = ["Trade", "TradeLog", "trades_of"]
 
-REMEMBERED = 100_000
+REMEMBERED = 10_000
 """Orders whose asset and times are known: a session that runs for years must not grow."""
 
 
