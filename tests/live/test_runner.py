@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from sekai.envs import Portfolio
 from sekai.error import JournalError
 from sekai.live import (
     Feed,
@@ -19,6 +21,7 @@ from sekai.live import (
     Parity,
     RiskLimits,
     SessionFolder,
+    SessionStatus,
     check_parity,
     read_journal,
     read_status,
@@ -49,10 +52,6 @@ def test_a_session_decides_on_every_row_and_replays_to_the_same_bytes(tmp_path: 
 
 
 def test_a_session_equals_the_historical_env_driven_by_the_same_policy(tmp_path: Path) -> None:
-    import dataclasses
-
-    from sekai.envs import Portfolio
-
     place = world()
     status = session(place, tmp_path / "one")
 
@@ -148,6 +147,28 @@ def test_a_stopped_session_goes_on_where_it_was(tmp_path: Path) -> None:
     trades = trades_of(SessionFolder(folder).journal)
     assert not [trade for trade in trades if trade.order_id.startswith("parts-25-")]
     assert [trade for trade in trades if trade.order_id.startswith("parts-26-")]
+
+
+def test_losses_are_counted_from_before_a_restart(tmp_path: Path) -> None:
+    place, folder = world(), tmp_path / "parts"
+    limits = dataclasses.replace(FREE, max_drawdown=0.001)
+    session(place, folder, bars=40, broker=place.broker(tmp_path / "paper.jsonl"), limits=limits)
+    records = list(read_journal(SessionFolder(folder).journal))
+    peak = max(record.fields["equity"] for record in records if record.kind == "observed")
+
+    async def run() -> tuple[float, SessionStatus]:
+        runner = LiveRunner(
+            follow, place.env(), place.feed(), place.broker(tmp_path / "paper.jsonl"), folder,
+            LiveConfig(limits=limits),
+        )  # fmt: skip
+        status = await runner.run(3)
+        return runner.session.peak_equity, status
+
+    found, status = asyncio.run(run())
+
+    assert status.equity < 0.999 * peak
+    assert found == peak
+    assert status.orders_refused > 0
 
 
 def test_the_kill_switch_stops_trading_while_rows_go_on(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ class SessionMonitor:
         self.latency = {name: LatencyHistogram() for name in LATENCIES}
         self._alerts: deque[str] = deque(maxlen=LINES)
         self._equity: list[tuple[str, float]] = []
-        self._every = 1
+        self._every, self._rows = 1, 0
         self._account: dict[str, float] = {}
         self._positions: dict[str, dict[str, float]] = {}
         self._costs: dict[str, float] = {}
@@ -73,10 +73,7 @@ class SessionMonitor:
         self.counts["bars"] += 1
         self._account = info
         equity = float(info["equity"])
-        if self._first_equity is None:
-            self._first_equity = equity
-        if self.counts["bars"] % self._every == 0:
-            self._note_equity(time, equity)
+        self.note_equity(time, equity)
         for kind in ("commission", "fixed", "spread", "impact", "borrow", "financing", "delisting"):
             self._costs[kind] = self._costs.get(kind, 0.0) + float(info.get(kind, 0.0))
         if account is not None:
@@ -110,7 +107,13 @@ class SessionMonitor:
             alerts=tuple(self._alerts),
         )
 
-    def _note_equity(self, time: str, equity: float) -> None:
+    def note_equity(self, time: str, equity: float) -> None:
+        """Take in what the account was worth after a row, now or before a restart."""
+        if self._first_equity is None:
+            self._first_equity = equity
+        self._rows += 1
+        if self._rows % self._every:
+            return
         self._equity.append((time, equity))
         if len(self._equity) > POINTS:
             # Every second point is enough of what is long ago.

@@ -34,6 +34,8 @@ class KeptRow:
     digest: str | None = None
     """Of what was observed."""
 
+    equity: float = 0.0
+
     is_decided: bool = False
     action: Any = None
     """What the policy decided; None if it was not asked."""
@@ -51,6 +53,9 @@ class Recovered:
 
     row_time: int = 0
     """What the last row is stamped with, in nanoseconds since 1970."""
+
+    equities: list[tuple[int, float]] = field(default_factory=list)
+    """What the account was worth after each row, by the time of the row."""
 
     pending: tuple[Order, ...] = ()
     """Orders of the last decision."""
@@ -72,6 +77,7 @@ def kept_rows(records: Iterable[Record]) -> list[KeptRow]:
             rows[-1].account = told_account(fields)
         elif record.kind == "observed":
             rows[-1].digest = fields["digest"]
+            rows[-1].equity = fields["equity"]
         elif record.kind == "decision":
             rows[-1].is_decided = True
             rows[-1].action = fields["action"]
@@ -105,6 +111,7 @@ def recover(
             break
         _replay(row, episode)
     found = Recovered(is_new=False, warnings=warnings)
+    found.equities = [(bar_time(row.bar), row.equity) for row in rows if row.digest is not None]
     if rows:
         last = rows[-1]
         found.last_time = last.exchange_time

@@ -9,6 +9,8 @@ from logging import ERROR, WARNING
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sekai.core.env import Env
 from sekai.error import BrokerError, JournalError
 from sekai.live.broker import Broker, BrokerAccount
@@ -155,6 +157,9 @@ class LiveRunner:
             self.monitor.alert(words)
         self.log.event("begun" if found.is_new else "recovered", rows=self.episode.row)
         self.session.row_time = found.row_time
+        for row_time, equity in found.equities:
+            self.session.note_equity(row_time, equity)
+            self.monitor.note_equity(str(np.datetime64(row_time, "ns")), equity)
         return found
 
     async def _go_on(self, found: Recovered) -> None:
@@ -189,6 +194,8 @@ class LiveRunner:
             if event is None:
                 return
             async with self._turn:
+                if self.switch.is_pulled() and not self._is_killed:
+                    await self._obey_switch()
                 if isinstance(event, BarEvent):
                     is_news = await self._take_row(event)
                     bars = None if bars is None else bars - is_news

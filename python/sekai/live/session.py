@@ -109,7 +109,7 @@ class Session:
             "observed", row=observed.row, digest=observed.digest, reward=observed.reward,
             equity=observed.info["equity"],
         )  # fmt: skip
-        self._note_equity(observed)
+        self.note_equity(self.row_time, float(observed.info["equity"]))
         await self._decide_on(observed, is_late)
         self.monitor.note_row(str(bar.time), dict(observed.info), self.account, self.episode.prices)
 
@@ -237,11 +237,10 @@ class Session:
         pairs = zip(self.episode.assets, prices.tolist(), strict=True)
         return {asset: price for asset, price in pairs if price == price}
 
-    def _note_equity(self, observed: Observed) -> None:
-        equity = float(observed.info["equity"])
-        day = self.row_time // DAY
-        if day != self._day:
-            self._day, self.day_equity = day, self._last_equity or equity
+    def note_equity(self, row_time: int, equity: float) -> None:
+        """Keep what losses are counted from; rows before a restart count as well."""
+        if row_time // DAY != self._day:
+            self._day, self.day_equity = row_time // DAY, self._last_equity or equity
         self.peak_equity = max(self.peak_equity, equity)
         self._last_equity = equity
 
