@@ -97,7 +97,7 @@ def test_an_account_on_paper_forgets_too() -> None:
         ({"keep_rows": 8}, "at least 32"),
         ({"keep_rows": 64, "stream": False}, "is for streams"),
         ({"keep_rows": 40, "features": ["momentum(60)"]}, "at least 61"),
-        ({"keep_rows": 40, "features": ["indicators"]}, "look back so many rows"),
+        ({"keep_rows": 40, "features": ["indicators(f_rsi_8)"]}, "look back so many rows"),
     ],
 )
 def test_what_cannot_be_kept_so_short_is_refused(settings: dict[str, Any], words: str) -> None:
