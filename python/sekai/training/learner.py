@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from tensordict import TensorDict
 from torch import Tensor
-from torchrl.objectives.value.functional import (
-    td0_advantage_estimate,
-    vec_generalized_advantage_estimate,
-)
+from torchrl.objectives.value.functional import generalized_advantage_estimate
 
 from sekai.training.descent import Descent
 from sekai.training.multi.group_rows import GroupRows
@@ -163,12 +160,9 @@ class Learner:
         self, values: Tensor, after: Tensor, rewards: Tensor, done: Tensor, terminated: Tensor
     ) -> tuple[Tensor, Tensor]:
         discount, trace = self.settings.discount, self.settings.trace
-        if discount * trace == 0.0:
-            # The other estimate looks for how far it reaches, and does not find nought.
-            one_step = td0_advantage_estimate(discount, values, after, rewards, done, terminated)
-            return one_step, one_step + values
         tables = (table.unsqueeze(-1) for table in (values, after, rewards, done, terminated))
-        advantage, target = vec_generalized_advantage_estimate(discount, trace, *tables, time_dim=0)
+        # Step by step: rollouts are short, and a convolution costs more than so few additions.
+        advantage, target = generalized_advantage_estimate(discount, trace, *tables, time_dim=0)
         return advantage.squeeze(-1), target.squeeze(-1)
 
     def _rewards(self, steps: Steps, done: Tensor, acted: Tensor | None = None) -> Tensor:
