@@ -50,6 +50,7 @@ bench: $(VENV)/.dev $(VENV)/.built ## benchmarks beside their peers
 	@$(BIN)/python benchmarks/optima.py
 	@$(BIN)/python benchmarks/planted_signal.py
 	@$(BIN)/python benchmarks/honest_statistics.py
+	@$(BIN)/python benchmarks/live.py
 
 nightly: $(VENV)/.dev $(VENV)/.built ## the long runs
 	@cargo test --quiet --release --workspace -- --ignored
@@ -69,7 +70,7 @@ clean: ## remove everything that was built
 
 $(VENV)/.uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "sekai needs Python 3.10 or newer; $(PYTHON) is `$(PYTHON) --version`. Name another: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	@command -v cargo >/dev/null || { echo "sekai needs a Rust toolchain (1.87 or newer) and found no cargo on the PATH"; exit 1; }
+	@command -v cargo >/dev/null || { echo "sekai needs a Rust toolchain (1.88 or newer) and found no cargo on the PATH"; exit 1; }
 	@echo "==> Creating $(VENV) with `$(PYTHON) --version`"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
