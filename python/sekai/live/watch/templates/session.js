@@ -140,7 +140,8 @@ watch.session = function (title, place) {
       ["reconnects", n.count(found.reconnects)],
       ["gaps", n.count(found.gaps) + ", " + n.count(found.missing) + " events missing"],
       ["late, twice, garbage", [found.late, found.duplicates, found.garbage].map(n.count).join(", ")],
-      ["dropped", n.count(found.dropped)],
+      ["dropped, replaced by newer", [found.dropped, found.conflated].map(n.count).join(", ")],
+      ["odd prices, crossed quotes", [found.outliers, found.crossed].map(n.count).join(", ")],
       ["clock jumps", n.count(found.clock_jumps)],
     ];
     feed.replaceChildren(...rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
