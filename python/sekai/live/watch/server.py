@@ -65,8 +65,9 @@ class Service:
         # No log of requests: there is nothing in them to tell, and a token could be.
         config = uvicorn.Config(
             app, http=_Connection, access_log=False, log_level="critical", server_header=False,
-            lifespan="off", ws="none", proxy_headers=False, timeout_keep_alive=5, timeout_graceful_shutdown=1,
-            limit_concurrency=256, h11_max_incomplete_event_size=16_384,
+            lifespan="off", ws="none", proxy_headers=False, timeout_keep_alive=5,
+            timeout_graceful_shutdown=1, limit_concurrency=256,
+            h11_max_incomplete_event_size=16_384,
         )  # fmt: skip
         self._server = _Server(config)
         self._listener = listener
