@@ -75,13 +75,14 @@ def test_a_training_that_went_back_is_followed(tmp_path: Path) -> None:
     assert source.read()["columns"]["episode_return"]["steps"] == [n * 1024.0 for n in range(1, 6)]
 
 
-def test_a_run_that_cannot_be_read_leaves_the_last_with_a_note(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["{", "[" * 100_000], ids=["half", "deep"])
+def test_a_run_that_cannot_be_read_leaves_the_last_with_a_note(tmp_path: Path, text: str) -> None:
     run = begin_run(tmp_path, rows=3)
     clock = Clock()
     source = TrainingSource(run, clock)
     before, version = source.read(), source.version()
 
-    (run.path / "run.json").write_text("{")
+    (run.path / "run.json").write_text(text)
     clock.now += 10
     assert source.version() != version
     found = source.read()

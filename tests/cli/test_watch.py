@@ -18,7 +18,7 @@ import pytest
 
 from sekai.cli.failure import CommandError
 from sekai.cli.runs.run_lock import RunLock
-from sekai.cli.watched import find_source, newest_source
+from sekai.cli.watched import find_sources, newest_source
 from sekai.live.session_folder import SessionFolder
 from tests.cli.commands import begin, call, environment
 from tests.live.watch.samples import TOKEN, begin_run, put, sample
@@ -46,15 +46,28 @@ def watching(folder: Path, *words: str) -> Iterator[tuple[Process, str]]:
 
 
 def test_names_folders_and_sessions_are_found(runs: Path) -> None:
-    found = [
-        find_source("momentum", runs),
-        find_source("momentum/live/paper", runs),
-        find_source(str(runs / "momentum"), runs / "elsewhere"),
-        find_source(str(runs / "momentum" / "live" / "paper"), runs / "elsewhere"),
-    ]
+    def titles(name: str | Path, root: Path = runs) -> list[str]:
+        return [f"{one.kind} {one.title}" for one in find_sources([str(name)], root)]
 
-    kinds = [(one.kind, one.title) for one in found]
-    assert kinds == [("training", "momentum"), ("session", "paper")] * 2
+    assert titles("momentum/live/paper") == ["session paper"]
+    assert titles(runs / "momentum" / "live" / "paper", runs / "elsewhere") == ["session paper"]
+    assert titles("momentum") == ["session paper", "training momentum"]
+    assert titles(runs / "momentum", runs / "elsewhere") == titles("momentum")
+
+
+def test_a_run_is_shown_with_its_sessions_that_run_or_else_the_last(runs: Path) -> None:
+    def titles() -> list[str]:
+        return [one.title for one in find_sources(["momentum", "momentum/live/paper"], runs)]
+
+    for name in ("one", "two"):
+        put(SessionFolder(runs / "momentum" / "live" / name), sample(state="stopped"))
+    assert titles() == ["paper", "momentum"]
+    with RunLock(runs / "momentum"):
+        assert titles() == ["momentum", "paper"]
+    paper = SessionFolder(runs / "momentum" / "live" / "paper")
+    put(paper, sample(state="stopped"))
+    os.utime(paper.status, (1, 1))
+    assert titles() == ["two", "momentum", "paper"]
 
 
 def test_a_wrong_name_is_answered_with_near_ones(runs: Path, tmp_path: Path) -> None:
@@ -102,7 +115,7 @@ def test_it_serves_who_has_the_address_and_ends_at_once(runs: Path) -> None:
             assert (answer.status_code, answer.headers["location"]) == (303, "/")
             assert "server" not in answer.headers
             state = client.get(f"{page}api/state").json()
-        assert [one["title"] for one in state["sources"]] == ["momentum", "paper"]
+        assert [one["title"] for one in state["sources"]] == ["paper", "momentum"]
 
         bearer = {"Authorization": f"Bearer {token}"}
         open_stream = httpx.stream("GET", f"{page}api/stream", headers=bearer, trust_env=False)

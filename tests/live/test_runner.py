@@ -43,6 +43,9 @@ def test_a_session_decides_on_every_row_and_replays_to_the_same_bytes(tmp_path: 
     assert status.state == "stopped"
     assert (status.bars, status.decisions) == (60, 60)
     assert status.fills > 100
+    weights = [one["weight"] for one in status.positions.values()]
+    assert status.gross == pytest.approx(sum(map(abs, weights)))
+    assert status.net == pytest.approx(sum(weights))
     told, simulated = (
         check_parity(tmp_path / "one", place.env(), simulate=simulate) for simulate in (False, True)
     )

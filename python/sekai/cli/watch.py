@@ -38,7 +38,9 @@ TOKEN_VARIABLE = "SEKAI_WATCH_TOKEN"
 def watch(
     name: Annotated[
         list[str] | None,
-        typer.Argument(help="Runs, RUN/live/SESSION, or folders; what runs now if not given."),
+        typer.Argument(
+            help="Runs with what trades, RUN/live/SESSION, or folders; what runs now if not given."
+        ),
     ] = None,
     runs: Annotated[
         Path, typer.Option(envvar="SEKAI_RUNS", help="Where runs are kept.")
@@ -88,11 +90,11 @@ def watch(
 
 
 def _sources(names: list[str], runs: Path) -> list[Source]:
-    from sekai.cli.watched import find_source, newest_source
+    from sekai.cli.watched import find_sources, newest_source
 
     if not names:
         return [newest_source(runs)]
-    return [find_source(one, runs) for one in dict.fromkeys(names)]
+    return find_sources(names, runs)
 
 
 def _given_token(file: Path | None) -> str | None:

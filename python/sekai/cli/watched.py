@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from sekai.cli.failure import CommandError
@@ -12,25 +13,37 @@ from sekai.live.session_folder import SessionFolder
 from sekai.live.watch.session_source import WITH_PROCESS, SessionSource
 from sekai.live.watch.source import Source
 
-__all__ = ["find_source", "newest_source", "sessions_in"]
+__all__ = ["find_sources", "newest_source", "sessions_in"]
 
 
-def find_source(name: str, root: Path) -> Source:
-    """The training run or the session of that name, or in the folder of that name.
+def find_sources(names: Iterable[str], root: Path) -> list[Source]:
+    """The sessions and the training runs of those names, each once.
+
+    A run is what is learnt and what trades with it: its sessions that run now, or else the last
+    one, and its training; what runs comes first.
 
     Args:
-        name: of a run, `RUN/live/SESSION`, or a folder of either.
+        names: of a run, `RUN/live/SESSION`, or a folder of either.
         root: where runs are kept.
 
     Raises:
-        CommandError: there is none.
+        CommandError: there is none of that name.
     """
+    found: dict[Path, Source] = {}
+    for name in names:
+        for path, source in _of_name(name, root).items():
+            found.setdefault(path, source)
+    return list(found.values())
+
+
+def _of_name(name: str, root: Path) -> dict[Path, Source]:
+    """By their folders."""
     for path in (root / name, Path(name)):
         if _is_session(path):
-            return SessionSource(SessionFolder(path.resolve()))
+            return {path.resolve(): SessionSource(SessionFolder(path.resolve()))}
     for path in (root / name, Path(name)):
         if (path / "run.json").is_file():
-            return TrainingSource(RunFolder(path.resolve()))
+            return _of_run(RunFolder(path.resolve()))
     known = _names(root)
     what = near(name, known) if known else ": nothing was trained or traded there yet"
     raise CommandError(f"there is no run and no session {name!r} in {root}{what}")
@@ -54,6 +67,15 @@ def newest_source(root: Path) -> Source:
         what = f"name one to look at: {known}" if known else "sekai train begins one"
         raise CommandError(f"nothing runs in {root} now; {what}")
     return max(running, key=lambda one: one[0])[1]
+
+
+def _of_run(run: RunFolder) -> dict[Path, Source]:
+    told = [SessionFolder(one) for one in sorted(run.path.glob("live/*")) if _is_session(one)]
+    told.sort(key=lambda one: _written(one.status), reverse=True)
+    shown = [one for one in told if _is_alive(one)] or told[:1]
+    sessions: dict[Path, Source] = {one.path: SessionSource(one) for one in shown}
+    training: dict[Path, Source] = {run.path: TrainingSource(run)}
+    return training | sessions if _is_running(run) else sessions | training
 
 
 def sessions_in(root: Path) -> list[SessionFolder]:

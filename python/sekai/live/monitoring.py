@@ -93,8 +93,8 @@ class SessionMonitor:
             fills=self.fills,
             equity=equity,
             profit=equity - first,
-            gross=float(told.get("gross", 0.0)),
-            net=float(told.get("net", 0.0)),
+            gross=_share(told.get("gross", 0.0), equity),
+            net=_share(told.get("net", 0.0), equity),
             cash=float(told.get("cash", 0.0)),
             drawdown=float(told.get("drawdown", 0.0)),
             costs=dict(self._costs),
@@ -132,11 +132,16 @@ def _positions(
         units = account.units.get(asset, 0.0)
         if units and np.isfinite(price):
             value = units * float(price)
-            weight = value / equity if equity > 0 else 0.0
             found[asset] = {
-                "units": units, "price": float(price), "value": value, "weight": weight,
+                "units": units, "price": float(price), "value": value,
+                "weight": _share(value, equity),
             }  # fmt: skip
     return found
+
+
+def _share(value: float, equity: float) -> float:
+    """Of equity; none where there is no equity."""
+    return float(value) / equity if equity > 0 else 0.0
 
 
 def _line(kept: KeptOrder) -> OrderLine:

@@ -68,7 +68,11 @@ class SessionStatus:
 
     drawdown: float = 0.0
     gross: float = 0.0
+    """All positions without their signs, as a share of equity."""
+
     net: float = 0.0
+    """All positions, as a share of equity."""
+
     costs: Mapping[str, float] = field(default_factory=dict)
     positions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Of each asset held: units, price, value, weight."""

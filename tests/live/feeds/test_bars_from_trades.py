@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -29,6 +30,7 @@ from tests.live.feeds.makers import (
     trade,
 )
 from tests.live.feeds.test_replay_feed import same_bar
+from tests.live.feeds.venue import Venue
 
 ASSETS = ("AAA", "BBB")
 START = BEGIN // (10 * SECOND) * 10 * SECOND
@@ -204,6 +206,14 @@ def test_a_trade_from_the_far_future_moves_nothing_and_several_end_the_feed() ->
         bars([at(1, 10.0), far, far, far])
 
 
+def test_trades_from_the_far_future_that_are_no_row_of_their_own_end_nothing() -> None:
+    far = at(1e9, 10.0)
+    found, _ = bars([at(1, 10.0), far, far, at(2, 11.0), far, far, at(3, 12.0), at(11, 13.0)])
+
+    assert kinds(found) == ["clock_jump"] * 4 + ["None"]
+    assert np.asarray(rows(found)[0].values)[0].tolist() == [10.0, 12.0, 10.0, 12.0, 3.0]
+
+
 def test_the_last_rows_can_be_asked_for_again() -> None:
     async def work() -> None:
         feed = BarsFromTrades(ListFeed([at(10 * n, 1.0) for n in range(6)]), ASSETS, 10.0)
@@ -270,3 +280,36 @@ def test_waits_that_are_cancelled_lose_no_trade() -> None:
         return float(volume + sum(np.asarray(bar.values)[0, 4] for bar in rows(rest)))
 
     assert run(work()) == 90.0
+
+
+def test_what_waits_in_a_socket_while_the_process_is_busy_is_still_in_its_span() -> None:
+    async def work() -> None:
+        async with Venue() as venue:
+            feed = BarsFromTrades(venue.feed(), ["AAA"], 0.1, grace=0.0)
+            assert kinds(await collect(feed, 1)) == ["connected"]
+            for price, delay in ((10.0, 0), (12.0, 30), (11.0, 60)):
+                await venue.trade(price=price, exchange_time=START + delay * 10**6)
+                if not delay:
+                    await asyncio.sleep(0.02)
+                    assert feed.take_ready() is None
+            time.sleep(0.25)
+            event = await feed.__anext__()
+            assert np.asarray(rows([event])[0].values)[0, :4].tolist() == [10.0, 12.0, 10.0, 11.0]
+            assert feed.health.late == 0
+            await feed.close()
+
+    run(work())
+
+
+def test_of_rows_that_the_clock_closes_at_once_only_the_last_is_news() -> None:
+    async def work() -> list[bool]:
+        queue = QueueFeed()
+        feed = BarsFromTrades(queue, ["AAA"], 0.2, grace=0.0)
+        queue.put(at(0.1, 10.0))
+        assert feed.take_ready() is None
+        time.sleep(0.6)
+        found = await collect(feed, 3)
+        await feed.close()
+        return [event.is_late for event in found]
+
+    assert run(work()) == [True, True, False]

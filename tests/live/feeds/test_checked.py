@@ -403,3 +403,26 @@ def test_prices_that_no_market_has_are_never_believed(price: float) -> None:
 
     assert [event for event in found if isinstance(event, TradeEvent)] == [trade(2), trade(9)]
     assert health.outliers == 7
+
+
+def test_a_number_that_was_made_up_does_not_silence_trades_for_good() -> None:
+    wrong = replace(trade(3), sequence=2**60)
+    found, health = checked([trade(1), trade(2), wrong, *(trade(n) for n in range(4, 10))])
+
+    assert kinds(found) == ["1", "2", "gap", str(2**60), "late", "gap", "5", "6", "7", "8", "9"]
+    assert (health.late, health.gaps) == (1, 2)
+
+
+def test_a_number_that_was_made_up_does_not_silence_quotes_for_good() -> None:
+    wrong = replace(quote(3), sequence=2**60)
+    found, health = checked([quote(1), wrong, *(quote(3 * n) for n in range(2, 120))])
+
+    assert kinds(found)[-18:] == [str(3 * n) for n in range(102, 120)]
+    assert health.late == 100
+
+
+def test_what_was_missing_and_comes_late_in_order_is_late_and_no_new_count() -> None:
+    found, health = checked([trade(1), trade(200), *(trade(n) for n in range(2, 200)), trade(201)])
+
+    assert [event.sequence for event in found if isinstance(event, TradeEvent)] == [1, 200, 201]
+    assert (health.late, health.gaps) == (198, 1)

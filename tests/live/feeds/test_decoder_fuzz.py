@@ -4,29 +4,58 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 import sys
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sekai.data import Bar
 from sekai.error import FeedError
-from sekai.live.events import FeedEvent, QuoteEvent, TradeEvent
-from sekai.live.feeds import BinanceDecoder, Decoder, JsonDecoder, event_from_json
+from sekai.live.events import CandleEvent, FeedEvent, QuoteEvent, TradeEvent
+from sekai.live.feeds import (
+    BinanceDecoder,
+    Decoder,
+    JsonDecoder,
+    JsonMapping,
+    event_from_json,
+    event_to_json,
+)  # fmt: skip
+from sekai.live.feeds.frame import LARGEST_NUMBER
+from sekai.live.feeds.row_assembler import RowAssembler
+from tests.live.feeds.makers import panel
 from tests.live.feeds.test_decoders import KLINE, MAPPING, QUOTE, TRADE, enveloped, row
+from tests.live.feeds.test_replay_feed import EVENTS
 
 DECODERS: list[Decoder] = [
     BinanceDecoder(("trade", "bookTicker", "kline_1m")), BinanceDecoder(("aggTrade",)),
     JsonDecoder(MAPPING),
+    JsonDecoder(JsonMapping(kind="quote", fields={
+        "symbol": "s", "bid": "b", "bid_size": "B", "ask": "a", "ask_size": "A",
+    })),
+    JsonDecoder(JsonMapping(kind="candle", time_unit="iso", fields={name: name for name in (
+        "open", "high", "low", "close", "volume", "symbol", "begin", "exchange_time",
+    )})),
 ]  # fmt: skip
 REAL = [
     TRADE, QUOTE, json.dumps(KLINE), enveloped(TRADE), enveloped(QUOTE),
     json.dumps({"rows": [row()]}),
+    json.dumps({
+        "symbol": "A", "open": 2, "high": 3, "low": 1, "close": 2, "volume": 0,
+        "begin": "2020-01-31", "exchange_time": "2020-01-31T16:00:00.123Z",
+    }),
 ]  # fmt: skip
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+TRICKY = st.sampled_from([
+    0, -0.0, 5e-324, 1e308, 2**53 + 1, 2**63, -(2**63), 10**19, "0", "-0", "-1", "1e999", "1e-999",
+    "9" * 40, "9" * 41, "0." + "0" * 39 + "1", " 1", "1 ", "1_0", "\uff11", "+1", ".5", "0x1",
+    "NaN", "nan", "Infinity", "-inf", "\ud800", "\u202e", "\x00", "\x1b[2J", "A" * 65, "",
+    "1677-09-21", "1969-12-31T23:59:59", "2262-04-12", "2020-02-30", "0000-00-00",
+])  # fmt: skip
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | TRICKY
 VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner)
 )
@@ -42,13 +71,40 @@ def read(decoder: Decoder, frame: str | bytes) -> list[FeedEvent]:
     assert words.isprintable()
     for event in found:
         assert 0 < event.exchange_time < 2**63
-        if isinstance(event, TradeEvent):
-            assert 0 < event.price < math.inf
-            assert 0 <= event.size < math.inf
-        if isinstance(event, QuoteEvent):
-            assert min(event.bid, event.ask) > 0
-            assert min(event.bid_size, event.ask_size) >= 0
+        assert isinstance(event, (TradeEvent, QuoteEvent, CandleEvent))
+        assert event.symbol.isprintable()
+        assert 0 < len(event.symbol) <= 64
+        prices, sizes = numbers_of(event)
+        assert all(0 < price < LARGEST_NUMBER for price in prices)
+        assert all(0 <= size < LARGEST_NUMBER for size in sizes)
+        if event.sequence is not None:
+            assert 0 <= event.sequence < 2**63
     return found
+
+
+def numbers_of(event: TradeEvent | QuoteEvent | CandleEvent) -> tuple[list[float], list[float]]:
+    """Prices and sizes."""
+    if isinstance(event, TradeEvent):
+        return [event.price], [event.size]
+    if isinstance(event, QuoteEvent):
+        return [event.bid, event.ask], [event.bid_size, event.ask_size]
+    assert event.low <= min(event.open, event.close)
+    assert event.high >= max(event.open, event.close)
+    assert event.begin < event.exchange_time
+    return [event.open, event.high, event.low, event.close], [event.volume]
+
+
+def with_any_value_in_any_place(found: Any, data: st.DataObject) -> str:
+    """JSON of which one part is replaced."""
+    place = found
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = data.draw(st.sampled_from(keys))
+        if not isinstance(place[key], (dict, list)) or not place[key] or data.draw(st.booleans()):
+            break
+        place = place[key]
+    place[key] = data.draw(VALUES)
+    return json.dumps(found)
 
 
 @given(st.text() | st.binary())
@@ -71,16 +127,63 @@ def test_any_json_is_read_or_refused(value: Any) -> None:
 def test_real_frames_with_any_value_in_any_place_are_read_or_refused(
     frame: str, data: st.DataObject
 ) -> None:
-    found = json.loads(frame)
-    place = found
-    while True:
-        key = data.draw(st.sampled_from(list(place)) if isinstance(place, dict) else st.just(0))
-        if not isinstance(place[key], (dict, list)) or not place[key] or data.draw(st.booleans()):
-            break
-        place = place[key]
-    place[key] = data.draw(VALUES)
+    text = with_any_value_in_any_place(json.loads(frame), data)
     for decoder in DECODERS:
-        read(decoder, json.dumps(found))
+        read(decoder, text)
+
+
+ODD: list[Any] = [None, True, -1, 2**64, 1.5, "x", [], {}, [[]], [[None]], {"a": []}, [{}]]
+
+
+def refused(work: Callable[[], Any]) -> Any:
+    """What it gives; None if it is an error, which is short."""
+    try:
+        return work()
+    except FeedError as error:
+        words = str(error)
+    assert len(words) < 300
+    return None
+
+
+def places(found: Any) -> Iterator[tuple[Any, Any]]:
+    """Every list and object inside, with every key of it."""
+    for key in list(found) if isinstance(found, dict) else range(len(found)):
+        yield found, key
+        if isinstance(found[key], (dict, list)):
+            yield from places(found[key])
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_recorded_lines_with_odd_values_in_any_place_are_read_or_refused(event: FeedEvent) -> None:
+    told = json.loads(event_to_json(event))
+    for place, key in list(places(told)):
+        kept = place[key]
+        for odd in ODD:
+            place[key] = odd
+            text = json.dumps(told)
+            found = refused(lambda text=text: event_from_json(text))  # type: ignore[misc]
+            # What is read is something that can be written.
+            assert found is None or event_from_json(event_to_json(found))
+        place[key] = kept
+
+
+@given(st.lists(VALUES, max_size=3), st.data())
+def test_lines_of_a_folder_with_any_value_in_any_place_make_rows_of_its_shape(
+    others: list[Any], data: st.DataObject
+) -> None:
+    history = panel(3)
+    line = {"time": int(history.calendar.nanoseconds[-1]) + 1, "asset": "AAA", "close": 1.0,
+            "volume": 2.0, "quoted": True}  # fmt: skip
+    assembler = RowAssembler(history)
+    found: list[Bar] = []
+    for one in (*others, json.loads(with_any_value_in_any_place(dict(line), data)), line):
+        found += refused(lambda one=one: list(assembler.add(one))) or []  # type: ignore[misc]
+    found += assembler.flush()
+    for bar in found:
+        values = np.asarray(bar.values)
+        assert values.shape == (2, 2)
+        assert not np.isinf(values).any()
+        assert not (values[:, 0] <= 0).any()
 
 
 @given(st.sampled_from(REAL), st.integers(0, 400), st.integers(0, 8), st.binary(max_size=8))
@@ -127,11 +230,13 @@ def test_a_caller_who_is_deep_in_calls_gets_an_error_too() -> None:
         "1." + "9" * (1 << 19), '"' + "\\" * (1 << 19), '"\\"' * (1 << 18), '["' + "[" * (1 << 19),
         "[" + "1" * 4000 + ("," + "1" * 4000) * 200 + "]", "{" + '"a":1,' * (1 << 17) + '"b":1}',
         '{"stream":"' + "a" * (1 << 19), '{"u":' + "1" * (1 << 19), "x" * (1 << 24),
-        '{"e":"trade","p":"' + "1" * (1 << 19) + '"}',
+        '{"e":"trade","p":"' + "1" * (1 << 19) + '"}', "1e" + "9" * (1 << 19),
+        "[" + ("1." + "9" * 999 + ",") * 1000 + "1]", '{"rows":[' + "{}," * (1 << 16) + "{}]}",
+        '{"\\ud800' * (1 << 16), b'{"e":"' + b"\xff" * (1 << 19),
     ],
-    ids=range(14),
+    ids=range(19),
 )  # fmt: skip
-def test_no_frame_takes_long(frame: str) -> None:
+def test_no_frame_takes_long(frame: str | bytes) -> None:
     before = time.process_time()
     for decoder in DECODERS:
         assert read(decoder, frame) == []

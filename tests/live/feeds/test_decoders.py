@@ -243,10 +243,11 @@ def test_times_are_read_in_the_ways_that_venues_write_them(
     assert found[0].exchange_time == wanted
 
 
-def test_times_in_words_are_wanted_where_they_are_said_to_be() -> None:
+@pytest.mark.parametrize("told", [5, "1969-12-31T23:59:59", "1970-01-01", "2300-01-01"])
+def test_times_in_words_are_wanted_where_they_are_said_to_be(told: Any) -> None:
     with pytest.raises(FeedError, match="a time"):
         decoded(
-            json.dumps({"rows": [row(at=5)]}),
+            json.dumps({"rows": [row(at=told)]}),
             JsonDecoder(dataclasses.replace(MAPPING, time_unit="iso")),
         )
 

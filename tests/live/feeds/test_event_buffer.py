@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sekai.error import FeedError
 from sekai.live.events import FeedEvent, FeedNotice
 from sekai.live.feed_health import FeedHealth
-from sekai.live.feeds import Buffered, EventBuffer, QueueFeed
+from sekai.live.feeds import Buffered, CheckedFeed, EventBuffer, FeedRules, QueueFeed
 from tests.live.feeds.makers import ListFeed, bar_event, collect, kinds, notice, quote, run, trade
 
 
@@ -48,7 +48,7 @@ def test_the_latest_of_each_symbol_and_kind_is_kept_and_bars_all() -> None:
         buffer.put(event)
 
     found = drained(buffer)
-    assert kinds(found) == ["2", "None", "5", "None", "7", "gap", "gap"]
+    assert kinds(found) == ["5", "2", "7", "None", "None", "gap", "gap"]
     assert (health.conflated, health.dropped) == (2, 0)
 
 
@@ -193,3 +193,33 @@ def test_a_buffered_feed_asks_its_feed_for_symbols_and_for_what_was_missed() -> 
         await feed.close()
 
     run(work())
+
+
+def test_no_symbol_waits_forever_behind_those_that_change_as_often() -> None:
+    buffer = EventBuffer(10, "latest", FeedHealth())
+    taken = []
+    for number in range(6):
+        for symbol in ("AAA", "BBB", "CCC"):
+            buffer.put(quote(number, symbol=symbol))
+        taken.append(buffer.take())
+
+    assert [getattr(event, "symbol", "") for event in taken] == ["AAA", "BBB", "CCC"] * 2
+    assert kinds([event for event in taken if event]) == [str(number) for number in range(6)]
+
+
+def test_a_buffer_before_a_feed_that_is_stale_says_so() -> None:
+    async def work() -> list[bool]:
+        queue = QueueFeed()
+        feed = Buffered(CheckedFeed(queue, FeedRules(stale_after=0.02)))
+        found = []
+        for number in range(2):
+            queue.put(trade(number))
+            while kinds([await feed.__anext__()]) != [str(number)]:
+                pass
+            found.append(feed.health.is_stale)
+            assert kinds([await feed.__anext__()]) == ["stale"]
+            found.append(feed.health.is_stale)
+        await feed.close()
+        return found
+
+    assert run(work()) == [False, True, False, True]

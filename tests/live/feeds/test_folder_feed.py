@@ -134,8 +134,11 @@ def test_old_late_and_double_lines_are_counted_and_left_out(tmp_path: Path) -> N
         lines = [both(9), line(10, "AAA"), line(10, "AAA"), line(10, "BBB"), both(10), both(12)]
         (tmp_path / "1.jsonl").write_text("".join([*lines, line(11, "AAA"), both(13)]))
         feed = feed_of(tmp_path)
-        assert rows_of(await collect(feed, 3)) == [10, 12, 13]
-        assert (feed.health.late, feed.health.duplicates) == (5, 1)
+        found = await collect(feed, 5)
+        assert rows_of(found) == [10, 12, 13]
+        # What is in the history is old and not late.
+        assert kinds(found)[3:] == ["late", "duplicate"]
+        assert (feed.health.late, feed.health.duplicates) == (3, 1)
         await feed.close()
 
     run(work())
@@ -264,3 +267,88 @@ def test_a_folder_that_is_not_there_and_waits_without_sense_are_refused(tmp_path
         FolderFeed(tmp_path / "no-such", HISTORY)
     with pytest.raises(ValueError, match="poll_seconds"):
         FolderFeed(tmp_path, HISTORY, poll_seconds=0.0)
+
+
+@pytest.mark.parametrize("way", ["replaced", "written over", "taken away"])
+def test_another_file_of_the_same_name_is_read_from_its_beginning(way: str, tmp_path: Path) -> None:
+    async def work() -> None:
+        feed = feed_of(tmp_path)
+        file, draft = tmp_path / "now.jsonl", tmp_path / "draft"
+        file.write_text(both(10) + both(11))
+        assert rows_of(await collect(feed, 2)) == [10, 11]
+        if way == "taken away":
+            file.unlink()
+            await nothing_comes(feed)
+        # Longer than what was read of the one before, which is how it goes unnoticed.
+        text = both(12) + both(13) + both(14)
+        if way == "replaced":
+            draft.write_text(text)
+            draft.replace(file)
+        else:
+            file.write_text(text)
+        assert rows_of(await collect(feed, 3)) == [12, 13, 14]
+        assert (feed.health.late, feed.health.garbage) == (0, 0)
+        await feed.close()
+
+    run(work())
+
+
+def test_a_parquet_file_that_is_replaced_by_a_longer_one_gives_what_is_new(tmp_path: Path) -> None:
+    async def work() -> None:
+        feed = feed_of(tmp_path)
+        for stop in (12, 14, 15):
+            DATA.rows(10, stop).to_parquet(tmp_path / "_draft.parquet")
+            (tmp_path / "_draft.parquet").replace(tmp_path / "day.parquet")
+            begin = {12: 10, 14: 12, 15: 14}[stop]
+            assert rows_of(await collect(feed, stop - begin)) == list(range(begin, stop))
+            await nothing_comes(feed)
+        assert feed.health.late == 0
+        await feed.close()
+
+    run(work())
+
+
+def test_a_parquet_file_that_was_given_up_is_read_when_it_is_whole(tmp_path: Path) -> None:
+    async def work() -> None:
+        feed = feed_of(tmp_path, patience=0.0)
+        DATA.rows(10, 12).to_parquet(tmp_path / "_draft.parquet")
+        whole = (tmp_path / "_draft.parquet").read_bytes()
+        for size in (50, 100):
+            (tmp_path / "day.parquet").write_bytes(whole[:size])
+            assert kinds(await collect(feed, 1) if size == 50 else []) == ["garbage"][: size == 50]
+            await nothing_comes(feed)
+        (tmp_path / "day.parquet").write_bytes(whole)
+        assert rows_of(await collect(feed, 2)) == [10, 11]
+        await feed.close()
+
+    run(work())
+
+
+def test_lines_after_one_that_is_too_long_come_and_what_is_left_of_it_does_not(
+    tmp_path: Path,
+) -> None:
+    async def work() -> None:
+        long = b"x" * (1 << 20) * 2 + both(10).encode()
+        (tmp_path / "1.jsonl").write_bytes(long + both(11).encode())
+        feed = feed_of(tmp_path, grace=0.05)
+        found = await collect(feed, 3)
+        # The end of the long line looks like a line of AAA, and is none.
+        assert kinds(found) == ["garbage", "None", "None"]
+        assert np.isnan(np.asarray(found[1].bar.values)[0]).all()  # type: ignore[attr-defined]
+        await feed.close()
+
+    run(work())
+
+
+def test_a_time_of_the_far_future_is_told_and_makes_nothing_late(tmp_path: Path) -> None:
+    async def work() -> None:
+        far = line(10, "AAA", time="2200-01-01") + line(10, "AAA", time=9 * 10**18)
+        (tmp_path / "1.jsonl").write_text(both(10) + far + both(11) + both(12))
+        feed = feed_of(tmp_path)
+        found = await collect(feed, 5)
+        assert rows_of(found) == [10, 11, 12]
+        assert kinds(found)[1:3] == ["garbage"] * 2
+        assert feed.health.late == 0
+        await feed.close()
+
+    run(work())

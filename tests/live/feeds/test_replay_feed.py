@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -306,3 +307,47 @@ def test_notices_are_not_counted_as_received(tmp_path: Path) -> None:
         return feed.health.received
 
     assert run(work()) == sum(not isinstance(event, FeedNotice) for event in EVENTS)
+
+
+def test_what_cannot_be_read_does_not_hold_up_a_recording_that_keeps_its_pace(
+    tmp_path: Path,
+) -> None:
+    lines = [event_to_json(trade(number)) for number in range(3)]
+    (tmp_path / "a.jsonl").write_text("\n".join(["x", lines[0], "y", *lines[1:], "z"]) + "\n")
+
+    async def work() -> tuple[list[str], float]:
+        begin = time.monotonic()
+        found = await collect(RecordedFeed(tmp_path / "a.jsonl", speed=20.0))
+        return kinds(found), time.monotonic() - begin
+
+    found, seconds = run(work())
+    assert found == ["garbage", "0", "garbage", "1", "2", "garbage"]
+    assert seconds >= 0.099
+
+
+def test_a_recorded_event_arrives_when_it_is_due(tmp_path: Path) -> None:
+    lines = [event_to_json(trade(number)) for number in range(2)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
+
+    async def work() -> list[int]:
+        return [event.arrival async for event in RecordedFeed(tmp_path / "a.jsonl", speed=10.0)]
+
+    first, second = run(work())
+    assert second - first >= 0.099e9
+
+
+@pytest.mark.parametrize(
+    "bar",
+    [{"time": 1, "values": [[1.0]], "market": []}, {"time": 1, "values": [[1.0]], "market": None},
+     {"time": 1, "values": {"a": 1}, "market": {}}, {"time": 1, "values": [{"a": 1}]}, [], "x"],
+)  # fmt: skip
+def test_a_recorded_row_of_another_shape_is_refused(bar: Any) -> None:
+    with pytest.raises(FeedError, match="a recorded bar was wanted"):
+        event_from_json(json.dumps({"event": "bar", "exchange_time": 1, "bar": bar}))
+
+
+def test_a_local_time_beyond_64_bits_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "raw.txt").write_text(f"{2**63} {frame(trade(1))}\n")
+
+    found = run(collect(RecordedFeed(tmp_path / "raw.txt", BinanceDecoder())))
+    assert kinds(found) == ["garbage"]

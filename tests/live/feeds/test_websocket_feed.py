@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from typing import Any
 
 import numpy as np
 import pytest
@@ -279,3 +280,32 @@ def test_trades_are_what_the_venue_sent() -> None:
             assert (event.exchange_time, event.price) == (sent.exchange_time, 12.5)  # type: ignore[attr-defined]
 
     run(work())
+
+
+def test_symbols_whose_question_was_cancelled_are_asked_for_when_they_are_wanted_again() -> None:
+    class Stuck:
+        """A socket whose other side reads nothing at first."""
+
+        def __init__(self) -> None:
+            self.sent: list[str] = []
+            self.is_stuck = True
+
+        async def send(self, message: str) -> None:
+            while self.is_stuck:
+                await asyncio.sleep(0.001)
+            self.sent.append(message)
+
+    async def work() -> list[str]:
+        feed = WebSocketFeed("ws://127.0.0.1:1", BinanceDecoder(("trade",)), symbols=["AAA"])
+        socket: Any = Stuck()
+        feed._socket = socket
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(feed.subscribe(["AAA", "BBB"]), 0.01)
+        socket.is_stuck = False
+        for _ in range(2):
+            await feed.subscribe(["AAA", "BBB"])
+        return list(socket.sent)
+
+    (asked,) = run(work())
+    assert "bbb@trade" in asked
+    assert "aaa" not in asked

@@ -70,6 +70,7 @@ def test_the_kill_switch_writes_the_file_and_the_name_takes_it_away(
         ({}, 404),
         ([], 400),
         ({"source": 0, "reason": 5}, 400),
+        ({"source": 0, "session": "another"}, 409),
     ],
 )
 def test_what_is_asked_wrongly_stops_nothing(

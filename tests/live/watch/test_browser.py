@@ -28,7 +28,7 @@ from tests.live.watch.browser import (
     chromium,
     eventually,
 )
-from tests.live.watch.samples import HOSTILE, begin_run, learn, put, sample
+from tests.live.watch.samples import HOSTILE, TOKEN, begin_run, learn, put, sample
 
 pytestmark = [
     pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are needed"),
@@ -209,7 +209,7 @@ def test_the_kill_switch_asks_once_more_and_then_all_is_red(
     steady(browser)
 
     browser.click(".kill button.danger")
-    eventually(lambda: "No order will be sent any more" in browser.text("dialog[open]"))
+    eventually(lambda: "Orders that stand are cancelled" in browser.text("dialog[open]"))
     assert not watched.session.kill.exists(), "one click is not enough"
     browser.keep(pictures, "asking")
     browser.press("\ue00c")  # escape
@@ -344,3 +344,43 @@ def test_the_page_finds_its_watcher_again(browser: Browser, own: Watched) -> Non
 
     eventually(lambda: browser.text("#connection") == "live", 30)
     assert browser.text("#lost") == ""
+
+
+@contextmanager
+def watching(folder: Path, name: str, port: str) -> Iterator[str]:
+    """A watcher of one session, with a token that outlives it; its page."""
+    (folder / "token").write_text(TOKEN)
+    words = ("watch", f"demo/live/{name}", "--token-file", "token", "--port", port)
+    watcher = begin(*words, folder=folder)
+    try:
+        assert watcher.stdout is not None
+        yield watcher.stdout.readline().partition("?")[0]
+    finally:
+        watcher.kill()
+        watcher.communicate()
+
+
+@pytest.mark.nightly
+def test_a_page_begins_with_what_is_known_and_never_shows_one_session_as_another(
+    browser: Browser, tmp_path: Path
+) -> None:
+    early, other = (
+        SessionFolder(tmp_path / "runs" / "demo" / "live" / name) for name in ("early", "other")
+    )
+    early.path.mkdir(parents=True)
+    early.journal.touch()
+    put(other, sample(session="other"))
+    with watching(tmp_path, "early", "0") as page:
+        browser.open(f"{page}?token={TOKEN}")
+        eventually(lambda: browser.text(".state-word") == "Waiting")
+        assert browser.lines() == []
+        assert browser.text(".tiles") == ""
+        one = sample()
+        put(early, replace(one, equity_times=one.equity_times[:1], equity_values=(1.0,)))
+        eventually(lambda: "drawn from the second row on" in browser.text("figure"))
+        put(early, sample())
+        steady(browser)
+        assert browser.text("h1") == "early"
+    with watching(tmp_path, "other", page.rpartition(":")[2].strip("/")):
+        eventually(lambda: browser.text("h1") == "other")
+        steady(browser)

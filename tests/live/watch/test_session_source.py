@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -14,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sekai.live.session_folder import SessionFolder
-from sekai.live.status import SessionStatus
+from sekai.live.status import LatencySummary, SessionStatus
 from sekai.live.watch import SessionSource, Source
+from sekai.live.watch.prometheus import metrics_text
 from sekai.live.watch.status_check import checked_status, plain_status
 from tests.live.watch.samples import put, sample, stamp
 
@@ -109,6 +111,43 @@ def test_what_is_no_text_and_what_is_too_large_is_odd_as_well(folder: SessionFol
     found = source.read()
     assert found["status"] == good
     assert "has gone" in found["note"]
+
+
+WORST: list[Any] = [
+    None, True, 1.5, float("nan"), 1e999, 1e308, 10**400, "x", "\ud800", "9" * 5000, [], {},
+    [[1, float("inf")]], [[10**400, 1]], {"a": float("nan")}, {"a": {"units": None}}, [{"a": 1}],
+    "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59",
+]  # fmt: skip
+
+
+def places(found: Any) -> Iterator[tuple[Any, Any]]:
+    """Every list and object inside, with the keys of it, three of a list."""
+    for key in list(found) if isinstance(found, dict) else range(min(len(found), 3)):
+        yield found, key
+        if isinstance(found[key], (dict, list)):
+            yield from places(found[key])
+
+
+def test_no_value_in_any_place_makes_a_source_or_its_numbers_raise(folder: SessionFolder) -> None:
+    short = sample(
+        orders=sample().orders[:1], equity_times=("2020",), equity_values=(1.0,), alerts=("a",),
+        positions={"A": {"units": 1.0}}, costs={"fees": 1.0},
+        latency={"a": LatencySummary(buckets=((1.0, 1),))},
+    )  # fmt: skip
+    told = json.loads(short.to_json())
+    put(folder, short)
+    for place, key in list(places(told)):
+        kept = place[key]
+        for worst in WORST:
+            place[key] = worst
+            folder.status.write_text(json.dumps(told))
+            source = SessionSource(folder)
+            found = source.read()
+            assert source.version()
+            assert json.dumps(found, allow_nan=False)
+            if found["status"] is not None:
+                assert metrics_text([found])
+        place[key] = kept
 
 
 @given(cut=st.integers(0, 6000), put_in=st.text(max_size=5))
@@ -216,6 +255,30 @@ def test_the_first_reason_to_stop_stays_and_is_one_line(folder: SessionFolder) -
     assert said.startswith("too much risk xxx")
     assert folder.kill.read_text().count("\n") == 1
     assert "another" not in said
+    assert sorted(one.name for one in folder.path.iterdir()) == ["KILL", "status.json"]
+
+
+def test_half_a_character_in_the_reason_stops_trading_all_the_same(folder: SessionFolder) -> None:
+    put(folder, sample())
+
+    SessionSource(folder).kill("too much \ud83d")
+
+    assert folder.kill.read_text().startswith("too much ? (")
+
+
+def test_a_full_disk_stops_trading_all_the_same(
+    folder: SessionFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(folder, sample())
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    source = SessionSource(folder)
+    source.kill("too much risk")
+
+    assert source.read()["kill"] == "no reason was given"
     assert sorted(one.name for one in folder.path.iterdir()) == ["KILL", "status.json"]
 
 

@@ -88,7 +88,7 @@ class TrainingSource:
         self._facts_read = now
         try:
             self._facts, self._note = self.run.facts, ""
-        except (CommandError, OSError) as error:
+        except (CommandError, OSError, RecursionError) as error:
             self._note = f"run.json cannot be read, this is the last that could: {error}"
 
     def _speed(self, steps: int) -> float | None:

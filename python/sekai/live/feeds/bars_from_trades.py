@@ -26,6 +26,13 @@ LONGEST_SILENCE = 100_000
 """Spans without a trade that are believed; a trade beyond is a clock that jumped."""
 
 JUMPS_BELIEVED = 3
+"""Trades in a row after which it is no mistake of one of them."""
+
+HELD_UP = 0.02
+"""Seconds: a span that is closed so much too late shows that nobody could read in the meantime."""
+
+CATCH_UP = 0.05
+"""Seconds for what came in the meantime to be read."""
 
 
 class BarsFromTrades(Feed):
@@ -78,6 +85,7 @@ class BarsFromTrades(Feed):
         self._trade: TradeEvent | None = None
         self._clock: tuple[int, int] | None = None
         self._jumps = 0
+        self._has_caught_up = False
         self._notices: deque[FeedNotice] = deque()
         self._kept: deque[BarEvent] = deque(maxlen=KEPT_ROWS)
 
@@ -91,7 +99,7 @@ class BarsFromTrades(Feed):
             ready = self.take_ready()
             if ready is not None:
                 return ready
-            event = await self._reading.next(self._seconds_left())
+            event = await self._next()
             if event is None:
                 return count_received(self.health, self._row(None))
             self._take(event)
@@ -119,6 +127,19 @@ class BarsFromTrades(Feed):
         self._notices.clear()
         await self._reading.close()
 
+    async def _next(self) -> FeedEvent | None:
+        """What comes before the clock closes the open span; None if nothing does."""
+        left = self._seconds_left()
+        event = await self._reading.next(None if left is None else max(0.0, left))
+        if event is not None:
+            return event
+        is_held_up = (self._seconds_left() or 0.0) < -HELD_UP
+        if is_held_up and not self._has_caught_up:
+            # The process was busy with something else: trades of the span may wait in a socket.
+            event = await self._reading.next(CATCH_UP)
+        self._has_caught_up = is_held_up
+        return event
+
     def _work(self) -> FeedEvent | None:
         """What can be handed on of what was read."""
         if self._notices:
@@ -142,6 +163,7 @@ class BarsFromTrades(Feed):
                 self._step(event)
             else:
                 builder.add(event)
+                self._jumps = 0
                 self._clock = (event.exchange_time, event.arrival)
         elif isinstance(event, FeedNotice):
             self.health.is_stale = self._feed.health.is_stale
@@ -173,21 +195,22 @@ class BarsFromTrades(Feed):
         self._notices.append(FeedNotice(exchange_time=time.time_ns(), kind=kind, detail=detail))
 
     def _seconds_left(self) -> float | None:
-        """Until the open span is closed by the clock."""
+        """Until the open span is closed by the clock; below 0 if that should have been before."""
         if self._clock is None or self._builder.end is None:
             return None
         told, arrival = self._clock
         now = told + time.perf_counter_ns() - arrival
-        return max(0.0, (self._builder.end + self._grace - now) / 1e9)
+        return (self._builder.end + self._grace - now) / 1e9
 
     def _row(self, closed_by: TradeEvent | None) -> BarEvent:
         bar = self._builder.close()
         stamp = bar_stamp(bar)
+        # Where more than one row is closed at once, the market has moved on since the first.
         if closed_by is None:
-            event = BarEvent(exchange_time=stamp, bar=bar)
+            is_late = (self._seconds_left() or 0.0) < 0
+            event = BarEvent(exchange_time=stamp, bar=bar, is_late=is_late)
         else:
-            # Latencies count from the news that made the row complete. Where that closes more
-            # than one row, the market has moved on since the first.
+            # Latencies count from the news that made the row complete.
             event = BarEvent(
                 exchange_time=stamp, receive_time=closed_by.receive_time,
                 arrival=closed_by.arrival, bar=bar,

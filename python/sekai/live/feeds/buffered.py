@@ -71,6 +71,7 @@ class Buffered(Feed):
         try:
             while not self._buffer.is_finished:
                 event = await self._reading.next()
+                self.health.is_stale = self._feed.health.is_stale
                 if event is not None:
                     self._buffer.put(event)
                 number += 1

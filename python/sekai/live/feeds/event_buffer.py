@@ -23,8 +23,9 @@ class EventBuffer:
 
     What happens when the one who acts is slow is the policy: `drop_oldest` gives up the oldest,
     counts them and says so by a notice where they would have been; `latest` keeps of each symbol
-    and kind only the newest, rows of bars and notices apart, which are never conflated; `stop`
-    takes no more, and raises once what is here is drained.
+    and kind only the newest, in the place of the one that it follows, so that each has its turn;
+    rows of bars and notices are never conflated; `stop` takes no more, and raises once what is
+    here is drained.
     """
 
     def __init__(self, capacity: int, policy: BufferPolicy, health: FeedHealth) -> None:
@@ -121,8 +122,10 @@ class EventBuffer:
         key: object = None
         if self.policy == "latest" and not isinstance(event, (BarEvent, FeedNotice)):
             key = (type(event), getattr(event, "symbol", None))
-            if self._events.pop(key, None) is not None:
+            if key in self._events:
                 self._health.conflated += 1
+                self._events[key] = event
+                return True
         if key is None:
             key = self._next_key
             self._next_key += 1

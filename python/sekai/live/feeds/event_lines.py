@@ -83,7 +83,7 @@ def event_from_json(line: str | bytes) -> FeedEvent:
     try:
         made = {name: _checked(name, value, kind) for name, value in found.items()}
         return kind(**made, arrival=time.perf_counter_ns())
-    except (TypeError, ValueError, KeyError, OverflowError):
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
         error = bad_frame(f"a recorded {NAMES[kind]}", line)
     raise error
 

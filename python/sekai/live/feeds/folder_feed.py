@@ -10,9 +10,10 @@ from pathlib import Path
 
 from sekai.data import Bar, MarketData
 from sekai.error import FeedError
-from sekai.live.events import BarEvent, FeedEvent, FeedNotice
+from sekai.live.events import BarEvent, FeedEvent, FeedNotice, NoticeKind
 from sekai.live.feed import Feed
-from sekai.live.feeds.folder_reader import FolderReader, Garbage
+from sekai.live.feeds.folder_reader import FolderReader
+from sekai.live.feeds.garbage import Garbage
 from sekai.live.feeds.reading import count_received, end_task
 from sekai.live.feeds.stamps import bar_stamp
 
@@ -26,7 +27,8 @@ class FolderFeed(Feed):
     of the history, and the masks `listed`, `quoted` and `tradable` and series `market/<name>`
     where there are any: what `MarketData.to_parquet` writes. Files are read in the order of their
     names, times ascend. A row is handed on when all assets have come, when a later time comes, or
-    `grace` seconds after the last that was read.
+    `grace` seconds after the last that was read. A file that is replaced or written anew is read
+    again, and gives what has not come yet.
     """
 
     def __init__(
@@ -115,13 +117,23 @@ class FolderFeed(Feed):
             self._news = now
         elif now - self._news > self._grace:
             found = list(assembler.flush())
-        self.health.late, self.health.duplicates = assembler.late, assembler.duplicates
         for one in found or ():
             if isinstance(one, Garbage):
                 self.health.garbage += 1
-            self._ready.append(_notice(one) if isinstance(one, Garbage) else _event(one))
+                self._tell("garbage", one.detail)
+            else:
+                self._ready.append(_event(one))
+        if late := assembler.late - self.health.late:
+            self.health.late += late
+            self._tell("late", f"{late} lines of rows that were handed on without them")
+        if twice := assembler.duplicates - self.health.duplicates:
+            self.health.duplicates += twice
+            self._tell("duplicate", f"{twice} lines of assets that the row has already")
         if is_idle:
             await asyncio.sleep(self._poll_seconds)
+
+    def _tell(self, kind: NoticeKind, detail: str) -> None:
+        self._ready.append(FeedNotice(exchange_time=time.time_ns(), kind=kind, detail=detail))
 
     def _hand_on(self) -> FeedEvent:
         event = self._ready.popleft()
@@ -141,7 +153,3 @@ class FolderFeed(Feed):
 
 def _event(bar: Bar) -> BarEvent:
     return BarEvent(exchange_time=bar_stamp(bar), bar=bar)
-
-
-def _notice(garbage: Garbage) -> FeedNotice:
-    return FeedNotice(exchange_time=time.time_ns(), kind="garbage", detail=garbage.detail)

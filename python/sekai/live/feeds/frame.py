@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 from sekai.error import FeedError
 
 __all__ = [
-    "LARGEST_FRAME", "bad_frame", "count", "instant", "moment", "number", "price", "read_json",
-    "shown", "size", "symbol",
+    "LARGEST_FRAME", "LATEST", "bad_frame", "count", "instant", "moment", "number", "price",
+    "read_json", "shown", "size", "symbol",
 ]  # fmt: skip
 
 LARGEST_FRAME = 1 << 20
@@ -24,6 +24,8 @@ LARGEST_NUMBER = 1e30
 """Prices and sizes above are refused: sums of them must stay finite."""
 
 LATEST = 2**63 - 1
+"""The last nanosecond that 64 bits have room for."""
+
 SHOWN = 80
 SYMBOL_LENGTH = 64
 INTEGER_DIGITS = 20

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal
 
 from sekai.live.events import CandleEvent, FeedEvent, QuoteEvent, TradeEvent
-from sekai.live.feeds.frame import bad_frame, count, moment, price, read_json, size, symbol
+from sekai.live.feeds.frame import bad_frame, count, instant, moment, price, read_json, size, symbol
 from sekai.live.feeds.stamps import stamp_of
 
 __all__ = ["JsonDecoder", "JsonMapping"]
@@ -120,7 +120,7 @@ class JsonDecoder:
     def _instant(self, found: Any) -> int:
         if self.mapping.time_unit != "iso":
             return moment(found, self._unit)
-        return stamp_of(found if isinstance(found, str) else None)
+        return instant(stamp_of(found if isinstance(found, str) else None), 1)
 
     def _check(self, made: Mapping[str, Any]) -> None:
         if self.mapping.kind != "candle":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gzip
 import os
 import time
@@ -17,7 +18,8 @@ from sekai.live.events import FeedEvent, FeedNotice
 from sekai.live.feed import Feed
 from sekai.live.feeds.decoder import Decoder
 from sekai.live.feeds.event_lines import event_from_json
-from sekai.live.feeds.frame import LARGEST_FRAME, bad_frame
+from sekai.live.feeds.frame import LARGEST_FRAME, LATEST, bad_frame
+from sekai.live.feeds.garbage import Garbage
 from sekai.live.feeds.pacing import Pacing
 from sekai.live.feeds.reading import count_received
 
@@ -54,8 +56,8 @@ class RecordedFeed(Feed):
             raise FileNotFoundError(f"a file of events was wanted, there is no {str(path)!r}")
         self._decoder = decoder
         self._pacing = Pacing(speed)
-        self._events: Iterator[FeedEvent] | None = self._read()
-        self._ahead: deque[FeedEvent] = deque()
+        self._events: Iterator[FeedEvent | Garbage] | None = self._read()
+        self._ahead: deque[FeedEvent | Garbage] = deque()
         self._given = 0
         self.health.is_connected = True
 
@@ -63,7 +65,10 @@ class RecordedFeed(Feed):
         """Wait until the next event is due."""
         if not self._fill():
             raise StopAsyncIteration
-        await self._pacing.wait(self._ahead[0].receive_time)
+        due = self._ahead[0]
+        # What cannot be read has no time to wait for.
+        if not isinstance(due, Garbage):
+            await self._pacing.wait(due.receive_time)
         if not self._ahead:
             raise StopAsyncIteration
         return self._hand_on()
@@ -85,6 +90,11 @@ class RecordedFeed(Feed):
     def _hand_on(self) -> FeedEvent:
         event = self._ahead.popleft()
         self._given += 1
+        if isinstance(event, Garbage):
+            event = FeedNotice(exchange_time=time.time_ns(), kind="garbage", detail=event.detail)
+        elif self._pacing.speed is not None:
+            # It was read before it was due, and arrives now.
+            event = dataclasses.replace(event, arrival=time.perf_counter_ns())
         if isinstance(event, FeedNotice) and event.kind == "garbage":
             self.health.garbage += 1
         return count_received(self.health, event)
@@ -100,15 +110,17 @@ class RecordedFeed(Feed):
         return bool(self._ahead)
 
     def _again(self, exchange_time: int, given: int) -> list[FeedEvent]:
-        found = []
+        found: list[FeedEvent] = []
         for number, event in enumerate(self._read()):
             if number >= given:
                 break
-            if event.exchange_time > exchange_time and not isinstance(event, FeedNotice):
+            if isinstance(event, (FeedNotice, Garbage)):
+                continue
+            if event.exchange_time > exchange_time:
                 found.append(event)
         return found
 
-    def _read(self) -> Iterator[FeedEvent]:
+    def _read(self) -> Iterator[FeedEvent | Garbage]:
         packed = ".gz" in self._path.suffixes
         with gzip.open(self._path) if packed else self._path.open("rb") as file:
             try:
@@ -116,9 +128,9 @@ class RecordedFeed(Feed):
                 while line := file.readline(LARGEST_FRAME + 64):
                     yield from self._events_of(line)
             except (EOFError, zlib.error, gzip.BadGzipFile):
-                yield _garbage(f"a whole file was wanted, {self._path.name!r} is cut off")
+                yield Garbage(f"a whole file was wanted, {self._path.name!r} is cut off")
 
-    def _events_of(self, line: bytes) -> Iterator[FeedEvent]:
+    def _events_of(self, line: bytes) -> Iterator[FeedEvent | Garbage]:
         try:
             if not line[:1].isdigit():
                 if line.strip():
@@ -126,20 +138,16 @@ class RecordedFeed(Feed):
                 return
             yield from self._decoded(line)
         except FeedError as error:
-            yield _garbage(str(error))
+            yield Garbage(str(error))
 
     def _decoded(self, line: bytes) -> list[FeedEvent]:
         if self._decoder is None:
             raise FeedError("a decoder for the frames of raw lines was wanted, found none")
         stamp, _, frame = line.rstrip().partition(b" ")
-        if not stamp.isdigit() or len(stamp) > 19:
+        if not stamp.isdigit() or len(stamp) > 19 or int(stamp) > LATEST:
             raise bad_frame("a local time in nanoseconds", line)
         try:
             text = frame.decode()
         except UnicodeDecodeError:
             raise bad_frame("UTF-8", line) from None
         return self._decoder.decode(text, int(stamp), time.perf_counter_ns())
-
-
-def _garbage(detail: str) -> FeedNotice:
-    return FeedNotice(exchange_time=time.time_ns(), kind="garbage", detail=detail)

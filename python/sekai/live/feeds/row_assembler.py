@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,6 +19,9 @@ from sekai.live.feeds.stamps import stamp_of
 __all__ = ["RowAssembler"]
 
 MASKS = ("listed", "quoted", "tradable")
+FARTHEST = 366 * 24 * 3600 * 10**9
+"""Nanoseconds: a time so far after the last row, and after now, is a mistake of who wrote it. As a
+row it would make all that follow it late."""
 
 
 class RowAssembler:
@@ -31,6 +35,8 @@ class RowAssembler:
         self.last = int(history.calendar.nanoseconds[-1]) if len(history) else 0
         """The time of the last row that was given."""
         self.late = 0
+        """Lines of rows that were given without them; those of the history do not count."""
+        self._begin = self.last
         self.duplicates = 0
         self._places = {name: place for place, name in enumerate(history.assets)}
         self._fields = history.fields
@@ -52,8 +58,10 @@ class RowAssembler:
             raise FeedError(f"an asset of the history was wanted, found {shown(line.get('asset'))}")
         checked = self._checked(line)
         if stamp <= self.last or (self._time is not None and stamp < self._time):
-            self.late += 1
+            self.late += stamp > self._begin
             return
+        if stamp > max(self.last, time.time_ns()) + FARTHEST:
+            raise bad_frame("a time that is not a year ahead", str(line.get("time")))
         if self._time is not None and stamp > self._time:
             yield from self.flush()
         if place in self._lines:
@@ -68,11 +76,11 @@ class RowAssembler:
         """The row as it is, if there is the beginning of one."""
         if self._time is None:
             return
-        time, lines = self._time, self._lines
-        self.last, self._time, self._lines = time, None, {}
-        yield self._bar(time, lines)
+        stamp, lines = self._time, self._lines
+        self.last, self._time, self._lines = stamp, None, {}
+        yield self._bar(stamp, lines)
 
-    def _bar(self, time: int, lines: Mapping[int, Mapping[str, Any]]) -> Bar:
+    def _bar(self, stamp: int, lines: Mapping[int, Mapping[str, Any]]) -> Bar:
         values = np.full((len(self._places), len(self._fields)), np.nan)
         market = dict.fromkeys(self._market, math.nan)
         masks: dict[str, Any] = {}
@@ -84,7 +92,7 @@ class RowAssembler:
                 masks[name] = np.array(
                     [lines.get(place, {}).get(name, False) for place in range(len(values))]
                 )
-        return Bar(np.datetime64(time, "ns"), values, **masks, market=market)
+        return Bar(np.datetime64(stamp, "ns"), values, **masks, market=market)
 
     def _checked(self, line: Mapping[str, Any]) -> dict[str, Any]:
         found: dict[str, Any] = {}

@@ -17,7 +17,8 @@ CONTENTS_KEPT = 10_000
 """Events of one instant, or asked for, that are told from copies of them by what they say."""
 
 LATE_BELIEVED = 100
-"""Late events in a row, in order among themselves, after which the time before them was wrong."""
+"""Late events in a row, in order among themselves, after which what came before them was wrong:
+its time, or its number."""
 
 
 class StreamMemory:
@@ -121,6 +122,8 @@ class StreamMemory:
         if left > 0:
             self._given[key] = left
         if event.sequence is not None:
+            rises = self._restart is not None and event.sequence > self._restart
+            self._late_run = self._late_run + 1 if rises else 1
             self._restart = event.sequence
             return
         if event.exchange_time < self.exchange_time:
@@ -142,23 +145,27 @@ class StreamMemory:
     def _by_number(self, event: FeedEvent, found: int, last: int) -> Verdict:
         if found > last:
             return "gap" if self.is_contiguous and found > last + 1 else "new"
-        for numbers in self._missing:
-            if found in numbers:
-                return "late"
-        if self._is_anew(event, found, last):
+        is_missing = any(found in numbers for numbers in self._missing)
+        if self._is_anew(event, found, last, is_missing):
             return "anew"
+        if is_missing:
+            return "late"
         return "duplicate" if self.is_contiguous or found == last else "late"
 
-    def _is_anew(self, event: FeedEvent, found: int, last: int) -> bool:
+    def _is_anew(self, event: FeedEvent, found: int, last: int, is_missing: bool) -> bool:
         """Whether the venue counts from the beginning: a lower number at a later time.
 
-        After an interruption that is enough; otherwise the next number has to follow.
+        After an interruption that is enough, unless the number is one that is missing; otherwise
+        the next number has to follow, or many that rise. The last number may also have been a
+        mistake of the venue, and then all that it seemed to leave out comes.
         """
         if found >= last or event.exchange_time <= self.exchange_time:
             return False
-        if self.is_suspect:
+        if self.is_suspect and not is_missing:
             return True
-        return self._restart is not None and found == self._restart + 1
+        if self._restart is None or found <= self._restart:
+            return False
+        return found == self._restart + 1 or self._late_run >= LATE_BELIEVED
 
     def _by_content(self, event: FeedEvent) -> Verdict:
         name = _identity(event)

@@ -141,6 +141,11 @@ class WebSocketFeed(Feed):
             except ConnectionClosed:
                 # They are asked for with the others as soon as there is a connection again.
                 return
+            except asyncio.CancelledError:
+                # It may not have been sent: who asks for them again is not to be told that it was.
+                for name in new:
+                    del self._symbols[name]
+                raise
 
     async def since(self, exchange_time: int) -> list[FeedEvent]:
         """What `backfill` gives; nothing without it."""

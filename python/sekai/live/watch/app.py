@@ -120,6 +120,9 @@ class _Asked:
         if not isinstance(place, int) or not 0 <= place < len(sources):
             raise HTTPException(404, f"the number of a source was wanted, found {place!r}")
         source = sources[place]
+        # A page that is older than this watcher may mean another session by the same number.
+        if body.get("session", source.title) != source.title:
+            raise HTTPException(409, f"here it is {source.title}: load the page again")
         if not isinstance(source, SessionSource):
             raise HTTPException(409, f"{source.title} is no session: nothing is traded there")
         return place, source

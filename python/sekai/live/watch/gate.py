@@ -75,10 +75,12 @@ class Gate:
         host = request.headers.get("host", "")
         if len(request.headers.getlist("host")) != 1 or not self._hosts.knows(host):
             return PlainTextResponse("this name is not served here\n", 403)
-        if request.url.path in OPEN_PATHS:
+        # What the router goes by, and not a URL that is put together with what was sent.
+        path = request.scope["path"]
+        if path in OPEN_PATHS:
             return None
         guess = request.query_params.get("token")
-        if request.url.path == "/" and guess is not None and request.method == "GET":
+        if path == "/" and guess is not None and request.method == "GET":
             return self._step_in(request.headers) if self._token.opens(guess) else self._refused()
         bearer = _bearer(request.headers)
         if bearer is not None:
@@ -87,7 +89,7 @@ class Gate:
             cookie = _cookie(request.headers, self._token.cookie_name)
             if cookie is None:
                 return _unknown()
-            if _is_from_elsewhere(request.headers) and request.url.path != "/":
+            if _is_from_elsewhere(request.headers) and path != "/":
                 return PlainTextResponse("only the page itself may ask for this\n", 403)
             is_right = self._token.is_cookie(cookie)
         if not is_right:
@@ -103,7 +105,7 @@ class Gate:
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             return PlainTextResponse("application/json was wanted\n", 415)
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > MOST_BYTES:
+        if not length.isdecimal() or len(length) > 9 or int(length) > MOST_BYTES:
             return PlainTextResponse(f"at most {MOST_BYTES} bytes were wanted\n", 413)
         return None
 

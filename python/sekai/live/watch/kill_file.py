@@ -28,8 +28,13 @@ def put_kill_file(file: Path, reason: str) -> None:
     if file.exists():
         return
     now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
-    with replacing(file, "") as draft:
-        draft.write_text(f"{_one_line(reason)} ({now})\n", encoding="utf-8")
+    try:
+        with replacing(file, "") as draft:
+            # What was typed may hold half a character, which no file takes.
+            draft.write_text(f"{_one_line(reason)} ({now})\n", encoding="utf-8", errors="replace")
+    except OSError:
+        # A disk that is full has no room for words, but for a name: that is enough.
+        file.touch()
 
 
 def remove_kill_file(file: Path) -> None:

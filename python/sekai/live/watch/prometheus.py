@@ -38,8 +38,8 @@ COUNTERS = {
     "orders_refused": "Orders that the limits refused.",
     "fills": "Fills that came back.",
 }
-FEED = ("received", "duplicates", "late", "gaps", "missing", "garbage", "dropped", "clock_jumps",
-        "reconnects")  # fmt: skip
+FEED = ("received", "duplicates", "late", "gaps", "missing", "garbage", "dropped", "conflated",
+        "clock_jumps", "outliers", "crossed", "reconnects")  # fmt: skip
 POSITION = {"units": "units", "value": "value", "weight": "share of equity"}
 TRAINING_STATES = ("running", "interrupted", "failed", "finished")
 

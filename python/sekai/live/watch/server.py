@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import threading
@@ -10,11 +11,15 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 __all__ = ["Service", "address_of", "listening"]
 
 WAITING = 32
 """Connections that may wait to be taken."""
+
+IDLE_SECONDS = 10.0
+"""For so long a connection may be open without a question."""
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -59,9 +64,10 @@ class Service:
         """
         # No log of requests: there is nothing in them to tell, and a token could be.
         config = uvicorn.Config(
-            app, access_log=False, log_level="critical", server_header=False, lifespan="off",
-            ws="none", proxy_headers=False, timeout_keep_alive=5, timeout_graceful_shutdown=1,
-            limit_concurrency=256, h11_max_incomplete_event_size=16_384,
+            app, http=_Connection, access_log=False, log_level="critical", server_header=False,
+            lifespan="off", ws="none", proxy_headers=False, timeout_keep_alive=5,
+            timeout_graceful_shutdown=1, limit_concurrency=256,
+            h11_max_incomplete_event_size=16_384,
         )  # fmt: skip
         self._server = _Server(config)
         self._listener = listener
@@ -91,6 +97,31 @@ class Service:
         self._server.run(sockets=[self._listener])
         if self._server.is_interrupted:
             raise KeyboardInterrupt
+
+
+class _Connection(H11Protocol):
+    """Hangs up on who asks nothing, or never comes to the end of a question.
+
+    Otherwise anybody, without a token, could hold as many as there may be, and keep out who wants
+    to stop trading.
+    """
+
+    _seen: RequestResponseCycle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(IDLE_SECONDS, self._look)
+
+    def _look(self) -> None:
+        if self.transport.is_closing():
+            # What was sent last is read by nobody.
+            self.transport.abort()
+            return
+        has_nothing_to_do = self.cycle is None or self.cycle.response_complete
+        if has_nothing_to_do and self.cycle is self._seen:
+            self.transport.close()
+        self._seen = self.cycle
+        self.loop.call_later(IDLE_SECONDS, self._look)
 
 
 class _Server(uvicorn.Server):

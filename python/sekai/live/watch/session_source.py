@@ -91,7 +91,7 @@ class SessionSource:
         elif mark != self._mark:
             try:
                 self._status, self._note = self._loaded(mark), ""
-            except (OSError, ValueError, RecursionError) as error:
+            except (OSError, ValueError, RecursionError, OverflowError) as error:
                 self._note = f"status.json cannot be read, this is the last that could: {error}"
         self._mark = mark
 
@@ -107,8 +107,9 @@ class SessionSource:
             return None
         now = self._clock()
         last = _seconds(status.updated)
-        # A clock that is ahead tells nothing: then what the file system says counts.
-        if last is None or last > now:
+        # A clock that is ahead tells nothing, nor one from before all clocks: then what the file
+        # system says counts.
+        if last is None or not 0 < last <= now:
             last = mark[1] / 1e9
         if now - last <= SILENT_SECONDS:
             return None

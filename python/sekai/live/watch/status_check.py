@@ -10,7 +10,9 @@ from sekai.live.status import LatencySummary, OrderLine, SessionStatus, State
 
 __all__ = ["checked_status", "plain_status"]
 
-KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,)}
+KINDS: dict[str, tuple[type, ...]] = {
+    "int": (int,), "float": (int, float), "str": (str,), "bool": (bool,),
+}  # fmt: skip
 """What may stand in a field, by how it is annotated."""
 
 LARGEST = 1e300
@@ -37,7 +39,7 @@ def checked_status(text: str) -> SessionStatus:
     _check_row("equity_times", status.equity_times, (str,))
     _check_row("alerts", status.alerts, (str,))
     for summary in status.latency.values():
-        _check_row("buckets", [end for end, _ in summary.buckets], (int, float))
+        _check_row("buckets", [one for bucket in summary.buckets for one in bucket], (int, float))
     return status
 
 

@@ -35,7 +35,7 @@ watch.killSwitch = function (title, place) {
 
   // Gives what went wrong, or nothing.
   async function send(name, text) {
-    const body = name === "kill" ? { source: place, reason: text } : { source: place, confirm: text };
+    const body = name === "kill" ? { source: place, session: title, reason: text } : { source: place, session: title, confirm: text };
     const request = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
     try {
       const answer = await fetch("/api/" + name, request);
@@ -49,7 +49,7 @@ watch.killSwitch = function (title, place) {
 
   const killing = asking("kill", (field) => [
     make("h3", {}, "Stop all trading of " + title + "?"),
-    make("p", {}, "No order will be sent any more. What is held stays as it is."),
+    make("p", {}, "Orders that stand are cancelled, and no position is opened. What is held is kept or sold, as the session was told to do (on_kill)."),
     make("label", {}, "Why (if you like) ", field),
   ], "Yes, stop all trading", () => true);
   const allowing = asking("release", (field) => [

@@ -21,15 +21,17 @@ watch.session = function (title, place) {
   const alerts = make("ul", { class: "flags" });
   let last = null;
 
-  const panel = make(
-    "div", {}, banner.frame, note, tiles.frame,
-    make("figure", { class: "card" }, make("h3", {}, "Equity and drawdown"), equity),
+  const empty = make("p", { class: "quiet" }, "it is drawn from the second row on");
+  const details = make(
+    "div", { hidden: true }, tiles.frame,
+    make("figure", { class: "card" }, make("h3", {}, "Equity and drawdown"), empty, equity),
     make("div", { class: "columns" },
       make("div", {}, watch.card("Alerts", alerts), watch.card("Positions", positions.frame), watch.card("Costs", costs.frame)),
       make("div", {}, watch.card("Latency, milliseconds", latency.frame,
         make("label", { class: "choice" }, "how long it takes, ", stages), histogram), watch.card("Feed", feed))),
     watch.card("Latest orders", orders.frame)
   );
+  const panel = make("div", {}, banner.frame, note, details);
 
   const tones = { trading: "good", starting: "quiet", stopped: "quiet", halted: "open", killed: "bad", failed: "bad" };
 
@@ -65,6 +67,10 @@ watch.session = function (title, place) {
   function drawEquity(status) {
     const x = status.equity_times.map((one) => String(one).replace(/(Z|[+-]\d\d:?\d\d)$/, ""));
     const y = status.equity_values;
+    // There is no line through one point.
+    equity.hidden = y.length < 2;
+    empty.hidden = !equity.hidden;
+    if (equity.hidden) return;
     let highest = -Infinity;
     const below = y.map((one) => ((highest = Math.max(highest, one)), highest > 0 ? one / highest - 1 : 0));
     charts.show(equity, () => [
@@ -109,7 +115,7 @@ watch.session = function (title, place) {
 
   function fillLatency(found) {
     const names = Object.keys(found);
-    latency.fill(names.map((name) => [named(name), ...["p50", "p99", "p999", "largest"].map((key) => n.milliseconds(found[name][key])), n.count(found[name].count)]), "nothing was measured yet");
+    latency.fill(names.map((name) => [named(name), ...["p50", "p99", "p999", "largest"].map((key) => n.milliseconds(found[name].count ? found[name][key] : null)), n.count(found[name].count)]), "nothing was measured yet");
     if ([...stages.options].map((one) => one.value).join("\n") !== names.join("\n")) {
       stages.replaceChildren(...names.map((name) => make("option", { value: name }, named(name))));
     }
@@ -123,9 +129,15 @@ watch.session = function (title, place) {
     const ends = summary.buckets.map(([end]) => end);
     const below = [0, ...summary.buckets.map(([, count]) => count)];
     const counts = [...ends.map((_, at) => below[at + 1] - below[at]), summary.count - below[below.length - 1]];
-    const words = [...ends.map((end) => "≤" + String(end)), ends.length ? ">" + ends[ends.length - 1] : "all"].map(charts.plain);
+    const all = [...ends.map((end) => "≤" + String(end)), ends.length ? ">" + ends[ends.length - 1] : "all"].map(charts.plain);
+    // What is empty on both sides leaves no room for the rest.
+    const filled = counts.flatMap((count, at) => (count ? [at] : []));
+    const first = Math.max((filled[0] || 0) - 1, 0);
+    const end = filled.length ? filled[filled.length - 1] + 2 : all.length;
+    const words = all.slice(first, end);
+    const heights = counts.slice(first, end);
     charts.show(histogram, () => [
-      [{ type: "bar", x: words, y: counts, marker: { color: charts.themed("c0") }, hovertemplate: "%{x} ms: %{y:,}<extra></extra>" }],
+      [{ type: "bar", x: words, y: heights, marker: { color: charts.themed("c0") }, hovertemplate: "%{x} ms: %{y:,}<extra></extra>" }],
       { hovermode: "closest", xaxis: { type: "category", nticks: 20, tickangle: "auto" }, yaxis: { nticks: 4, rangemode: "tozero" } },
     ], "Chart: " + named(stages.value) + ", half take at most " + n.milliseconds(summary.p50) + " milliseconds");
   }
@@ -140,7 +152,8 @@ watch.session = function (title, place) {
       ["reconnects", n.count(found.reconnects)],
       ["gaps", n.count(found.gaps) + ", " + n.count(found.missing) + " events missing"],
       ["late, twice, garbage", [found.late, found.duplicates, found.garbage].map(n.count).join(", ")],
-      ["dropped", n.count(found.dropped)],
+      ["dropped, replaced", [found.dropped, found.conflated].map(n.count).join(", ")],
+      ["odd prices, crossed quotes", [found.outliers, found.crossed].map(n.count).join(", ")],
       ["clock jumps", n.count(found.clock_jumps)],
     ];
     feed.replaceChildren(...rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
@@ -159,6 +172,7 @@ watch.session = function (title, place) {
     note.hidden = !found.note || !found.status;
     watch.say(note, found.note);
     const status = found.status;
+    details.hidden = !status;
     if (!status) return;
     fillTiles(status);
     fillPositions(status.positions);

@@ -6,6 +6,7 @@
   const views = [];
   const tabs = [];
   const panels = [];
+  const titles = [];
 
   function add(place, found) {
     const view = found.kind === "session" ? watch.session(found.title, place) : watch.training(found.title);
@@ -49,6 +50,9 @@
   }
 
   watch.show = function (place, found) {
+    // Another watcher at the same address: under a title there must be no other session.
+    if (views[place] && titles[place] !== found.title) return location.reload();
+    titles[place] = found.title;
     if (!views[place]) add(place, found);
     views[place].show(found);
   };
