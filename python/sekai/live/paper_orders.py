@@ -17,8 +17,8 @@ from sekai.live.paper_faults import PaperFaults
 __all__ = ["PaperOrders"]
 
 REMEMBERED = 10_000
-"""Orders that have ended and whose ids are known all the same: a session that runs for years must not
-grow."""
+"""Orders that have ended and whose ids are known all the same: a session that runs for years must
+not grow."""
 
 _ROUNDING = 1e-12
 """What rounding can leave of an order that was filled, as a share of it."""
@@ -240,6 +240,8 @@ class PaperOrders:
         )
         reason = "the asset was delisted" if fill.is_delisting else "margin was called"
         taken = self._own[order.id] = _Taken(order, self.rows, is_open=False, reason=reason)
+        if len(self._own) > REMEMBERED:
+            del self._own[next(iter(self._own))]
         return taken
 
     def _fill(
