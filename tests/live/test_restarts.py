@@ -19,12 +19,15 @@ from sekai.error import JournalError
 from sekai.live import (
     BarEvent,
     FeedEvent,
+    LiveConfig,
     LiveRunner,
     PaperBroker,
+    Parity,
     ReplayFeed,
     RiskLimits,
     SessionFolder,
     SessionStatus,
+    check_parity,
     read_journal,
     read_status,
 )
@@ -333,6 +336,48 @@ def test_who_cannot_open_a_session_lets_go_of_its_broker(folder: Path) -> None:
     asyncio.run(both())
 
     assert run(place, folder).bars == 55
+
+
+@pytest.mark.parametrize("is_saved", [True, False], ids=["snapshot", "replay"])
+def test_an_asset_that_was_removed_stays_so_over_restarts(folder: Path, is_saved: bool) -> None:
+    place = world(rows=60)
+    folder.mkdir()
+    config = LiveConfig(limits=NEVER_STALE, sync="never")
+
+    async def some(rows: int, *changes: tuple[int, str, bool]) -> SessionStatus:
+        broker = place.broker(SessionFolder(folder).paper)
+        feed = _Changing(place.data, place.known)
+        runner = LiveRunner(follow, place.env(), feed, broker, folder, config)
+        feed.before = lambda row: _change(runner, row - place.known, changes)
+        status = await runner.run(rows)
+        if not is_saved:
+            SessionFolder(folder).snapshot.unlink()
+        return status
+
+    held = [
+        asyncio.run(some(6, (5, "A001", False))).positions,
+        asyncio.run(some(3)).positions,
+        asyncio.run(some(4, (10, "A001", True))).positions,
+    ]
+
+    assert ["A001" in one for one in held] == [True, False, True]
+    assert check_parity(folder, place.env()) == Parity(rows=13, equal=13)
+
+
+class _Changing(ReplayFeed):
+    """Does something before each row."""
+
+    before: Any
+
+    async def __anext__(self) -> FeedEvent:
+        await self.before(self._row)
+        return await super().__anext__()
+
+
+async def _change(runner: LiveRunner, row: int, changes: Any) -> None:
+    for when, asset, is_traded in changes:
+        if when == row:
+            await (runner.add_asset if is_traded else runner.remove_asset)(asset)
 
 
 def test_rows_of_a_journal_are_read_one_by_one() -> None:

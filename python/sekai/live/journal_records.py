@@ -30,7 +30,7 @@ __all__ = [
 RecordKind = Literal[
     "session", "bar", "notice", "observed", "decision", "order", "sent", "cancel", "report",
     "refusal", "account", "kill", "released", "snapshot", "recovered", "abandoned", "begun",
-    "stopped",
+    "stopped", "universe",
 ]  # fmt: skip
 
 KINDS = frozenset(get_args(RecordKind))

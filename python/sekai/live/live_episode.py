@@ -106,6 +106,13 @@ class LiveEpisode:
         self.action = self.hold()
         return self.observed
 
+    def set_traded(self, asset: str, is_traded: bool) -> None:
+        """Take an asset out from the next row on, sold and not bought, or let it in again."""
+        if is_traded:
+            self.portfolio.add_asset(asset)
+        else:
+            self.portfolio.remove_asset(asset)
+
     def orders(self, action: Any) -> NDArray[np.float64]:
         """What an action means in units, now; nothing moves. NaN where nothing can be ordered."""
         return self.portfolio.orders(action)

@@ -44,6 +44,13 @@ class KeptRow:
     """What the policy decided; None if it was not asked."""
 
     orders: tuple[Order, ...] = ()
+    changes: list[tuple[str, bool]] = field(default_factory=list)
+    """Assets that were taken out or let in again after it, and whether they are traded."""
+
+    def change(self, episode: LiveEpisode) -> None:
+        """Take those out and let those in that were after it."""
+        for asset, is_traded in self.changes:
+            episode.set_traded(asset, is_traded)
 
 
 @dataclass(slots=True)
@@ -117,6 +124,7 @@ def recover(
         episode.pass_over(row.bar)
         if state is not None and number == seen:
             _load(state, row, episode, folder)
+            row.change(episode)
     if episode.row < seen:
         raise _of_another_session(folder)
     last = found.last_row
@@ -141,6 +149,8 @@ def _add(row: KeptRow, record: Record) -> None:
         row.is_decided = True
         row.action = fields["action"]
         row.orders = tuple(order_from(one) for one in fields["orders"])
+    elif record.kind == "universe":
+        row.changes.append((fields["asset"], fields["is_traded"]))
 
 
 def _check_beginning(record: Record, episode: LiveEpisode) -> None:
@@ -219,3 +229,4 @@ def _replay(row: KeptRow, episode: LiveEpisode) -> None:
         )
     if row.action is not None:
         episode.action = row.action
+    row.change(episode)

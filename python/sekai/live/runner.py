@@ -109,7 +109,8 @@ class LiveRunner:
         self._was_run = True
         async with self._opened():
             try:
-                await self._go_on(self._begin())
+                async with self._turn:
+                    await self._go_on(self._begin())
                 await self._loop(bars)
                 if self._failure is not None:
                     raise self._failure
@@ -126,6 +127,22 @@ class LiveRunner:
                 self.log.event("interrupted", WARNING)
                 raise
         return self.status()
+
+    async def remove_asset(self, name: str) -> None:
+        """Take an asset out from the next row on: it is sold, and not bought. Restarts know it."""
+        await self._set_traded(name, False)
+
+    async def add_asset(self, name: str) -> None:
+        """Let an asset in again that was removed."""
+        await self._set_traded(name, True)
+
+    async def _set_traded(self, asset: str, is_traded: bool) -> None:
+        async with self._turn:
+            if self.episode.row == 0:
+                raise ValueError("assets change between rows, and the first has not come yet")
+            self.episode.set_traded(asset, is_traded)
+            self.journal.append("universe", asset=asset, is_traded=is_traded)
+            self.log.event("asset_added" if is_traded else "asset_removed", asset=asset)
 
     def status(self) -> SessionStatus:
         """How it is doing."""
