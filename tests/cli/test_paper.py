@@ -11,6 +11,7 @@ import pytest
 
 from sekai.cli import training
 from sekai.data import simulate_gbm
+from sekai.error import BrokerError
 from sekai.live import SessionFolder, read_journal, read_status
 from tests.cli.commands import begin, call
 
@@ -92,6 +93,44 @@ def test_a_session_goes_on_by_name_and_flattens_in_the_end(runs: Path) -> None:
     assert read_status(folder.status).positions == {}
 
 
+def test_a_session_goes_on_with_the_limits_it_was_begun_with(runs: Path, tmp_path: Path) -> None:
+    limits = tmp_path / "limits.toml"
+    limits.write_text("max_order_notional = 1.0\n", encoding="utf-8")
+    call("paper", "small", "--runs", runs, "--bars", "5", "--limits", limits, "-q")
+    limits.unlink()
+
+    call("paper", "small", "--runs", runs, "--bars", "5", "--resume", "-q")
+
+    (folder,) = sessions(runs)
+    status = read_status(folder.status)
+    assert (status.bars, status.orders_sent) == (5, 0)
+    assert status.orders_refused > 0
+
+
+def test_the_last_session_is_the_one_that_was_written_last(runs: Path) -> None:
+    for name in ("z", "a"):
+        call("paper", "small", "--runs", runs, "--bars", "3", "--session", name, "-q")
+
+    found = call("paper", "small", "--runs", runs, "--bars", "3", "--resume", "-q")
+
+    assert "to go on  sekai paper small --resume --session a" in found.out
+
+
+def test_a_session_that_breaks_off_says_how_to_go_on(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def breaks(*given: object) -> None:
+        raise BrokerError("nobody answers")
+
+    monkeypatch.setattr("sekai.live.LiveRunner.run", breaks)
+
+    found = call("paper", "small", "--runs", runs, "--session", "first")
+
+    assert found.code == 1
+    assert "nobody answers" in found.err
+    assert "to go on: sekai paper small --resume --session first" in found.err
+
+
 def test_rows_of_a_folder_are_traded_as_they_come(runs: Path, tmp_path: Path) -> None:
     data = simulate_gbm(assets=3, rows=730, seed=1)
     place = tmp_path / "rows"
@@ -124,6 +163,7 @@ def test_limits_of_a_file_hold(runs: Path, tmp_path: Path) -> None:
         (["nobody"], "there is no run 'nobody'"),
         (["small", "--resume"], "has no session to go on with"),
         (["small", "--on-stop", "panic"], "--on-stop must be hold or flatten"),
+        (["small", "--session", "../elsewhere"], "--session must be a name and no path"),
         (["small", "--feed", "nowhere.toml"], "nowhere.toml cannot be read"),
     ],
 )
@@ -162,6 +202,7 @@ def test_unknown_limits_are_named(runs: Path, tmp_path: Path) -> None:
 
     assert found.code == 2
     assert "found max_hope" in found.err
+    assert not (runs / "small" / "live").exists()
 
 
 def test_an_interrupt_stops_after_the_row_and_leaves_a_session_to_go_on_with(runs: Path) -> None:
@@ -174,7 +215,7 @@ def test_an_interrupt_stops_after_the_row_and_leaves_a_session_to_go_on_with(run
 
     assert process.returncode == 130, err
     assert "stopping after this row" in err
-    assert "to go on  sekai paper small --resume" in out
+    assert f"to go on  sekai paper small --resume --session {folder.path.name}" in out
     assert read_status(folder.status).state == "stopped"
 
 

@@ -78,6 +78,18 @@ def test_rows_that_an_env_has_yet_to_go_through_are_kept() -> None:
     assert result.info["time_index"] == KNOWN + 119
 
 
+def test_rows_that_cannot_be_forgotten_yet_are_not_copied_again_and_again() -> None:
+    env = made(KEPT)
+    env.reset(seed=1)
+    for bar in Bar.each(DATA, KNOWN, KNOWN + 120):
+        env.push(bar)
+    before = env.data.values
+
+    env.push(next(Bar.each(DATA, KNOWN + 120)))
+
+    assert np.shares_memory(before, env.data.values)
+
+
 def test_an_account_on_paper_forgets_too() -> None:
     whole, short = (
         PaperAccount(DATA.rows(0, KNOWN), costs=Costs(impact=0.5), keep_rows=keep)

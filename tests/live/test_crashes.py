@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import multiprocessing
 import os
 import random
 import signal
+import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +19,29 @@ import pytest
 
 from sekai.error import JournalError
 from sekai.live import SessionFolder, check_parity, read_journal, read_status, trades_of
-from tests.live.sessions import session, world
+from sekai.market import Execution
+from tests.live.sessions import FREE, World, disrupted, session, world
 
 ROWS = 140
 FORK = multiprocessing.get_context("fork")
+PATIENT = dataclasses.replace(FREE, max_staleness_seconds=None)
+"""However slow the machine is, what was decided is sent after a restart."""
 
 
-def trade(folder: Path) -> None:
+def quiet() -> World:
+    return world(rows=ROWS)
+
+
+def eventful() -> World:
+    """A few rows in which an asset is halted, another is delisted, and orders are carried over."""
+    carried = Execution(sizing="decision", participation=1e-7, unfilled="carry")
+    return dataclasses.replace(disrupted(rows=74, execution=carried), known=65)
+
+
+def trade(folder: Path, place: World, snapshot_every: int = 25) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    place = world(rows=ROWS)
-    session(place, folder, broker=place.broker(SessionFolder(folder).paper), snapshot_every=25)
+    broker = place.broker(SessionFolder(folder).paper)
+    session(place, folder, broker=broker, snapshot_every=snapshot_every, limits=PATIENT)
 
 
 def size_of(folder: Path) -> int:
@@ -37,12 +53,11 @@ def size_of(folder: Path) -> int:
 def killed(folder: Path, more: int) -> bool:
     """Let the session go on and kill it when so many bytes more are written; False if it ended."""
     end = size_of(folder) + more
-    child = FORK.Process(target=trade, args=(folder,))
+    child = FORK.Process(target=trade, args=(folder, quiet()))
     child.start()
     while child.is_alive() and size_of(folder) < end:
         time.sleep(0.0002)
-    assert child.pid is not None
-    os.kill(child.pid, signal.SIGKILL)
+    child.kill()
     child.join()
     assert child.exitcode in (0, -signal.SIGKILL)
     return child.exitcode != 0
@@ -65,8 +80,28 @@ def outcome(folder: Path) -> dict[str, Any]:
         "equity": status.equity,
         "cash": status.cash,
         "positions": status.positions,
-        "trades": [(one.order_id, one.asset, one.units, one.price, one.cost) for one in trades],
+        # Sorted: what was missed is told before what is new.
+        "trades": sorted((t.order_id, t.report_id, t.units, t.price, t.cost) for t in trades),
     }
+
+
+def assert_exactly_once(folder: Path, place: World) -> None:
+    """Every order that was decided was taken once, and the account is the broker's."""
+    decided = [
+        one["id"]
+        for record in read_journal(SessionFolder(folder).journal)
+        if record.kind == "decision"
+        for one in record.fields["orders"]
+    ]
+    ledger = read_journal(SessionFolder(folder).paper)
+    taken = [record.fields["id"] for record in ledger if record.kind == "order"]
+    assert len(decided) == len(set(decided))
+    assert taken == decided
+    account = asyncio.run(place.broker(SessionFolder(folder).paper).account())
+    status = read_status(SessionFolder(folder).status)
+    held = {asset: one["units"] for asset, one in status.positions.items()}
+    assert status.cash == account.cash
+    assert held == {asset: units for asset, units in account.units.items() if units}
 
 
 @pytest.mark.parametrize(
@@ -76,16 +111,63 @@ def test_killed_at_random_points_a_session_comes_to_the_same_end(
     tmp_path: Path, kills: int
 ) -> None:
     whole, parts = tmp_path / "whole" / "session", tmp_path / "parts" / "session"
-    trade(whole)
+    trade(whole, quiet())
     rng, stride, kinds = random.Random(kills), size_of(whole) / kills, Counter[str]()
-    while kinds.total() < kills and killed(parts, rng.randrange(int(1.6 * stride))):
+    while kinds.total() < kills and killed(parts, rng.randrange(int(stride))):
         kinds[last_kind(parts)] += 1
 
-    trade(parts)
+    trade(parts, quiet())
 
-    assert kinds.total() >= 0.9 * kills
+    assert kinds.total() == kills
     assert len(kinds) >= min(5, kills // 4), kinds
     assert outcome(parts) == outcome(whole)
-    account = asyncio.run(world(rows=ROWS).broker(SessionFolder(parts).paper).account())
-    assert account.cash == outcome(whole)["cash"]
-    assert check_parity(parts, world(rows=ROWS).env(), simulate=True).is_whole
+    assert_exactly_once(parts, quiet())
+    assert check_parity(parts, quiet().env(), simulate=True).is_whole
+
+
+def trade_until(folder: Path, write: int, share: float) -> None:
+    """Trade until the process kills itself in one of its writes, of which only a share is done."""
+    calls, main = 0, threading.current_thread()
+    written, replaced = os.write, os.replace
+
+    def dies(do_part: Callable[[], object]) -> None:
+        nonlocal calls
+        if threading.current_thread() is main:
+            calls += 1
+            if calls == write:
+                do_part()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def write_some(file: int, content: bytes) -> int:
+        dies(lambda: written(file, content[: int(share * len(content))]))
+        return written(file, content)
+
+    def replace_some(draft: Any, path: Any) -> None:
+        dies(lambda: replaced(draft, path) if share == 1.0 else None)
+        replaced(draft, path)
+
+    os.write, os.replace = write_some, replace_some  # type: ignore[assignment]
+    trade(folder, eventful(), 3)
+
+
+@pytest.mark.parametrize(
+    "stride", [25, pytest.param(1, marks=[pytest.mark.nightly, pytest.mark.timeout(600)])]
+)
+def test_killed_in_any_write_a_session_comes_to_the_same_end(tmp_path: Path, stride: int) -> None:
+    trade(tmp_path / "whole" / "session", eventful(), 3)
+    wanted, write, points = outcome(tmp_path / "whole" / "session"), 1, 0
+    while True:
+        folder = tmp_path / str(write) / "session"
+        child = FORK.Process(target=trade_until, args=(folder, write, (0.0, 0.5, 1.0)[points % 3]))
+        child.start()
+        child.join()
+        if child.exitcode == 0:
+            break
+        assert child.exitcode == -signal.SIGKILL
+
+        trade(folder, eventful(), 3)
+
+        assert outcome(folder) == wanted, write
+        assert_exactly_once(folder, eventful())
+        write, points = write + stride, points + 1
+    assert points > 100 // stride

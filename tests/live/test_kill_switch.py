@@ -123,9 +123,14 @@ def test_who_cannot_look_must_not_trade(tmp_path: Path, monkeypatch: pytest.Monk
     assert KillSwitch(tmp_path / "KILL").is_pulled()
 
 
-def test_it_works_on_disks_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error", [PermissionError(1, "not permitted"), OSError(95, "no such call")]
+)
+def test_it_works_on_disks_without_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
     def fail(source: object, target: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
+        raise error
 
     monkeypatch.setattr(os, "link", fail)
     KillSwitch(tmp_path / "KILL").pull("stop")

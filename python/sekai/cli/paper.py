@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sekai.cli.failure import FAILED, INTERRUPTED, CommandError, guarded
-from sekai.cli.runs.run_folder import DEFAULT_ROOT, RunFolder, find_run
+from sekai.cli.paper_options import PaperOptions, ending_of
+from sekai.cli.runs.run_folder import DEFAULT_ROOT, find_run
 from sekai.cli.screen import note, say, show_table
 
 if TYPE_CHECKING:
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
     from sekai.live import SessionStatus
 
 __all__ = ["EXAMPLES", "paper"]
+
+MOST_ROWS = 20_000
+"""Rows that are replayed when a session ends: so many take some seconds."""
 
 EXAMPLES = (
     "sekai paper demo",
@@ -43,11 +49,17 @@ def paper(
     ] = None,
     bars: Annotated[int | None, typer.Option(min=1, help="Rows after which to stop.")] = None,
     on_stop: Annotated[
-        str, typer.Option(help="What becomes of positions in the end: hold or flatten.")
-    ] = "hold",
+        str | None,
+        typer.Option(help="What becomes of positions in the end: hold, the default, or flatten."),
+    ] = None,
     session: Annotated[str | None, typer.Option(help="What the session is called.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a session, the last one if not named.")
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with a session, the last one if not named, with the feed and the limits it "
+            "was begun with if no others are given.",
+        ),
     ] = False,
     runs: Annotated[
         Path, typer.Option(envvar="SEKAI_RUNS", help="Where runs are kept.")
@@ -68,24 +80,37 @@ def paper(
             f"{folder.path} has no policy yet, its state is {folder.facts['state']}: "
             f"`sekai train {folder.path} --resume` goes on with it"
         )
-    if on_stop not in ("hold", "flatten"):
-        raise CommandError(f"--on-stop must be hold or flatten, was {on_stop!r}")
-    begun = begin_paper(
-        folder, feed_file=feed, limits_file=limits, speed=speed, on_stop=_end(on_stop),
-        name=session, resume=resume,
+    asked = PaperOptions(
+        feed=None if feed is None else os.path.abspath(feed), limits=_limits_in(limits),
+        speed=speed, on_stop=ending_of(on_stop),
     )  # fmt: skip
+    begun = begin_paper(folder, asked, name=session, resume=resume)
     if not quiet:
         note(f"session {begun.folder.path}; to look at it: sekai watch {begun.folder.path}")
-    status, was_interrupted = asyncio.run(_run(begun, bars, quiet))
-    _show(status, begun, folder)
+    again = f"sekai paper {folder.name} --resume --session {begun.folder.path.name}"
+    try:
+        status, was_interrupted = asyncio.run(_run(begun, bars, quiet))
+    except BaseException:
+        note(f"the session is broken off, and its orders may stand; to go on: {again}")
+        raise
+    _show(status, begun, again)
     if status.state in ("failed", "killed"):
         raise typer.Exit(FAILED)
     if was_interrupted:
         raise typer.Exit(INTERRUPTED)
 
 
-def _end(word: str) -> Literal["hold", "flatten"]:
-    return "flatten" if word == "flatten" else "hold"
+def _limits_in(file: Path | None) -> dict[str, Any] | None:
+    """The limits of a file, if they are such."""
+    from sekai.cli.experiment.source import Source
+    from sekai.live import RiskLimits
+
+    if file is None:
+        return None
+    try:
+        return RiskLimits.from_dict(Source.read(file).values).to_dict()
+    except ValueError as error:
+        raise CommandError(f"{file}: {error}") from error
 
 
 async def _run(begun: PaperSession, bars: int | None, quiet: bool) -> tuple[SessionStatus, bool]:
@@ -102,7 +127,9 @@ async def _run(begun: PaperSession, bars: int | None, quiet: bool) -> tuple[Sess
             task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, interrupt)
+        # Where the loop cannot do this, Ctrl-C stops at once.
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(number, interrupt)
     progress = asyncio.ensure_future(_progress(begun, bars, quiet))
     try:
         return await begun.runner.run(bars), bool(interrupts)
@@ -111,7 +138,8 @@ async def _run(begun: PaperSession, bars: int | None, quiet: bool) -> tuple[Sess
     finally:
         progress.cancel()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
+            with contextlib.suppress(NotImplementedError):
+                loop.remove_signal_handler(number)
 
 
 async def _progress(begun: PaperSession, bars: int | None, quiet: bool) -> None:
@@ -138,7 +166,7 @@ def _words(status: SessionStatus) -> str:
     )
 
 
-def _show(status: SessionStatus, begun: PaperSession, run: RunFolder) -> None:
+def _show(status: SessionStatus, begun: PaperSession, again: str) -> None:
     say(_words(status))
     for reason in (status.reason, *status.alerts[:3]):
         if reason:
@@ -149,9 +177,14 @@ def _show(status: SessionStatus, begun: PaperSession, run: RunFolder) -> None:
         for name, one in status.latency.items() if one.count
     ]  # fmt: skip
     show_table(("latency, ms", ">count", ">p50", ">p99", ">p99.9", ">largest"), rows)
-    parity = begun.parity()
-    if parity.rows:
+    traded = begun.runner.episode.row
+    if traded > MOST_ROWS:
+        say(f"parity    of {traded:,} rows takes long: sekai.live.check_parity looks at it")
+    elif traded:
+        parity = begun.parity()
         say(f"parity    {parity.equal:,} of {parity.rows:,} rows replay to the same bytes")
     say(f"session   {begun.folder.path}")
-    if status.state == "stopped":
-        say(f"to go on  sekai paper {run.name} --resume")
+    if status.state in ("stopped", "killed"):
+        say(f"to go on  {again}")
+    if status.state == "killed":
+        say(f"          which trades when {begun.folder.kill} is taken away")

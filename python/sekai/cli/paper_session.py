@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import sekai
 from sekai.cli.failure import CommandError
 from sekai.cli.feed_file import feed_of
+from sekai.cli.paper_options import PaperOptions
 from sekai.cli.runs.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -40,23 +43,13 @@ class PaperSession:
 
 
 def begin_paper(
-    run: RunFolder,
-    *,
-    feed_file: Path | None,
-    limits_file: Path | None,
-    speed: float | None,
-    on_stop: Literal["hold", "flatten"],
-    name: str | None,
-    resume: bool,
+    run: RunFolder, asked: PaperOptions, *, name: str | None, resume: bool
 ) -> PaperSession:
     """Make a session of a run, or go on with one.
 
     Args:
         run: whose policy trades.
-        feed_file: what brings rows; None replays those that the agent was judged on.
-        limits_file: what no policy may exceed.
-        speed: of a replay, times as fast as it happened.
-        on_stop: what becomes of positions in the end.
+        asked: what was asked for; of a session that goes on, the rest is as it was begun.
         name: of the session.
         resume: whether to go on with one.
     """
@@ -66,22 +59,25 @@ def begin_paper(
     from sekai.training import load_policy
 
     folder = _folder(run, name, resume)
+    asked = asked.or_else(PaperOptions.begun_with(folder.facts))
     experiment = read_experiment(Source.read(run.config))
     if experiment.id != "Portfolio-v0":
         raise CommandError(
             f"{run.name} trades {experiment.id}, and a feed has rows for Portfolio-v0"
         )
     data, others = _market(experiment)
-    feed = feed_of(feed_file, data, speed)
+    feed = feed_of(None if asked.feed is None else Path(asked.feed), data, asked.speed)
     if feed.history is None:
-        raise CommandError(f'{feed_file} brings no history: say history = "..." in it')
+        raise CommandError(f'{asked.feed} brings no history: say history = "..." in it')
     options = {**_live_options(others), "data": feed.history}
     options["keep_rows"] = _kept(options)
-    env = sekai.make("Portfolio-v0", **options)
+    env, policy = sekai.make("Portfolio-v0", **options), load_policy(run.policy)
+    config = LiveConfig(limits=_limits(asked), on_stop=asked.on_stop or "hold")
+    # From here on there is a session: what was asked wrongly has been said.
     folder.path.mkdir(parents=True, exist_ok=True)
     broker = PaperBroker.like(env, folder.paper)
-    config = LiveConfig(limits=_limits(limits_file, feed_file is None), on_stop=on_stop)
-    runner = LiveRunner(load_policy(run.policy), env, feed, broker, folder.path, config)
+    asked.save(folder.facts)
+    runner = LiveRunner(policy, env, feed, broker, folder.path, config)
     return PaperSession(runner, folder, options)
 
 
@@ -89,7 +85,10 @@ def _folder(run: RunFolder, name: str | None, resume: bool) -> SessionFolder:
     from sekai.live import SessionFolder
 
     root = run.path / "live"
-    known = sorted(path.parent.name for path in root.glob("*/journal.jsonl"))
+    if name is not None and (name != Path(name).name or name in ("", ".", "..")):
+        raise CommandError(f"--session must be a name and no path, was {name!r}")
+    found = sorted(root.glob("*/journal.jsonl"), key=lambda file: file.stat().st_mtime)
+    known = [file.parent.name for file in found]
     if resume:
         if not known:
             raise CommandError(f"{run.name} has no session to go on with: leave out --resume")
@@ -98,8 +97,14 @@ def _folder(run: RunFolder, name: str | None, resume: bool) -> SessionFolder:
         return SessionFolder(root / (name or known[-1]))
     if name in known:
         raise CommandError(f"{root / str(name)} is there: --resume goes on with it")
-    now = datetime.now(timezone.utc)
-    return SessionFolder(root / (name or now.strftime("%Y%m%dT%H%M%S")))
+    return SessionFolder(root / (name or _new_name(known)))
+
+
+def _new_name(known: Collection[str]) -> str:
+    """The time, and a number if there are more sessions than seconds."""
+    now = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S")
+    names = itertools.chain([now], (f"{now}-{number}" for number in itertools.count(2)))
+    return next(name for name in names if name not in known)
 
 
 def _market(experiment: Experiment) -> tuple[MarketData, dict[str, Any]]:
@@ -137,14 +142,10 @@ def _kept(options: dict[str, Any]) -> int | None:
     return int(max(KEPT_ROWS, needed, options.get("lookback", 0)))
 
 
-def _limits(file: Path | None, is_replay: bool) -> RiskLimits:
-    from sekai.cli.experiment.source import Source
+def _limits(asked: PaperOptions) -> RiskLimits:
     from sekai.live import RiskLimits
 
-    if file is None:
-        # Years of rows in a minute are no reason to stop a replay.
-        return RiskLimits(max_orders_per_minute=None) if is_replay else RiskLimits()
-    try:
-        return RiskLimits.from_dict(Source.read(file).values)
-    except ValueError as error:
-        raise CommandError(f"{file}: {error}") from error
+    if asked.limits is not None:
+        return RiskLimits.from_dict(asked.limits)
+    # Years of rows in a minute are no reason to stop a replay.
+    return RiskLimits(max_orders_per_minute=None) if asked.feed is None else RiskLimits()

@@ -97,6 +97,9 @@ class ArrivingRows:
 
     def forget(self, rows: int) -> None:
         """Keep no more of so many of the first rows."""
+        if rows == 0:
+            # All that is kept would be copied for nothing, with every row that comes.
+            return
         for column in self._columns():
             column.forget(rows)
 

@@ -17,6 +17,7 @@ from sekai.live.order_records import report_fields
 from sekai.live.orders import Order, OrderReport
 from sekai.live.reconciliation import reconcile, settle
 from sekai.live.session_journal import SessionJournal
+from sekai.live.status import State
 
 __all__ = ["Desk"]
 
@@ -46,22 +47,35 @@ class Desk:
         self._monitor, self._config = monitor, config
         self._current: frozenset[str] = frozenset()
         self._good_until = 0.0
+        self._is_closing = False
         self.is_ending = False
         """Whether the session ends: a broker that does not answer is not waited for any more."""
+        self.is_killed: Callable[[], bool] = lambda: False
+        """Asked before an order leaves: if so, only those that close positions do."""
         self._sent_at: dict[str, int] = {}
         self._is_lost = True
-        self._is_reconciled = bool(keeper.units)
+        self._before_halt: tuple[State, str] = ("starting", "")
+        self._is_reconciled = False
 
     @property
     def is_lost(self) -> bool:
         """Whether the broker has to be connected, and asked what it knows, before anything else."""
         return self._is_lost
 
-    def standing(self, orders: Sequence[Order]) -> None:
-        """Say which orders are those of the last decision: only they may be sent from now on."""
+    def standing(
+        self, orders: Sequence[Order], *, age: float = 0.0, is_closing: bool = False
+    ) -> None:
+        """Say which orders are those of the last decision: only they may be sent from now on.
+
+        Args:
+            orders: what was decided.
+            age: seconds since the row on which that was.
+            is_closing: whether they close positions, which a kill switch does not forbid.
+        """
         self._current = frozenset(order.id for order in orders)
+        self._is_closing = is_closing
         seconds = self._config.limits.max_staleness_seconds
-        self._good_until = time.monotonic() + (math.inf if seconds is None else seconds)
+        self._good_until = time.monotonic() + (math.inf if seconds is None else seconds - age)
 
     async def ask(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
         """What a broker answers; it is asked again while it does not, and nothing else is done.
@@ -74,7 +88,7 @@ class Desk:
             error, answer = await self._attempt(call)
             if error is None:
                 if failures >= self._config.attempts:
-                    self._monitor.become("trading")
+                    self._monitor.become(*self._before_halt)
                 return cast("Answer", answer)
             failures += 1
             self._note_failure(failures, error)
@@ -99,11 +113,14 @@ class Desk:
             raise BrokerError(f"the broker did not answer {failures} times: {error}") from error
         if failures == self._config.attempts:
             reason = f"the broker does not answer: {error}"
+            self._before_halt = (self._monitor.state, self._monitor.reason)
             self._monitor.become("halted", reason)
             self._monitor.alert(reason)
 
     async def connect(self) -> None:
         """Connect, and settle what became of orders that are not done."""
+        # What a session that broke off held is compared with what is held now.
+        self._is_reconciled = bool(self.keeper.units)
         await self.ask(self._nothing)
 
     async def account(self) -> BrokerAccount:
@@ -141,6 +158,11 @@ class Desk:
         if self.keeper[order.id].is_done:
             # Given up, or found to be there, while the broker was out of reach.
             return
+        if order.id not in self._sent_at and self._is_stale(order):
+            reason = "the kill switch was pulled" if self.is_killed() else "it was not sent in time"
+            self.journal.append("abandoned", id=order.id, reason=reason)
+            self.keeper.abandon(order.id, reason)
+            return
         self._sent_at.setdefault(order.id, time.perf_counter_ns())
         await self.broker.submit(order)
         if not self.keeper[order.id].is_sent:
@@ -156,11 +178,15 @@ class Desk:
         self._is_lost = False
         for report in settled.missed:
             self._tell(report)
+        for order in settled.abandoned:
+            self._sent_at.pop(order.id, None)
         for order in settled.send_again:
             await self._submit(order)
 
     def _is_stale(self, order: Order) -> bool:
         """Its price is of yesterday: what was not sent in time is not sent at all."""
+        if self.is_killed() and not self._is_closing:
+            return True
         return order.id not in self._current or time.monotonic() > self._good_until
 
     def _take(self, report: OrderReport) -> None:

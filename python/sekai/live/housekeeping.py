@@ -37,6 +37,8 @@ class Housekeeping:
     def now_and_then(self) -> None:
         """Nothing has happened for a moment; those who watch are told if no row does it."""
         if time.monotonic() - self._told >= 1.5 * STATUS_SECONDS:
+            # A feed may bring much besides rows, or nothing for weeks.
+            gc.collect(1)
             self.tell()
 
     def tell(self) -> None:

@@ -12,7 +12,15 @@ from typing import Any, Literal
 from sekai.error import JournalError
 from sekai.live.journal_file import cut_at, lock, opened, wait_for_disk, written_again
 from sekai.live.journal_reading import JournalFollower, open_plain, read_journal, steps_from
-from sekai.live.journal_records import FORMAT, START, Place, Record, RecordKind, line_of
+from sekai.live.journal_records import (
+    FORMAT,
+    START,
+    Place,
+    Record,
+    RecordKind,
+    first_record_in,
+    line_of,
+)
 from sekai.live.redaction import WORDS, redacted
 
 __all__ = ["Journal", "JournalFollower", "Record", "RecordKind", "Sync", "read_journal"]
@@ -167,9 +175,9 @@ class Journal:
         """Find where the next record belongs, and go on there."""
         place, session = START, self._wanted or secrets.token_hex(6)
         with open_plain(self.path) as reader:
-            for record, following in steps_from(reader, START, self.path):
+            for record, following in steps_from(reader, START, self.path, first_record_in):
                 place = following
-                if record.number == 0:
+                if record is not None:
                     session = record.fields["session"]
             reader.seek(place.end)
             torn = reader.read()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BufferedReader, FileIO
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 from sekai.error import JournalError
 from sekai.live.journal_records import LONGEST_LINE, START, Place, Record, after, record_in
 
 __all__ = ["JournalFollower", "open_plain", "read_journal", "steps_from"]
+
+Read = TypeVar("Read")
 
 
 def read_journal(path: str | os.PathLike[str]) -> Iterator[Record]:
@@ -62,7 +65,7 @@ class JournalFollower:
             raise JournalError(f"{self.path} was cut: records that were read are gone from it")
         found: list[Record] = []
         try:
-            for record, place in steps_from(self._file, self._place, self.path):
+            for record, place in steps_from(self._file, self._place, self.path, record_in):
                 found.append(record)
                 self._place = place
                 if len(found) >= at_most:
@@ -98,8 +101,16 @@ def open_plain(path: Path) -> FileIO:
     return FileIO(path, "rb")
 
 
-def steps_from(file: FileIO, place: Place, path: Path) -> Iterator[tuple[Record, Place]]:
+def steps_from(
+    file: FileIO, place: Place, path: Path, read: Callable[[Place, bytes], Read]
+) -> Iterator[tuple[Read, Place]]:
     """Each record from `place` on, and the place after it; ends where whole lines do.
+
+    Args:
+        file: the journal.
+        place: where to begin.
+        path: what it is called.
+        read: what to make of each line, or to refuse it with a `ValueError`.
 
     Raises:
         JournalError: a line before the last is not what was written, or the first is no record.
@@ -107,7 +118,7 @@ def steps_from(file: FileIO, place: Place, path: Path) -> Iterator[tuple[Record,
     try:
         for line in _lines_from(file, place.end):
             try:
-                record = record_in(place, line)
+                record = read(place, line)
             except ValueError:
                 # A file without any record is somebody else's: nothing of it is ours to cut.
                 if place.number > 0 and _size(file) == place.end + len(line):

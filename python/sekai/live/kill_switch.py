@@ -92,8 +92,10 @@ def _put(draft: Path, path: Path) -> None:
     with contextlib.suppress(FileExistsError):
         try:
             os.link(draft, path)
-        except (PermissionError, NotImplementedError):
-            # A disk without links: another reason is better than no stop.
+        except FileExistsError:
+            raise
+        except (OSError, NotImplementedError):
+            # A disk without links, however it says so: another reason is better than no stop.
             os.replace(draft, path)
 
 

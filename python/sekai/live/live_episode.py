@@ -59,6 +59,7 @@ class LiveEpisode:
         self.observed = self._observed(env.reset(seed=seed), 0.0, False)
         self.action = self.hold()
         """What the next row is gone through with."""
+        self._taken: Bar | None = None
         self._close = inner.data.fields.index("close")
         self.prices = _last_known(inner.data.field("close")[: self._first_row() + 1])
         """The last known price of each asset; NaN where there was none yet."""
@@ -76,23 +77,41 @@ class LiveEpisode:
             return np.ones(len(self.assets), np.int64)
         return np.asarray(self.observed.observation["weights"], np.float64)
 
+    def take(self, bar: Bar) -> None:
+        """Take in the next row, to be gone through by `advance`. A refused one changes nothing.
+
+        Raises:
+            ValueError: it is no row of this market.
+        """
+        if self.portfolio.config.stream:
+            self.portfolio.push(bar)
+        self._taken = bar
+
     def advance(self, bar: Bar, report: AccountReport | None) -> Observed:
         """Go through a row with the last action, to the account that the broker reports.
 
         Args:
-            bar: the row; one that the env has already is only gone through.
+            bar: the row; one that was taken, or that the env has already, is only gone through.
             report: None where the env is to work out by itself what became of its orders.
         """
+        if self._taken is not bar:
+            self.take(bar)
         if report is not None:
             self.portfolio.report(report)
-        if self.portfolio.config.stream:
-            self.portfolio.push(bar)
         result = self.env.step(self.action)
+        self._taken = None
         self._mark(bar)
         self.row += 1
         self.observed = self._observed(result, result.reward, result.terminated or result.truncated)
         self.action = self.hold()
         return self.observed
+
+    def set_traded(self, asset: str, is_traded: bool) -> None:
+        """Take an asset out from the next row on, sold and not bought, or let it in again."""
+        if is_traded:
+            self.portfolio.add_asset(asset)
+        else:
+            self.portfolio.remove_asset(asset)
 
     def orders(self, action: Any) -> NDArray[np.float64]:
         """What an action means in units, now; nothing moves. NaN where nothing can be ordered."""
@@ -109,23 +128,21 @@ class LiveEpisode:
             "observation": seen,
             "reward": self.observed.reward,
             "info": told,
+            "is_over": self.observed.is_over,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any], rows: list[Bar]) -> None:
-        """Continue from a saved state.
+    def pass_over(self, bar: Bar) -> None:
+        """Take in a row that a state which is loaded next has seen already."""
+        self.portfolio.push(bar)
+        self._mark(bar)
 
-        Args:
-            state: what `state_dict` gave.
-            rows: the rows that have come since the session began, as many as the state has seen.
-        """
-        for bar in rows:
-            self.portfolio.push(bar)
-            self._mark(bar)
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state; all rows that it has seen were passed over before."""
         self.env.load_state_dict(state["env"])
         self.row = int(state["row"])
         seen, reward, told = state["observation"], float(state["reward"]), state["info"]
-        digest = _digest(seen, reward, told)
-        self.observed = Observed(self.row, seen, reward, told, False, digest)
+        digest, is_over = _digest(seen, reward, told), bool(state.get("is_over", False))
+        self.observed = Observed(self.row, seen, reward, told, is_over, digest)
         self.action = state["action"]
 
     def _mark(self, bar: Bar) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
@@ -13,6 +14,7 @@ from sekai.live.broker import BrokerAccount
 from sekai.live.feed_health import FeedHealth
 from sekai.live.latency import LatencyHistogram
 from sekai.live.order_keeper import KeptOrder, OrderKeeper
+from sekai.live.redaction import redacted
 from sekai.live.status import OrderLine, SessionStatus, State
 
 __all__ = ["SessionMonitor"]
@@ -42,18 +44,19 @@ class SessionMonitor:
         self._alerts: deque[str] = deque(maxlen=LINES)
         self._equity: list[tuple[str, float]] = []
         self._every, self._rows = 1, 0
-        self._account: dict[str, float] = {}
+        self._account: Mapping[str, Any] = {}
         self._positions: dict[str, dict[str, float]] = {}
         self._costs: dict[str, float] = {}
         self._first_equity: float | None = None
 
     def become(self, state: State, reason: str = "") -> None:
         """Say what it does from now on, and why."""
-        self.state, self.reason = state, reason
+        self.state, self.reason = state, redacted(reason)
 
     def alert(self, words: str) -> None:
         """Tell something that a person should know."""
-        self._alerts.appendleft(f"{_now()} {words}")
+        # Brokers, venues and exceptions are quoted, with whatever they say.
+        self._alerts.appendleft(f"{_now()} {redacted(words)}")
 
     def note_row(
         self,
@@ -71,13 +74,18 @@ class SessionMonitor:
             prices: the last known.
         """
         self.counts["bars"] += 1
-        self._account = info
-        equity = float(info["equity"])
-        self.note_equity(time, equity)
+        self.note_equity(time, float(info["equity"]))
+        self.note_account(info, account, prices)
         for kind in ("commission", "fixed", "spread", "impact", "borrow", "financing", "delisting"):
             self._costs[kind] = self._costs.get(kind, 0.0) + float(info.get(kind, 0.0))
+
+    def note_account(
+        self, info: Mapping[str, Any], account: BrokerAccount | None, prices: NDArray[np.float64]
+    ) -> None:
+        """Take in what the account is; see `note_row`."""
+        self._account = info
         if account is not None:
-            self._positions = _positions(self.assets, account, prices, equity)
+            self._positions = _positions(self.assets, account, prices, float(info["equity"]))
 
     def status(self, feed: FeedHealth) -> SessionStatus:
         """All of it, as it is now."""
@@ -154,7 +162,7 @@ def _line(kept: KeptOrder) -> OrderLine:
         filled=kept.filled,
         price=kept.price,
         state=kept.state,
-        reason=kept.reason,
+        reason=redacted(kept.reason),
     )
 
 

@@ -147,7 +147,7 @@ class PaperBroker(Broker):
         return {order_id: state for order_id, state in states.items() if state is not None}
 
     async def reports(self) -> list[OrderReport]:
-        """What was said since this was last asked."""
+        """What was said since this was last asked; after a restart, what was said last again."""
         breaks = await self._begin_call()
         if not self._unsaid and not self._repeated:
             self._end_call(breaks)
@@ -236,9 +236,10 @@ class PaperBroker(Broker):
     def _rebuild(self, ledger: PaperLedger) -> None:
         """Do again what the ledger tells, and see that it gives what the ledger says it gave."""
         unwritten: list[OrderReport] | None = None
+        last: list[OrderReport] = []
         for record in ledger.past():
             if record.kind == "sent":
-                self._hand_out(record.fields["count"])
+                last = self._hand_out(record.fields["count"])
                 continue
             if record.kind == "account":
                 for name, found in holdings(self._account).items():
@@ -255,6 +256,8 @@ class PaperBroker(Broker):
         if unwritten is not None:
             self._unsaid.extend(unwritten)
             ledger.has(self._account, unwritten)
+        # Whoever asked last may have died before it was written down.
+        self._repeated = last
 
     def _do_again(self, kind: str, fields: Mapping[str, Any]) -> list[OrderReport]:
         if kind == "order":

@@ -240,6 +240,8 @@ class PaperOrders:
         )
         reason = "the asset was delisted" if fill.is_delisting else "margin was called"
         taken = self._own[order.id] = _Taken(order, self.rows, is_open=False, reason=reason)
+        if len(self._own) > REMEMBERED:
+            del self._own[next(iter(self._own))]
         return taken
 
     def _fill(

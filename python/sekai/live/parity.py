@@ -66,6 +66,7 @@ def check_parity(
             first = number
         if row.action is not None:
             episode.action = row.action
+        row.change(episode)
     return Parity(rows=len(rows), equal=equal, first_difference=first)
 
 

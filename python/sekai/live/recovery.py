@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from sekai.data import Bar
 from sekai.envs.account_report import AccountReport
-from sekai.error import JournalError
+from sekai.error import JournalError, StateError
 from sekai.live.bar_records import bar_from, bar_time
 from sekai.live.broker import BrokerAccount
 from sekai.live.journal import Record
@@ -30,6 +30,9 @@ class KeptRow:
     bar: Bar
     exchange_time: int
     is_late: bool
+    written: int
+    """When it was written down, in nanoseconds since 1970 by this machine's clock."""
+
     account: AccountReport | None = None
     digest: str | None = None
     """Of what was observed."""
@@ -41,6 +44,13 @@ class KeptRow:
     """What the policy decided; None if it was not asked."""
 
     orders: tuple[Order, ...] = ()
+    changes: list[tuple[str, bool]] = field(default_factory=list)
+    """Assets that were taken out or let in again after it, and whether they are traded."""
+
+    def change(self, episode: LiveEpisode) -> None:
+        """Take those out and let those in that were after it."""
+        for asset, is_traded in self.changes:
+            episode.set_traded(asset, is_traded)
 
 
 @dataclass(slots=True)
@@ -48,15 +58,7 @@ class Recovered:
     """Where a session stands."""
 
     is_new: bool = True
-    last_time: int = 0
-    """Of the exchange, of the last row."""
-
-    row_time: int = 0
-    """What the last row is stamped with, in nanoseconds since 1970."""
-
-    equities: list[tuple[int, float]] = field(default_factory=list)
-    """What the account was worth after each row, by the time of the row."""
-
+    last_row: KeptRow | None = None
     pending: tuple[Order, ...] = ()
     """Orders of the last decision."""
 
@@ -66,71 +68,111 @@ class Recovered:
     warnings: list[str] = field(default_factory=list)
 
 
-def kept_rows(records: Iterable[Record]) -> list[KeptRow]:
-    """The rows of a session, with what became of each."""
-    rows: list[KeptRow] = []
+def kept_rows(records: Iterable[Record]) -> Iterator[KeptRow]:
+    """The rows of a session one by one, with what became of each."""
+    row: KeptRow | None = None
     for record in records:
-        fields = record.fields
         if record.kind == "bar":
-            rows.append(KeptRow(bar_from(fields), fields["exchange_time"], fields["is_late"]))
-        elif record.kind == "account":
-            rows[-1].account = told_account(fields)
-        elif record.kind == "observed":
-            rows[-1].digest = fields["digest"]
-            rows[-1].equity = fields["equity"]
-        elif record.kind == "decision":
-            rows[-1].is_decided = True
-            rows[-1].action = fields["action"]
-            rows[-1].orders = tuple(order_from(one) for one in fields["orders"])
-    return rows
+            if row is not None:
+                yield row
+            row = _begun_row(record)
+        elif row is not None:
+            _add(row, record)
+    if row is not None:
+        yield row
 
 
 def recover(
-    records: list[Record], folder: SessionFolder, episode: LiveEpisode, keeper: OrderKeeper
+    records: Iterable[Record],
+    count: int,
+    folder: SessionFolder,
+    episode: LiveEpisode,
+    keeper: OrderKeeper,
+    note_equity: Callable[[int, float], None],
 ) -> Recovered:
     """Bring an episode and the book of orders to where the journal ends.
 
+    Records are taken in one by one, so that a journal may be larger than the memory.
+
     Args:
-        records: of the journal; one without rows is new.
+        records: of the journal; one without a beginning is new.
+        count: how many there are.
         folder: where the snapshot is.
         episode: at its beginning.
         keeper: with nothing in it.
+        note_equity: told what the account was worth after each row, by the time of the row.
 
     Raises:
         JournalError: the env does not come to what was observed then: other data, another env.
     """
+    records = iter(records)
     begun = next((record for record in records if record.kind == "begun"), None)
     if begun is None:
         return Recovered()
     _check_beginning(begun, episode)
-    _keep_orders(records, keeper, episode.assets)
-    rows = kept_rows(records)
-    first, warnings = _from_snapshot(folder, episode, rows)
-    for row in rows[first:]:
+    found = Recovered(is_new=False)
+    state = _snapshot(folder, count, found.warnings)
+    seen = 0 if state is None else int(state["row"])
+    for number, row in enumerate(kept_rows(_keeping(records, keeper, episode.assets)), 1):
+        found.last_row = row
         if row.account is None or row.digest is None:
             break
-        _replay(row, episode)
-    found = Recovered(is_new=False, warnings=warnings)
-    found.equities = [(bar_time(row.bar), row.equity) for row in rows if row.digest is not None]
-    if rows:
-        last = rows[-1]
-        found.last_time = last.exchange_time
-        found.row_time = bar_time(last.bar)
+        note_equity(bar_time(row.bar), row.equity)
+        if number > seen:
+            _replay(row, episode)
+            continue
+        episode.pass_over(row.bar)
+        if state is not None and number == seen:
+            _load(state, row, episode, folder)
+            row.change(episode)
+    if episode.row < seen:
+        raise _of_another_session(folder)
+    last = found.last_row
+    if last is not None:
         found.pending = last.orders
         found.unfinished = None if last.is_decided else last
     return found
 
 
+def _begun_row(record: Record) -> KeptRow:
+    fields = record.fields
+    return KeptRow(bar_from(fields), fields["exchange_time"], fields["is_late"], record.time)
+
+
+def _add(row: KeptRow, record: Record) -> None:
+    fields = record.fields
+    if record.kind == "account":
+        row.account = told_account(fields)
+    elif record.kind == "observed":
+        row.digest, row.equity = fields["digest"], fields["equity"]
+    elif record.kind == "decision":
+        row.is_decided = True
+        row.action = fields["action"]
+        row.orders = tuple(order_from(one) for one in fields["orders"])
+    elif record.kind == "universe":
+        row.changes.append((fields["asset"], fields["is_traded"]))
+
+
 def _check_beginning(record: Record, episode: LiveEpisode) -> None:
-    found = episode.observed.digest
-    if record.fields["observed"] != found:
-        raise JournalError(
-            f"the session began with other data or another env: what it saw first has the digest "
-            f"{record.fields['observed'][:12]}, what this env shows has {found[:12]}"
-        )
+    data, told = episode.portfolio.data, record.fields
+    pairs = (
+        ("assets", list(told["assets"]), list(episode.assets)),
+        ("a history of rows", told["rows"], len(data)),
+        ("data with the digest", told["digest"][:12], data.digest[:12]),
+        ("a first sight with the digest", told["observed"][:12], episode.observed.digest[:12]),
+    )
+    for what, then, now in pairs:
+        if then != now:
+            raise JournalError(
+                f"the session began with other data or another env: {what} {then} then, {now} now. "
+                f"Give what it began with, or another folder"
+            )
 
 
-def _keep_orders(records: list[Record], keeper: OrderKeeper, assets: tuple[str, ...]) -> None:
+def _keeping(
+    records: Iterable[Record], keeper: OrderKeeper, assets: tuple[str, ...]
+) -> Iterator[Record]:
+    """The same records, of which the book of orders takes note."""
     for record in records:
         if record.kind == "decision":
             for one in record.fields["orders"]:
@@ -141,23 +183,41 @@ def _keep_orders(records: list[Record], keeper: OrderKeeper, assets: tuple[str, 
             keeper.confirm()
         else:
             keeper.read([record])
+        yield record
 
 
-def _from_snapshot(
-    folder: SessionFolder, episode: LiveEpisode, rows: list[KeptRow]
-) -> tuple[int, list[str]]:
-    """How many rows need no replay, and what was wrong with the snapshot if it was of no use."""
+def _snapshot(folder: SessionFolder, count: int, warnings: list[str]) -> dict[str, Any] | None:
+    """The state that was saved last, if it is of use; if it is not, a warning says why."""
     if not folder.snapshot.exists():
-        return 0, []
+        return None
     try:
-        state = read_snapshot(folder.snapshot).state
+        found = read_snapshot(folder.snapshot)
     except JournalError as error:
-        return 0, [f"replayed from the start: {error}"]
-    seen = int(state["row"])
-    if seen > len(rows):
-        return 0, ["replayed from the start: the snapshot knows more than the journal"]
-    episode.load_state_dict(state, [row.bar for row in rows[:seen]])
-    return seen, []
+        warnings.append(f"replayed from the start: {error}")
+        return None
+    if found.number > count:
+        # The disk had it before the power was cut, and the end of the journal not yet.
+        warnings.append("replayed from the start: the snapshot knows more than the journal")
+        return None
+    return found.state
+
+
+def _load(state: dict[str, Any], row: KeptRow, episode: LiveEpisode, folder: SessionFolder) -> None:
+    try:
+        episode.load_state_dict(state)
+    except StateError as error:
+        raise JournalError(
+            f"the session was of another env: {error}. Give the env it began with"
+        ) from error
+    if episode.observed.digest != row.digest:
+        raise _of_another_session(folder)
+
+
+def _of_another_session(folder: SessionFolder) -> JournalError:
+    return JournalError(
+        f"{folder.snapshot} is not of the session that {folder.journal} tells of: move it away, "
+        f"and all of the journal is replayed"
+    )
 
 
 def _replay(row: KeptRow, episode: LiveEpisode) -> None:
@@ -169,3 +229,4 @@ def _replay(row: KeptRow, episode: LiveEpisode) -> None:
         )
     if row.action is not None:
         episode.action = row.action
+    row.change(episode)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from logging import ERROR, WARNING
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from sekai.core.env import Env
-from sekai.error import BrokerError, JournalError
+from sekai.error import JournalError
+from sekai.live.bar_records import bar_time
 from sekai.live.broker import Broker, BrokerAccount
 from sekai.live.desk import Desk
 from sekai.live.events import BarEvent, FeedEvent, FeedNotice
@@ -70,20 +74,26 @@ class LiveRunner:
             config: limits, and what happens when.
         """
         self.config = LiveConfig() if config is None else config
-        self.folder = SessionFolder(Path(folder))
+        # Its name is that of the session, and `.` has none.
+        self.folder = SessionFolder(Path(os.path.abspath(folder)))
         self.feed, self.broker = feed, broker
         self._decide = decider_of(policy)
         self.episode = LiveEpisode(env, self.config.seed)
         self.switch = KillSwitch(self.folder.kill)
         self._turn = asyncio.Lock()
         self._pending: asyncio.Future[FeedEvent] | None = None
+        self._was_run = False
         self._is_stopping = False
         self._is_killed = False
         self._failure: Exception | None = None
+        self._lost: set[str] = set()
 
     def stop(self) -> None:
         """Let the session end after what it is doing now; positions as `on_stop` says."""
         self._is_stopping = True
+        if hasattr(self, "session"):
+            # A broker that does not answer must not keep a session from ending.
+            self.session.desk.is_ending = True
         if self._pending is not None:
             self._pending.cancel()
 
@@ -91,11 +101,16 @@ class LiveRunner:
         """Trade until the feed ends, `stop` is called, or so many rows have come.
 
         Raises:
-            JournalError: nothing can be written down any more, so nothing is traded.
+            JournalError: nothing can be written down any more, so nothing is traded; or the folder
+                is of another session, or in use.
         """
+        if self._was_run:
+            raise RuntimeError("a runner runs once: make another on the same folder to go on")
+        self._was_run = True
         async with self._opened():
             try:
-                await self._go_on(self._begin())
+                async with self._turn:
+                    await self._go_on(self._begin())
                 await self._loop(bars)
                 if self._failure is not None:
                     raise self._failure
@@ -106,7 +121,28 @@ class LiveRunner:
             except Exception as error:
                 await self._fail(f"{type(error).__name__}: {error}")
                 raise
+            except BaseException:
+                # Cancelled: nobody may be asked anything any more.
+                self.monitor.become("failed", "interrupted: what stands is settled when it goes on")
+                self.log.event("interrupted", WARNING)
+                raise
         return self.status()
+
+    async def remove_asset(self, name: str) -> None:
+        """Take an asset out from the next row on: it is sold, and not bought. Restarts know it."""
+        await self._set_traded(name, False)
+
+    async def add_asset(self, name: str) -> None:
+        """Let an asset in again that was removed."""
+        await self._set_traded(name, True)
+
+    async def _set_traded(self, asset: str, is_traded: bool) -> None:
+        async with self._turn:
+            if self.episode.row == 0:
+                raise ValueError("assets change between rows, and the first has not come yet")
+            self.episode.set_traded(asset, is_traded)
+            self.journal.append("universe", asset=asset, is_traded=is_traded)
+            self.log.event("asset_added" if is_traded else "asset_removed", asset=asset)
 
     def status(self) -> SessionStatus:
         """How it is doing."""
@@ -117,35 +153,39 @@ class LiveRunner:
         self.folder.path.mkdir(parents=True, exist_ok=True)
         keeper, name = OrderKeeper(), self.folder.path.name
         self.monitor = SessionMonitor(name, self.episode.assets, keeper)
-        with contextlib.ExitStack() as parts:
+        async with contextlib.AsyncExitStack() as parts:
+            parts.push_async_callback(self.broker.close)
+            parts.push_async_callback(self.feed.close)
             parts.enter_context(collecting_by_hand())
             self.journal = parts.enter_context(
                 contextlib.closing(SessionJournal(self.folder, self.config.sync))
             )
             self.log = parts.enter_context(SessionLog(self.folder.log))
-            writer = parts.enter_context(StatusWriter(self.folder.status))
+            self._writer = parts.enter_context(StatusWriter(self.folder.status))
             desk = Desk(self.broker, self.journal, keeper, self.monitor, self.config)
+            desk.is_killed = self.switch.is_pulled
+            desk.is_ending = self._is_stopping
             gate = RiskGate(self.config.limits)
             self.session = Session(
                 name, self.episode, self._decide, desk, self.journal, self.monitor, gate
             )
-            self._house = Housekeeping(lambda: writer.offer(self.status()))
+            self._house = Housekeeping(self._tell)
             heart = asyncio.ensure_future(self._beat())
             try:
                 yield
             finally:
                 await _ended(heart)
-                await self.feed.close()
-                await self.broker.close()
                 self._house.tell()
 
     def _begin(self) -> Recovered:
         """Write down what begins, or find out where it broke off."""
-        keeper = self.session.desk.keeper
-        found = recover(self.journal.records, self.folder, self.episode, keeper)
-        self.journal.records = []
+        keeper, data = self.session.desk.keeper, self.episode.portfolio.data
+        self.session.row_time = int(data.calendar.nanoseconds[-1])
+        found = recover(
+            self.journal.records(), self.journal.count, self.folder, self.episode, keeper,
+            self._note_equity,
+        )  # fmt: skip
         if found.is_new:
-            data = self.episode.portfolio.data
             self.journal.append(
                 "begun", assets=list(self.episode.assets),
                 rows=len(data), digest=data.digest, config=self.config.to_dict(),
@@ -156,28 +196,56 @@ class LiveRunner:
         for words in found.warnings:
             self.monitor.alert(words)
         self.log.event("begun" if found.is_new else "recovered", rows=self.episode.row)
-        self.session.row_time = found.row_time
-        for row_time, equity in found.equities:
-            self.session.note_equity(row_time, equity)
-            self.monitor.note_equity(str(np.datetime64(row_time, "ns")), equity)
+        if found.last_row is not None:
+            self.session.row_time = bar_time(found.last_row.bar)
+            self.session.receive_time = found.last_row.written
+        for kept in keeper.orders.values():
+            self.session.gate.count(kept.decided)
         return found
+
+    def _note_equity(self, row_time: int, equity: float) -> None:
+        self.session.note_equity(row_time, equity)
+        self.monitor.note_equity(str(np.datetime64(row_time, "ns")), equity)
+
+    def _tell(self) -> None:
+        """Hand on how it is doing; what could not be written before is told of once."""
+        lost = {"status": self._writer.failures, "log": self.log.lost}
+        for what in [name for name, count in lost.items() if count and name not in self._lost]:
+            self._lost.add(what)
+            error = self._writer.last_error if what == "status" else "see what it says on stderr"
+            self.monitor.alert(f"the {what} cannot be written: {error}")
+            self.log.event(f"{what}_lost", WARNING, error=error)
+        self._writer.offer(self.status())
 
     async def _go_on(self, found: Recovered) -> None:
         """Settle with the broker, do what was left half done, and what was missed meanwhile."""
-        missed = [] if found.is_new else await self.feed.since(found.last_time)
-        desk = self.session.desk
-        desk.standing([] if missed else found.pending)
+        missed = await self._missed(found)
+        desk, last = self.session.desk, found.last_row
+        age = 0.0 if last is None else (time.time_ns() - last.written) / 1e9
+        desk.standing([] if missed else found.pending, age=max(0.0, age))
         self._look_at_switch()
         await desk.connect()
         self._trade()
-        account = await desk.account()
+        account = self.session.account = await desk.account()
+        self.monitor.note_account(self.episode.observed.info, account, self.episode.prices)
         if found.is_new:
             self._adopt(account)
         if found.unfinished is not None:
             await self.session.finish_row(found.unfinished, bool(missed))
         for event in missed:
-            if isinstance(event, BarEvent):
-                await self.session.take_row(event)
+            await self._take_row(event)
+        if self._is_killed:
+            await self._stand_down()
+
+    async def _missed(self, found: Recovered) -> list[BarEvent]:
+        """Rows that came while nobody listened: the market has moved on since."""
+        if found.is_new:
+            return []
+        last = found.last_row
+        since = self.session.row_time if last is None else last.exchange_time
+        events = await self.feed.since(since)
+        rows = [event for event in events if isinstance(event, BarEvent)]
+        return [replace(row, is_late=True) for row in rows if bar_time(row.bar) > since]
 
     def _adopt(self, account: BrokerAccount) -> None:
         """Say so if the account is not what the env begins with: the broker's word holds."""
@@ -223,11 +291,16 @@ class LiveRunner:
 
     async def _take_row(self, event: BarEvent) -> bool:
         is_news = await self.session.take_row(event)
-        if is_news and self.episode.row % self.config.snapshot_every == 0:
-            write_snapshot(self.folder.snapshot, self.episode.state_dict(), self.episode.row)
-            self.journal.append("snapshot", row=self.episode.row)
-        self._house.after_row()
+        if is_news:
+            if self.episode.row % self.config.snapshot_every == 0:
+                self._save()
+            self._house.after_row()
         return is_news
+
+    def _save(self) -> None:
+        """Let a restart begin from here."""
+        write_snapshot(self.folder.snapshot, self.episode.state_dict(), self.journal.count)
+        self.journal.append("snapshot", row=self.episode.row)
 
     def _take_notice(self, notice: FeedNotice) -> None:
         self.journal.append("notice", notice=notice.kind, detail=notice.detail)
@@ -242,7 +315,9 @@ class LiveRunner:
                 await asyncio.sleep(HEARTBEAT_SECONDS)
                 if self.switch.is_pulled() != self._is_killed:
                     async with self._turn:
-                        await self._obey_switch()
+                        # Whoever had the turn may have obeyed already.
+                        if self.switch.is_pulled() != self._is_killed:
+                            await self._obey_switch()
                 self._house.now_and_then()
         except Exception as error:
             # Whoever cannot hear the kill switch does not trade.
@@ -266,11 +341,14 @@ class LiveRunner:
             return
         self._look_at_switch()
         self._trade()
+        await self._stand_down()
+
+    async def _stand_down(self) -> None:
+        """Cancel what stands, and sell if so configured."""
         desk = self.session.desk
         desk.standing([])
         await desk.cancel([order.id for order in desk.keeper.open_orders()])
         if self.config.on_kill == "flatten":
-            self.session.is_flattening = True
             await self.session.flatten(self.episode.row)
 
     def _trade(self) -> None:
@@ -289,10 +367,10 @@ class LiveRunner:
             await desk.cancel([order.id for order in desk.keeper.open_orders()])
             if self.config.on_stop == "flatten" and not self._is_killed:
                 await self._sell_everything()
-            write_snapshot(self.folder.snapshot, self.episode.state_dict(), self.episode.row)
+            self._save()
             self.journal.append("stopped", rows=self.episode.row)
             self.journal.make_durable()
-            if not self._is_killed:
+            if self.monitor.state not in ("killed", "halted"):
                 self.monitor.become("stopped")
             self.log.event("stopped", rows=self.episode.row)
 
@@ -319,8 +397,15 @@ class LiveRunner:
         self.monitor.alert(reason)
         self.log.event("failed", ERROR, reason=reason)
         for order in self.session.desk.keeper.open_orders():
-            with contextlib.suppress(BrokerError):
-                await self.broker.cancel(order.id)
+            await self._try_to_cancel(order.id)
+
+    async def _try_to_cancel(self, order_id: str) -> None:
+        try:
+            await self.broker.cancel(order_id)
+        except Exception as error:
+            # Why the session failed is what has to be raised, and not what failed after it.
+            self.log.event("not_cancelled", ERROR, id=order_id, error=error)
+            self.monitor.alert(f"{order_id} may still stand at the broker: {error}")
 
 
 async def _ended(task: asyncio.Future[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -75,7 +76,9 @@ class Session:
             Whether the row was news: after a restart a feed may begin with what is known.
         """
         row_time = bar_time(event.bar)
-        if row_time <= self.row_time:
+        if row_time <= self.row_time or self.episode.observed.is_over:
+            return False
+        if not self._takes(event.bar):
             return False
         self._note_arrival(event.arrival)
         self.journal.hold()
@@ -90,11 +93,24 @@ class Session:
     async def finish_row(self, row: KeptRow, is_late: bool) -> None:
         """Go on with a row that was written down and not decided on."""
         self._note_arrival(time.perf_counter_ns())
+        # Limits count from when it came: what it says may be of yesterday by now.
+        self.receive_time = row.written
         if row.digest is not None:
             self.account = await self.desk.account()
             await self._decide_on(self.episode.observed, is_late or row.is_late)
             return
         await self._settle_row(row.bar, row.account, is_late or row.is_late)
+
+    def _takes(self, bar: Bar) -> bool:
+        """Whether the env can take a row; one that it cannot is told of and passed over."""
+        try:
+            self.episode.take(bar)
+        except (ValueError, TypeError) as error:
+            detail = f"a row that is none: {error}"
+            self.journal.append("notice", notice="garbage", detail=detail)
+            self.monitor.alert(detail)
+            return False
+        return True
 
     async def _settle_row(self, bar: Bar, told: AccountReport | None, is_late: bool) -> None:
         begin = time.perf_counter_ns()
@@ -161,7 +177,7 @@ class Session:
     ) -> None:
         for order in orders:
             self.desk.keeper.intend(order, time.time_ns())
-        self.desk.standing(orders)
+        self.desk.standing(orders, is_closing=self.is_flattening)
         if replaced:
             await self.desk.cancel(replaced)
         if not orders:
@@ -173,15 +189,26 @@ class Session:
 
     async def flatten(self, row: int) -> None:
         """Order that everything is sold, and what is owed bought back."""
-        if self.account is None:
-            return
-        replaced = [order.id for order in self.desk.keeper.open_orders()]
-        wanted = flattening_orders(f"{self.name}-{row}-close", self._view(), self.gate.limits)
+        self.is_flattening = True
+        self.journal.write_held()
+        # First, so that what was ordered before is not counted twice.
+        self.desk.standing([])
+        await self.desk.cancel([order.id for order in self.desk.keeper.open_orders()])
+        self.account = await self.desk.account()
+        wanted = flattening_orders(self._closing(row), self._view(), self.gate.limits)
         allowed, refusals = self.gate.check(wanted, self._view(), flattening=True)
         for one in refusals:
             self.monitor.alert(f"{one.order.asset} cannot be closed: {one.reason}")
-        self._write_down(row, None, allowed, replaced, refusals)
-        await self._carry_out(allowed, replaced, time.perf_counter_ns())
+        self._write_down(row, None, allowed, (), refusals)
+        await self._carry_out(allowed, (), time.perf_counter_ns())
+
+    def _closing(self, row: int) -> str:
+        """What ids of orders begin with that close positions; another each time in a row."""
+        for number in itertools.count(1):
+            prefix = f"{self.name}-{row}-close" + (str(number) if number > 1 else "")
+            if not any(one.startswith(f"{prefix}-") for one in self.desk.keeper.orders):
+                return prefix
+        raise AssertionError("there is always another number")
 
     def _note_arrival(self, arrival: int) -> None:
         # What an event says of when it was received may be of a recording.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,21 @@ class SessionJournal:
             JournalError: another process has it, or it is damaged.
         """
         self._journal = Journal(folder.journal, sync, session=folder.path.name)
-        self.records: list[Record] = list(read_journal(folder.journal))
-        """What was written before; whoever has read it lets it go."""
-
-        self._trades = TradeLog(Path(folder.trades), self.records)
-
+        try:
+            self._trades = TradeLog(Path(folder.trades), self.records())
+        except BaseException:
+            self._journal.close()
+            raise
         self._held: list[tuple[RecordKind, dict[str, Any]]] | None = None
+
+    @property
+    def count(self) -> int:
+        """How many records are written."""
+        return self._journal.count
+
+    def records(self) -> Iterator[Record]:
+        """What is written, one by one: all of it may be more than fits into memory."""
+        return read_journal(self._journal.path)
 
     def append(self, kind: RecordKind, /, **fields: Any) -> None:
         """Write down what happened, or have it written when all is; see `Journal.append`."""
@@ -60,5 +70,7 @@ class SessionJournal:
 
     def close(self) -> None:
         """Let others open it. Closing twice is no error."""
-        self._trades.close()
-        self._journal.close()
+        try:
+            self._trades.close()
+        finally:
+            self._journal.close()

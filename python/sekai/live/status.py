@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sekai.live.feed_health import FeedHealth
 
-__all__ = ["LatencySummary", "OrderLine", "SessionStatus"]
+__all__ = ["LatencySummary", "OrderLine", "SessionStatus", "State"]
 
 State = Literal["starting", "trading", "halted", "killed", "stopped", "failed"]
 

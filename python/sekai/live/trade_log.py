@@ -7,7 +7,7 @@ import math
 import os
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -47,11 +47,15 @@ class Trade:
 
     def to_json(self) -> str:
         """As a line."""
-        words = asdict(self)
+        # `asdict` would copy every number: ten times as long.
+        words = {name: getattr(self, name) for name in _TRADE}
         for name in ("units", "price", "cost"):
             # JSON has no word for what is not finite.
             words[name] = words[name] if math.isfinite(words[name]) else None
         return json.dumps(words, allow_nan=False)
+
+
+_TRADE = tuple(one.name for one in fields(Trade))
 
 
 def trades_of(journal: str | os.PathLike[str] | Iterable[Record]) -> list[Trade]:
@@ -70,9 +74,10 @@ class TradeLog:
         """Write the fills of `records`, the journal so far, in place of what is there."""
         self.path = Path(path)
         self._trades = _Trades()
-        lines = [f"{trade.to_json()}\n" for trade in self._trades.of(records)]
+        lines = (f"{trade.to_json()}\n".encode("ascii") for trade in self._trades.of(records))
         try:
-            replaced(self.path, "".join(lines).encode("ascii"), wait=False)
+            # One by one: a session of years has more of them than fit into memory.
+            replaced(self.path, lines, wait=False)
             self._file: int | None = os.open(self.path, os.O_WRONLY | os.O_APPEND)
         except OSError as error:
             raise JournalError(f"trades cannot be written to {self.path}: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 
 from sekai.live.journal_file import wait_for_folder
@@ -11,12 +12,12 @@ from sekai.live.journal_file import wait_for_folder
 __all__ = ["replaced"]
 
 
-def replaced(path: Path, content: bytes, *, wait: bool) -> None:
+def replaced(path: Path, content: bytes | Iterable[bytes], *, wait: bool) -> None:
     """Let `path` have this content.
 
     Args:
         path: the file to replace or create.
-        content: all of it.
+        content: all of it, or one piece after the other.
         wait: whether to wait for the disk. Who does not may find an empty file after a power cut,
             and keeps nobody else waiting for it.
     """
@@ -24,9 +25,10 @@ def replaced(path: Path, content: bytes, *, wait: bool) -> None:
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         with open(draft, "xb", buffering=0) as file:
-            written = file.write(content)
-            if written != len(content):
-                raise OSError(f"{written} of {len(content)} bytes could be written to {draft}")
+            for piece in (content,) if isinstance(content, bytes) else content:
+                written = file.write(piece)
+                if written != len(piece):
+                    raise OSError(f"{written} of {len(piece)} bytes could be written to {draft}")
             if wait:
                 os.fsync(file.fileno())
         os.replace(draft, path)
