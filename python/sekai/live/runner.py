@@ -26,6 +26,7 @@ from sekai.live.kill_switch import KillSwitch
 from sekai.live.live_config import LiveConfig
 from sekai.live.live_episode import LiveEpisode, decider_of
 from sekai.live.monitoring import SessionMonitor
+from sekai.live.notice_budget import NoticeBudget
 from sekai.live.order_keeper import OrderKeeper
 from sekai.live.recovery import Recovered, recover
 from sekai.live.risk_gate import RiskGate
@@ -80,6 +81,7 @@ class LiveRunner:
         self._decide = decider_of(policy)
         self.episode = LiveEpisode(env, self.config.seed)
         self.switch = KillSwitch(self.folder.kill)
+        self._notices = NoticeBudget()
         self._turn = asyncio.Lock()
         self._pending: asyncio.Future[FeedEvent] | None = None
         self._was_run = False
@@ -303,10 +305,14 @@ class LiveRunner:
         self.journal.append("snapshot", row=self.episode.row)
 
     def _take_notice(self, notice: FeedNotice) -> None:
-        self.journal.append("notice", notice=notice.kind, detail=notice.detail)
-        self.log.event(f"feed_{notice.kind}", detail=notice.detail)
+        room = self._notices.take(notice.kind)
+        if not room:
+            return
+        detail = notice.detail if room > 1 else f"{notice.detail}; others soon are only counted"
+        self.journal.append("notice", notice=notice.kind, detail=detail)
+        self.log.event(f"feed_{notice.kind}", detail=detail)
         if notice.kind in WORRYING:
-            self.monitor.alert(f"feed: {notice.kind}, {notice.detail}")
+            self.monitor.alert(f"feed: {notice.kind}, {detail}")
 
     async def _beat(self) -> None:
         """Look at the kill switch and tell those who watch, whatever the feed does."""

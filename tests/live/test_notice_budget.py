@@ -1,0 +1,67 @@
+"""A venue that repeats itself for hours fills no disk."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from sekai.live import BarEvent, Feed, FeedEvent, FeedNotice, SessionFolder, read_journal
+from sekai.live.notice_budget import NOTICES_IN_A_WINDOW, NoticeBudget
+from tests.live.sessions import World, session, world
+
+FLOOD = 5_000
+
+
+class Clock:
+    """A clock that is put forward by hand."""
+
+    seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+class Repeating(Feed):
+    """Rows, and before the second of them the same complaint thousands of times."""
+
+    def __init__(self, place: World) -> None:
+        super().__init__()
+        rows = [event for event in asyncio.run(_all(place)) if isinstance(event, BarEvent)]
+        complaint = FeedNotice(exchange_time=rows[0].exchange_time, kind="duplicate", detail="x")
+        self.history = place.data.rows(0, place.known)
+        self._events: list[FeedEvent] = [rows[0], *[complaint] * FLOOD, *rows[1:]]
+
+    async def __anext__(self) -> FeedEvent:
+        if not self._events:
+            raise StopAsyncIteration
+        return self._events.pop(0)
+
+
+async def _all(place: World) -> list[FeedEvent]:
+    return [event async for event in place.feed(place.known + 5)]
+
+
+def test_each_kind_has_room_again_after_a_while() -> None:
+    clock = Clock()
+    budget = NoticeBudget(clock)
+
+    rooms = [budget.take("late") for _ in range(NOTICES_IN_A_WINDOW + 2)]
+    assert rooms == [*range(NOTICES_IN_A_WINDOW, 0, -1), 0, 0]
+    assert budget.take("gap") == NOTICES_IN_A_WINDOW
+
+    clock.seconds = 59.9
+    assert budget.take("late") == 0
+    clock.seconds = 60.0
+    assert budget.take("late") == NOTICES_IN_A_WINDOW
+
+
+def test_of_a_flood_of_notices_few_are_written_down_and_rows_go_on(tmp_path: Path) -> None:
+    place = world()
+
+    status = session(place, tmp_path, feed=Repeating(place))
+
+    told = [record for record in read_journal(SessionFolder(tmp_path).journal)
+            if record.kind == "notice" and record.fields["notice"] == "duplicate"]  # fmt: skip
+    assert len(told) == NOTICES_IN_A_WINDOW
+    assert told[-1].fields["detail"] == "x; others soon are only counted"
+    assert status.bars == 5
