@@ -315,14 +315,21 @@ def test_envs_that_cannot_be_kept_are_trained_and_gone_on_with_in_new_episodes(
     assert "episode_return" in told.out
 
 
-def test_several_agents_are_trained_and_not_judged(tmp_path: Path) -> None:
+def test_several_agents_are_trained_and_judged(tmp_path: Path) -> None:
     told = call(
         "train", "--env", "MultiPortfolio-v0", "--steps", "16", "--runs", tmp_path, "--quiet",
         "--set", "train.num_envs=1", "--set", "train.rollout_steps=16", "--set", "env.agents=2",
+        "--set", "env.episode_rows=20", "--set", "evaluate.seeds=8",
+        "--set", "evaluate.sensitivity=false",
+        "--set", 'evaluate.baselines=["equal_weight", "buy_and_hold", "momentum"]',
     )  # fmt: skip
 
     assert told.code == 0, told.err
-    assert "it is not judged" in told.err
     run = RunFolder(tmp_path / "multiportfolio-ppo")
-    assert run.policy.is_file()
     assert run.facts["state"] == "finished"
+    assert run.report.is_file()
+    judged = load_evaluation(run.evaluation)
+    assert list(judged.agent.episodes[0].members) == ["agent_0", "agent_1"]
+    assert "sharpe of agent_1" in judged.agent.metrics
+    again = call("evaluate", "multiportfolio-ppo", "--runs", tmp_path, "--quiet")
+    assert again.code == 0, again.err

@@ -172,6 +172,7 @@ def test_results_do_not_depend_on_how_many_play_at_once() -> None:
         ("OptimalExecution-v0", {}),
         ("OrderExecution-v0", {}),
         ("Portfolio-v0", {"episode_rows": 60}),
+        ("MultiPortfolio-v0", {"episode_rows": 60, "agents": 2}),
         ("gymnasium/CartPole-v1", {}),
     ],
 )
@@ -225,11 +226,6 @@ def test_an_unknown_baseline_is_refused_with_the_names_of_those_there_are() -> N
 def test_seeds_that_are_none_or_twice_are_refused(seeds: Any) -> None:
     with pytest.raises(ValueError, match="seeds"):
         evaluate(follow, "Portfolio-v0", seeds=seeds, env_options=OPTIONS)
-
-
-def test_several_agents_are_refused() -> None:
-    with pytest.raises(TypeError, match="several agents"):
-        evaluate("random", "MultiPortfolio-v0")
 
 
 def test_options_of_what_is_no_id_are_refused() -> None:

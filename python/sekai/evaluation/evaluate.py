@@ -24,6 +24,7 @@ from sekai.evaluation.provenance import model_of, provenance_of
 from sekai.evaluation.sensitivity import sensitivity_of
 from sekai.evaluation.tasks import task_of
 from sekai.evaluation.tasks.task import Task
+from sekai.evaluation.team import team_of
 
 __all__ = ["evaluate"]
 
@@ -51,7 +52,8 @@ def evaluate(
     Args:
         policy: an agent or a policy of `sekai.training`, an object with `predict_batch` or
             `predict`, a function from an observation to an action, the path of a saved agent, or
-            the name of a baseline.
+            the name of a baseline. Where several agents act: a policy of them all, one of these
+            for each of them by name, or one that plays every agent.
         env: an id or a spec, an env of sekai or gymnasium, a function that makes one, or a vector
             env. Costs can be changed only where the env can be made again: from an id, a spec, or
             an env that `make` has made.
@@ -117,8 +119,7 @@ def _seeds(seeds: int | Sequence[int]) -> list[int]:
 def _players(
     policy: Any, baselines: Policies | None, task: Task, name: str | None
 ) -> dict[str, Player]:
-    is_known = isinstance(policy, str) and policy in baseline_names(task.name)
-    agent = baseline(policy, task.name) if is_known else player_of(policy, name)
+    agent = _player(policy, task, name)
     if baselines is None:
         given: list[tuple[str | None, Any]] = [(None, one) for one in task.baselines]
     elif isinstance(baselines, Mapping):
@@ -137,12 +138,21 @@ def _players(
 
 
 def _other(called: str | None, given: Any, task: Task) -> tuple[str, Player]:
-    if isinstance(given, str) and given in baseline_names(task.name):
-        return called or given, baseline(given, task.name)
     if isinstance(given, str) and not os.path.exists(given):
-        return called or given, baseline(given, task.name)
-    player = player_of(given, called)
+        # Says which there are, where there is none of that name.
+        baseline(given, task.name)
+    player = _player(given, task, called)
     return called or player.name, player
+
+
+def _player(policy: Any, task: Task, called: str | None) -> Player:
+    def known(name: str) -> Player | None:
+        return baseline(name, task.name) if name in baseline_names(task.name) else None
+
+    if task.arena.has_team:
+        return team_of(policy, called, known)
+    found = known(policy) if isinstance(policy, str) else None
+    return player_of(policy, called) if found is None else found
 
 
 def _distinct(others: Sequence[tuple[str, Player]]) -> dict[str, Player]:

@@ -72,12 +72,14 @@ class Measure:
     def outcome(self, name: str, episodes: list[Episode]) -> PolicyOutcome:
         """All metrics of a policy."""
         by_seed = self.by_seed(episodes)
-        return PolicyOutcome(
-            name=name,
-            metrics={one: self._interval(one, by_seed[one], episodes) for one in by_seed},
-            by_seed=by_seed,
-            episodes=episodes,
-        )
+        intervals = {one: self._interval(one, by_seed[one], episodes) for one in by_seed}
+        for member in episodes[0].members:
+            own = [replace(one, equity=one.members[member]) for one in episodes]
+            for metric in dict.fromkeys((self.task.headline, "total_return")):
+                found = self.by_seed(own)[metric]
+                by_seed[f"{metric} of {member}"] = found
+                intervals[f"{metric} of {member}"] = self._interval(metric, found, own)
+        return PolicyOutcome(name=name, metrics=intervals, by_seed=by_seed, episodes=episodes)
 
     def by_seed(self, episodes: Sequence[Episode]) -> dict[str, list[float]]:
         """All metrics, episode by episode."""
