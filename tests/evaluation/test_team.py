@@ -41,13 +41,12 @@ def played(policy: Any, seed: int = 7, **changes: Any) -> Episode:
 
 
 def test_a_team_that_follows_a_planted_signal_is_surely_ahead_of_all_baselines() -> None:
-    found = evaluate(follow, ID, seeds=8, env_options=OPTIONS | {"costs": free()})
+    options = OPTIONS | {"costs": free()}
+    found = evaluate(follow, ID, seeds=8, env_options=options, sensitivity=False)
 
     assert len(found.comparisons) == 6
-    assert all(one.difference.low > 0 for one in found.comparisons)
+    assert all(one.standing == "ahead" for one in found.comparisons)
     assert {"not_ahead", "look_ahead"}.isdisjoint(names(found.flags))
-    assert found.sensitivity is not None
-    assert found.sensitivity.by_delay["follow"][0] > found.sensitivity.by_delay["follow"][1]
 
 
 def test_the_accounts_of_a_team_are_those_of_the_env() -> None:

@@ -78,7 +78,7 @@ def evaluate(
     measure = _measure(task, played[agent_name], chosen, level)
     outcomes = {one: measure.outcome(one, episodes) for one, episodes in played.items()}
     agent, *others = outcomes.values()
-    comparisons = [measure.comparison(agent, other) for other in others]
+    comparisons = measure.comparisons(agent, others)
     digest = task.data_digest
     honesty = judged_honesty(
         agent.episodes, digest or task.arena.name, agent_name, model_of(policy, ""), ledger

@@ -15,6 +15,7 @@ from sekai.evaluation.metrics import metrics_of
 from sekai.evaluation.shared_dates import held_on, is_one_history, returns_by_date
 from sekai.evaluation.statistics import (
     bootstrap_interval,
+    holm,
     paired,
     paired_bootstrap,
     seed_interval,
@@ -97,8 +98,15 @@ class Measure:
             return self._joined(self.task.headline, _returns(episodes))
         return float(np.mean(self.by_seed(episodes)[self.task.headline]))
 
-    def comparison(self, agent: PolicyOutcome, other: PolicyOutcome) -> Comparison:
-        """How far the agent is ahead of another policy, by the headline metric."""
+    def comparisons(
+        self, agent: PolicyOutcome, others: Sequence[PolicyOutcome]
+    ) -> list[Comparison]:
+        """How far the agent is ahead of others by the headline metric, all of them counted."""
+        found = [self._comparison(agent, other) for other in others]
+        chances = holm([one.p_value for one in found])
+        return [replace(one, p_value=chance) for one, chance in zip(found, chances, strict=True)]
+
+    def _comparison(self, agent: PolicyOutcome, other: PolicyOutcome) -> Comparison:
         name = self.task.headline
         values = agent.by_seed[name], other.by_seed[name]
         difference, chance, wins = paired(*values, self.task.higher_is_better, self.level)
