@@ -34,6 +34,9 @@ ENOUGH = 100
 """Returns without which the bootstrap has nothing to draw from."""
 
 RESAMPLES = 500
+RESAMPLES_EACH = 80
+"""For each baseline, where there are many."""
+
 FEWER_RESAMPLES = 200
 """For metrics that nobody is ranked by."""
 
@@ -102,11 +105,13 @@ class Measure:
         self, agent: PolicyOutcome, others: Sequence[PolicyOutcome]
     ) -> list[Comparison]:
         """How far the agent is ahead of others by the headline metric, all of them counted."""
-        found = [self._comparison(agent, other) for other in others]
+        # A chance is no smaller than a few of all resamples: beside many, it takes more of them.
+        resamples = max(RESAMPLES, RESAMPLES_EACH * len(others))
+        found = [self._comparison(agent, other, resamples) for other in others]
         chances = holm([one.p_value for one in found])
         return [replace(one, p_value=chance) for one, chance in zip(found, chances, strict=True)]
 
-    def _comparison(self, agent: PolicyOutcome, other: PolicyOutcome) -> Comparison:
+    def _comparison(self, agent: PolicyOutcome, other: PolicyOutcome, resamples: int) -> Comparison:
         name = self.task.headline
         values = agent.by_seed[name], other.by_seed[name]
         difference, chance, wins = paired(*values, self.task.higher_is_better, self.level)
@@ -116,7 +121,7 @@ class Measure:
             difference, chance, wins = paired_bootstrap(
                 _returns(mine), _returns(theirs),
                 lambda joined: self._of(name, joined), self.task.higher_is_better,
-                level=self.level, resamples=RESAMPLES,
+                level=self.level, resamples=resamples,
             )  # fmt: skip
         return Comparison(
             baseline=other.name, metric=name, difference=difference, p_value=chance, wins=wins
