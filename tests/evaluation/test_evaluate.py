@@ -190,6 +190,21 @@ def test_every_env_is_judged_beside_three_baselines_or_more(
     assert str(load_evaluation(tmp_path / "evaluation.json")) == str(found)
 
 
+def test_baselines_that_do_the_same_in_every_step_are_listed_once() -> None:
+    coarse, fine, named = (
+        evaluate("random", "OrderExecution-v0", seeds=8, env_options=options, baselines=names,
+                 sensitivity=False, name="agent")
+        for options, names in [
+            ({}, None), ({"action": "twap_relative"}, None), ({}, ["twap", "almgren_chriss"]),
+        ]
+    )  # fmt: skip
+
+    assert list(coarse.baselines) == ["twap", "all_at_once", "random"]
+    assert list(fine.baselines) == ["twap", "vwap", "almgren_chriss", "all_at_once", "random"]
+    # Who names them wants them.
+    assert list(named.baselines) == ["twap", "almgren_chriss"]
+
+
 def test_one_short_episode_is_refused() -> None:
     with pytest.raises(ValueError, match="number without an interval"):
         evaluate("random", "MarketMaking-v0", seeds=1)

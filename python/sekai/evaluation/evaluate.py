@@ -58,7 +58,8 @@ def evaluate(
             env. Costs can be changed only where the env can be made again: from an id, a spec, or
             an env that `make` has made.
         seeds: those of the episodes, or how many.
-        baselines: names and policies to judge it beside; those that suit the task if not given.
+        baselines: names and policies to judge it beside; if not given those that suit the task,
+            of which two that do the same in every step count once.
         env_options: what an id is made with.
         name: what the agent is called.
         level: of intervals.
@@ -74,6 +75,8 @@ def evaluate(
     chosen = _seeds(seeds)
     played = _played(players, task, chosen)
     agent_name = next(iter(players))
+    if baselines is None:
+        played = _without_copies(played, agent_name)
     played, chosen = _without_repeats(played, chosen)
     measure = _measure(task, played[agent_name], chosen, level)
     outcomes = {one: measure.outcome(one, episodes) for one, episodes in played.items()}
@@ -170,6 +173,25 @@ def _played(
 ) -> dict[str, list[Episode]]:
     arena = task.recorded()
     return {name: play(player, arena, task, seeds) for name, player in players.items()}
+
+
+def _without_copies(played: dict[str, list[Episode]], agent: str) -> dict[str, list[Episode]]:
+    """Those that nobody has named once each, where they all do the same: one says as much."""
+    found: dict[str, list[Episode]] = {}
+    for name, episodes in played.items():
+        others = [one for other, one in found.items() if other != agent]
+        if name == agent or not any(_same_play(episodes, other) for other in others):
+            found[name] = episodes
+    return found
+
+
+def _same_play(one: Sequence[Episode], other: Sequence[Episode]) -> bool:
+    return all(
+        mine.actions.size > 0
+        and np.array_equal(mine.actions, theirs.actions)
+        and np.array_equal(mine.rewards, theirs.rewards)
+        for mine, theirs in zip(one, other, strict=True)
+    )
 
 
 def _without_repeats(
