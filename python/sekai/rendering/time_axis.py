@@ -39,7 +39,7 @@ class Dates:
         times = np.array([scene.time for scene in history.scenes])
         is_daily = bool((np.diff(times) >= HALF_A_DAY).all())
         names = [
-            name.replace("T", " ")
+            str(name).replace("T", " ")
             for name in np.datetime_as_string(times, unit="D" if is_daily else "m")
         ]
         ticks = history.column("tick").astype(int)
