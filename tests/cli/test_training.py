@@ -232,6 +232,19 @@ def test_a_file_in_the_place_of_the_folder_of_runs_is_named(tmp_path: Path) -> N
     assert "runs is a file: name another with --runs" in " ".join(told.err.split())
 
 
+def test_a_place_that_is_closed_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path, *given: object, **named: object) -> None:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    told = call("train", "--env", "MarketMaking-v0", "--steps", "8", "--runs", tmp_path / "closed")
+
+    assert told.code == 1
+    assert "closed is closed to you: change its permissions" in " ".join(told.err.split())
+
+
 @pytest.fixture
 def copied(runs: Path, tmp_path: Path) -> Path:
     """A finished run to break something of."""
