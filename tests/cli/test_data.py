@@ -164,3 +164,14 @@ def test_training_on_data_that_cannot_be_read_leaves_no_run(tmp_path: Path) -> N
     assert told.code == 1
     assert "bars.parquet" in told.err
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("command", ["inspect", "validate"])
+def test_columns_that_are_not_known_are_said_with_the_option_that_names_them(
+    command: str, tmp_path: Path
+) -> None:
+    (tmp_path / "bars.csv").write_text("when,what\n1,2\n")
+    told = call("data", command, tmp_path / "bars.csv")
+
+    assert told.code == 1
+    assert "`-o time=NAME`" in told.out + told.err

@@ -120,3 +120,10 @@ def test_bench_counts_steps_in_every_way_there_is(id: str) -> None:
     ways = ["sync"] if id.startswith("gymnasium") else ["native", "sync"]
     assert [line.split()[0] for line in lines[1:]] == ways
     assert all(int(line.split()[-1].replace(",", "")) > 0 for line in lines[1:])
+
+
+def test_a_module_that_is_not_there_is_said_with_where_it_was_looked_for() -> None:
+    told = call("check", "nosuch.module:Env")
+
+    assert told.code == 2
+    assert str(Path.cwd()) in told.err.replace("\n", "")

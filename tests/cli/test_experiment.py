@@ -180,7 +180,7 @@ def test_what_is_wrong_with_an_option_is_said_of_the_option(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "No such file"),
+        (None, "no such file"),
         (b"\xff\xfe[run]", "not text in UTF-8"),
         (b'name = "x', "this is not TOML"),
         (b"run = 5", "run must be a section [run], was 5"),

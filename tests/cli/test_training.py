@@ -209,6 +209,68 @@ def test_what_cannot_be_gone_on_with_is_misuse(runs: Path, words: list[str], sai
     assert said in told.err
 
 
+def test_an_experiment_that_is_not_there_is_said_with_those_that_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    alone = call("train", "mine.toml")
+    (tmp_path / "yours.toml").write_text("[env]\n")
+    (tmp_path / "pyproject.toml").touch()
+    beside = call("train", "mine.toml")
+
+    assert (alone.code, beside.code) == (2, 2)
+    assert "there is none in this folder" in alone.err
+    assert "--env" in alone.err
+    assert "there are yours.toml;" in beside.err
+
+
+def test_a_file_in_the_place_of_the_folder_of_runs_is_named(tmp_path: Path) -> None:
+    (tmp_path / "runs").touch()
+    told = call("train", "--env", "MarketMaking-v0", "--steps", "8", "--runs", tmp_path / "runs")
+
+    assert told.code == 2
+    assert "runs is a file: name another with --runs" in " ".join(told.err.split())
+
+
+def test_a_place_that_is_closed_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path, *given: object, **named: object) -> None:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    told = call("train", "--env", "MarketMaking-v0", "--steps", "8", "--runs", tmp_path / "closed")
+
+    assert told.code == 1
+    assert "closed is closed to you: change its permissions" in " ".join(told.err.split())
+
+
+@pytest.fixture
+def copied(runs: Path, tmp_path: Path) -> Path:
+    """A finished run to break something of."""
+    shutil.copytree(runs / "small", tmp_path / "small")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "file", "said"),
+    [
+        (["evaluate", "small"], "run.json", "config.toml --name small-2` trains it anew"),
+        (["evaluate", "small"], "policy.safetensors", "config.toml --name small-2` trains it anew"),
+        (["report", "small"], "evaluation.json", "`sekai evaluate small` judges it again"),
+    ],
+)
+def test_a_file_of_a_run_that_is_not_whole_is_said_with_what_to_type(
+    copied: Path, words: list[str], file: str, said: str
+) -> None:
+    whole = (copied / "small" / file).read_bytes()
+    (copied / "small" / file).write_bytes(whole[: len(whole) // 2])
+    told = call(*words, "--runs", copied)
+
+    assert told.code == 2
+    assert said in " ".join(told.err.split())
+
+
 def test_a_run_is_judged_again_with_other_seeds_and_baselines(runs: Path) -> None:
     told = call(
         "evaluate", "small", "--runs", runs, "--seeds", "4", "--baseline", "random",
@@ -227,7 +289,7 @@ def test_a_run_is_judged_again_with_other_seeds_and_baselines(runs: Path) -> Non
     [
         (["nothing"], "there is no run 'nothing'"),
         (["small", "--baseline", "rnd"], "--baseline: MarketMaking-v0 has no baseline 'rnd'"),
-        (["small", "--seeds", "1"], "--seed: seeds must be at least 2"),
+        (["small", "--seeds", "1"], "--seeds: seeds must be at least 2"),
     ],
 )
 def test_judging_what_is_not_there_is_misuse(runs: Path, words: list[str], said: str) -> None:
@@ -259,20 +321,20 @@ def test_pictures_are_drawn_into_a_folder(runs: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "code", "said"),
+    ("spoil", "said"),
     [
-        (Path.unlink, 2, "was not judged yet"),
-        (lambda file: file.write_text("{}"), 1, "is not an evaluation"),
+        (Path.unlink, "was not judged yet"),
+        (lambda file: file.write_text("{}"), "is not an evaluation: it has no 'format'"),
     ],
 )
 def test_a_run_that_was_not_judged_has_no_report(
-    runs: Path, spoil: Callable[[Path], object], code: int, said: str
+    runs: Path, spoil: Callable[[Path], object], said: str
 ) -> None:
     spoil(runs / "small" / "evaluation.json")
 
     told = call("report", "small", "--runs", runs)
 
-    assert told.code == code
+    assert told.code == 2
     assert said in told.err
 
 
@@ -315,14 +377,21 @@ def test_envs_that_cannot_be_kept_are_trained_and_gone_on_with_in_new_episodes(
     assert "episode_return" in told.out
 
 
-def test_several_agents_are_trained_and_not_judged(tmp_path: Path) -> None:
+def test_several_agents_are_trained_and_judged(tmp_path: Path) -> None:
     told = call(
         "train", "--env", "MultiPortfolio-v0", "--steps", "16", "--runs", tmp_path, "--quiet",
         "--set", "train.num_envs=1", "--set", "train.rollout_steps=16", "--set", "env.agents=2",
+        "--set", "env.episode_rows=20", "--set", "evaluate.seeds=8",
+        "--set", "evaluate.sensitivity=false",
+        "--set", 'evaluate.baselines=["equal_weight", "buy_and_hold", "momentum"]',
     )  # fmt: skip
 
     assert told.code == 0, told.err
-    assert "it is not judged" in told.err
     run = RunFolder(tmp_path / "multiportfolio-ppo")
-    assert run.policy.is_file()
     assert run.facts["state"] == "finished"
+    assert run.report.is_file()
+    judged = load_evaluation(run.evaluation)
+    assert list(judged.agent.episodes[0].members) == ["agent_0", "agent_1"]
+    assert "sharpe of agent_1" in judged.agent.metrics
+    again = call("evaluate", "multiportfolio-ppo", "--runs", tmp_path, "--quiet")
+    assert again.code == 0, again.err

@@ -172,6 +172,7 @@ def test_results_do_not_depend_on_how_many_play_at_once() -> None:
         ("OptimalExecution-v0", {}),
         ("OrderExecution-v0", {}),
         ("Portfolio-v0", {"episode_rows": 60}),
+        ("MultiPortfolio-v0", {"episode_rows": 60, "agents": 2}),
         ("gymnasium/CartPole-v1", {}),
     ],
 )
@@ -187,6 +188,21 @@ def test_every_env_is_judged_beside_three_baselines_or_more(
     assert "few_baselines" not in names(found.flags)
     found.to_json(tmp_path / "evaluation.json")
     assert str(load_evaluation(tmp_path / "evaluation.json")) == str(found)
+
+
+def test_baselines_that_do_the_same_in_every_step_are_listed_once() -> None:
+    coarse, fine, named = (
+        evaluate("random", "OrderExecution-v0", seeds=8, env_options=options, baselines=names,
+                 sensitivity=False, name="agent")
+        for options, names in [
+            ({}, None), ({"action": "twap_relative"}, None), ({}, ["twap", "almgren_chriss"]),
+        ]
+    )  # fmt: skip
+
+    assert list(coarse.baselines) == ["twap", "all_at_once", "random"]
+    assert list(fine.baselines) == ["twap", "vwap", "almgren_chriss", "all_at_once", "random"]
+    # Who names them wants them.
+    assert list(named.baselines) == ["twap", "almgren_chriss"]
 
 
 def test_one_short_episode_is_refused() -> None:
@@ -225,11 +241,6 @@ def test_an_unknown_baseline_is_refused_with_the_names_of_those_there_are() -> N
 def test_seeds_that_are_none_or_twice_are_refused(seeds: Any) -> None:
     with pytest.raises(ValueError, match="seeds"):
         evaluate(follow, "Portfolio-v0", seeds=seeds, env_options=OPTIONS)
-
-
-def test_several_agents_are_refused() -> None:
-    with pytest.raises(TypeError, match="several agents"):
-        evaluate("random", "MultiPortfolio-v0")
 
 
 def test_options_of_what_is_no_id_are_refused() -> None:

@@ -4,13 +4,16 @@ import numpy as np
 import pytest
 
 from sekai.data import simulate_gbm
-from sekai.evaluation import Episode, evaluate
+from sekai.evaluation import Episode, PolicyOutcome, evaluate
+from sekai.evaluation.arena import arena_of
+from sekai.evaluation.outcomes import Measure
 from sekai.evaluation.shared_dates import (
     counted_dates,
     held_on,
     is_one_history,
     returns_by_date,
 )
+from sekai.evaluation.tasks import task_of
 from sekai.market import Costs
 
 
@@ -88,3 +91,19 @@ def test_many_looks_at_one_market_of_noise_find_nothing() -> None:
 def test_noise_is_believed_as_often_as_is_said() -> None:
     runs = 400
     assert believed(runs) <= runs * 0.05 + 3 * np.sqrt(runs * 0.05 * 0.95)
+
+
+def test_a_lead_is_found_beside_many_baselines_too() -> None:
+    # With as many resamples as beside one, no chance times twenty would be small enough.
+    days, rng = 400, np.random.default_rng(0)
+
+    def outcome(name: str, drift: float) -> PolicyOutcome:
+        growth = np.cumprod(1 + rng.normal(drift, 0.01, days))
+        return PolicyOutcome(name=name, metrics={}, by_seed={"sharpe": [0.0]},
+                             episodes=[episode(0, [100.0, *(100.0 * growth)])])  # fmt: skip
+
+    measure = Measure(task_of(arena_of("Portfolio-v0")), 252.0, 0.95, True)
+    agent = outcome("agent", 0.005)
+    found = measure.comparisons(agent, [outcome(f"other {place}", 0.0) for place in range(20)])
+
+    assert {one.standing for one in found} == {"ahead"}

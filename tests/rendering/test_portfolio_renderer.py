@@ -99,9 +99,29 @@ def test_ticks_are_dates_of_the_data() -> None:
     date = str(env.unwrapped.data.times[row].astype("datetime64[D]"))
 
     assert f"seed 24 · {date}" in renderer.title.first.get_text()
-    written = renderer.traded.xaxis.get_major_formatter()
-    assert written(row, 0) == date
-    assert written(row + 1, 0) == ""
+
+
+@pytest.mark.parametrize("every", [1, 7])
+def test_dates_are_written_under_rows_that_were_seen(every: int) -> None:
+    env = portfolio(episode_rows=200)
+    renderer = PortfolioRenderer(**SMALL | {"ticks": 40})
+    rows = [int(env.reset(seed=24).info["time_index"])]
+    renderer.watch(env)
+    for step in range(1, 99):
+        row = int(env.step(env.action_space.sample()).info["time_index"])
+        if step % every == 0:
+            renderer.watch(env)
+            rows.append(row)
+        if step in (7, 35, 84, 98):
+            renderer.render(env)
+            rows.append(row)
+            ticks = renderer.traded.get_xticks().astype(int).tolist()
+            names = [label.get_text() for label in renderer.traded.get_xticklabels()]
+            assert 1 <= len(ticks) <= 5
+            assert set(ticks) <= set(rows)
+            assert names == [str(env.unwrapped.data.times[one])[:10] for one in ticks]
+            # Not so near to each other that they would overlap.
+            assert all(np.diff(ticks) >= 11 - every)
 
 
 def test_large_amounts_are_written_short() -> None:

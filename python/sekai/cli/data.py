@@ -20,6 +20,8 @@ __all__ = ["COMMANDS", "EXAMPLES", "convert", "inspect", "validate"]
 
 EXAMPLES = ("sekai data inspect bars.csv", "sekai data convert bars/ bars.parquet")
 
+AS_OPTIONS = "time= is `-o time=NAME`, Policies(missing='halt') is `-o policies.missing=halt`"
+
 SHOWN = 40
 """Assets that are listed one by one."""
 
@@ -60,7 +62,7 @@ def validate(source: SourceName, option: Options = None) -> None:
     if is_file:
         problems = problems_of(source, **options)
         if len(problems):
-            say(f"{problems}")
+            say(_as_options(f"{problems}"))
             raise typer.Exit(FAILED)
     else:
         reader.read(**options)
@@ -93,8 +95,19 @@ def convert(
 
 def read(source: str, option: list[str] | None) -> MarketData:
     """The panel that a source holds."""
+    from sekai.error import DataError
+
     reader, options = _reader(source, option)
-    return reader.read(**options)
+    try:
+        return reader.read(**options)
+    except DataError as error:
+        raise DataError(_as_options(str(error))) from error
+
+
+def _as_options(problems: str) -> str:
+    """The same, with what is said of arguments in the words of this command."""
+    is_option = "time=" in problems or "Policies(" in problems
+    return f"{problems}\n  here: {AS_OPTIONS}" if is_option else problems
 
 
 def _reader(source: str, option: list[str] | None) -> tuple[Reader, dict[str, Any]]:

@@ -47,23 +47,33 @@ def evaluate(
     from sekai.cli.experiment.source import Source
     from sekai.cli.judging import headline_of, judge, report_on
     from sekai.cli.summary import show_summary
+    from sekai.training.kept_file import ModelFileError
 
     folder = find_run(run, runs)
+    # What cannot be read is said before minutes are spent on it.
+    state = folder.facts["state"]
     if not folder.policy.is_file():
         raise CommandError(
-            f"{folder.path} has no policy yet, its state is {folder.facts['state']}: "
+            f"{folder.path} has no policy yet, its state is {state}: "
             f"`sekai train {folder.path} --resume` goes on with it"
         )
     source = Source.read(folder.config)
-    told: dict[str, Any] = {"seeds": seeds, "baselines": baseline, "sensitivity": sensitivity}
-    for name, value in told.items():
+    told: dict[str, tuple[str, Any]] = {
+        "seeds": ("--seeds", seeds),
+        "baselines": ("--baseline", baseline),
+        "sensitivity": ("--sensitivity", sensitivity),
+    }
+    for name, (option, value) in told.items():
         if value is not None:
-            source.set(("evaluate", name), value, f"--{name.removesuffix('s')}")
+            source.set(("evaluate", name), value, option)
     experiment = read_experiment(source)
     command = shlex.join(["sekai", *sys.argv[1:]])
     what = f"judging on {experiment.evaluate.seeds} unseen seeds"
     with RunLock(folder.path), waiting(what, quiet):
-        found = judge(experiment, prepare(experiment), folder, command)
+        try:
+            found = judge(experiment, prepare(experiment), folder, command)
+        except ModelFileError as error:
+            raise CommandError(f"{error}; {folder.anew}") from error
         folder.note(headline=headline_of(found))
         page = report_on(found, folder.report)
     show_summary(found, folder, page)

@@ -66,6 +66,8 @@ def guarded(command: Callable[Given, Back]) -> Callable[Given, Back]:
 
 
 def _message(error: Exception) -> str:
+    if isinstance(error, PermissionError) and error.filename is not None:
+        return f"{error.filename} is closed to you: change its permissions, or name another place"
     if isinstance(error, EXPECTED):
         return str(error) or type(error).__name__
     return f"{type(error).__name__}: {error} (--debug shows where)"

@@ -24,7 +24,9 @@ def made_env(name: str) -> Any:
     try:
         entry = load(name)
     except (ImportError, ValueError) as error:
-        raise CommandError(str(error)) from error
+        raise CommandError(
+            f"{error}: module:Class is looked for in {here} and among installed packages"
+        ) from error
     if not callable(entry):
         raise CommandError(f"{name} must be a class or a function that makes an env, was {entry!r}")
     return entry()

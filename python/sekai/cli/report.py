@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sekai.cli.failure import CommandError, guarded
-from sekai.cli.runs.run_folder import DEFAULT_ROOT, find_run
+from sekai.cli.runs.run_folder import DEFAULT_ROOT, RunFolder, find_run
 from sekai.cli.screen import say
+
+if TYPE_CHECKING:
+    from sekai.evaluation import Evaluation
 
 __all__ = ["EXAMPLES", "report"]
 
@@ -34,17 +37,25 @@ def report(
     ] = DEFAULT_ROOT,
 ) -> None:
     """Write the report of one run, or of several beside each other, as a page of HTML."""
-    from sekai.evaluation import load_evaluation
     from sekai.evaluation.report import write_pictures, write_report
 
     folders = [find_run(one, runs) for one in run]
     for folder in folders:
         if not folder.evaluation.is_file():
             raise CommandError(f"{folder.path} was not judged yet: sekai evaluate {folder.name}")
-    evaluations = [load_evaluation(folder.evaluation) for folder in folders]
+    evaluations = [_judged(folder) for folder in folders]
     usual = folders[0].report if len(folders) == 1 else runs / "comparison.html"
     say(str(write_report(evaluations, output or usual)))
     if pictures is not None:
         pictures.mkdir(parents=True, exist_ok=True)
         for file in write_pictures(evaluations[0], pictures):
             say(str(file))
+
+
+def _judged(folder: RunFolder) -> Evaluation:
+    from sekai.evaluation.evaluation_file import EvaluationFileError, load_evaluation
+
+    try:
+        return load_evaluation(folder.evaluation)
+    except EvaluationFileError as error:
+        raise CommandError(f"{error}; `sekai evaluate {folder.name}` judges it again") from error

@@ -32,7 +32,8 @@ def show_summary(evaluation: Evaluation, run: RunFolder, report: Path | None) ->
     show_table(columns, rows)
     level = next(iter(evaluation.agent.metrics.values())).level
     say(f"in brackets: {level:.0%} intervals; {len(evaluation.seeds)} episodes of {evaluation.env} "
-        f"that were never seen; ranked by {evaluation.headline}")  # fmt: skip
+        f"that were never seen; ranked by {evaluation.headline}; p is adjusted for "
+        f"{len(evaluation.comparisons)} baselines by Holm's method")  # fmt: skip
     for flag in evaluation.flags:
         style = "bold red" if flag.level == "error" else "yellow"
         say(Text.assemble((f"{flag.level}: ", style), f"{flag.name}: {flag.message}"))

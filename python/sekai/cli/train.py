@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["EXAMPLES", "train"]
 
+SHOWN = 5
+"""Files that are named to who has named none that is there."""
+
 EXAMPLES = (
     "sekai train examples/demo.toml",
     "sekai train --env MarketMaking-v0 --algorithm ppo --steps 200000",
@@ -73,6 +76,11 @@ def train(
         return
     from sekai.cli.experiment.source import set_by_text
 
+    if file is None and env is None and not change:
+        raise CommandError(
+            "nothing to train, [env] needs an id: name an experiment, such as "
+            "`sekai train examples/demo.toml`, or an env with --env; `sekai list` shows them"
+        )
     source = _source(file)
     for path, (option, value) in given.items():
         source.set(path, value, option)
@@ -86,6 +94,14 @@ def _source(file: Path | None) -> Source:
 
     if file is None:
         return Source()
+    if not file.exists():
+        texts = {one: one.read_text("utf-8", "replace") for one in sorted(Path().glob("*.toml"))}
+        here = [str(one) for one, text in texts.items() if "[env]" in text]
+        known = f"there are {', '.join(here[:SHOWN])}" if here else "there is none in this folder"
+        raise CommandError(
+            f"{file} cannot be read, there is no such file: an experiment was wanted, and {known}; "
+            f"`sekai train --env MarketMaking-v0 --steps 200000` needs none"
+        )
     if file.is_dir():
         raise CommandError(
             f"{file} is a folder, and an experiment file was wanted: --resume goes on with a run"

@@ -19,7 +19,6 @@ from sekai.cli.runs.run_lock import RunLock
 from sekai.cli.screen import note, waiting
 from sekai.cli.signals import ending_as_interrupts
 from sekai.cli.summary import show_summary
-from sekai.core.multi_agent import MultiAgentEnv
 from sekai.registry import make
 
 if TYPE_CHECKING:
@@ -110,10 +109,6 @@ def _judge(
     command: str,
     quiet: bool,
 ) -> None:
-    entry = experiment.env.entry
-    if isinstance(entry, type) and issubclass(entry, MultiAgentEnv):
-        note(f"{experiment.id} has several agents, and an evaluation is of one: it is not judged")
-        return
     with waiting(f"judging on {experiment.evaluate.seeds} unseen seeds", quiet):
         evaluation = judge(experiment, prepared, run, command)
         run.note(headline=headline_of(evaluation))

@@ -9,8 +9,10 @@ from typing import Any
 
 from sekai.core.env import Env
 from sekai.core.multi_agent import MultiAgentEnv
+from sekai.evaluation.team_vec import TeamVec
 from sekai.registry import EnvSpec
 from sekai.registry import spec as spec_of
+from sekai.registry.entry_point import loaded
 from sekai.vector.make_vec import make_vec
 from sekai.vector.multi_agent import MultiAgentVecEnv
 from sekai.vector.sync import SyncVecEnv
@@ -19,10 +21,15 @@ from sekai.wrappers import TimeLimit
 
 __all__ = ["Arena", "arena_of"]
 
-USUAL_LAYERS = {"OrderEnforcing", "ValidateAction", "TimeLimit"}
+USUAL_LAYERS = {
+    "OrderEnforcing", "ValidateAction", "TimeLimit", "MultiAgentOrderEnforcing",
+    "MultiAgentValidateAction", "MultiAgentTimeLimit",
+}  # fmt: skip
 """Layers that `make` puts around an env, and puts there again."""
 
-REBUILT = ("Portfolio", "Trading", "MarketMaking", "OptimalExecution", "OrderExecution")
+REBUILT = (
+    "Portfolio", "MultiPortfolio", "Trading", "MarketMaking", "OptimalExecution", "OrderExecution",
+)  # fmt: skip
 """Tasks that can be made again from the config of one that is there."""
 
 
@@ -50,6 +57,9 @@ class Arena:
 
     bare: Arena | None = None
     """The same envs without layers that might change what is seen or done; None without any."""
+
+    has_team: bool = False
+    """Whether several agents act there: envs are then a `TeamVec`."""
 
     def with_options(self, **changes: Any) -> Arena:
         """The same with some options changed."""
@@ -86,9 +96,12 @@ def arena_of(env: Any, options: Mapping[str, Any] | None = None) -> Arena:
         raise ValueError(f"env_options belong to an id, and {env!r} is none; found {list(options)}")
     if isinstance(env, VecEnv):
         return _of_vec(env)
-    if isinstance(env, (MultiAgentEnv, MultiAgentVecEnv)):
-        raise TypeError(_several_agents(type(env).__name__))
-    if isinstance(env, Env):
+    if isinstance(env, MultiAgentVecEnv):
+        raise TypeError(
+            f"{env!r} does not tell what its agents trade on: give its id and env_options, or one "
+            f"of its envs"
+        )
+    if isinstance(env, (Env, MultiAgentEnv)):
         return _of_env(env)
     if _is_gymnasium(env):
         found = _of_env(_own(env))
@@ -111,14 +124,13 @@ def _of_spec(spec: EnvSpec, options: dict[str, Any]) -> Arena:
 
     def make(num_envs: int, given: Mapping[str, Any]) -> VecEnv:
         vec: VecEnv | MultiAgentVecEnv = make_vec(plain, num_envs, **given)
-        if isinstance(vec, MultiAgentVecEnv):
-            vec.close()
-            raise TypeError(_several_agents(spec.id))
-        return vec
+        return TeamVec(vec) if isinstance(vec, MultiAgentVecEnv) else vec
 
     own = {name: value for name, value in options.items() if name not in ("wrappers", "mode")}
     bare = _of_spec(replace(plain, wrappers=()), own) if layered else None
-    return Arena(spec.id, _class_name(spec), make, options, bare=bare)
+    entry = loaded(spec.entry_point)
+    has_team = isinstance(entry, type) and issubclass(entry, MultiAgentEnv)
+    return Arena(spec.id, _class_name(spec), make, options, bare=bare, has_team=has_team)
 
 
 def _class_name(spec: EnvSpec) -> str:
@@ -127,7 +139,7 @@ def _class_name(spec: EnvSpec) -> str:
     return getattr(spec.entry_point, "__name__", type(spec.entry_point).__name__)
 
 
-def _of_env(env: Env[Any, Any]) -> Arena:
+def _of_env(env: Env[Any, Any] | MultiAgentEnv) -> Arena:
     inside = env.unwrapped
     kind = type(inside).__name__
     name = inside.spec.id if inside.spec is not None else kind
@@ -136,6 +148,9 @@ def _of_env(env: Env[Any, Any]) -> Arena:
     if env is inside and kind in REBUILT and type(inside).__module__.startswith("sekai."):
         return _of_spec(spec_of(f"{kind}-v0"), _made_of(inside))
     # Layers may have learnt something: the env is played as it is, one episode after another.
+    if isinstance(env, MultiAgentEnv):
+        make = _around(lambda: env, True)
+        return Arena(name, kind, make, most=1, is_ours=False, has_team=True)
     return Arena(name, kind, _around(lambda: env), most=1, is_ours=False,
                  bare=_bare_arena(env, Arena(name, kind, _around(lambda: _bare(env)), most=1,
                                              is_ours=False)))  # fmt: skip
@@ -143,7 +158,7 @@ def _of_env(env: Env[Any, Any]) -> Arena:
 
 def _made_of(env: Any) -> dict[str, Any]:
     options: dict[str, Any] = {"config": env.config}
-    if type(env).__name__ == "Portfolio":
+    if type(env).__name__ in ("Portfolio", "MultiPortfolio"):
         shown = env.features if env.pipeline is None else env.pipeline
         options.update(data=env.data, features=shown)
     return options
@@ -151,19 +166,27 @@ def _made_of(env: Any) -> dict[str, Any]:
 
 def _of_function(function: Callable[[], Any]) -> Arena:
     first = _own(function())
-    if isinstance(first, MultiAgentEnv):
-        raise TypeError(_several_agents(type(first).__name__))
     inside = first.unwrapped
     name = inside.spec.id if inside.spec is not None else type(inside).__name__
     kind = type(inside).__name__
+    if isinstance(first, MultiAgentEnv):
+        first.close()
+        return Arena(name, kind, _around(function, True), has_team=True)
     plain = Arena(name, kind, _around(lambda: _bare(_own(function()))))
     bare = _bare_arena(first, plain)
     first.close()
     return Arena(name, kind, _around(lambda: _own(function())), bare=bare)
 
 
-def _around(function: Callable[[], Any]) -> Callable[[int, Mapping[str, Any]], VecEnv]:
-    return lambda num_envs, options: SyncVecEnv([function] * num_envs)
+def _around(
+    function: Callable[[], Any], has_team: bool = False
+) -> Callable[[int, Mapping[str, Any]], VecEnv]:
+    def make(num_envs: int, options: Mapping[str, Any]) -> VecEnv:
+        if has_team:
+            return TeamVec(MultiAgentVecEnv([function] * num_envs))
+        return SyncVecEnv([function] * num_envs)
+
+    return make
 
 
 def _bare_arena(env: Env[Any, Any], arena: Arena) -> Arena | None:
@@ -171,7 +194,7 @@ def _bare_arena(env: Env[Any, Any], arena: Arena) -> Arena | None:
     return None if _layers(env) <= USUAL_LAYERS else arena
 
 
-def _layers(env: Env[Any, Any]) -> set[str]:
+def _layers(env: Env[Any, Any] | MultiAgentEnv) -> set[str]:
     return {type(layer).__name__ for layer in env if layer is not env.unwrapped}
 
 
@@ -202,13 +225,6 @@ def _task_of_batch(batch: Any) -> str:
         batch = batch.batch if hasattr(batch, "batch") else batch.native
     name = type(batch).__name__.removesuffix("Batch").removesuffix("Weights")
     return name if name in REBUILT else "VecEnv"
-
-
-def _several_agents(name: str) -> str:
-    return (
-        f"{name} has several agents, and an evaluation is of one: judge it in Portfolio-v0, or "
-        f"give a function that makes an env in which the others are played for it"
-    )
 
 
 def _is_gymnasium(env: Any) -> bool:

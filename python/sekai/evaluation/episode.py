@@ -72,6 +72,9 @@ class Episode:
     outcome: dict[str, float] = field(default_factory=dict)
     """What the task itself counts by: a shortfall, say."""
 
+    members: dict[str, Floats] = field(default_factory=dict)
+    """Equity of each of several agents, of which `equity` is the sum; empty where there is one."""
+
     @property
     def returns(self) -> Floats:
         """Simple returns of equity, step by step; of nothing comes nothing."""

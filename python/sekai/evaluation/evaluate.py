@@ -24,6 +24,7 @@ from sekai.evaluation.provenance import model_of, provenance_of
 from sekai.evaluation.sensitivity import sensitivity_of
 from sekai.evaluation.tasks import task_of
 from sekai.evaluation.tasks.task import Task
+from sekai.evaluation.team import team_of
 
 __all__ = ["evaluate"]
 
@@ -51,12 +52,14 @@ def evaluate(
     Args:
         policy: an agent or a policy of `sekai.training`, an object with `predict_batch` or
             `predict`, a function from an observation to an action, the path of a saved agent, or
-            the name of a baseline.
+            the name of a baseline. Where several agents act: a policy of them all, one of these
+            for each of them by name, or one that plays every agent.
         env: an id or a spec, an env of sekai or gymnasium, a function that makes one, or a vector
             env. Costs can be changed only where the env can be made again: from an id, a spec, or
             an env that `make` has made.
         seeds: those of the episodes, or how many.
-        baselines: names and policies to judge it beside; those that suit the task if not given.
+        baselines: names and policies to judge it beside; if not given those that suit the task,
+            of which two that do the same in every step count once.
         env_options: what an id is made with.
         name: what the agent is called.
         level: of intervals.
@@ -72,11 +75,13 @@ def evaluate(
     chosen = _seeds(seeds)
     played = _played(players, task, chosen)
     agent_name = next(iter(players))
+    if baselines is None:
+        played = _without_copies(played, agent_name)
     played, chosen = _without_repeats(played, chosen)
     measure = _measure(task, played[agent_name], chosen, level)
     outcomes = {one: measure.outcome(one, episodes) for one, episodes in played.items()}
     agent, *others = outcomes.values()
-    comparisons = [measure.comparison(agent, other) for other in others]
+    comparisons = measure.comparisons(agent, others)
     digest = task.data_digest
     honesty = judged_honesty(
         agent.episodes, digest or task.arena.name, agent_name, model_of(policy, ""), ledger
@@ -117,8 +122,7 @@ def _seeds(seeds: int | Sequence[int]) -> list[int]:
 def _players(
     policy: Any, baselines: Policies | None, task: Task, name: str | None
 ) -> dict[str, Player]:
-    is_known = isinstance(policy, str) and policy in baseline_names(task.name)
-    agent = baseline(policy, task.name) if is_known else player_of(policy, name)
+    agent = _player(policy, task, name)
     if baselines is None:
         given: list[tuple[str | None, Any]] = [(None, one) for one in task.baselines]
     elif isinstance(baselines, Mapping):
@@ -137,12 +141,21 @@ def _players(
 
 
 def _other(called: str | None, given: Any, task: Task) -> tuple[str, Player]:
-    if isinstance(given, str) and given in baseline_names(task.name):
-        return called or given, baseline(given, task.name)
     if isinstance(given, str) and not os.path.exists(given):
-        return called or given, baseline(given, task.name)
-    player = player_of(given, called)
+        # Says which there are, where there is none of that name.
+        baseline(given, task.name)
+    player = _player(given, task, called)
     return called or player.name, player
+
+
+def _player(policy: Any, task: Task, called: str | None) -> Player:
+    def known(name: str) -> Player | None:
+        return baseline(name, task.name) if name in baseline_names(task.name) else None
+
+    if task.arena.has_team:
+        return team_of(policy, called, known)
+    found = known(policy) if isinstance(policy, str) else None
+    return player_of(policy, called) if found is None else found
 
 
 def _distinct(others: Sequence[tuple[str, Player]]) -> dict[str, Player]:
@@ -160,6 +173,25 @@ def _played(
 ) -> dict[str, list[Episode]]:
     arena = task.recorded()
     return {name: play(player, arena, task, seeds) for name, player in players.items()}
+
+
+def _without_copies(played: dict[str, list[Episode]], agent: str) -> dict[str, list[Episode]]:
+    """Those that nobody has named once each, where they all do the same: one says as much."""
+    found: dict[str, list[Episode]] = {}
+    for name, episodes in played.items():
+        others = [one for other, one in found.items() if other != agent]
+        if name == agent or not any(_same_play(episodes, other) for other in others):
+            found[name] = episodes
+    return found
+
+
+def _same_play(one: Sequence[Episode], other: Sequence[Episode]) -> bool:
+    return all(
+        mine.actions.size > 0
+        and np.array_equal(mine.actions, theirs.actions)
+        and np.array_equal(mine.rewards, theirs.rewards)
+        for mine, theirs in zip(one, other, strict=True)
+    )
 
 
 def _without_repeats(

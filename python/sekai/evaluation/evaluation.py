@@ -56,10 +56,19 @@ class Comparison:
     metric: str
     difference: Interval
     p_value: float
-    """The chance of a difference so large where there is none, from both sides."""
+    """The chance of a difference so large where there is none, from both sides, adjusted by Holm's
+    method for all baselines; intervals are of each alone."""
 
     wins: float
     """The share of episodes in which the agent was ahead."""
+
+    @property
+    def standing(self) -> str:
+        """Whether the agent is told apart: "ahead", "behind", or "open" where it is not."""
+        found = self.difference
+        if not self.p_value < 1.0 - found.level:
+            return "open"
+        return "ahead" if found.low > 0 else "behind" if found.high < 0 else "open"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,9 @@ def load_evaluation(path: str | os.PathLike[str]) -> Evaluation:
         if found["format"] != FORMAT:
             raise ValueError(f"the format {FORMAT!r} was wanted, found {found['format']!r}")
         return typing.cast(Evaluation, _built(Evaluation, found["evaluation"]))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error) as error:
+    except KeyError as error:
+        raise EvaluationFileError(f"{path} is not an evaluation: it has no {error}") from error
+    except (ValueError, TypeError, AttributeError, RecursionError, zlib.error) as error:
         raise EvaluationFileError(f"{path} is not an evaluation: {error}") from error
 
 

@@ -165,7 +165,7 @@ def _start(episode: Episode) -> tuple[str, float]:
 
 
 def _not_ahead(comparisons: Sequence[Comparison]) -> Flag | None:
-    behind = [one.baseline for one in comparisons if not one.difference.low > 0]
+    behind = [one.baseline for one in comparisons if one.standing != "ahead"]
     if not behind:
         return None
     return _warning(

@@ -90,7 +90,7 @@ class _Play:
         self.seeds, self.data = list(seeds), task.data if data is None else data
         arena: Arena = task.arena.with_options(data=self.data)
         # A task of its own, so that the other keeps the data it was judged on.
-        self.episodes: list[Episode] = play(player, arena, PortfolioTask(arena), self.seeds)
+        self.episodes: list[Episode] = play(player, arena, type(task)(arena), self.seeds)
 
     def rows(self, place: int) -> NDArray[np.int64]:
         """The rows of the data that an episode went through."""
@@ -155,13 +155,20 @@ def _foreknowledge(
         rows = rows[rows + 1 + horizon < len(data)]
         if len(rows) < 2:
             continue
-        wanted = episode.actions[: len(rows), : len(data.assets)]
+        wanted = _wanted(episode)[: len(rows), : len(data.assets)]
         # Orders fill on the next row: somebody may know what comes before that, or after.
         ahead = marks[rows + 1 + horizon] / marks[rows + 1] + marks[rows + horizon] / marks[rows]
         ahead = np.nan_to_num(ahead - 2.0)
         for what, fits in _fits(wanted - wanted.mean(axis=0), ahead).items():
             scores.setdefault(what, _ByRow(len(data))).add(rows, fits)
     return {what: one.score(horizon) for what, one in scores.items()}
+
+
+def _wanted(episode: Episode) -> Floats:
+    """What was decided; of several agents, the mean."""
+    several = max(1, len(episode.members))
+    found: Floats = episode.actions.reshape(len(episode.actions), several, -1).mean(axis=1)
+    return found
 
 
 def _fits(tilts: Floats, ahead: Floats) -> dict[str, Floats]:

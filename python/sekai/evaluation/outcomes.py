@@ -15,6 +15,7 @@ from sekai.evaluation.metrics import metrics_of
 from sekai.evaluation.shared_dates import held_on, is_one_history, returns_by_date
 from sekai.evaluation.statistics import (
     bootstrap_interval,
+    holm,
     paired,
     paired_bootstrap,
     seed_interval,
@@ -33,6 +34,9 @@ ENOUGH = 100
 """Returns without which the bootstrap has nothing to draw from."""
 
 RESAMPLES = 500
+RESAMPLES_EACH = 80
+"""For each baseline, where there are many."""
+
 FEWER_RESAMPLES = 200
 """For metrics that nobody is ranked by."""
 
@@ -72,12 +76,14 @@ class Measure:
     def outcome(self, name: str, episodes: list[Episode]) -> PolicyOutcome:
         """All metrics of a policy."""
         by_seed = self.by_seed(episodes)
-        return PolicyOutcome(
-            name=name,
-            metrics={one: self._interval(one, by_seed[one], episodes) for one in by_seed},
-            by_seed=by_seed,
-            episodes=episodes,
-        )
+        intervals = {one: self._interval(one, by_seed[one], episodes) for one in by_seed}
+        for member in episodes[0].members:
+            own = [replace(one, equity=one.members[member]) for one in episodes]
+            for metric in dict.fromkeys((self.task.headline, "total_return")):
+                found = self.by_seed(own)[metric]
+                by_seed[f"{metric} of {member}"] = found
+                intervals[f"{metric} of {member}"] = self._interval(metric, found, own)
+        return PolicyOutcome(name=name, metrics=intervals, by_seed=by_seed, episodes=episodes)
 
     def by_seed(self, episodes: Sequence[Episode]) -> dict[str, list[float]]:
         """All metrics, episode by episode."""
@@ -95,8 +101,17 @@ class Measure:
             return self._joined(self.task.headline, _returns(episodes))
         return float(np.mean(self.by_seed(episodes)[self.task.headline]))
 
-    def comparison(self, agent: PolicyOutcome, other: PolicyOutcome) -> Comparison:
-        """How far the agent is ahead of another policy, by the headline metric."""
+    def comparisons(
+        self, agent: PolicyOutcome, others: Sequence[PolicyOutcome]
+    ) -> list[Comparison]:
+        """How far the agent is ahead of others by the headline metric, all of them counted."""
+        # A chance is no smaller than a few of all resamples: beside many, it takes more of them.
+        resamples = max(RESAMPLES, RESAMPLES_EACH * len(others))
+        found = [self._comparison(agent, other, resamples) for other in others]
+        chances = holm([one.p_value for one in found])
+        return [replace(one, p_value=chance) for one, chance in zip(found, chances, strict=True)]
+
+    def _comparison(self, agent: PolicyOutcome, other: PolicyOutcome, resamples: int) -> Comparison:
         name = self.task.headline
         values = agent.by_seed[name], other.by_seed[name]
         difference, chance, wins = paired(*values, self.task.higher_is_better, self.level)
@@ -106,7 +121,7 @@ class Measure:
             difference, chance, wins = paired_bootstrap(
                 _returns(mine), _returns(theirs),
                 lambda joined: self._of(name, joined), self.task.higher_is_better,
-                level=self.level, resamples=RESAMPLES,
+                level=self.level, resamples=resamples,
             )  # fmt: skip
         return Comparison(
             baseline=other.name, metric=name, difference=difference, p_value=chance, wins=wins

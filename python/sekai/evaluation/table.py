@@ -62,7 +62,14 @@ def _rows(evaluation: Evaluation) -> list[list[str]]:
     shown = [one for one in shown if one in evaluation.agent.metrics]
     level = evaluation.agent.metrics[evaluation.headline].level
     ahead = {one.baseline: one for one in evaluation.comparisons}
-    header = ["policy", evaluation.headline, f"{level:.0%} interval", "agent ahead by", "p", *shown]
+    header = [
+        "policy",
+        evaluation.headline,
+        f"{level:.0%} interval",
+        "agent ahead by",
+        "p (Holm)",
+        *shown,
+    ]
     rows = [header]
     for name, policy in evaluation.policies.items():
         headline = policy.metrics[evaluation.headline]

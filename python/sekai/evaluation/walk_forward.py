@@ -183,7 +183,7 @@ def _joined(
         episodes = [one.policies[policy].episodes[0] for one in folds]
         outcomes[policy] = measure.outcome(policy, [_chained(episodes)])
     agent, *others = outcomes.values()
-    comparisons = [measure.comparison(agent, other) for other in others]
+    comparisons = measure.comparisons(agent, others)
     return replace(
         first,
         policies=outcomes,

@@ -20,30 +20,35 @@ HALF_A_DAY = np.timedelta64(12, "h")
 """Rows that are nearer to each other are told apart by the minute as well."""
 
 
+DATES = 4
+"""How many dates have room beside each other; of minutes, one less."""
+
+
 class Dates:
-    """Writes under axes when the rows of data were known, instead of their numbers."""
+    """Writes under axes when rows of the data were known, of some that were seen."""
 
     def __init__(self, axes: Axes) -> None:
         """Write under `axes`."""
-        from matplotlib.ticker import MaxNLocator
-
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
-        axes.xaxis.set_major_formatter(self._name)
         axes.set_xlabel("date of the data")
-        self._names: dict[int, str] = {}
+        # The first is written under the lowest number of the other axis.
+        axes.tick_params(axis="x", pad=9)
+        self._axes = axes
 
     def update(self, history: EpisodeHistory[Any]) -> str:
         """Take the dates of every scene, and return the last of them."""
         times = np.array([scene.time for scene in history.scenes])
         is_daily = bool((np.diff(times) >= HALF_A_DAY).all())
-        names = np.datetime_as_string(times, unit="D" if is_daily else "m")
-        ticks = history.column("tick").astype(int).tolist()
-        self._names = dict(zip(ticks, (name.replace("T", " ") for name in names), strict=True))
-        return self._names[ticks[-1]]
-
-    def _name(self, tick: float, place: float) -> str:
-        # What is still to come has no date yet.
-        return self._names.get(round(tick), "")
+        names = [
+            str(name).replace("T", " ")
+            for name in np.datetime_as_string(times, unit="D" if is_daily else "m")
+        ]
+        ticks = history.column("tick").astype(int)
+        begin = history.first.tick
+        parts = (ticks - begin) // -(-history.ticks // (DATES if is_daily else DATES - 1))
+        # The first that was seen of each part; of one whose beginning has left, none.
+        chosen = np.flatnonzero(np.diff(parts, prepend=-1 if ticks[0] == begin else parts[0]))
+        self._axes.set_xticks(ticks[chosen], [names[place] for place in chosen])
+        return names[-1]
 
 
 def edges_of(history: EpisodeHistory[Any]) -> Floats:

@@ -153,6 +153,37 @@ def test_every_tab_is_drawn_quietly_alone_and_inside_the_screen(
     assert browser.run("return window.hacked") is None
 
 
+TITLES = """
+const boxes = (chart, names) => [...chart.querySelectorAll(names)]
+  .map(one => [one.textContent, one.getBoundingClientRect()]).filter(one => one[1].width);
+const found = [];
+for (const chart of document.querySelectorAll("[data-chart]")) {
+  if (!chart.offsetWidth) continue;
+  const room = chart.getBoundingClientRect();
+  for (const [title, one] of boxes(chart, ".annotation")) {
+    if (one.left < room.left || one.right > room.right + 1) found.push(title + " is cut");
+    for (const [text, other] of boxes(chart, ".legendtext, .legendlines"))
+      if (one.left < other.right && other.left < one.right
+          && one.top < other.bottom && other.top < one.bottom)
+        found.push(title + " is under " + text);
+  }
+}
+return found;
+"""
+
+
+@pytest.mark.parametrize("name", ["rich", "orders"])
+@pytest.mark.parametrize("size", [WIDE, PHONE])
+def test_titles_of_charts_are_whole_and_touch_no_legend(
+    browser: Browser, folder: Path, name: str, size: tuple[int, int]
+) -> None:
+    browser.open(folder / f"{name}.html", size)
+
+    for tab in browser.tabs():
+        browser.show(tab)
+        assert browser.run(TITLES) == [], tab
+
+
 def test_tabs_follow_the_keyboard_and_the_address(browser: Browser, folder: Path) -> None:
     browser.open(folder / "rich.html")
     browser.run("document.getElementById('tab-overview').focus()")

@@ -16,7 +16,8 @@ def judged(*spans: tuple[float, float], deflated: float | None = 0.99) -> Evalua
     return replace(
         sample,
         comparisons=[
-            Comparison(baseline=name, metric="sharpe", p_value=0.1, wins=0.5,
+            Comparison(baseline=name, metric="sharpe", wins=0.5,
+                       p_value=0.01 if low * high > 0 else 0.1,
                        difference=Interval(value=(low + high) / 2, low=low, high=high))
             for name, (low, high) in zip(names, spans, strict=False)
         ],
@@ -46,6 +47,13 @@ def test_the_verdict_claims_no_more_than_intervals_show(
 ) -> None:
     found = verdict_of(judged(*spans, deflated=deflated))
     assert (found.phrase, found.look) == (phrase, look)
+
+
+def test_an_interval_alone_is_no_verdict_where_many_were_compared() -> None:
+    found = judged(*[AHEAD] * 3)
+    many = [replace(one, p_value=0.06) for one in found.comparisons]
+
+    assert verdict_of(replace(found, comparisons=many)).look == "open"
 
 
 def test_an_error_goes_before_every_success() -> None:

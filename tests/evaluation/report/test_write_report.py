@@ -13,6 +13,10 @@ import pytest
 from sekai.error import MissingExtraError
 from sekai.evaluation import Episode, Evaluation
 from sekai.evaluation.report import page, write_report
+from sekai.evaluation.report.chart import Chart
+from sekai.evaluation.report.labels import Label, label_of
+from sekai.evaluation.report.section import Subject
+from sekai.evaluation.report.sections.learning import learning_section
 from sekai.evaluation.report.sections.runs import differences
 from tests.evaluation.report_samples import (
     HOSTILE,
@@ -127,6 +131,33 @@ def test_a_chart_without_its_data_is_left_out(
     less = each_episode(rich, lambda episode: replace(episode, **change))  # type: ignore[arg-type]
 
     assert gone not in written(less, tmp_path).words
+
+
+def test_the_learning_curve_of_returns_is_shown_first(rich: Evaluation) -> None:
+    told = {"steps": [0.0, 1.0], "episodes": [0.0, 1.0], "episode_return": [0.0, 1.0],
+            "eval/length": [0.0, 1.0], "eval/return": [0.0, 1.0]}  # fmt: skip
+    section = learning_section(Subject(replace(rich, learning=told)))
+
+    assert section is not None
+    (chart,) = section.blocks
+    assert isinstance(chart, Chart)
+    assert list(chart.views) == ["eval/return", "episode_return", "episodes", "eval/length"]
+
+
+def test_accounts_of_several_agents_are_drawn_beside_their_sum(
+    rich: Evaluation, tmp_path: Path
+) -> None:
+    assert "Accounts of the agents" not in written(rich, tmp_path).words
+
+    team = each_episode(
+        rich,
+        lambda one: replace(one, members={"a": one.equity * 0.4, "b": one.equity * 0.6}),
+    )
+    assert "Accounts of the agents" in written(team, tmp_path).words
+
+
+def test_numbers_of_one_of_several_agents_are_written_as_those_of_all() -> None:
+    assert label_of("total_return of agent_1") == Label("Total return of Agent 1", "percent")
 
 
 def test_nothing_of_the_page_points_outside_of_it(rich: Evaluation, tmp_path: Path) -> None:

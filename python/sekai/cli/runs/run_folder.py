@@ -71,12 +71,18 @@ class RunFolder:
         try:
             found = json.loads(self._facts.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise CommandError(f"{self.path} is no run: {error}") from error
+            raise CommandError(self._unreadable(str(error))) from error
         if not isinstance(found, dict) or "state" not in found:
-            raise CommandError(f"{self.path} is no run: {self._facts} has no state")
+            raise CommandError(self._unreadable(f"{self._facts} has no state"))
         if found["state"] == "running" and not is_locked(self.path):
             found["state"] = "interrupted"
         return found
+
+    @property
+    def anew(self) -> str:
+        """What to type where files of the run are lost."""
+        name = free_name(self.path.parent, self.name)
+        return f"`sekai train {self.config} --name {name}` trains it anew"
 
     def note(self, **changes: Any) -> None:
         """Write down what has become of the run, beside what was known."""
@@ -90,13 +96,23 @@ class RunFolder:
             config: the text of config.toml.
             facts: what run.json is to say.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise CommandError(
+                f"runs are kept in a folder, and {self.path.parent} is a file: name another with "
+                f"--runs"
+            ) from error
         try:
             self.path.mkdir()
         except FileExistsError as error:
             raise taken(self) from error
         self.config.write_text(config, encoding="utf-8")
         self._write({**facts, "created": now(), "updated": now()})
+
+    def _unreadable(self, why: str) -> str:
+        what_to_do = self.anew if self.config.is_file() else "remove it"
+        return f"{self.path} is no run: {why}; {what_to_do}"
 
     @property
     def _facts(self) -> Path:

@@ -121,7 +121,9 @@ class EstimatedWeights(TargetWeights):
             return np.full(held.shape, np.nan)
         weights = np.zeros(held.shape)
         masks = np.asarray(moment.observations["mask"], np.bool_)
-        for place, row in enumerate(moment.infos["time_index"].astype(np.int64).tolist()):
+        # Where one of several agents has left, nothing is told, and nothing can be traded.
+        rows = np.nan_to_num(moment.infos["time_index"]).astype(np.int64)
+        for place, row in enumerate(rows.tolist()):
             weights[place, :-1] = self._weights(row, masks[place])
         return weights
 

@@ -73,7 +73,13 @@ SHORT_FORMS = {
 
 
 def label_of(metric: str) -> Label:
-    """What is known of a metric; one of a task's own is a number under its own name."""
+    """What is known of a metric, or of that of one of several agents.
+
+    One of a task's own is a number under its own name.
+    """
+    own, _, member = metric.partition(" of ")
+    if member and own in LABELS:
+        return Label(f"{LABELS[own].text} of {policy_label(member)}", LABELS[own].kind)
     return LABELS.get(metric) or Label(_words(metric), "number")
 
 

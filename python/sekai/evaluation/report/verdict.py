@@ -9,7 +9,7 @@ from sekai.evaluation.evaluation import Comparison, Evaluation, Honesty
 from sekai.evaluation.report.labels import label_of, policy_label
 from sekai.evaluation.report.numbers import bounds, shown, signed, size_of
 
-__all__ = ["CONFIDENT", "Verdict", "luck_in_words", "standing", "verdict_of"]
+__all__ = ["CONFIDENT", "Verdict", "luck_in_words", "verdict_of"]
 
 CONFIDENT = 0.95
 """The chance from which a deflated ratio counts as more than luck."""
@@ -25,13 +25,6 @@ class Verdict:
     sentences: list[str]
     look: str
     """ "good", "open" or "bad"."""
-
-
-def standing(comparison: Comparison) -> str:
-    """Whether the interval leaves any doubt: "ahead", "behind" or "open"."""
-    if comparison.difference.low > 0:
-        return "ahead"
-    return "behind" if comparison.difference.high < 0 else "open"
 
 
 def verdict_of(evaluation: Evaluation) -> Verdict:
@@ -50,12 +43,12 @@ def verdict_of(evaluation: Evaluation) -> Verdict:
 
 def _phrase(evaluation: Evaluation) -> tuple[str, str]:
     """How it stands with all baselines, and whether luck would do."""
-    places = [standing(comparison) for comparison in evaluation.comparisons]
+    places = [comparison.standing for comparison in evaluation.comparisons]
     if not places:
         return "Judged beside nobody", "open"
     if "behind" in places:
         behind = [policy_label(one.baseline) for one in evaluation.comparisons
-                  if standing(one) == "behind"]  # fmt: skip
+                  if one.standing == "behind"]  # fmt: skip
         many = f"{len(behind)} of {len(places)} baselines"
         return f"Behind {_listed(behind) if len(behind) < 4 else many}", "bad"
     ahead = places.count("ahead")
@@ -73,7 +66,7 @@ def _sentences(evaluation: Evaluation) -> list[str]:
     """One for each standing, with all baselines that it holds for."""
     found = []
     for place, words in STANDINGS.items():
-        those = [one for one in evaluation.comparisons if standing(one) == place]
+        those = [one for one in evaluation.comparisons if one.standing == place]
         if those:
             metric = label_of(those[0].metric)
             sizes = _listed([_size(one, metric.kind) for one in those])

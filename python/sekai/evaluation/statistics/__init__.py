@@ -6,6 +6,7 @@ from sekai.evaluation.statistics.ledger import TornLineWarning, Trial, TrialLedg
 from sekai.evaluation.statistics.memory import effective_observations
 from sekai.evaluation.statistics.overfitting import overfitting_probability
 from sekai.evaluation.statistics.seeds import paired, seed_interval
+from sekai.evaluation.statistics.several import holm
 from sekai.evaluation.statistics.sharpe_luck import (
     deflated_sharpe,
     effective_trials,
@@ -25,6 +26,7 @@ __all__ = [
     "effective_observations",
     "effective_trials",
     "expected_best_sharpe",
+    "holm",
     "honesty_of",
     "least_track_record",
     "overfitting_probability",

@@ -14,6 +14,10 @@ def task_of(arena: Arena) -> Task:
         from sekai.evaluation.tasks.portfolio import PortfolioTask
 
         return PortfolioTask(arena)
+    if arena.kind == "MultiPortfolio":
+        from sekai.evaluation.tasks.multi_portfolio import MultiPortfolioTask
+
+        return MultiPortfolioTask(arena)
     if arena.kind == "Trading":
         from sekai.evaluation.tasks.trading import TradingTask
 

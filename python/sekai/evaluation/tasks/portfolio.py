@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.data import FeaturePanel, MarketData, Windows, simulate_regimes
+from sekai.envs.multi_portfolio_config import MultiPortfolioConfig
 from sekai.envs.portfolio_benchmark import Benchmark
 from sekai.envs.portfolio_config import PortfolioConfig
 from sekai.envs.portfolio_log import COST_KINDS, EpisodeLog
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from sekai.evaluation.arena import Arena
     from sekai.evaluation.players import Moment
 
-__all__ = ["PortfolioTask", "config_of", "reconfigured"]
+__all__ = ["PortfolioTask", "config_of", "fills_of", "reconfigured"]
 
 Floats = NDArray[np.float64]
 
@@ -99,11 +100,20 @@ class PortfolioTask(Task):
 
     def begin(self, vec: VecEnv) -> Mapping[int, Any]:
         """Find the data, and forget what was logged before."""
-        found = _data_of(vec)
+        found = self._data_of(vec)
         if found is not self._data:
             self._data, self._marks, self._market = found, None, None
         self._take(vec)
         return {}
+
+    def _data_of(self, vec: VecEnv) -> MarketData | None:
+        inner = vec.unwrapped
+        batch = getattr(inner, "batch", None)
+        if batch is not None:
+            found: MarketData | None = getattr(batch, "data", None)
+            return found
+        envs = getattr(inner, "envs", None)
+        return None if not envs else getattr(envs[0].unwrapped, "data", None)
 
     def end(self, vec: VecEnv) -> Mapping[int, Any]:
         """The log of the first episode in each env."""
@@ -136,7 +146,7 @@ class PortfolioTask(Task):
             prices=self.marks[rows] if known else None,
             turnover=infos["turnover"][1:] if "turnover" in infos else None,
             costs={kind: infos[kind][1:] for kind in COST_KINDS if kind in infos},
-            fills=None if log is None or rows is None else _fills(log, rows),
+            fills=None if log is None or rows is None else fills_of(log, rows),
         )
 
     def idle(self, vec: VecEnv, moment: Moment) -> Any:
@@ -175,8 +185,9 @@ def config_of(arena: Arena) -> PortfolioConfig | None:
     if options.get("config") is not None:
         given: PortfolioConfig = options["config"]
         return given
-    known = PortfolioConfig.__dataclass_fields__
-    return PortfolioConfig(**{name: options[name] for name in known if name in options})
+    kind = MultiPortfolioConfig if arena.has_team else PortfolioConfig
+    known = kind.__dataclass_fields__
+    return kind(**{name: options[name] for name in known if name in options})
 
 
 def reconfigured(arena: Arena, **changes: Any) -> Arena:
@@ -201,23 +212,14 @@ def _records(batch: Any) -> bool:
     return bool(getattr(config, "record", False))
 
 
-def _data_of(vec: VecEnv) -> MarketData | None:
-    inner = vec.unwrapped
-    batch = getattr(inner, "batch", None)
-    if batch is not None:
-        found: MarketData | None = getattr(batch, "data", None)
-        return found
-    envs = getattr(inner, "envs", None)
-    return None if not envs else getattr(envs[0].unwrapped, "data", None)
-
-
 def _carried(levels: Floats) -> Floats:
     rows = np.where(np.isfinite(levels), np.arange(len(levels))[:, None], 0)
     latest: Floats = np.take_along_axis(levels, np.maximum.accumulate(rows, axis=0), axis=0)
     return latest
 
 
-def _fills(log: EpisodeLog, rows: NDArray[np.int64]) -> Fills:
+def fills_of(log: EpisodeLog, rows: NDArray[np.int64]) -> Fills:
+    """The trades of a log, by the step of an episode that went through these rows."""
     trades = log.trades
     step = np.searchsorted(rows, trades.row, "left") - 1
     return Fills(

@@ -43,7 +43,7 @@ def _kinds_chart(subject: Subject) -> Chart:
         }
         for place, kind in enumerate(kinds)
     ]
-    unit = "Basis points of what the account began with" if relative else "Money"
+    unit = "Basis points of initial equity" if relative else "Money"
     layout = stacked([Panel(unit)], dates=True) | {"barmode": "relative", "hovermode": "closest"}
     layout["xaxis"] = {"tickformat": ",~r"}
     layout["yaxis"] |= {"autorange": "reversed", "tickformat": "", "nticks": 99}

@@ -9,6 +9,7 @@ import numpy as np
 from sekai.evaluation.episode import Episode
 from sekai.evaluation.report.chart import Chart, Panel, View, band, line, stacked
 from sekai.evaluation.report.section import Section, Subject, x_of
+from sekai.evaluation.report.sections.members import members_chart
 from sekai.evaluation.report.sections.months import months_block
 from sekai.evaluation.report.sections.risk import risk_chart
 from sekai.evaluation.report.series import (
@@ -33,7 +34,9 @@ def growth_section(subject: Subject) -> Section | None:
     if not has_equity(subject.all_episodes):
         blocks = [_rewards_chart(subject)] if len(subject.episodes[0].rewards) > 1 else []
         return Section(name="growth", title="Rewards", blocks=[*blocks]) if blocks else None
-    found = [growth_chart(subject), months_block(subject), risk_chart(subject)]
+    found = [
+        growth_chart(subject), members_chart(subject), months_block(subject), risk_chart(subject)
+    ]  # fmt: skip
     return Section(name="growth", title="Growth", blocks=[one for one in found if one is not None])
 
 

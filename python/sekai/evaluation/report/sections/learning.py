@@ -19,7 +19,7 @@ def learning_section(subject: Subject) -> Section | None:
     steps = np.array(told.get(STEPS, []), np.float64)
     views = {
         name: _view(name, steps[: len(values)], np.array(values[: len(steps)], np.float64))
-        for name, values in told.items()
+        for name, values in sorted(told.items(), key=_interest)
         if name != STEPS and np.isfinite(values).sum() > 1 and len(steps) > 1
     }
     if not views:
@@ -31,6 +31,12 @@ def learning_section(subject: Subject) -> Section | None:
         note="As they were told while the agent learnt; they are no part of the judgement.",
     )
     return Section(name="learning", title="Learning", blocks=[chart])
+
+
+def _interest(column: tuple[str, list[float]]) -> int:
+    """What it was judged by while it learnt first, then what it was paid, then all else."""
+    name = column[0]
+    return 2 if not name.endswith("return") else 0 if name.startswith("eval/") else 1
 
 
 def _view(name: str, steps: Floats, values: Floats) -> View:

@@ -11,7 +11,7 @@ from sekai.evaluation.report.markup import Markup, element, joined
 from sekai.evaluation.report.numbers import bounds, shown, signed, size_of
 from sekai.evaluation.report.section import Section, Subject
 from sekai.evaluation.report.tables import Cell, card, named, table
-from sekai.evaluation.report.verdict import standing, verdict_of
+from sekai.evaluation.report.verdict import verdict_of
 
 __all__ = ["figure", "metric_head", "overview_section", "verdict_block"]
 
@@ -64,7 +64,7 @@ def _comparisons(subject: Subject) -> Markup:
     rows, looks = [], []
     for comparison in subject.evaluation.comparisons:
         label = label_of(comparison.metric)
-        place = standing(comparison)
+        place = comparison.standing
         found, value = comparison.difference, comparison.difference.value
         spread = bounds(found, label.kind)
         size = joined(
@@ -82,13 +82,15 @@ def _comparisons(subject: Subject) -> Markup:
         ])  # fmt: skip
         looks.append(place)
     level = subject.evaluation.comparisons[0].difference.level
-    heads = ["Baseline", "The agent is", f"By {label.text}", "Better in", "p-value"]
+    heads = ["Baseline", "The agent is", f"By {label.text}", "Better in", "p-value (Holm)"]
     return card(
         "Beside its baselines",
         table(heads, rows, "The agent beside its baselines"),
         f"Paired: the same {_seeds(subject)} for all, from the same cash, costs and fills. "
-        f"Brackets hold the truth in {shown(level, 'share')} of such cases; where they hold "
-        "nought, the two are not told apart. Better in: share of episodes.",
+        f"Brackets hold the truth in {shown(level, 'share')} of such cases, each alone. P-values "
+        "are adjusted for all baselines by Holm's method: who is compared with many is ahead of "
+        f"one by chance. Those of {shown(1.0 - level, 'p_value')} or more are not told apart. "
+        "Better in: share of episodes.",
     )
 
 

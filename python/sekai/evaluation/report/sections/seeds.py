@@ -146,8 +146,8 @@ def _differences_chart(subject: Subject) -> Chart | None:
     return Chart(
         title="How far the agent was ahead, seed by seed",
         views={"": View(traces=traces, layout=layout)},
-        note="Above nought the agent was better on that seed. Bars are the paired intervals that "
-        "the verdict rests on.",
+        note="Above nought the agent was better on that seed. Bars are paired intervals, "
+        "each alone; the verdict counts all baselines together.",
         height=400,
     )
 

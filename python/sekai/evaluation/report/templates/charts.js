@@ -114,7 +114,8 @@ const report = (function () {
       Object.assign({ font: { color: themed("faint"), size: 12 } }, one)
     );
     if (given.yaxis2) {
-      const top = given.yaxis2.domain[1];
+      // Where it is narrow, above the title of the panel and not beside it.
+      const top = given.yaxis2.domain[1] + (narrow ? 15 / inner : 0);
       layout.legend2 = Object.assign(legend(top, narrow), { x: 1, xanchor: "right" });
     }
     return layout;
