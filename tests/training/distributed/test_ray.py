@@ -85,12 +85,17 @@ def agent_of(seed: int) -> A2C:
     return A2C(walk, num_envs=2, rollout_steps=8, policy={"hidden": (8,)}, seed=seed)
 
 
-def test_many_trainings_give_the_same_wherever_they_run(address: str, tmp_path: Path) -> None:
+def test_many_trainings_give_the_same_wherever_they_run(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     alone = fit_many(agent_of, [5, 1], 32, tmp_path / "a")
+    cancelled: list[Any] = []
+    monkeypatch.setattr(ray, "cancel", lambda answer, **_: cancelled.append(answer))
 
     ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     spread = fit_many(agent_of, [5, 1], 32, tmp_path / "b", engine="ray", address=address)
 
+    assert not cancelled, "what is done is not cancelled"
     assert [one.case for one in spread] == [5, 1]
     assert str([one.metrics for one in spread]) == str([one.metrics for one in alone])
     kept = [[read_file(one.path) for one in found] for found in (alone, spread)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -118,14 +119,25 @@ def _spread(task: _Task, cases: Sequence[Any], address: str | None) -> Iterator[
     with connected(address, None) as ray:
         run = ray.remote(num_cpus=1, max_retries=RETRIES)(_run)
         shared = ray.put(task)
-        answers = [run.remote(shared, case) for case in cases]
+        answers = deque(run.remote(shared, case) for case in cases)
         try:
-            for answer in answers:
-                yield answered(ray, answer)
+            while answers:
+                found = answered(ray, answers[0])
+                # What is done must not be cancelled: Ray may end this process over it.
+                answers.popleft()
+                yield found
         finally:
-            for answer in answers:
-                with suppress(ray.exceptions.RayError):
-                    ray.cancel(answer, force=True)
+            _cancel(ray, list(answers))
+
+
+def _cancel(ray: Any, answers: list[Any]) -> None:
+    """Let nobody compute what nobody waits for."""
+    if not answers:
+        return
+    _, unfinished = ray.wait(answers, num_returns=len(answers), timeout=0)
+    for answer in unfinished:
+        with suppress(ray.exceptions.RayError):
+            ray.cancel(answer, force=True)
 
 
 def _run(task: _Task, case: Any) -> Any:
