@@ -119,7 +119,7 @@ def env_options(known: MarketData) -> dict[str, Any]:
     """What the env is made with."""
     return {
         "data": known, "features": ["log_return", "volatility(20)"], "lookback": 8,
-        "stream": True, "keep_rows": 64,
+        "stream": True, "keep_rows": 1_024,  # as in `sekai paper`
         "episode_rows": None, "execution": Execution(sizing="decision"),
     }  # fmt: skip
 

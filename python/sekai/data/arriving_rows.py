@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sekai.data.market_data import DELIST_AFTER, PRICE_FIELDS, MarketData, lifetimes
+from sekai.data.market_data import DELIST_AFTER, PRICE_FIELDS, MarketData
 
 __all__ = ["ArrivingRows"]
 
@@ -56,6 +56,7 @@ class ArrivingRows:
             name: _Column(getattr(history, name)) for name in ("listed", "quoted", "tradable")
         }
         self._market = {name: _Column(series) for name, series in history.market.items()}
+        self._seen = _Column(_seen(history.values, history.quoted))
 
     def __len__(self) -> int:
         """Rows that are known, and kept."""
@@ -80,6 +81,7 @@ class ArrivingRows:
             column.append(getattr(latest, name)[0])
         for name, column in self._market.items():
             column.append(latest.market[name][0])
+        self._seen.append(_seen(latest.values, latest.quoted)[0])
         return latest
 
     def panel(self, rows: int | None = None) -> MarketData:
@@ -104,7 +106,8 @@ class ArrivingRows:
             column.forget(rows)
 
     def _columns(self) -> list[_Column]:
-        return [self._times, self._values, *self._masks.values(), *self._market.values()]
+        kept = (*self._masks.values(), *self._market.values())
+        return [self._times, self._values, self._seen, *kept]
 
     def _checked(
         self,
@@ -148,7 +151,11 @@ class ArrivingRows:
         return np.asarray(np.isfinite(row[:, :, prices or slice(None)]).all(axis=2))
 
     def _in_life(self, row: Floats, quoted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        before = DELIST_AFTER - 1
-        values = np.concatenate([self._values.last(before), row])
-        shown = np.concatenate([self._masks["quoted"].last(before), quoted.astype(bool)])
-        return lifetimes(np.isfinite(values).any(axis=2) | shown)[-1:]
+        """Which assets `lifetimes` would call listed, without going through all rows again."""
+        lately = self._seen.last(DELIST_AFTER - 1).any(axis=0)
+        return _seen(row, quoted) | lately
+
+
+def _seen(values: Floats, quoted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which assets show anything in which rows."""
+    return np.asarray(np.isfinite(values).any(axis=2) | quoted)

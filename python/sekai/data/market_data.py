@@ -308,7 +308,7 @@ class MarketData:
     ) -> MarketData:
         """A panel of one row that comes after others: what no panel can hold is refused."""
         made = self.with_checked_rows(time, values, market, masks)
-        made._check()
+        made._check_rows()
         return made
 
     def with_checked_rows(
@@ -361,8 +361,12 @@ class MarketData:
         strangers = sorted(set(self.sectors) - set(self.assets))
         if strangers:
             raise ValueError(f"sectors of the assets were wanted, found {strangers}")
-        self._refuse("quoted and not listed", self.quoted & ~self.listed)
-        self._refuse("tradable and not quoted", self.tradable & ~self.quoted)
+        self._check_rows()
+
+    def _check_rows(self) -> None:
+        # Of two truths the greater is the one without the other.
+        self._refuse("quoted and not listed", self.quoted > self.listed)
+        self._refuse("tradable and not quoted", self.tradable > self.quoted)
         places = [place for place, name in enumerate(self.fields) if name in PRICE_FIELDS]
         prices = self.values[:, :, places]
         with np.errstate(invalid="ignore"):

@@ -59,6 +59,11 @@ class EventBuffer:
         """Whether nothing more will be taken."""
         return self._end is not None
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for the next event."""
+        return self._waiter is not None
+
     def put(self, event: FeedEvent) -> bool:
         """Take an event, without ever waiting; False if it was not taken."""
         with self._lock:

@@ -191,9 +191,13 @@ class WebSocketFeed(Feed):
                 self._socket = socket
                 await self._greet(socket)
                 async for frame in socket:
+                    is_awaited = self._buffer.is_awaited
                     self._take(frame)
                     if self._buffer.is_finished:
                         return "nobody reads"
+                    if is_awaited:
+                        # What it leads to comes before reading what is behind it.
+                        await asyncio.sleep(0)
             return "the venue hung up"
         except (OSError, WebSocketException, asyncio.TimeoutError) as error:
             # Not the error's own words: they may hold the address.
