@@ -10,12 +10,13 @@ import numpy as np
 
 from sekai.core.result import VecResetResult, VecStepResult
 from sekai.spaces import Dict
-from sekai.vector.autoreset import FINAL_INFO, Autoreset
+from sekai.vector.autoreset import FINAL_INFO
 from sekai.vector.buffers import StepBuffers
 from sekai.vector.infos import DictInfos
+from sekai.vector.joined import JoinedVec
 from sekai.vector.multi_agent import MultiAgentVecEnv
 from sekai.vector.seeding import Seeds
-from sekai.vector.vec_env import Ids, Options, VecEnv
+from sekai.vector.vec_env import Ids, Options
 from sekai.vector.wrapper import VecWrapper
 
 __all__ = ["Seat", "TeamVec", "told_of"]
@@ -23,7 +24,7 @@ __all__ = ["Seat", "TeamVec", "told_of"]
 Info = dict[str, Any]
 
 
-class TeamVec(VecEnv):
+class TeamVec(JoinedVec):
     """Many envs of several agents.
 
     Observation: by agent; zeros of agents that have left.
@@ -33,10 +34,8 @@ class TeamVec(VecEnv):
     Truncates: when no agent is left.
     """
 
-    autoreset: Autoreset = "same_step"
-
     def __init__(self, inner: MultiAgentVecEnv) -> None:
-        self.inner, self.num_envs = inner, inner.num_envs
+        super().__init__(inner)
         self.agents = list(inner.possible_agents)
         self.observation_space = Dict(dict(inner.observation_spaces))
         self.action_space = Dict(dict(inner.action_spaces))
@@ -75,35 +74,6 @@ class TeamVec(VecEnv):
             for key in keys
         }
         return {**found, FINAL_INFO: self._flat(info[FINAL_INFO])} if FINAL_INFO in info else found
-
-    def get_attr(self, name: str) -> list[Any]:
-        """The attribute of each env."""
-        return self.inner.get_attr(name)
-
-    def set_attr(self, name: str, value: Any, *, per_env: bool = False) -> None:
-        """Set an attribute of every env."""
-        self.inner.set_attr(name, value, per_env=per_env)
-
-    def call(self, name: str, /, *args: Any, **kwargs: Any) -> list[Any]:
-        """Call a method of each env and give back what they return."""
-        return self.inner.call(name, *args, **kwargs)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue all envs from here, bit for bit."""
-        return self.inner.state_dict()
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Continue from where `state_dict` was taken."""
-        self.inner.load_state_dict(state_dict)
-
-    def close(self) -> None:
-        """Close every env."""
-        self.inner.close()
-
-    @property
-    def closed(self) -> bool:
-        """Whether the vector has been closed."""
-        return self.inner.closed
 
 
 class Seat(VecWrapper):

@@ -6,9 +6,9 @@ import os
 import secrets
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
+from sekai.core.closing import Closing
 from sekai.error import JournalError
 from sekai.live.journal_file import cut_at, lock, opened, wait_for_disk, written_again
 from sekai.live.journal_reading import JournalFollower, open_plain, read_journal, steps_from
@@ -31,7 +31,7 @@ BEGINNING = b' {"number":0,'
 """What follows the digest of a first record."""
 
 
-class Journal:
+class Journal(Closing):
     """A file that only grows: a line for each record, chained so that damage is found.
 
     A record that `append` returned survives the death of this process, however it dies. When it
@@ -139,19 +139,6 @@ class Journal:
             raise self._failed(f"the disk did not confirm it: {error}") from error
         finally:
             os.close(file)
-
-    def __enter__(self) -> Journal:
-        """Itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()
 
     def _open(self, *, is_first: bool) -> None:
         try:

@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Iterator
 from io import BufferedReader, FileIO
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
+from sekai.core.closing import Closing
 from sekai.error import JournalError
 from sekai.live.journal_records import LONGEST_LINE, START, Place, Record, after, record_in
 
@@ -30,7 +30,7 @@ def read_journal(path: str | os.PathLike[str]) -> Iterator[Record]:
             yield from records
 
 
-class JournalFollower:
+class JournalFollower(Closing):
     """Reads a journal as it grows, from its beginning."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -78,19 +78,6 @@ class JournalFollower:
     def close(self) -> None:
         """Let go of the file. Closing twice is no error."""
         self._file.close()
-
-    def __enter__(self) -> JournalFollower:
-        """Itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()
 
 
 def open_plain(path: Path) -> FileIO:

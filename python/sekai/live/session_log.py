@@ -10,9 +10,9 @@ import sys
 from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from sekai.core.closing import Closing
 from sekai.live.redaction import redacted, redacted_fields
 
 __all__ = ["LOGGER", "SessionLog", "redacted"]
@@ -24,7 +24,7 @@ OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskN
 """What every record of `logging` has; everything else was added by who logged."""
 
 
-class SessionLog:
+class SessionLog(Closing):
     """Writes what is logged to `sekai.live` to a file, and begins a new one when that is full.
 
     `log.event("reconnected", tries=3)` is short for
@@ -80,19 +80,6 @@ class SessionLog:
         self._logger.removeHandler(self._handler)
         self._logger.setLevel(self._level_before)
         self._handler.close()
-
-    def __enter__(self) -> SessionLog:
-        """Itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()
 
 
 class _QuietHandler(logging.handlers.RotatingFileHandler):

@@ -6,8 +6,8 @@ import os
 import threading
 from collections import deque
 from pathlib import Path
-from types import TracebackType
 
+from sekai.core.closing import Closing
 from sekai.error import JournalError
 from sekai.live.status import SessionStatus
 from sekai.live.whole_file import replaced
@@ -18,7 +18,7 @@ LARGEST = 16 * 2**20
 """Bytes that are read at most."""
 
 
-class StatusWriter:
+class StatusWriter(Closing):
     """Replaces a file with the newest status, in a thread of its own and not too often."""
 
     def __init__(self, path: str | os.PathLike[str], every: float = 1.0) -> None:
@@ -58,19 +58,6 @@ class StatusWriter:
         self._is_closing.set()
         self._has_news.set()
         self._thread.join()
-
-    def __enter__(self) -> StatusWriter:
-        """Itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()
 
     def _run(self) -> None:
         while not self._is_closing.is_set():

@@ -9,9 +9,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from sekai.core.closing import Closing
 from sekai.error import JournalError
 from sekai.live.journal_reading import read_journal
 from sekai.live.journal_records import Record
@@ -64,7 +64,7 @@ def trades_of(journal: str | os.PathLike[str] | Iterable[Record]) -> list[Trade]
     return list(_Trades().of(read_journal(journal) if is_path else journal))  # type: ignore[arg-type]
 
 
-class TradeLog:
+class TradeLog(Closing):
     """The fills of a session in a file, written as its records are.
 
     It holds nothing that the journal does not: after a crash it is written anew from there.
@@ -107,19 +107,6 @@ class TradeLog:
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
-
-    def __enter__(self) -> TradeLog:
-        """Itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()
 
 
 @dataclass(slots=True)

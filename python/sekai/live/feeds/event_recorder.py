@@ -6,15 +6,15 @@ import gzip
 import io
 import os
 from pathlib import Path
-from types import TracebackType
 
+from sekai.core.closing import Closing
 from sekai.live.events import FeedEvent
 from sekai.live.feeds.event_lines import event_to_json
 
 __all__ = ["EventRecorder"]
 
 
-class EventRecorder:
+class EventRecorder(Closing):
     """Writes events to a file of JSON lines, packed if its name ends in `.gz`.
 
     Until `close` the file has `.part` behind its name, and `RecordedFeed` can read it there after
@@ -59,16 +59,3 @@ class EventRecorder:
         os.fsync(self._raw.fileno())
         self._raw.close()
         os.replace(self.part, self.path)
-
-    def __enter__(self) -> EventRecorder:
-        """Itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Finish the file."""
-        self.close()

@@ -10,18 +10,19 @@ from numpy.typing import NDArray
 
 from sekai.core.result import VecResetResult, VecStepResult
 from sekai.training.multi.joint_spaces import ALIVE, PAID, SEEN, JointSpaces
-from sekai.vector.autoreset import FINAL_OBSERVATION, Autoreset
+from sekai.vector.autoreset import FINAL_OBSERVATION
 from sekai.vector.batching import Batcher, map_arrays
 from sekai.vector.buffers import StepBuffers
 from sekai.vector.infos import Infos
+from sekai.vector.joined import JoinedVec
 from sekai.vector.multi_agent import MultiAgentVecEnv, MultiAgentVecStepResult
 from sekai.vector.seeding import Seeds
-from sekai.vector.vec_env import Ids, Options, VecEnv
+from sekai.vector.vec_env import Ids, Options
 
 __all__ = ["JointWorld"]
 
 
-class JointWorld(VecEnv):
+class JointWorld(JoinedVec):
     """A multi-agent vector env that is stored and kept like any other.
 
     Observation: "seen" by agent; "alive", who must act now; and of the step before "rewards",
@@ -32,11 +33,8 @@ class JointWorld(VecEnv):
     Truncates: when an episode is over. Its last observation, with what was paid, is the final one.
     """
 
-    autoreset: Autoreset = "same_step"
-
     def __init__(self, agents: MultiAgentVecEnv) -> None:
-        self.inner = agents
-        self.num_envs = agents.num_envs
+        super().__init__(agents)
         names = agents.possible_agents
         self.spaces = JointSpaces(
             {name: agents.observation_spaces[name] for name in names}, agents.action_spaces
@@ -103,35 +101,6 @@ class JointWorld(VecEnv):
 
     def _table(self, by_agent: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
         return np.stack([by_agent[name] for name in self.agents], axis=1)
-
-    def get_attr(self, name: str) -> list[Any]:
-        """The attribute of each env."""
-        return self.inner.get_attr(name)
-
-    def set_attr(self, name: str, value: Any, *, per_env: bool = False) -> None:
-        """Set an attribute of every env."""
-        self.inner.set_attr(name, value, per_env=per_env)
-
-    def call(self, name: str, /, *args: Any, **kwargs: Any) -> list[Any]:
-        """Call a method of each env and give back what they return."""
-        return self.inner.call(name, *args, **kwargs)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue all envs from here, bit for bit."""
-        return self.inner.state_dict()
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Continue from where `state_dict` was taken."""
-        self.inner.load_state_dict(state_dict)
-
-    def close(self) -> None:
-        """Close every env."""
-        self.inner.close()
-
-    @property
-    def closed(self) -> bool:
-        """Whether the vector has been closed."""
-        return self.inner.closed
 
 
 def _final_rows(infos: Any, over: NDArray[np.int64]) -> list[Any]:
