@@ -132,6 +132,13 @@ def test_an_event_is_a_line_with_its_fields(log: SessionLog, tmp_path: Path) -> 
     }  # fmt: skip
 
 
+def test_what_libraries_mark_records_with_is_left_out(log: SessionLog, tmp_path: Path) -> None:
+    logging.getLogger(LOGGER).info("seen", extra={"_library_time": 1, "rows": 2})
+
+    (line,) = lines_of(tmp_path / "log.jsonl")
+    assert line.keys() == {"time", "level", "event", "rows"}
+
+
 def test_what_others_log_is_a_line_too(log: SessionLog, tmp_path: Path) -> None:
     logger = logging.getLogger(f"{LOGGER}.feed")
     try:

@@ -127,7 +127,9 @@ class _LineFormatter(logging.Formatter):
 
 
 def _fields_of(record: logging.LogRecord) -> Mapping[str, Any]:
-    added = {name: value for name, value in vars(record).items() if name not in OWN}
+    # Libraries mark every record of a process with what is for themselves alone.
+    everything = vars(record).items()
+    added = {name: one for name, one in everything if name not in OWN and not name.startswith("_")}
     return {**getattr(record, "fields", {}), **added}
 
 
