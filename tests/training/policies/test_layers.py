@@ -12,11 +12,11 @@ def test_the_quick_tangent_is_the_tangent_to_rounding_and_so_is_its_slope() -> N
     quick, plain = numbers.clone().requires_grad_(), numbers.clone().requires_grad_()
 
     found, wanted = QuickTanh()(quick), torch.tanh(plain)
-    found.sum().backward()
-    wanted.sum().backward()
+    (slopes,) = torch.autograd.grad(found.sum(), quick)
+    (wanted_slopes,) = torch.autograd.grad(wanted.sum(), plain)
 
     assert torch.allclose(found, wanted, rtol=0.0, atol=3e-7)
-    assert torch.allclose(quick.grad, plain.grad, rtol=0.0, atol=6e-7)
+    assert torch.allclose(slopes, wanted_slopes, rtol=0.0, atol=6e-7)
     assert found.abs().max() <= 1.0
     assert found[-2] == 0.0
 
