@@ -152,7 +152,7 @@ def main() -> None:
         equal_settings(size, repeats=9)
     for size in SIZES[:2]:
         phases(size, iterations=8)
-    time_to_score(f"{ENV} to a mean wealth of {GOAL}", seconds_to_goal(range(10, 17)))
+    time_to_score(f"{ENV} to a mean wealth of {GOAL}", seconds_to_goal(range(10, 31)))
     time_to_score(f"Portfolio-v0 to {training_race.GOAL} basis points a day", race(range(5)))
     show_ray()
 
