@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar, final
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,14 +38,22 @@ __all__ = [
     "StepResult",
     "TradingBatch",
     "TradingWeightsBatch",
+    "benchmark_returns",
     "feature_columns",
     "feature_registry",
     "gather_windows",
+    "join_features",
+    "log_changes",
+    "logarithms",
     "market_defaults",
     "market_settled",
+    "panel_flaw",
     "portfolio_names",
     "project_weights",
+    "rolling_windows",
+    "row_masks",
     "settle_trades",
+    "show_features",
     "trading_defaults",
 ]
 
@@ -780,6 +788,80 @@ class Market:
     def now(self) -> int: ...
     def encode(self) -> bytes: ...
     def decode(self, state: bytes) -> None: ...
+
+def rolling_windows(values: NDArray[np.float64], rows: int, fold: str) -> NDArray[np.float64]:
+    """All windows of `rows` rows: their `sum`, `maximum`, `minimum` or `deviation`."""
+
+def log_changes(
+    values: NDArray[np.float64], there: NDArray[np.bool_], rows: int
+) -> NDArray[np.float64]:
+    """The logarithm of each value over that of `rows` rows before, where both are there."""
+
+def logarithms(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The natural logarithm of each value; NaN where there is none."""
+
+def join_features(
+    blocks: Sequence[NDArray[np.float64]], listed: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Blocks of rows by assets by channels side by side, NaN where nothing is listed or finite."""
+
+def show_features(
+    values: NDArray[np.float64],
+    limits: tuple[float, float] | None = None,
+    firsts: Sequence[int] | None = None,
+    is_double: bool = False,
+) -> tuple[NDArray[np.floating], NDArray[np.bool_]]:
+    """Joined features as a block that is shown, and where they are there.
+
+    Args:
+        values: rows by assets by channels.
+        limits: the least and the greatest value.
+        firsts: the first channel of each feature, if each has a mask of its own.
+        is_double: numbers of 8 bytes instead of 4.
+    """
+
+def panel_flaw(
+    values: NDArray[np.float64],
+    listed: NDArray[np.bool_],
+    quoted: NDArray[np.bool_],
+    tradable: NDArray[np.bool_],
+    prices: Sequence[int],
+) -> tuple[Literal["not_listed", "not_quoted", "no_price"], int, int, int] | None:
+    """The first thing that is wrong with the rows of a panel: what, row, asset and field."""
+
+def row_masks(
+    values: NDArray[np.float64],
+    prices: Sequence[int],
+    lately: NDArray[np.bool_],
+    listed: NDArray[np.bool_] | None = None,
+    quoted: NDArray[np.bool_] | None = None,
+    tradable: NDArray[np.bool_] | None = None,
+) -> NDArray[np.bool_]:
+    """Which assets of a row are listed, quoted and tradable, and which show anything.
+
+    Args:
+        values: assets by fields.
+        prices: which fields are prices.
+        lately: rows by assets: which showed anything in the rows before.
+        listed: those that are, if it is known; and so on.
+        quoted: as `listed`.
+        tradable: as `listed`.
+    """
+
+def benchmark_returns(
+    levels: NDArray[np.float64],
+    quoted: NDArray[np.bool_] | None = None,
+    counted: NDArray[np.bool_] | None = None,
+    before: NDArray[np.float64] | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What a benchmark returned in each row, and the levels that are known after them.
+
+    Args:
+        levels: rows by what the mean is taken of.
+        quoted: where levels are known, if not all are.
+        counted: whose returns are part of the mean, if not all are.
+        before: what was known before the first row.
+    """
 
 def gather_windows(
     panel: NDArray[np.float32],

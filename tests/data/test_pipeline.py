@@ -252,7 +252,8 @@ def test_pipelines_do_not_share_what_they_learn() -> None:
     ("options", "message"),
     [
         ({"scaling": "max"}, "one of \\['rank', 'robust', 'zscore'\\], was 'max'"),
-        ({"dtype": np.int32}, "floating numbers, was int32"),
+        ({"dtype": np.int32}, "float32 or float64, was int32"),
+        ({"dtype": np.float16}, "float32 or float64, was float16"),
         ({"mask": "row"}, "'asset' or 'feature', was 'row'"),
         ({"clip": -1.0}, "above 0 or a lower and a higher one, was -1.0"),
         ({"clip": (2.0, 1.0)}, "a lower and a higher one"),

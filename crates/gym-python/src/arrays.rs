@@ -1,7 +1,9 @@
 //! Arrays that Python hands over: checked once per call, with errors that name the argument.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 
+use numpy::ndarray::{ArrayView, Dimension};
 use numpy::{
     Element, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn,
     PyUntypedArrayMethods,
@@ -21,6 +23,24 @@ pub(crate) fn readable<'py, E: Element>(
     })
 }
 
+/// An array to read from, of this shape, however it lies in memory.
+pub(crate) fn strided<'py, E: Element>(
+    name: impl Display,
+    value: &Bound<'py, PyAny>,
+    shape: &[usize],
+) -> PyResult<PyReadonlyArrayDyn<'py, E>> {
+    match value.cast::<PyArrayDyn<E>>() {
+        Ok(array) if array.shape() == shape => array.try_readonly().map_err(|_| {
+            PyValueError::new_err(format!("{name} cannot be read: another call writes into it"))
+        }),
+        _ => Err(PyValueError::new_err(format!(
+            "{name} needs an array of {} and shape {shape:?}, found {}",
+            E::get_dtype(value.py()),
+            described(value)
+        ))),
+    }
+}
+
 /// An array to write into, of this shape.
 pub(crate) fn writable<'py, E: Element>(
     name: impl Display,
@@ -33,6 +53,14 @@ pub(crate) fn writable<'py, E: Element>(
             "{name} must be an array of its own that can be written into: {error}"
         ))
     })
+}
+
+/// All numbers of an array, one after the other: copied only where they do not lie so.
+pub(crate) fn flat<T: Copy, D: Dimension>(view: ArrayView<'_, T, D>) -> Cow<'_, [T]> {
+    match view.to_slice() {
+        Some(numbers) => Cow::Borrowed(numbers),
+        None => Cow::Owned(view.iter().copied().collect()),
+    }
 }
 
 fn array_of<'a, 'py, E: Element>(

@@ -21,6 +21,8 @@ mod order_columns;
 mod order_error;
 mod order_execution;
 mod order_records;
+mod panel_features;
+mod panel_rows;
 mod portfolio;
 mod portfolio_account;
 mod portfolio_agents;
@@ -62,6 +64,12 @@ mod _core {
     use crate::order_execution::{OrderMatcher, OrderSummary};
     #[pymodule_export]
     use crate::order_records::{DepthLevel, Fill, Placement, QueuePosition, Resting};
+    #[pymodule_export]
+    use crate::panel_features::{
+        join_features, log_changes, logarithms, rolling_windows, show_features,
+    };
+    #[pymodule_export]
+    use crate::panel_rows::{benchmark_returns, panel_flaw, row_masks};
     #[pymodule_export]
     use crate::portfolio::{PortfolioBatch, PortfolioPanel, portfolio_names};
     #[pymodule_export]

@@ -1,5 +1,6 @@
 //! Portfolios on panels of market data, for Python.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use gym::portfolio::{
@@ -11,7 +12,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::arrays::readable;
+use crate::arrays::{flat, strided};
 use crate::batch::{BatchOptions, NativeBatch};
 use crate::errors::of_batch;
 use crate::market_config::{read, refused};
@@ -70,14 +71,14 @@ impl<'py> Columns<'py> {
         Ok(Self {
             width,
             times: column(columns, "times", &[rows])?,
-            open: open.map(|array| readable("open", &array, &panel)).transpose()?,
-            close: readable("close", &close, &panel)?,
-            volume: volume.map(|array| readable("volume", &array, &panel)).transpose()?,
+            open: open.map(|array| strided("open", &array, &panel)).transpose()?,
+            close: strided("close", &close, &panel)?,
+            volume: volume.map(|array| strided("volume", &array, &panel)).transpose()?,
             listed: column(columns, "listed", &panel)?,
             quoted: column(columns, "quoted", &panel)?,
             tradable: column(columns, "tradable", &panel)?,
             features: features
-                .map(|array| readable("features", &array, &[rows, assets, depth]))
+                .map(|array| strided("features", &array, &[rows, assets, depth]))
                 .transpose()?,
             decides: column(columns, "decides", &[rows])?,
             benchmark: column(columns, "benchmark", &[rows])?,
@@ -87,18 +88,24 @@ impl<'py> Columns<'py> {
     /// Hands all rows to `push`, one after the other.
     fn each(&self, mut push: impl FnMut(&Bar<'_>) -> PyResult<()>) -> PyResult<()> {
         let Width { assets, features, .. } = self.width;
-        for (row, time) in self.times.as_slice()?.iter().enumerate() {
+        let (open, volume) = (flat_or_none(self.open.as_ref()), flat_or_none(self.volume.as_ref()));
+        let (close, shown) = (flat(self.close.as_array()), flat_or_none(self.features.as_ref()));
+        let masks = [&self.listed, &self.quoted, &self.tradable].map(|mask| flat(mask.as_array()));
+        let [listed, quoted, tradable] = &masks;
+        let decides = flat(self.decides.as_array());
+        let benchmark = flat(self.benchmark.as_array());
+        for (row, time) in flat(self.times.as_array()).iter().enumerate() {
             push(&Bar {
                 time: *time,
-                open: row_of(self.open.as_ref(), row, assets)?,
-                close: row_of(Some(&self.close), row, assets)?,
-                volume: row_of(self.volume.as_ref(), row, assets)?,
-                listed: row_of(Some(&self.listed), row, assets)?,
-                quoted: row_of(Some(&self.quoted), row, assets)?,
-                tradable: row_of(Some(&self.tradable), row, assets)?,
-                features: row_of(self.features.as_ref(), row, assets * features)?,
-                decides: self.decides.as_slice()?[row],
-                benchmark: self.benchmark.as_slice()?[row],
+                open: row_of(&open, row, assets),
+                close: row_of(&close, row, assets),
+                volume: row_of(&volume, row, assets),
+                listed: row_of(listed, row, assets),
+                quoted: row_of(quoted, row, assets),
+                tradable: row_of(tradable, row, assets),
+                features: row_of(&shown, row, assets * features),
+                decides: decides[row],
+                benchmark: benchmark[row],
             })?;
         }
         Ok(())
@@ -116,18 +123,18 @@ fn column<'py, E: Element>(
     name: &str,
     shape: &[usize],
 ) -> PyResult<PyReadonlyArrayDyn<'py, E>> {
-    readable(name, &wanted(columns, name)?, shape)
+    strided(name, &wanted(columns, name)?, shape)
 }
 
-fn row_of<'a, E: Element>(
+fn flat_or_none<'a, E: Element + Copy>(
     column: Option<&'a PyReadonlyArrayDyn<'_, E>>,
-    row: usize,
-    width: usize,
-) -> PyResult<&'a [E]> {
-    match column {
-        Some(column) => Ok(&column.as_slice()?[row * width..][..width]),
-        None => Ok(&[]),
-    }
+) -> Cow<'a, [E]> {
+    column.map_or(Cow::Borrowed(&[]), |column| flat(column.as_array()))
+}
+
+/// A row of a column; nothing of one that is not known.
+fn row_of<E>(column: &[E], row: usize, width: usize) -> &[E] {
+    if column.is_empty() { column } else { &column[row * width..][..width] }
 }
 
 #[pymethods]

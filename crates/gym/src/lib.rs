@@ -12,6 +12,7 @@ mod moments;
 mod observation;
 mod optimal_execution;
 pub mod order_execution;
+pub mod panel;
 mod parts;
 pub mod portfolio;
 mod reward_memory;

@@ -8,59 +8,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sekai.data.market_data import DELIST_AFTER, PRICE_FIELDS, MarketData
+from quant_gym_rs._core import row_masks
+from sekai.data.market_data import DELIST_AFTER, MarketData
+from sekai.data.panel_checks import price_places
 
 __all__ = ["ArrivingRows"]
 
+Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
-
-class _Column:
-    """Values that grow at the end; what is there is never moved under a view."""
-
-    def __init__(self, given: NDArray[Any]) -> None:
-        self.count = len(given)
-        self._store = np.empty((max(64, 2 * self.count), *given.shape[1:]), given.dtype)
-        self._store[: self.count] = given
-
-    def append(self, row: Any) -> None:
-        if self.count == len(self._store):
-            grown = np.empty((2 * self.count, *self._store.shape[1:]), self._store.dtype)
-            grown[: self.count] = self._store
-            self._store = grown
-        self._store[self.count] = row
-        self.count += 1
-
-    def forget(self, rows: int) -> None:
-        kept = self._store[rows : self.count]
-        self.count = len(kept)
-        self._store = np.empty((max(64, 2 * self.count), *kept.shape[1:]), kept.dtype)
-        self._store[: self.count] = kept
-
-    def last(self, rows: int) -> NDArray[Any]:
-        view = self._store[max(0, self.count - rows) : self.count]
-        # Nobody writes here again.
-        view.flags.writeable = False
-        return view
+FEWEST = 64
+"""Rows that there is room for at least."""
 
 
 class ArrivingRows:
-    """A history and the rows that came after it."""
+    """A history and the rows that came after it.
+
+    A decision waits for what a row costs here, in a process that was asleep until it came: few
+    steps count for more than short ones.
+    """
 
     def __init__(self, history: MarketData) -> None:
         """Begin with `history`."""
         self._like = history
-        self._times = _Column(history.times)
-        self._values = _Column(history.values)
-        self._masks = {
-            name: _Column(getattr(history, name)) for name in ("listed", "quoted", "tradable")
-        }
-        self._market = {name: _Column(series) for name, series in history.market.items()}
-        self._seen = _Column(_seen(history.values, history.quoted))
+        self._prices = price_places(history.fields)
+        self._series = tuple(history.market)
+        self._count = len(history)
+        seen = np.isfinite(history.values).any(axis=2) | history.quoted
+        self._take_over(
+            history.times,
+            history.values,
+            np.stack([history.listed, history.quoted, history.tradable, seen]),
+            np.stack([*history.market.values(), np.zeros(len(history))])[:-1],
+        )
 
     def __len__(self) -> int:
         """Rows that are known, and kept."""
-        return self._times.count
+        return self._count
 
     def push(
         self,
@@ -72,90 +56,110 @@ class ArrivingRows:
         tradable: ArrayLike | None = None,
         market: Mapping[str, float] | None = None,
     ) -> MarketData:
-        """Take in the next row, and say what it is, see `FeatureStream.push`."""
-        masks = {"quoted": quoted, "tradable": tradable, "listed": listed}
-        latest = self._checked(time, values, masks, market or {})
-        self._times.append(latest.times[0])
-        self._values.append(latest.values[0])
-        for name, column in self._masks.items():
-            column.append(getattr(latest, name)[0])
-        for name, column in self._market.items():
-            column.append(latest.market[name][0])
-        self._seen.append(_seen(latest.values, latest.quoted)[0])
+        """Take in the next row, and say what it is, see `FeatureStream.push`.
+
+        What no panel can hold is refused, and nothing has changed then.
+        """
+        stamp = self._checked_time(time)
+        series = market or {}
+        if series.keys() != set(self._series):
+            raise ValueError(f"series {sorted(self._series)} were wanted, found {sorted(series)}")
+        row = self._shaped("values", np.asarray(values, np.float64), 2)
+        lately = self._masks[3, max(0, self._count - DELIST_AFTER + 1) : self._count]
+        masks = row_masks(
+            row, self._prices, lately, self._mask("listed", listed),
+            self._mask("quoted", quoted), self._mask("tradable", tradable),
+        )  # fmt: skip
+        self._append(stamp, row, masks, [series[name] for name in self._series])
+        latest = self.panel(1)
+        try:
+            latest.check_rows()
+        except ValueError:
+            self.take_back()
+            raise
         return latest
 
     def panel(self, rows: int | None = None) -> MarketData:
         """The last rows that are known, or all of them, without a copy."""
-        wanted = self._times.count if rows is None else rows
-        masks = {name: kept.last(wanted) for name, kept in self._masks.items()}
-        series = {name: kept.last(wanted) for name, kept in self._market.items()}
-        times, values = self._times.last(wanted), self._values.last(wanted)
-        return self._like.with_checked_rows(times, values, series, masks)
+        first = 0 if rows is None else max(0, self._count - rows)
+        cut = slice(first, self._count)
+        times, values, masks, market = self._shown
+        return self._like.with_checked_rows(
+            times[cut], values[cut], dict(zip(self._series, market[:, cut], strict=True)),
+            {"listed": masks[0, cut], "quoted": masks[1, cut], "tradable": masks[2, cut]},
+        )  # fmt: skip
 
     def take_back(self) -> None:
         """Be as before the latest row, which somebody has refused after all."""
-        for column in self._columns():
-            column.count -= 1
+        self._count -= 1
 
     def forget(self, rows: int) -> None:
         """Keep no more of so many of the first rows."""
         if rows == 0:
             # All that is kept would be copied for nothing, with every row that comes.
             return
-        for column in self._columns():
-            column.forget(rows)
+        cut = slice(rows, self._count)
+        self._count -= rows
+        self._take_over(
+            self._times[cut], self._values[cut], self._masks[:, cut], self._market[:, cut]
+        )
 
-    def _columns(self) -> list[_Column]:
-        kept = (*self._masks.values(), *self._market.values())
-        return [self._times, self._values, self._seen, *kept]
+    def _take_over(
+        self, times: NDArray[np.datetime64], values: Floats, masks: Bools, market: Floats
+    ) -> None:
+        """Go on with these rows, in memory with room for more: what was shown is not moved."""
+        room = max(FEWEST, 2 * len(times))
+        self._times, self._values = _roomy(times, 0, room), _roomy(values, 0, room)
+        self._masks, self._market = _roomy(masks, 1, room), _roomy(market, 1, room)
+        self._instants = self._times.view(np.int64)
+        # Nobody but us writes there.
+        self._shown = tuple(
+            _read_only(one) for one in (self._times, self._values, self._masks, self._market)
+        )
 
-    def _checked(
-        self,
-        time: Any,
-        values: ArrayLike,
-        masks: Mapping[str, ArrayLike | None],
-        market: Mapping[str, float],
-    ) -> MarketData:
-        """The row as a panel of one: it refuses what no panel can hold, and nothing has moved."""
-        stamp = np.datetime64(time, "ns")
-        if self._times.count and not stamp > self._times.last(1)[0]:
-            raise ValueError(f"a time after {self._times.last(1)[0]} was wanted, found {stamp}")
-        if set(market) != set(self._market):
-            raise ValueError(f"series {sorted(self._market)} were wanted, found {sorted(market)}")
-        row = self._row("values", np.array(values, np.float64), 2)
-        given = {n: self._mask(n, m) for n, m in masks.items() if m is not None}
-        if "quoted" not in given:
-            given["quoted"] = self._priced(row)
-        if "tradable" not in given:
-            given["tradable"] = given["quoted"]
-        if "listed" not in given:
-            given["listed"] = self._in_life(row, given["quoted"])
-        series = {name: np.array([number], np.float64) for name, number in market.items()}
-        return self._like.with_next_row(np.array([stamp]), row, series, given)
+    def _append(self, stamp: np.datetime64, row: Floats, masks: Bools, market: list[float]) -> None:
+        if self._count == len(self._times):
+            self._take_over(self._times, self._values, self._masks, self._market)
+        place = self._count
+        self._times[place] = stamp
+        self._values[place] = row
+        self._masks[:, place] = masks
+        if market:
+            self._market[:, place] = market
+        self._count += 1
 
-    def _mask(self, name: str, given: ArrayLike) -> NDArray[np.bool_]:
-        mask = self._row(name, np.array(given), 1)
+    def _checked_time(self, time: Any) -> np.datetime64:
+        stamp: np.datetime64 = np.datetime64(time, "ns")
+        instant = stamp.item()
+        if instant is None or (self._count and instant <= self._instants[self._count - 1]):
+            last = self._times[self._count - 1] if self._count else "none"
+            raise ValueError(f"a time after {last} was wanted, found {stamp}")
+        return stamp
+
+    def _mask(self, name: str, given: ArrayLike | None) -> Bools | None:
+        if given is None:
+            return None
+        mask = self._shaped(name, np.asarray(given), 1)
         if mask.dtype != np.bool_:
             raise ValueError(f"{name} must be true or false, was of {mask.dtype}")
         return mask
 
-    def _row(self, name: str, given: NDArray[Any], axes: int) -> NDArray[Any]:
+    def _shaped(self, name: str, given: NDArray[Any], axes: int) -> NDArray[Any]:
         wanted = self._like.values.shape[1 : 1 + axes]
         if given.shape != wanted:
             raise ValueError(f"{name} must be of shape {wanted}, was {given.shape}")
-        return given[None]
-
-    def _priced(self, row: Floats) -> NDArray[np.bool_]:
-        fields = self._like.fields
-        prices = [place for place, name in enumerate(fields) if name in PRICE_FIELDS]
-        return np.asarray(np.isfinite(row[:, :, prices or slice(None)]).all(axis=2))
-
-    def _in_life(self, row: Floats, quoted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which assets `lifetimes` would call listed, without going through all rows again."""
-        lately = self._seen.last(DELIST_AFTER - 1).any(axis=0)
-        return _seen(row, quoted) | lately
+        return given
 
 
-def _seen(values: Floats, quoted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which assets show anything in which rows."""
-    return np.asarray(np.isfinite(values).any(axis=2) | quoted)
+def _roomy(given: NDArray[Any], axis: int, room: int) -> NDArray[Any]:
+    """The same in the first places of an array with room for more along an axis."""
+    shape = (*given.shape[:axis], room, *given.shape[axis + 1 :])
+    roomy = np.empty(shape, given.dtype)
+    roomy[(slice(None),) * axis + (slice(given.shape[axis]),)] = given
+    return roomy
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view: NDArray[Any] = array.view()
+    view.flags.writeable = False
+    return view

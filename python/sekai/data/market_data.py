@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from quant_gym_rs._core import panel_flaw
 from sekai.data.calendar import Calendar, Frequency
 from sekai.data.panel_checks import (
     PRICE_FIELDS,
@@ -19,6 +20,7 @@ from sekai.data.panel_checks import (
     checked_names,
     checked_times,
     hashable,
+    price_places,
     priced,
 )
 from sekai.data.problems import Problem
@@ -303,14 +305,6 @@ class MarketData:
             raise TypeError(f"some of {sorted(made_of)} were wanted, found {unknown}")
         return MarketData(**{**made_of, **changes})
 
-    def with_next_row(
-        self, time: Times, values: Floats, market: Mapping[str, Floats], masks: Mapping[str, Bools]
-    ) -> MarketData:
-        """A panel of one row that comes after others: what no panel can hold is refused."""
-        made = self.with_checked_rows(time, values, market, masks)
-        made._check_rows()
-        return made
-
     def with_checked_rows(
         self, times: Times, values: Floats, market: Mapping[str, Floats], masks: Mapping[str, Bools]
     ) -> MarketData:
@@ -361,24 +355,19 @@ class MarketData:
         strangers = sorted(set(self.sectors) - set(self.assets))
         if strangers:
             raise ValueError(f"sectors of the assets were wanted, found {strangers}")
-        self._check_rows()
+        self.check_rows()
 
-    def _check_rows(self) -> None:
-        # Of two truths the greater is the one without the other.
-        self._refuse("quoted and not listed", self.quoted > self.listed)
-        self._refuse("tradable and not quoted", self.tradable > self.quoted)
-        places = [place for place, name in enumerate(self.fields) if name in PRICE_FIELDS]
-        prices = self.values[:, :, places]
-        with np.errstate(invalid="ignore"):
-            wrong = self.quoted[:, :, None] & ~((prices > 0) & (prices < np.inf))
-        if wrong.any():
-            for order, place in enumerate(places):
-                what = f"quoted without a {self.fields[place]} above 0"
-                self._refuse(what, wrong[:, :, order])
-
-    def _refuse(self, what: str, where: Bools) -> None:
-        if where.any():
-            row, place = (int(found[0]) for found in np.nonzero(where))
+    def check_rows(self) -> None:
+        """Raise `ValueError` for what no panel can hold: for whoever made rows unchecked."""
+        prices = price_places(self.fields)
+        flaw = panel_flaw(self.values, self.listed, self.quoted, self.tradable, prices)
+        if flaw is not None:
+            kind, row, place, field = flaw
+            what = {
+                "not_listed": "quoted and not listed",
+                "not_quoted": "tradable and not quoted",
+                "no_price": f"quoted without a {self.fields[field]} above 0",
+            }[kind]
             raise ValueError(f"{self.assets[place]} is {what} at {self.times[row]}")
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
-    "PRICE_FIELDS", "check_shape", "checked_names", "checked_times", "hashable", "priced",
+    "PRICE_FIELDS", "check_shape", "checked_names", "checked_times", "hashable", "price_places",
+    "priced",
 ]  # fmt: skip
 
 PRICE_FIELDS = ("open", "high", "low", "close", "adj_close", "vwap", "bid", "ask")
@@ -18,10 +19,14 @@ PRICE_FIELDS = ("open", "high", "low", "close", "adj_close", "vwap", "bid", "ask
 HASHED_CELLS = 1 << 20
 
 
+def price_places(fields: Sequence[str]) -> list[int]:
+    """Which of the fields are prices."""
+    return [place for place, name in enumerate(fields) if name in PRICE_FIELDS]
+
+
 def priced(fields: Sequence[str], values: NDArray[Any]) -> NDArray[np.bool_]:
     """Where all prices are there, or all values if no field is a price."""
-    prices = [place for place, name in enumerate(fields) if name in PRICE_FIELDS]
-    shown = values[:, :, prices or slice(None)]
+    shown = values[:, :, price_places(fields) or slice(None)]
     there: NDArray[np.bool_] = np.isfinite(shown).all(axis=2)
     return there
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from quant_gym_rs._core import PortfolioBatch, PortfolioPanel
 from sekai.data import Bar, FeaturePanel, MarketData, Pipeline
+from sekai.data.features.stream import FeatureStream
 from sekai.envs.account_report import AccountReport
 from sekai.envs.portfolio_benchmark import Benchmark
 from sekai.envs.portfolio_config import PortfolioConfig
@@ -101,12 +102,10 @@ class MarketBatch:
             bar = padded(bar, self._free)
             shown = self._stream.push(bar.time, bar.values, market=bar.market, **bar.masks())
             try:
-                latest = self._stream.panel(1)
-                self.native.push(self._columns(latest, shown))
+                self._known = self._taken(self._stream, shown)
             except Exception:
                 self._stream.take_back()
                 raise
-            self._known = self._benchmark.known(latest, self._before())
             self._forget()
             self._wake()
 
@@ -212,19 +211,14 @@ class MarketBatch:
             self._stream.forget(self.native.forget(keep))
             self._has_forgotten = True
 
-    def _columns(self, latest: MarketData, shown: NDArray[np.floating]) -> dict[str, Any]:
-        """A row that has come, as the whole panel would have it."""
-        assert self.pipeline is not None
-        masks = 1 if self.pipeline.mask == "asset" else len(self.pipeline.features)
-        complete = np.logical_and.reduce(shown[None, :, -masks:], axis=2)
-        columns = columns_of(latest, shown[None], complete, self.config.decisions)
-        return {**columns, "benchmark": self._benchmark.returns(latest, self._before())}
-
-    def _before(self) -> NDArray[np.float64]:
-        """The levels of the benchmark before the next row."""
-        if self._known is None:
-            self._known = self._benchmark.known(self._data)
-        return self._known
+    def _taken(self, stream: FeatureStream, shown: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Let the native batch have the latest row, and say which levels are known after it."""
+        latest = stream.latest
+        columns = columns_of(latest, shown[None], stream.present, self.config.decisions)
+        before = self._benchmark.returns(self._data)[1] if self._known is None else self._known
+        columns["benchmark"], known = self._benchmark.returns(latest, before)
+        self.native.push(columns)
+        return known
 
     def _check_shape(self, bar: Bar) -> None:
         wanted = (len(self.assets), len(self._data.fields))
@@ -261,9 +255,8 @@ class MarketBatch:
         self, asset: MarketData, place: int, features: FeaturePanel
     ) -> PortfolioPanel:
         rows = len(asset)
-        complete = np.ones((rows, 1), np.bool_)
         shown = features.values[:, [place]]
-        columns = columns_of(asset, shown, complete, "every_row")
+        columns = columns_of(asset, shown, None, "every_row")
         # Decisions and benchmarks of rows that are known stay what they were.
         return PortfolioPanel({**columns, "benchmark": np.zeros(rows)}, self.config.stream)
 
@@ -287,7 +280,7 @@ def _finish(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-def _stream(data: MarketData, pipeline: Pipeline | None, config: PortfolioConfig) -> Any:
+def _stream(data: MarketData, pipeline: Pipeline | None, config: PortfolioConfig) -> FeatureStream:
     if pipeline is None:
         raise ValueError(
             "stream=True needs features that can be computed for rows to come: a Pipeline or "

@@ -210,8 +210,7 @@ def _batch_of_file(
     num_envs: int, data: MarketData, windows: Windows, config: PortfolioConfig, options: Options
 ) -> tuple[Batch, Dict]:
     check_windows(data, windows, config.lookback)
-    everything = np.ones(data.listed.shape, np.bool_)
-    places, first = window_places(data, windows, decision_rows(data, everything, config.decisions))
+    places, first = window_places(data, windows, decision_rows(data, None, config.decisions))
     # The core shows rows, and their history is in the file.
     core = replace(config, lookback=1, observation="index")
     batch = MarketBatch(num_envs, data, None, None, core, *options, first_row=first)

@@ -39,45 +39,47 @@ def panel_of(
     open_ended: bool,
 ) -> PortfolioPanel:
     """The rows of the Rust core; without features where those are shown from elsewhere."""
-    values, complete = None, np.ones(data.listed.shape, np.bool_)
-    if features is not None:
-        values = features.values
-        present = features.present.reshape(len(data), len(data.assets), -1)
-        complete = np.logical_and.reduce(present, axis=2)
-    columns = columns_of(data, values, complete, decisions)
+    values, present = (None, None) if features is None else (features.values, features.present)
+    columns = columns_of(data, values, present, decisions)
     known = Benchmark(benchmark, data) if isinstance(benchmark, str) else benchmark
-    columns["benchmark"] = known.returns(data)
+    columns["benchmark"], _ = known.returns(data)
     return PortfolioPanel(columns, open_ended)
 
 
 def columns_of(
     data: MarketData,
     features: NDArray[np.floating] | None,
-    complete: NDArray[np.bool_],
+    present: NDArray[np.bool_] | None,
     decisions: str,
 ) -> dict[str, Any]:
-    """The columns that the Rust core reads, but for the benchmark, as arrays of their own.
+    """The columns that the Rust core reads, but for the benchmark.
 
     Each row is made of itself alone, so that rows can be taken together or one by one.
+
+    Args:
+        data: the rows.
+        features: what is shown of them; None where that is shown from elsewhere.
+        present: what of the features is there, as `FeaturePanel` has it; None for all.
+        decisions: which rows decisions fall on.
     """
     columns = {
-        "times": data.calendar.nanoseconds,
-        "close": np.ascontiguousarray(data.field("close")),
-        "listed": np.ascontiguousarray(data.listed),
-        "quoted": np.ascontiguousarray(data.quoted),
-        "tradable": np.ascontiguousarray(data.tradable),
-        "decides": decision_rows(data, complete, decisions),
+        "times": data.times.view(np.int64),
+        "close": data.field("close"),
+        "listed": data.listed,
+        "quoted": data.quoted,
+        "tradable": data.tradable,
+        "decides": decision_rows(data, present, decisions),
     }
     if features is not None:
-        columns["features"] = np.ascontiguousarray(features, np.float32)
+        columns["features"] = np.asarray(features, np.float32)
     for name in ("open", "volume"):
         if name in data.fields:
-            columns[name] = np.ascontiguousarray(data.field(name))
+            columns[name] = data.field(name)
     return columns
 
 
 def decision_rows(
-    data: MarketData, complete: NDArray[np.bool_], decisions: str
+    data: MarketData, present: NDArray[np.bool_] | None, decisions: str
 ) -> NDArray[np.bool_]:
     """The rows that decisions fall on."""
     if decisions == "every_row":
@@ -85,11 +87,19 @@ def decision_rows(
     if decisions == "trading_days":
         return np.ascontiguousarray(data.tradable.any(axis=1))
     if decisions == "complete":
+        complete = np.True_ if present is None else _all_there(present)
         there = complete & data.tradable | ~data.listed
         return np.ascontiguousarray(there.all(axis=1) & data.listed.any(axis=1))
     raise ValueError(
         f"decisions must be 'every_row', 'trading_days' or 'complete', was {decisions!r}"
     )
+
+
+def _all_there(present: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Where every feature of an asset is."""
+    flat = present.reshape(*present.shape[:2], -1)
+    there: NDArray[np.bool_] = np.logical_and.reduce(flat, axis=2)
+    return there
 
 
 def _named(data: MarketData, names: Sequence[str] | None) -> Sequence[str]:

@@ -269,6 +269,6 @@ def _panel(data: MarketData) -> PortfolioPanel:
 
 
 def _columns(data: MarketData) -> dict[str, Any]:
-    complete = np.ones(data.listed.shape, np.bool_)
-    columns = columns_of(data, None, complete, "every_row")
-    return {**columns, "benchmark": np.zeros(len(data))}
+    columns = columns_of(data, None, None, "every_row")
+    columns["benchmark"] = np.zeros(len(data))
+    return columns

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from quant_gym_rs._core import log_changes
 from sekai.data.features.registry import register_feature
 from sekai.data.features.rolling import (
     lagged,
@@ -48,8 +49,7 @@ def simple_return(data: MarketData, rows: int = 1, price: str = "close") -> Floa
 @register_feature("log_return", lookback=lambda rows, price: _least(rows, 1) + 1)
 def log_return(data: MarketData, rows: int = 1, price: str = "close") -> Floats:
     """The logarithm of a price over what it was `rows` rows before."""
-    logs = logarithm(quoted(data, price))
-    return logs - lagged(logs, _least(rows, 1))
+    return log_changes(data.field(price), data.quoted, _least(rows, 1))
 
 
 @register_feature("volatility", lookback=lambda rows, price: _least(rows, 2) + 1)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from quant_gym_rs._core import join_features, show_features
 from sekai.data.features.feature import FeatureFunction, FittedFeature, PanelFeature, as_feature
 from sekai.data.features.feature_panel import FeaturePanel
 from sekai.data.features.scaling import SCALINGS, Scaling
@@ -24,11 +25,24 @@ from sekai.error import NotFittedError, StateError
 if TYPE_CHECKING:
     from sekai.data.features.stream import FeatureStream
 
-__all__ = ["Pipeline", "default_pipeline"]
+__all__ = ["Layout", "Pipeline", "default_pipeline"]
 
 Floats = NDArray[np.float64]
 Mask = Literal["asset", "feature"]
 VERSION = 1
+
+
+class Layout(NamedTuple):
+    """How the channels of features lie beside each other."""
+
+    widths: tuple[int, ...]
+    """Channels of each feature."""
+
+    names: tuple[str, ...]
+    """What the channels are called, without those of masks."""
+
+    firsts: list[int] | None
+    """The first channel of each feature, if each has a mask of its own."""
 
 
 class Pipeline:
@@ -54,7 +68,7 @@ class Pipeline:
                 from 0; after scaling.
             mask: `asset` adds one channel that is 1 where every feature of an asset is there,
                 `feature` one for each feature.
-            dtype: of the numbers that are shown.
+            dtype: of the numbers that are shown, float32 or float64.
         """
         self.features = tuple(as_feature(feature) for feature in features)
         if not self.features:
@@ -63,8 +77,8 @@ class Pipeline:
             raise ValueError(f"mask must be 'asset' or 'feature', was {mask!r}")
         self.mask = mask
         self.dtype = np.dtype(dtype)
-        if self.dtype.kind != "f":
-            raise ValueError(f"dtype must be one of floating numbers, was {self.dtype}")
+        if self.dtype not in (np.float32, np.float64):
+            raise ValueError(f"dtype must be float32 or float64, was {self.dtype}")
         self.clip = _limits(clip)
         self._scaling_name = scaling if isinstance(scaling, str) else None
         self.scaling = _scaling(scaling)
@@ -104,7 +118,8 @@ class Pipeline:
         """
         features = tuple(copy.deepcopy(f).fit(train) if f.learns else f for f in self.features)
         blocks = [feature(train) for feature in features]
-        values, names, _ = self.joined(blocks, train)
+        values, layout = self._joined(blocks, train)
+        names = layout.names
         scaling = copy.deepcopy(self.scaling)
         if scaling is not None:
             samples = values[train.warm_up :].reshape(-1, len(names))
@@ -120,8 +135,10 @@ class Pipeline:
     def transform(self, data: MarketData) -> FeaturePanel:
         """The features of a panel, by what was learned."""
         self.require_fitted()
-        values, names, owners = self._computed(data)
-        return self.finished(values, names, owners, data)
+        values, layout = self._joined([feature(data) for feature in self.features], data)
+        block, present = self.shown(values, layout)
+        names = (*layout.names, *self._mask_names())
+        return FeaturePanel(block, names, present, data.times, data.assets, data.warm_up)
 
     def fit_transform(self, train: MarketData) -> FeaturePanel:
         """Learn from the training part, and show it."""
@@ -139,56 +156,33 @@ class Pipeline:
         if not self.fitted:
             raise NotFittedError("this pipeline learns from data: call fit(train) first")
 
-    def _computed(self, data: MarketData) -> tuple[Floats, tuple[str, ...], list[int]]:
-        return self.joined([feature(data) for feature in self.features], data)
-
-    def joined(
-        self, blocks: Sequence[Floats], data: MarketData
-    ) -> tuple[Floats, tuple[str, ...], list[int]]:
-        """Features side by side, their names, and which feature a channel belongs to.
-
-        What is infinite is missing, and so is everything of an asset that is not listed.
-        """
+    def layout(self, widths: tuple[int, ...]) -> Layout:
+        """How the channels of features of so many channels each lie."""
         names: list[str] = []
-        owners: list[int] = []
-        for owner, (feature, block) in enumerate(zip(self.features, blocks, strict=True)):
-            names.extend(feature.channels(block.shape[2]))
-            owners.extend([owner] * block.shape[2])
+        firsts: list[int] = []
+        for feature, width in zip(self.features, widths, strict=True):
+            firsts.append(len(names))
+            names.extend(feature.channels(width))
         if len(set(names)) < len(names):
             raise ValueError(f"features that differ were wanted, found {names}")
-        values = np.concatenate(blocks, axis=2)
-        values[~(np.isfinite(values) & data.listed[:, :, None])] = np.nan
-        return values, tuple(names), owners
+        return Layout(widths, tuple(names), firsts if self.mask == "feature" else None)
 
-    def finished(
-        self, values: Floats, names: tuple[str, ...], owners: list[int], data: MarketData
-    ) -> FeaturePanel:
-        """Joined features on their scale, as a block of numbers with a mask."""
+    def shown(
+        self, values: Floats, layout: Layout
+    ) -> tuple[NDArray[np.floating], NDArray[np.bool_]]:
+        """Joined features on their scale, as a block of numbers with a mask; and the mask."""
         if self.scaling is not None:
-            if names != self._fitted_channels:
-                raise ValueError(f"channels {self._fitted_channels} were fitted, found {names}")
-            scaled = self.scaling.transform(values.reshape(-1, len(names)))
+            if layout.names != self._fitted_channels:
+                raise ValueError(
+                    f"channels {self._fitted_channels} were fitted, found {layout.names}"
+                )
+            scaled = self.scaling.transform(values.reshape(-1, len(layout.names)))
             values = np.asarray(scaled, np.float64).reshape(values.shape)
-        if self.clip is not None:
-            values = np.clip(values, *self.clip)
-        with np.errstate(over="ignore"):
-            shown = values.astype(self.dtype)
-        there = np.isfinite(shown)
-        present = self._present(there, owners)
-        masks = present.reshape(*there.shape[:2], -1)
-        block = np.empty((*there.shape[:2], there.shape[2] + masks.shape[2]), self.dtype)
-        block[:, :, : there.shape[2]] = np.where(there, shown, 0)
-        block[:, :, there.shape[2] :] = masks
-        for array in (block, present):
-            array.flags.writeable = False
-        all_names = (*names, *self._mask_names())
-        return FeaturePanel(block, all_names, present, data.times, data.assets, data.warm_up)
+        return show_features(values, self.clip, layout.firsts, self.dtype == np.float64)
 
-    def _present(self, there: NDArray[np.bool_], owners: list[int]) -> NDArray[np.bool_]:
-        if self.mask == "asset":
-            return np.asarray(there.all(axis=2))
-        first = [owners.index(owner) for owner in range(len(self.features))]
-        return np.logical_and.reduceat(there, first, axis=2)
+    def _joined(self, blocks: Sequence[Floats], data: MarketData) -> tuple[Floats, Layout]:
+        layout = self.layout(tuple(block.shape[2] for block in blocks))
+        return join_features(blocks, data.listed), layout
 
     def _mask_names(self) -> tuple[str, ...]:
         if self.mask == "asset":

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from quant_gym_rs._core import join_features
 from sekai.data.arriving_rows import ArrivingRows
 from sekai.data.market_data import MarketData
 
 if TYPE_CHECKING:
     from sekai.data.features.feature import RowStream
-    from sekai.data.features.pipeline import Pipeline
+    from sekai.data.features.pipeline import Layout, Pipeline
 
 __all__ = ["FeatureStream"]
 
@@ -37,6 +38,12 @@ class FeatureStream:
         lookbacks = [feature.lookback for feature in windowed if feature.lookback is not None]
         self._window = max([1, *lookbacks])
         self._needs_all = len(lookbacks) < len(windowed)
+        self._layout: Layout | None = None
+        self.latest = history.rows(max(0, len(history) - 1), len(history))
+        """The last row that was taken in."""
+
+        self.present: NDArray[np.bool_] = np.zeros((0, 0), np.bool_)
+        """What of it is there, as `FeaturePanel` has it; nothing before the first."""
 
     def __len__(self) -> int:
         """Rows that are known, and kept."""
@@ -73,9 +80,9 @@ class FeatureStream:
             market: the values of the series of the whole market, all of them.
         """
         masks = {"listed": listed, "quoted": quoted, "tradable": tradable}
-        latest = self._rows.push(time, values, market=market, **masks)
+        self.latest = self._rows.push(time, values, market=market, **masks)
         try:
-            return self._shown(latest)
+            return self._shown(self.latest)
         except Exception:
             self.take_back()
             raise
@@ -97,7 +104,7 @@ class FeatureStream:
         return streams
 
     def _shown(self, latest: MarketData) -> NDArray[np.floating]:
-        window = self.panel(self._window)
+        window = latest if self._window == 1 else self.panel(self._window)
         everything = self.panel() if self._needs_all else window
         blocks = []
         for place, feature in enumerate(self.pipeline.features):
@@ -105,6 +112,10 @@ class FeatureStream:
                 blocks.append(self._streams[place].push(latest))
             else:
                 blocks.append(feature(everything if feature.lookback is None else window)[-1:])
-        joined = self.pipeline.joined(blocks, latest)
-        shown: NDArray[np.floating] = self.pipeline.finished(*joined, latest).values[0]
-        return shown
+        widths = tuple([block.shape[2] for block in blocks])
+        if self._layout is None or self._layout.widths != widths:
+            self._layout = self.pipeline.layout(widths)
+        joined = join_features(blocks, latest.listed)
+        shown, self.present = self.pipeline.shown(joined, self._layout)
+        row: NDArray[np.floating] = shown[0]
+        return row

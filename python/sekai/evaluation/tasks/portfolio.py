@@ -169,7 +169,7 @@ class PortfolioTask(Task):
         if self._market is None:
             config = self.config()
             name = "equal_weight" if config is None else config.benchmark
-            returns = Benchmark(name, self._data).returns(self._data)
+            returns, _ = Benchmark(name, self._data).returns(self._data)
             self._market = np.append(1.0, np.cumprod(1.0 + returns))[1:]
         rows = np.searchsorted(self._data.times, episode.times)
         levels = self._market[rows]

@@ -1,0 +1,147 @@
+//! Features of panels, for Python: rows by assets, strided as they come.
+
+use gym::panel::{self, Float, Fold, Layout};
+use numpy::ndarray::ArrayView3;
+use numpy::{
+    Element, IntoPyArray, PyArray2, PyArray3, PyArrayDyn, PyArrayMethods, PyReadonlyArray2,
+    PyReadonlyArray3, PyReadonlyArrayDyn,
+};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::arrays::flat;
+
+/// A block of features, and where values are there.
+type Shown<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+/// All windows of `rows` rows of `values`, each by itself: `sum`, `maximum`, `minimum` or
+/// `deviation`.
+#[pyfunction]
+pub(crate) fn rolling_windows<'py>(
+    values: PyReadonlyArray2<'py, f64>,
+    rows: usize,
+    fold: &str,
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let fold = match fold {
+        "sum" => Fold::Sum,
+        "maximum" => Fold::Maximum,
+        "minimum" => Fold::Minimum,
+        "deviation" => Fold::Deviation,
+        _ => return Err(PyValueError::new_err(format!("no windows are folded by {fold:?}"))),
+    };
+    if rows == 0 {
+        return Err(PyValueError::new_err("a window of at least 1 row was wanted, found 0"));
+    }
+    let view = values.as_array();
+    let width = view.ncols();
+    table(values.py(), panel::rolling(flat(view).into_owned(), width, rows, fold), width)
+}
+
+/// The logarithm of each value over that of `rows` rows before, where both are there.
+#[pyfunction]
+pub(crate) fn log_changes<'py>(
+    values: PyReadonlyArray2<'py, f64>,
+    there: PyReadonlyArray2<'py, bool>,
+    rows: usize,
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let (view, mask) = (values.as_array(), there.as_array());
+    if view.dim() != mask.dim() {
+        return Err(PyValueError::new_err("values and a mask of one shape were wanted"));
+    }
+    let known = view.iter().zip(&mask).map(|(value, there)| if *there { *value } else { f64::NAN });
+    table(values.py(), panel::log_changes(known.collect(), view.ncols(), rows), view.ncols())
+}
+
+/// The natural logarithm of each value; NaN where there is none.
+#[pyfunction]
+pub(crate) fn logarithms(values: PyReadonlyArrayDyn<'_, f64>) -> Bound<'_, PyArrayDyn<f64>> {
+    values.as_array().mapv(panel::logarithm).into_pyarray(values.py())
+}
+
+/// Blocks of rows by assets by channels side by side: what is infinite is missing, and so is
+/// everything of an asset that is not listed.
+#[pyfunction]
+pub(crate) fn join_features<'py>(
+    blocks: Vec<PyReadonlyArray3<'py, f64>>,
+    listed: PyReadonlyArray2<'py, bool>,
+) -> PyResult<Bound<'py, PyArray3<f64>>> {
+    let listed_view = listed.as_array();
+    let (rows, assets) = listed_view.dim();
+    let views: Vec<ArrayView3<'_, f64>> = blocks.iter().map(|block| block.as_array()).collect();
+    if views.iter().any(|view| (view.dim().0, view.dim().1) != (rows, assets)) {
+        return Err(PyValueError::new_err(format!(
+            "blocks of {rows} rows and {assets} assets were wanted, found others"
+        )));
+    }
+    let channels = views.iter().map(|view| view.dim().2).sum();
+    let mut joined = Vec::with_capacity(rows * assets * channels);
+    for ((row, asset), is_listed) in listed_view.indexed_iter() {
+        for view in &views {
+            for channel in 0..view.dim().2 {
+                let value = view[[row, asset, channel]];
+                joined.push(if *is_listed && value.is_finite() { value } else { f64::NAN });
+            }
+        }
+    }
+    joined.into_pyarray(listed.py()).reshape([rows, assets, channels])
+}
+
+/// Joined features as a block that is shown, and where they are there; see `Pipeline`.
+///
+/// `firsts` is the first channel of each feature, if each has a mask of its own; `is_double` has
+/// numbers of 8 bytes instead of 4.
+#[pyfunction]
+#[pyo3(signature = (values, limits=None, firsts=None, is_double=false))]
+pub(crate) fn show_features(
+    values: PyReadonlyArray3<'_, f64>,
+    limits: Option<(f64, f64)>,
+    firsts: Option<Vec<usize>>,
+    is_double: bool,
+) -> PyResult<Shown<'_>> {
+    let view = values.as_array();
+    let (rows, assets, channels) = view.dim();
+    let rises = |firsts: &Vec<usize>| firsts.is_sorted() && firsts.iter().all(|f| *f < channels);
+    if !firsts.as_ref().is_none_or(rises) {
+        return Err(PyValueError::new_err("first channels that rise were wanted, found others"));
+    }
+    let layout = Layout { channels, firsts: firsts.as_deref(), limits };
+    let shape = [rows, assets];
+    let numbers = flat(view);
+    if is_double {
+        shown::<f64>(values.py(), &numbers, layout, shape)
+    } else {
+        shown::<f32>(values.py(), &numbers, layout, shape)
+    }
+}
+
+fn shown<'py, T: Float + Element>(
+    py: Python<'py>,
+    values: &[f64],
+    layout: Layout<'_>,
+    [rows, assets]: [usize; 2],
+) -> PyResult<Shown<'py>> {
+    let (block, present) = panel::show::<T>(values, layout);
+    let block = block.into_pyarray(py).reshape([rows, assets, layout.channels + layout.masks()])?;
+    let present = present.into_pyarray(py);
+    Ok(if layout.firsts.is_none() {
+        (read_only(block.into_any())?, read_only(present.reshape([rows, assets])?.into_any())?)
+    } else {
+        let present = present.reshape([rows, assets, layout.masks()])?;
+        (read_only(block.into_any())?, read_only(present.into_any())?)
+    })
+}
+
+/// An array, and the one it is a view of, into which nobody writes.
+fn read_only(array: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+    let mut owner = array.clone();
+    while owner.hasattr("flags")? {
+        owner.getattr("flags")?.setattr("writeable", false)?;
+        owner = owner.getattr("base")?;
+    }
+    Ok(array)
+}
+
+fn table(py: Python<'_>, values: Vec<f64>, width: usize) -> PyResult<Bound<'_, PyArray2<f64>>> {
+    let rows = values.len() / width.max(1);
+    values.into_pyarray(py).reshape([rows, width])
+}

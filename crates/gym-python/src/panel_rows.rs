@@ -1,0 +1,133 @@
+//! Rows of panels, for Python: whether a panel can hold them, and what they leave unsaid.
+
+use gym::panel::{Benchmark, Flaw, Levels, Masks, RowMasks, flaw};
+use numpy::{
+    IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
+    PyReadonlyArray3,
+};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::arrays::flat;
+
+/// What a benchmark returned, and the last known levels.
+type Returned<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>);
+
+/// The first thing that is wrong with the rows of a panel: a word, its row, its asset and a field.
+#[pyfunction]
+pub(crate) fn panel_flaw(
+    values: PyReadonlyArray3<'_, f64>,
+    listed: PyReadonlyArray2<'_, bool>,
+    quoted: PyReadonlyArray2<'_, bool>,
+    tradable: PyReadonlyArray2<'_, bool>,
+    prices: Vec<usize>,
+) -> PyResult<Option<(&'static str, usize, usize, usize)>> {
+    let (rows, assets, fields) = values.as_array().dim();
+    let masks = [listed.as_array(), quoted.as_array(), tradable.as_array()];
+    if masks.iter().any(|mask| mask.dim() != (rows, assets)) {
+        return Err(PyValueError::new_err(format!(
+            "masks of {rows} rows and {assets} assets were wanted, found others"
+        )));
+    }
+    check_places(&prices, fields)?;
+    let [listed, quoted, tradable] = masks.map(flat);
+    let numbers = flat(values.as_array());
+    let masks = Masks { listed: &listed, quoted: &quoted, tradable: &tradable };
+    Ok(flaw(&numbers, fields, &prices, masks).map(|found| {
+        let (word, place, field) = match found {
+            Flaw::NotListed(place) => ("not_listed", place, 0),
+            Flaw::NotQuoted(place) => ("not_quoted", place, 0),
+            Flaw::NoPrice { place, field } => ("no_price", place, field),
+        };
+        (word, place / assets, place % assets, field)
+    }))
+}
+
+/// Which assets of a row are listed, quoted and tradable, and which show anything: what is given
+/// of the first three stays, the rest is filled in.
+#[pyfunction]
+#[pyo3(signature = (values, prices, lately, listed=None, quoted=None, tradable=None))]
+pub(crate) fn row_masks<'py>(
+    values: PyReadonlyArray2<'py, f64>,
+    prices: Vec<usize>,
+    lately: PyReadonlyArray2<'py, bool>,
+    listed: Option<PyReadonlyArray1<'py, bool>>,
+    quoted: Option<PyReadonlyArray1<'py, bool>>,
+    tradable: Option<PyReadonlyArray1<'py, bool>>,
+) -> PyResult<Bound<'py, PyArray2<bool>>> {
+    let (assets, fields) = values.as_array().dim();
+    check_places(&prices, fields)?;
+    let given = |mask: Option<PyReadonlyArray1<'py, bool>>| match mask {
+        Some(mask) if mask.as_array().len() != assets => Err(PyValueError::new_err(format!(
+            "masks of {assets} assets were wanted, found one of {}",
+            mask.as_array().len()
+        ))),
+        Some(mask) => Ok(Some(mask.as_array().to_vec())),
+        None => Ok(None),
+    };
+    let given = [given(listed)?, given(quoted)?, given(tradable)?];
+    let numbers = flat(values.as_array());
+    let seen_lately: Vec<bool> = match lately.as_array() {
+        view if view.ncols() == assets => {
+            view.columns().into_iter().map(|column| column.iter().any(|seen| *seen)).collect()
+        }
+        view => {
+            return Err(PyValueError::new_err(format!(
+                "what was seen of {assets} assets was wanted, found {}",
+                view.ncols()
+            )));
+        }
+    };
+    let found = RowMasks::of(&numbers, fields, &prices, &seen_lately, given);
+    let all = [found.listed, found.quoted, found.tradable, found.seen].concat();
+    all.into_pyarray(values.py()).reshape([4, assets])
+}
+
+/// What a benchmark returned in each row of `levels`, and the levels that are known after them.
+///
+/// `quoted` says where levels count as known, `counted` whose returns are part of the mean, and
+/// `before` is what was known before the first row.
+#[pyfunction]
+#[pyo3(signature = (levels, quoted=None, counted=None, before=None))]
+pub(crate) fn benchmark_returns<'py>(
+    levels: PyReadonlyArray2<'py, f64>,
+    quoted: Option<PyReadonlyArray2<'py, bool>>,
+    counted: Option<PyReadonlyArray2<'py, bool>>,
+    before: Option<PyReadonlyArray1<'py, f64>>,
+) -> PyResult<Returned<'py>> {
+    let view = levels.as_array();
+    let (rows, width) = view.dim();
+    for mask in [&quoted, &counted].into_iter().flatten() {
+        if mask.as_array().dim() != (rows, width) {
+            return Err(PyValueError::new_err("levels and masks of one shape were wanted"));
+        }
+    }
+    let known = before.map_or_else(|| vec![f64::NAN; width], |known| known.as_array().to_vec());
+    if known.len() != width {
+        return Err(PyValueError::new_err(format!("{width} known levels were wanted")));
+    }
+    let mut benchmark = Benchmark::after(known);
+    let quoted = quoted.as_ref().map(|mask| flat(mask.as_array()));
+    let counted = counted.as_ref().map(|mask| flat(mask.as_array()));
+    let numbers = flat(view);
+    let each = |row: usize| {
+        let cut = row * width..(row + 1) * width;
+        benchmark.push(Levels {
+            levels: &numbers[cut.clone()],
+            quoted: quoted.as_ref().map(|mask| &mask[cut.clone()]),
+            counted: counted.as_ref().map(|mask| &mask[cut.clone()]),
+        })
+    };
+    let returns: Vec<f64> = (0..rows).map(each).collect();
+    let py = levels.py();
+    Ok((returns.into_pyarray(py), benchmark.known().into_pyarray(py)))
+}
+
+fn check_places(prices: &[usize], fields: usize) -> PyResult<()> {
+    match prices.iter().find(|place| **place >= fields) {
+        None => Ok(()),
+        Some(place) => Err(PyValueError::new_err(format!(
+            "prices among {fields} fields were wanted, found the place {place}"
+        ))),
+    }
+}

@@ -1,0 +1,126 @@
+//! Features as learners take them: one block of numbers without a NaN, and what of it is there.
+
+/// How the channels of a block lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout<'a> {
+    /// Channels of values for each asset.
+    pub channels: usize,
+    /// The first channel of each feature, if each has a mask of its own; one mask for all if not.
+    pub firsts: Option<&'a [usize]>,
+    /// The least and the greatest value that are shown.
+    pub limits: Option<(f64, f64)>,
+}
+
+impl Layout<'_> {
+    /// Masks for each asset.
+    #[must_use]
+    pub fn masks(&self) -> usize {
+        self.firsts.map_or(1, <[usize]>::len)
+    }
+
+    /// The channels that a mask is about.
+    fn under(&self, mask: usize) -> std::ops::Range<usize> {
+        let Some(firsts) = self.firsts else { return 0..self.channels };
+        firsts[mask]..firsts.get(mask + 1).copied().unwrap_or(self.channels)
+    }
+}
+
+/// Numbers that are shown.
+pub trait Float: Copy {
+    /// Nothing.
+    const ZERO: Self;
+    /// One.
+    const ONE: Self;
+    /// The nearest to a number.
+    fn nearest(value: f64) -> Self;
+    /// Whether it is a number at all.
+    fn is_there(self) -> bool;
+}
+
+impl Float for f32 {
+    const ZERO: Self = 0.0;
+    const ONE: Self = 1.0;
+
+    #[allow(clippy::cast_possible_truncation)] // what it cannot hold is infinite, and missing
+    fn nearest(value: f64) -> Self {
+        value as Self
+    }
+
+    fn is_there(self) -> bool {
+        self.is_finite()
+    }
+}
+
+impl Float for f64 {
+    const ZERO: Self = 0.0;
+    const ONE: Self = 1.0;
+
+    fn nearest(value: f64) -> Self {
+        value
+    }
+
+    fn is_there(self) -> bool {
+        self.is_finite()
+    }
+}
+
+/// All values and then all masks of each asset in each row, and the masks alone: what is missing
+/// is 0, and its mask is.
+#[must_use]
+pub fn show<T: Float>(values: &[f64], layout: Layout<'_>) -> (Vec<T>, Vec<bool>) {
+    let masks = layout.masks();
+    let assets = values.len() / layout.channels.max(1);
+    let mut block = Vec::with_capacity(values.len() + assets * masks);
+    let mut present = Vec::with_capacity(assets * masks);
+    for asset in values.chunks_exact(layout.channels.max(1)) {
+        let start = block.len();
+        block.extend(asset.iter().map(|value| T::nearest(within(*value, layout.limits))));
+        for mask in 0..masks {
+            present.push(layout.under(mask).all(|channel| block[start + channel].is_there()));
+        }
+        for value in &mut block[start..] {
+            if !value.is_there() {
+                *value = T::ZERO;
+            }
+        }
+        let told = &present[present.len() - masks..];
+        block.extend(told.iter().map(|there| if *there { T::ONE } else { T::ZERO }));
+    }
+    (block, present)
+}
+
+fn within(value: f64, limits: Option<(f64, f64)>) -> f64 {
+    // What is missing stays so: it is neither below nor above.
+    match limits {
+        Some((low, _)) if value < low => low,
+        Some((_, high)) if value > high => high,
+        _ => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VALUES: [f64; 6] = [1.0, -9.0, f64::NAN, 2.0, 1e300, 3.0];
+
+    #[test]
+    fn what_is_missing_is_nothing_and_told() {
+        let layout = Layout { channels: 3, firsts: None, limits: Some((-5.0, f64::MAX)) };
+
+        let (block, present) = show::<f32>(&VALUES, layout);
+
+        assert_eq!(block, [1.0, -5.0, 0.0, 0.0, 2.0, 0.0, 3.0, 0.0]);
+        assert_eq!(present, [false, false]);
+    }
+
+    #[test]
+    fn each_feature_can_have_its_own_mask() {
+        let layout = Layout { channels: 3, firsts: Some(&[0, 2]), limits: None };
+
+        let (block, present) = show::<f64>(&VALUES, layout);
+
+        assert_eq!(block, [1.0, -9.0, 0.0, 1.0, 0.0, 2.0, 1e300, 3.0, 1.0, 1.0]);
+        assert_eq!(present, [true, false, true, true]);
+    }
+}
