@@ -117,7 +117,9 @@ mod tests {
     use super::*;
 
     fn same(found: &[f64], wanted: &[f64]) -> bool {
-        let same = |(one, other): (&f64, &f64)| one == other || (one.is_nan() && other.is_nan());
+        let same = |(one, other): (&f64, &f64)| {
+            one.to_bits() == other.to_bits() || (one.is_nan() && other.is_nan())
+        };
         found.len() == wanted.len() && found.iter().zip(wanted).all(same)
     }
 
