@@ -73,15 +73,20 @@ pub(crate) fn join_features<'py>(
             "blocks of {rows} rows and {assets} assets were wanted, found others"
         )));
     }
-    let channels = views.iter().map(|view| view.dim().2).sum();
-    let mut joined = Vec::with_capacity(rows * assets * channels);
-    for ((row, asset), is_listed) in listed_view.indexed_iter() {
-        for view in &views {
-            for channel in 0..view.dim().2 {
-                let value = view[[row, asset, channel]];
-                joined.push(if *is_listed && value.is_finite() { value } else { f64::NAN });
+    let channels = views.iter().map(|view| view.dim().2).sum::<usize>();
+    let listed_flat = flat(listed_view);
+    let mut joined = vec![f64::NAN; rows * assets * channels];
+    let mut first = 0;
+    for view in views {
+        let width = view.dim().2;
+        let values = flat(view);
+        let places = joined.chunks_exact_mut(channels).zip(values.chunks_exact(width.max(1)));
+        for ((place, values), _) in places.zip(&*listed_flat).filter(|(_, listed)| **listed) {
+            for (slot, value) in place[first..].iter_mut().zip(values) {
+                *slot = if value.is_finite() { *value } else { f64::NAN };
             }
         }
+        first += width;
     }
     joined.into_pyarray(listed.py()).reshape([rows, assets, channels])
 }

@@ -18,10 +18,11 @@ impl Layout<'_> {
         self.firsts.map_or(1, <[usize]>::len)
     }
 
-    /// The channels that a mask is about.
-    fn under(&self, mask: usize) -> std::ops::Range<usize> {
-        let Some(firsts) = self.firsts else { return 0..self.channels };
-        firsts[mask]..firsts.get(mask + 1).copied().unwrap_or(self.channels)
+    /// The mask that each channel counts for.
+    fn owners(&self) -> Vec<usize> {
+        let firsts = self.firsts.unwrap_or(&[0]);
+        let owner = |channel: usize| firsts.iter().filter(|first| **first <= channel).count() - 1;
+        (0..self.channels).map(owner).collect()
     }
 }
 
@@ -68,34 +69,31 @@ impl Float for f64 {
 /// is 0, and its mask is.
 #[must_use]
 pub fn show<T: Float>(values: &[f64], layout: Layout<'_>) -> (Vec<T>, Vec<bool>) {
-    let masks = layout.masks();
-    let assets = values.len() / layout.channels.max(1);
-    let mut block = Vec::with_capacity(values.len() + assets * masks);
-    let mut present = Vec::with_capacity(assets * masks);
-    for asset in values.chunks_exact(layout.channels.max(1)) {
-        let start = block.len();
-        block.extend(asset.iter().map(|value| T::nearest(within(*value, layout.limits))));
-        for mask in 0..masks {
-            present.push(layout.under(mask).all(|channel| block[start + channel].is_there()));
+    let (channels, masks, owners) = (layout.channels, layout.masks(), layout.owners());
+    let assets = values.len() / channels.max(1);
+    let mut block = vec![T::ZERO; assets * (channels + masks)];
+    let mut present = vec![true; assets * masks];
+    let rows = values.chunks_exact(channels.max(1)).zip(present.chunks_exact_mut(masks));
+    for ((asset, present), shown) in rows.zip(block.chunks_exact_mut(channels + masks)) {
+        let (numbers, told) = shown.split_at_mut(channels);
+        for ((value, number), owner) in asset.iter().zip(numbers).zip(&owners) {
+            let found = T::nearest(within(*value, layout.limits));
+            let is_there = found.is_there();
+            *number = if is_there { found } else { T::ZERO };
+            present[*owner] &= is_there;
         }
-        for value in &mut block[start..] {
-            if !value.is_there() {
-                *value = T::ZERO;
-            }
+        for (mask, there) in told.iter_mut().zip(present) {
+            *mask = if *there { T::ONE } else { T::ZERO };
         }
-        let told = &present[present.len() - masks..];
-        block.extend(told.iter().map(|there| if *there { T::ONE } else { T::ZERO }));
     }
     (block, present)
 }
 
 fn within(value: f64, limits: Option<(f64, f64)>) -> f64 {
     // What is missing stays so: it is neither below nor above.
-    match limits {
-        Some((low, _)) if value < low => low,
-        Some((_, high)) if value > high => high,
-        _ => value,
-    }
+    let (low, high) = limits.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
+    let raised = if value < low { low } else { value };
+    if raised > high { high } else { raised }
 }
 
 #[cfg(test)]
