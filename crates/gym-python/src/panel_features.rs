@@ -1,7 +1,7 @@
 //! Features of panels, for Python: rows by assets, strided as they come.
 
 use gym::panel::{self, Float, Fold, Layout};
-use numpy::ndarray::ArrayView3;
+use numpy::ndarray::{ArrayD, ArrayView3};
 use numpy::{
     Element, IntoPyArray, PyArray2, PyArray3, PyArrayDyn, PyArrayMethods, PyReadonlyArray2,
     PyReadonlyArray3, PyReadonlyArrayDyn,
@@ -126,24 +126,23 @@ fn shown<'py, T: Float + Element>(
     [rows, assets]: [usize; 2],
 ) -> PyResult<Shown<'py>> {
     let (block, present) = panel::show::<T>(values, layout);
-    let block = block.into_pyarray(py).reshape([rows, assets, layout.channels + layout.masks()])?;
-    let present = present.into_pyarray(py);
-    Ok(if layout.firsts.is_none() {
-        (read_only(block.into_any())?, read_only(present.reshape([rows, assets])?.into_any())?)
-    } else {
-        let present = present.reshape([rows, assets, layout.masks()])?;
-        (read_only(block.into_any())?, read_only(present.into_any())?)
-    })
+    let block = lasting(py, vec![rows, assets, layout.channels + layout.masks()], block)?;
+    let mut shape = vec![rows, assets];
+    shape.extend(layout.firsts.map(<[usize]>::len));
+    Ok((block, lasting(py, shape, present)?))
 }
 
-/// An array, and the one it is a view of, into which nobody writes.
-fn read_only(array: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
-    let mut owner = array.clone();
-    while owner.hasattr("flags")? {
-        owner.getattr("flags")?.setattr("writeable", false)?;
-        owner = owner.getattr("base")?;
-    }
-    Ok(array)
+/// An array of its own, into which nobody writes.
+fn lasting<T: Element>(
+    py: Python<'_>,
+    shape: Vec<usize>,
+    values: Vec<T>,
+) -> PyResult<Bound<'_, PyAny>> {
+    let array = ArrayD::from_shape_vec(shape, values)
+        .map_err(|error| PyValueError::new_err(error.to_string()))?
+        .into_pyarray(py);
+    array.readwrite().make_nonwriteable();
+    Ok(array.into_any())
 }
 
 fn table(py: Python<'_>, values: Vec<f64>, width: usize) -> PyResult<Bound<'_, PyArray2<f64>>> {

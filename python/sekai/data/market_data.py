@@ -39,6 +39,8 @@ Floats = NDArray[np.float64]
 Times = NDArray[np.datetime64]
 Path = str | os.PathLike[str]
 
+NO_SERIES: Mapping[str, Floats] = MappingProxyType({})
+
 DELIST_AFTER = 20
 """Rows without any value after which an asset counts as delisted, where nobody says more."""
 
@@ -99,7 +101,7 @@ class MarketData:
         self.quoted = self._mask("quoted", quoted, self._priced)
         self.listed = self._mask("listed", listed, self._in_life)
         self.tradable = self._mask("tradable", tradable, lambda: self.quoted)
-        self.market = MappingProxyType(
+        self.market: Mapping[str, Floats] = MappingProxyType(
             {name: self._series(name, series) for name, series in (market or {}).items()}
         )
         self.sectors = MappingProxyType(dict(sectors or {}))
@@ -317,7 +319,8 @@ class MarketData:
         made.assets, made.fields = self.assets, self.fields
         made.listed, made.quoted = masks["listed"], masks["quoted"]
         made.tradable = masks["tradable"]
-        made.market, made.sectors = MappingProxyType(dict(market)), self.sectors
+        made.market = MappingProxyType(dict(market)) if market else NO_SERIES
+        made.sectors = self.sectors
         made.timezone, made.repairs = self.timezone, self.repairs
         made.warm_up, made._frequency = 0, self.frequency
         return made
