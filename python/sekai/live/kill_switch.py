@@ -48,6 +48,11 @@ class KillSwitch:
             self._looked = now
         return self._is_there
 
+    def look(self) -> bool:
+        """The same, seen now: who looks again soon enough leaves others nothing to wait for."""
+        self._looked = -float("inf")
+        return self.is_pulled()
+
     def reason(self) -> str:
         """Why it was pulled, as the file says; empty when nobody said, or nobody pulled it."""
         try:
