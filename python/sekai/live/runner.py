@@ -23,7 +23,7 @@ from sekai.live.events import BarEvent, FeedEvent, FeedNotice
 from sekai.live.feed import Feed
 from sekai.live.feeds.reading import end_task
 from sekai.live.housekeeping import Housekeeping, collecting_by_hand
-from sekai.live.kill_switch import KillSwitch
+from sekai.live.kill_switch import BELIEVED_SECONDS, KillSwitch
 from sekai.live.live_config import LiveConfig
 from sekai.live.live_episode import LiveEpisode, decider_of
 from sekai.live.monitoring import SessionMonitor
@@ -41,8 +41,8 @@ from sekai.live.status_file import StatusWriter
 
 __all__ = ["LiveRunner"]
 
-HEARTBEAT_SECONDS = 0.04
-"""Less than what was seen of the kill switch is believed: a row never has to look at the disk."""
+HEARTBEAT_SECONDS = 0.8 * BELIEVED_SECONDS
+"""It looks at the kill switch before what was seen is too old: rows need not, and decide sooner."""
 
 WORRYING = ("disconnected", "gap", "stale", "garbage", "clock_jump", "overflow")
 """Notices of a feed that a person should see."""

@@ -16,7 +16,7 @@ __all__ = ["BufferPolicy", "EventBuffer"]
 
 BufferPolicy = Literal["drop_oldest", "latest", "stop"]
 POLICIES = ("drop_oldest", "latest", "stop")
-Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[bool]"]
+Waiter = tuple[asyncio.AbstractEventLoop, asyncio.Future[bool]]
 
 
 class EventBuffer:
