@@ -6,14 +6,17 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from sekai.live.events import FeedEvent
+from sekai.live.feed_health import FeedHealth
 from sekai.live.feeds import (
     BarsFromTrades,
     Buffered,
     CheckedFeed,
+    EventBuffer,
     FeedRules,
     QueueFeed,
 )
@@ -94,7 +97,8 @@ def test_an_event_that_comes_with_the_timer_is_given_once(name: str) -> None:
             if not number % 2:
                 loop.call_at(deadline, queue.put, trade(number))
             event = await waiting
-            found.append(event or await feed.__anext__())
+            assert event is not None
+            found.append(event)
         queue.finish()
         found += await collect(feed)
         await feed.close()
@@ -126,6 +130,49 @@ def test_waits_with_a_limit_that_are_cancelled_lose_nothing(name: str) -> None:
         return found
 
     assert kinds(run(work())) == [str(number) for number in range(60)]
+
+
+def test_after_a_wait_that_ended_somehow_nobody_waits_and_no_timer_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work() -> None:
+        buffer = EventBuffer(10, "stop", FeedHealth())
+        loop = asyncio.get_running_loop()
+        timers: list[asyncio.TimerHandle] = []
+        call_at = loop.call_at
+
+        def noted(*args: Any, **options: Any) -> asyncio.TimerHandle:
+            timers.append(call_at(*args, **options))
+            return timers[-1]
+
+        monkeypatch.setattr(loop, "call_at", noted)
+        assert await buffer.get(soon(-1.0)) is None
+        seen = [buffer.is_awaited]
+        for is_cancelled in (True, False):
+            waiting = asyncio.ensure_future(buffer.get(soon(1000.0)))
+            await asyncio.sleep(0)
+            seen.append(buffer.is_awaited)
+            _ = waiting.cancel() if is_cancelled else buffer.put(trade(1))
+            await asyncio.wait({waiting})
+            seen.append(buffer.is_awaited)
+        assert seen == [False, True, False, True, False]
+        assert len(timers) == 3
+        assert all(timer.cancelled() for timer in timers)
+
+    run(work())
+
+
+def test_another_can_wait_as_soon_as_the_one_before_is_cancelled() -> None:
+    async def work() -> None:
+        queue = QueueFeed()
+        first = asyncio.ensure_future(queue.__anext__())
+        await asyncio.sleep(0)
+        first.cancel()
+        asyncio.get_running_loop().call_later(0.005, queue.put, trade(1))
+        assert (await queue.__anext__()).sequence == 1
+        assert first.cancelled()
+
+    run(work())
 
 
 def test_events_from_another_thread_are_not_lost_to_short_limits() -> None:
@@ -189,6 +236,20 @@ def test_the_nearer_of_two_limits_ends_the_wait(stale_first: bool) -> None:
         feed = checked(QueueFeed(), 0.01 if stale_first else 1000.0)
         event = await feed.next_before(soon(1000.0 if stale_first else 0.01))
         assert kinds([event] if event else []) == ["stale"] * stale_first
+        await feed.close()
+
+    run(work())
+
+
+def test_a_limit_before_the_end_of_a_span_closes_no_row() -> None:
+    async def work() -> None:
+        queue = QueueFeed()
+        feed = BarsFromTrades(queue, ["AAA"], 1.0, grace=0.0)
+        queue.put(trade(1, exchange_time=trade(2).exchange_time - 3 * 10**8))
+        assert await feed.next_before(soon(0.01)) is None
+        row = await feed.next_before(soon(10.0))
+        assert row is not None
+        assert row.exchange_time == trade(2).exchange_time
         await feed.close()
 
     run(work())
@@ -283,6 +344,17 @@ def test_closing_while_the_feed_is_asked_leaves_nothing_to_hand_on(is_answered: 
         assert reading.take_ready() is None
 
     run(work())
+
+
+def test_a_feed_that_was_closed_is_asked_for_nothing() -> None:
+    async def work() -> list[int]:
+        feed = ListFeed([])
+        reading = CheckedFeed(feed, begin=1)
+        await reading.close()
+        assert await collect(reading) == []
+        return feed.asked
+
+    assert run(work()) == []
 
 
 def test_a_queue_goes_on_in_another_loop_than_the_one_where_it_was_waited_for() -> None:
