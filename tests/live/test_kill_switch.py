@@ -65,6 +65,22 @@ def test_it_looks_at_the_disk_at_most_every_50_ms(
     assert len(looks) in (20, 21)
 
 
+def test_who_looks_sees_it_at_once_and_others_believe_it(tmp_path: Path) -> None:
+    watch = Watch()
+    switch = KillSwitch(tmp_path / "KILL", clock=watch)
+    assert not switch.is_pulled()
+
+    (tmp_path / "KILL").touch()
+    watch.now += 0.04
+
+    assert not switch.is_pulled()
+    assert switch.look()
+    (tmp_path / "KILL").unlink()
+    watch.now += 0.04
+    assert switch.is_pulled()
+    assert not switch.look()
+
+
 def test_pulling_stops_this_process_at_once_and_others_by_the_file(tmp_path: Path) -> None:
     here, there = KillSwitch(tmp_path / "KILL"), KillSwitch(tmp_path / "KILL")
     assert not here.is_pulled()

@@ -71,6 +71,63 @@ def test_who_is_cancelled_leaves_a_status_that_says_so(tmp_path: Path) -> None:
     assert "interrupted" in status.reason
 
 
+def test_who_is_cancelled_and_stopped_at_once_is_cancelled(tmp_path: Path) -> None:
+    place = world()
+
+    async def run(is_stopped_first: bool) -> None:
+        folder = tmp_path / str(is_stopped_first)
+        runner = LiveRunner(follow, place.env(), Quiet(place, 5), place.broker(), folder, CONFIG)
+        task = asyncio.ensure_future(runner.run())
+        await until(lambda: hasattr(runner, "monitor") and runner.status().bars == 5)
+        both = (runner.stop, task.cancel) if is_stopped_first else (task.cancel, runner.stop)
+        for one in both:
+            one()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run(True))
+    asyncio.run(run(False))
+
+
+class Stopping(Feed):
+    """Stops the session while it hands on a row, such as a signal can."""
+
+    def __init__(self, place: World, row: int) -> None:
+        super().__init__()
+        self._feed, self._left = place.feed(), row
+        self.stop: Any = None
+
+    async def __anext__(self) -> FeedEvent:
+        self._left -= 1
+        event = await self._feed.__anext__()
+        if self._left == 0:
+            self.stop()
+        return event
+
+
+def test_a_stop_in_the_moment_of_a_row_lets_it_be_taken_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = world()
+    broker = place.broker()
+    see = broker.see
+
+    async def see_slowly(bar: Any) -> None:
+        await asyncio.sleep(0)
+        await see(bar)
+
+    async def run() -> Any:
+        feed = Stopping(place, 5)
+        monkeypatch.setattr(broker, "see", see_slowly)
+        runner = LiveRunner(follow, place.env(), feed, broker, tmp_path, CONFIG)
+        feed.stop = runner.stop
+        return await runner.run()
+
+    status = asyncio.run(run())
+
+    assert (status.state, status.bars) == ("stopped", 5)
+
+
 def test_a_status_that_cannot_be_written_stops_no_trading_and_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

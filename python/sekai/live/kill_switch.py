@@ -9,7 +9,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["KillSwitch"]
+__all__ = ["BELIEVED_SECONDS", "KillSwitch"]
+
+BELIEVED_SECONDS = 0.05
+"""How long what was last seen is believed."""
 
 _LONGEST_REASON = 4096
 
@@ -21,7 +24,7 @@ class KillSwitch:
         self,
         path: str | os.PathLike[str],
         *,
-        look_every: float = 0.05,
+        look_every: float = BELIEVED_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Watch a file.
@@ -47,6 +50,11 @@ class KillSwitch:
             self._is_there = _is_there(self.path)
             self._looked = now
         return self._is_there
+
+    def look(self) -> bool:
+        """The same, seen now: who looks again soon enough leaves others nothing to wait for."""
+        self._looked = -float("inf")
+        return self.is_pulled()
 
     def reason(self) -> str:
         """Why it was pulled, as the file says; empty when nobody said, or nobody pulled it."""

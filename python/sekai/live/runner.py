@@ -21,8 +21,9 @@ from sekai.live.broker import Broker, BrokerAccount
 from sekai.live.desk import Desk
 from sekai.live.events import BarEvent, FeedEvent, FeedNotice
 from sekai.live.feed import Feed
+from sekai.live.feeds.reading import end_task
 from sekai.live.housekeeping import Housekeeping, collecting_by_hand
-from sekai.live.kill_switch import KillSwitch
+from sekai.live.kill_switch import BELIEVED_SECONDS, KillSwitch
 from sekai.live.live_config import LiveConfig
 from sekai.live.live_episode import LiveEpisode, decider_of
 from sekai.live.monitoring import SessionMonitor
@@ -40,7 +41,8 @@ from sekai.live.status_file import StatusWriter
 
 __all__ = ["LiveRunner"]
 
-HEARTBEAT_SECONDS = 0.1
+HEARTBEAT_SECONDS = 0.8 * BELIEVED_SECONDS
+"""It looks at the kill switch before what was seen is too old: rows need not, and decide sooner."""
 
 WORRYING = ("disconnected", "gap", "stale", "garbage", "clock_jump", "overflow")
 """Notices of a feed that a person should see."""
@@ -83,7 +85,8 @@ class LiveRunner:
         self.switch = KillSwitch(self.folder.kill)
         self._notices = NoticeBudget()
         self._turn = asyncio.Lock()
-        self._pending: asyncio.Future[FeedEvent] | None = None
+        self._looping: asyncio.Task[None] | None = None
+        self._is_waiting = False
         self._was_run = False
         self._is_stopping = False
         self._is_killed = False
@@ -96,8 +99,8 @@ class LiveRunner:
         if hasattr(self, "session"):
             # A broker that does not answer must not keep a session from ending.
             self.session.desk.is_ending = True
-        if self._pending is not None:
-            self._pending.cancel()
+        if self._looping is not None and self._is_waiting:
+            self._looping.cancel()
 
     async def run(self, bars: int | None = None) -> SessionStatus:
         """Trade until the feed ends, `stop` is called, or so many rows have come.
@@ -113,7 +116,7 @@ class LiveRunner:
             try:
                 async with self._turn:
                     await self._go_on(self._begin())
-                await self._loop(bars)
+                await self._loop_until_stopped(bars)
                 if self._failure is not None:
                     raise self._failure
                 await self._end()
@@ -176,7 +179,7 @@ class LiveRunner:
             try:
                 yield
             finally:
-                await _ended(heart)
+                await end_task(heart)
                 self._house.tell()
 
     def _begin(self) -> Recovered:
@@ -258,9 +261,21 @@ class LiveRunner:
             self.monitor.alert(f"{words}: trading begins from there after the first row")
             self.log.event("adopted", cash=account.cash, units=held)
 
+    async def _loop_until_stopped(self, bars: int | None) -> None:
+        """Loop in a task of its own: `stop` can end its wait, and is no cancellation of `run`."""
+        looping = self._looping = asyncio.ensure_future(self._loop(bars))
+        try:
+            await asyncio.wait({looping})
+        except asyncio.CancelledError:
+            await end_task(looping)
+            raise
+        if not looping.cancelled():
+            looping.result()
+
     async def _loop(self, bars: int | None) -> None:
         while not self._is_stopping and (bars is None or bars > 0):
-            event = await self._next()
+            ready = self.feed.take_ready()
+            event = await self._next() if ready is None else ready
             if event is None:
                 return
             async with self._turn:
@@ -271,25 +286,24 @@ class LiveRunner:
                     bars = None if bars is None else bars - is_news
                 elif isinstance(event, FeedNotice):
                     self._take_notice(event)
+            if ready is not None:
+                # Others have a turn all the same: the one who reads, and the kill switch.
+                await asyncio.sleep(0)
 
     async def _next(self) -> FeedEvent | None:
-        """The next event; None at the end, and when the session is to stop."""
-        ready = self.feed.take_ready()
-        if ready is not None:
-            # Others have a turn all the same: the one who reads, and the kill switch.
-            await asyncio.sleep(0)
-            return ready
-        self._pending = asyncio.ensure_future(self.feed.__anext__())
+        """Wait for the next event; None at the end."""
+        self._is_waiting = True
         try:
-            return await self._pending
+            event = await self.feed.__anext__()
         except StopAsyncIteration:
             return None
-        except asyncio.CancelledError:
-            if self._is_stopping and self._pending.cancelled():
-                return None
-            raise
         finally:
-            self._pending = None
+            self._is_waiting = False
+        if self._is_stopping:
+            # What was to end the wait came as it was over: better here than in the midst of a row.
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)
+        return event
 
     async def _take_row(self, event: BarEvent) -> bool:
         is_news = await self.session.take_row(event)
@@ -319,7 +333,7 @@ class LiveRunner:
         try:
             while True:
                 await asyncio.sleep(HEARTBEAT_SECONDS)
-                if self.switch.is_pulled() != self._is_killed:
+                if self.switch.look() != self._is_killed:
                     async with self._turn:
                         # Whoever had the turn may have obeyed already.
                         if self.switch.is_pulled() != self._is_killed:
@@ -412,9 +426,3 @@ class LiveRunner:
             # Why the session failed is what has to be raised, and not what failed after it.
             self.log.event("not_cancelled", ERROR, id=order_id, error=error)
             self.monitor.alert(f"{order_id} may still stand at the broker: {error}")
-
-
-async def _ended(task: asyncio.Future[Any]) -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task

@@ -301,6 +301,21 @@ def test_what_waits_in_a_socket_while_the_process_is_busy_is_still_in_its_span()
     run(work())
 
 
+def test_what_is_read_a_moment_after_the_process_was_busy_is_still_in_its_span() -> None:
+    async def work() -> list[float]:
+        queue = QueueFeed()
+        feed = BarsFromTrades(queue, ["AAA"], 0.1, grace=0.0)
+        queue.put(at(0, 10.0))
+        assert feed.take_ready() is None
+        time.sleep(0.15)
+        asyncio.get_running_loop().call_later(0.005, queue.put, at(0.05, 12.0))
+        (bar,) = rows(await collect(feed, 1))
+        await feed.close()
+        return np.asarray(bar.values)[0, :4].tolist()  # type: ignore[no-any-return]
+
+    assert run(work()) == [10.0, 12.0, 10.0, 12.0]
+
+
 def test_of_rows_that_the_clock_closes_at_once_only_the_last_is_news() -> None:
     async def work() -> list[bool]:
         queue = QueueFeed()

@@ -286,7 +286,7 @@ def test_a_wait_that_is_cancelled_while_the_feed_is_asked_loses_nothing(
             waiting.cancel()
             await asyncio.wait({waiting})
             if waiting.cancelled():
-                # It is asked anew each time; let it be answered once in a while.
+                # What is asked for goes on; let it be answered once in a while.
                 found.append(await feed.__anext__())
             elif isinstance(waiting.exception(), StopAsyncIteration):
                 break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
@@ -15,7 +16,7 @@ from sekai.live.events import BarEvent, FeedEvent, FeedNotice, NoticeKind, Trade
 from sekai.live.feed import Feed
 from sekai.live.feeds.reading import Reading, count_received
 from sekai.live.feeds.span_builder import BAR_FIELDS, EmptySpan, SpanBuilder
-from sekai.live.feeds.stamps import bar_stamp
+from sekai.live.feeds.timed_feed import TimedFeed
 
 __all__ = ["BarsFromTrades", "bars_of"]
 
@@ -35,7 +36,7 @@ CATCH_UP = 0.05
 """Seconds for what came in the meantime to be read."""
 
 
-class BarsFromTrades(Feed):
+class BarsFromTrades(TimedFeed):
     """Turns the trades of another feed into rows of all assets, and passes on its notices.
 
     A span is closed by a trade of a later one, or `grace` seconds after its end: by the venue's
@@ -93,16 +94,22 @@ class BarsFromTrades(Feed):
         """Open the feed."""
         await self._feed.open()
 
-    async def __anext__(self) -> FeedEvent:
-        """Wait for the next row, or a notice."""
-        while True:
-            ready = self.take_ready()
-            if ready is not None:
-                return ready
-            event = await self._next()
-            if event is None:
-                return count_received(self.health, self._row(None))
+    async def next_before(self, deadline: float | None) -> FeedEvent | None:
+        """Wait for the next row, or a notice; see `TimedFeed`."""
+        loop = asyncio.get_running_loop()
+        while (ready := self.take_ready()) is None:
+            left = self._seconds_left()
+            closing = None if left is None else loop.time() + left
+            if closing is None or (deadline is not None and deadline < closing):
+                event = await self._reading.next_before(deadline)
+                if event is None:
+                    return None
+            else:
+                event = await self._next_in_span(closing)
+                if event is None:
+                    return count_received(self.health, self._row(None))
             self._take(event)
+        return ready
 
     def take_ready(self) -> FeedEvent | None:
         """The next row or notice, if what it is made of is here already."""
@@ -127,16 +134,16 @@ class BarsFromTrades(Feed):
         self._notices.clear()
         await self._reading.close()
 
-    async def _next(self) -> FeedEvent | None:
+    async def _next_in_span(self, closing: float) -> FeedEvent | None:
         """What comes before the clock closes the open span; None if nothing does."""
-        left = self._seconds_left()
-        event = await self._reading.next(None if left is None else max(0.0, left))
+        event = await self._reading.next_before(closing)
         if event is not None:
             return event
-        is_held_up = (self._seconds_left() or 0.0) < -HELD_UP
+        late = asyncio.get_running_loop().time() - closing
+        is_held_up = late > HELD_UP
         if is_held_up and not self._has_caught_up:
             # The process was busy with something else: trades of the span may wait in a socket.
-            event = await self._reading.next(CATCH_UP)
+            event = await self._reading.next_before(closing + late + CATCH_UP)
         self._has_caught_up = is_held_up
         return event
 
@@ -203,8 +210,9 @@ class BarsFromTrades(Feed):
         return (self._builder.end + self._grace - now) / 1e9
 
     def _row(self, closed_by: TradeEvent | None) -> BarEvent:
+        stamp = self._builder.end
+        assert stamp is not None, "what closes a span came after its first trade"
         bar = self._builder.close()
-        stamp = bar_stamp(bar)
         # Where more than one row is closed at once, the market has moved on since the first.
         if closed_by is None:
             is_late = (self._seconds_left() or 0.0) < 0

@@ -9,11 +9,12 @@ from sekai.live.events import FeedEvent
 from sekai.live.feed import Feed
 from sekai.live.feeds.event_buffer import BufferPolicy, EventBuffer
 from sekai.live.feeds.reading import Reading, count_received, end_task
+from sekai.live.feeds.timed_feed import TimedFeed
 
 __all__ = ["Buffered"]
 
 
-class Buffered(Feed):
+class Buffered(TimedFeed):
     """Reads another feed in a task of its own into a bounded buffer; see `EventBuffer`."""
 
     def __init__(
@@ -39,11 +40,12 @@ class Buffered(Feed):
             await self._feed.open()
             self._pump = asyncio.create_task(self._read())
 
-    async def __anext__(self) -> FeedEvent:
-        """Wait for the next event."""
+    async def next_before(self, deadline: float | None) -> FeedEvent | None:
+        """See `TimedFeed`."""
         if self._pump is None:
             await self.open()
-        return count_received(self.health, await self._buffer.get())
+        event = await self._buffer.get(deadline)
+        return event if event is None else count_received(self.health, event)
 
     def take_ready(self) -> FeedEvent | None:
         """The next event if it is here already."""
@@ -70,7 +72,7 @@ class Buffered(Feed):
         number = 0
         try:
             while not self._buffer.is_finished:
-                event = await self._reading.next()
+                event = await self._reading.next_before(None)
                 self.health.is_stale = self._feed.health.is_stale
                 if event is not None:
                     self._buffer.put(event)

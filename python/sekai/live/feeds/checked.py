@@ -13,17 +13,20 @@ from typing import Literal
 from sekai.live.events import FeedEvent, FeedNotice, NoticeKind
 from sekai.live.feed import Feed
 from sekai.live.feeds.feed_rules import KINDS, FeedRules
-from sekai.live.feeds.reading import Reading, count_received
+from sekai.live.feeds.reading import Reading, count_received, end_task, is_done_before
 from sekai.live.feeds.sanity import ClockCheck, PriceCheck, is_crossed
 from sekai.live.feeds.stream_memory import StreamMemory, Verdict
+from sekai.live.feeds.timed_feed import TimedFeed
 
 __all__ = ["CheckedFeed"]
 
 StreamKey = tuple[type[FeedEvent], str | None]
 ALL: StreamKey = (FeedEvent, None)
+Answer = tuple[list[FeedEvent], str]
+"""What was found when it was asked for, and in words why not all of it was."""
 
 
-class CheckedFeed(Feed):
+class CheckedFeed(TimedFeed):
     """Checks another feed by rules, and asks it again for what was missed.
 
     Streams are told apart by symbol and kind of event. After a gap, a reconnect or an overflow
@@ -54,6 +57,7 @@ class CheckedFeed(Feed):
         self._clock = ClockCheck(self.rules)
         self._ready: deque[FeedEvent] = deque()
         self._held: FeedEvent | None = None
+        self._asking: asyncio.Task[Answer] | None = None
         self._begin = begin
         self._latest = begin or 0
         self._silent_since: float | None = None
@@ -63,18 +67,20 @@ class CheckedFeed(Feed):
         """Open the feed."""
         await self._feed.open()
 
-    async def __anext__(self) -> FeedEvent:
-        """Wait for the next event that is as it should be, or a notice of one that is not."""
+    async def next_before(self, deadline: float | None) -> FeedEvent | None:
+        """Wait for the next event that is as it should be, or a notice of one that is not.
+
+        See `TimedFeed`.
+        """
         while (ready := self.take_ready()) is None:
-            if self._begin is not None:
-                await self._catch_up(self._begin)
-                self._begin = None
+            if self._begin is not None or self._held is not None:
+                if not await self._catch_up(deadline):
+                    return None
                 continue
-            if self._held is None:
-                self._held = await self._read()
-            # What was read stays held until it is dealt with: a wait may be cancelled.
-            await self._deal_with(self._held)
-            self._held = None
+            event = await self._read(deadline)
+            if event is None:
+                return None
+            self._take(event)
         return ready
 
     def take_ready(self) -> FeedEvent | None:
@@ -85,13 +91,7 @@ class CheckedFeed(Feed):
             event = self._reading.take_ready()
             if event is None:
                 return None
-            if not isinstance(event, FeedNotice):
-                self._silent_since = None
-            memory, verdict = self._look(event)
-            if self._asks_from(event, memory, verdict) is not None:
-                self._held = event
-                return None
-            self._settle(event, memory, verdict)
+            self._take(event)
         return count_received(self.health, self._ready.popleft())
 
     async def subscribe(self, symbols: Collection[str]) -> None:
@@ -105,31 +105,68 @@ class CheckedFeed(Feed):
     async def close(self) -> None:
         """Close the feed, and give up what waits."""
         self._ready.clear()
-        self._held = None
+        self._held = self._begin = None
+        asking, self._asking = self._asking, None
+        if asking is not None:
+            await end_task(asking)
         await self._reading.close()
 
-    async def _read(self) -> FeedEvent:
-        loop = asyncio.get_running_loop()
+    async def _read(self, deadline: float | None) -> FeedEvent | None:
+        """What comes before the deadline, or the notice that nothing has for too long."""
+        limit = self.rules.stale_after
+        if limit is None or self.health.is_stale:
+            return await self._reading.next_before(deadline)
         if self._silent_since is None:
-            self._silent_since = loop.time()
-        limit = None if self.health.is_stale else self.rules.stale_after
-        left = None if limit is None else max(0.0, self._silent_since + limit - loop.time())
-        event = await self._reading.next(left)
+            self._silent_since = asyncio.get_running_loop().time()
+        stale_at = self._silent_since + limit
+        if deadline is not None and deadline < stale_at:
+            return await self._reading.next_before(deadline)
+        event = await self._reading.next_before(stale_at)
         if event is None:
             self.health.is_stale = True
             return _notice("stale", f"nothing has come for {limit} s")
-        if not isinstance(event, FeedNotice):
-            self._silent_since = None
         return event
 
-    async def _deal_with(self, event: FeedEvent) -> None:
+    def _take(self, event: FeedEvent) -> None:
+        """Deal with an event, or hold it until what was missed before it has been asked for."""
+        if not isinstance(event, FeedNotice):
+            self._silent_since = None
         memory, verdict = self._look(event)
-        start = self._asks_from(event, memory, verdict)
-        if start is None:
+        if self._asks_from(event, memory, verdict) is None:
             self._settle(event, memory, verdict)
         else:
-            found, failure = await self._ask(start)
-            self._settle(event, memory, verdict, found, failure, has_asked=True)
+            self._held = event
+
+    async def _catch_up(self, deadline: float | None) -> bool:
+        """Ask for what was missed, and deal with what waits for it; False if it takes longer."""
+        if self._asking is None:
+            self._asking = asyncio.ensure_future(self._ask(self._start()))
+        asking = self._asking
+        if not await is_done_before(asking, deadline):
+            return False
+        # If it is not the same any more the feed was closed, and its end is read next.
+        if asking is self._asking:
+            self._asking = None
+            if not asking.cancelled():
+                self._take_answer(*asking.result())
+        return True
+
+    def _start(self) -> int:
+        """The time from which to ask."""
+        if self._held is None:
+            start = self._begin
+        else:
+            start = self._asks_from(self._held, *self._look(self._held))
+        assert start is not None, "it was held because of it"
+        return start
+
+    def _take_answer(self, found: Sequence[FeedEvent], failure: str) -> None:
+        event, self._held, self._begin = self._held, None, None
+        if event is None:
+            self._tell_failure(failure)
+            self._take_missed(found)
+        else:
+            self._settle(event, *self._look(event), found, failure, has_asked=True)
 
     def _look(self, event: FeedEvent) -> tuple[StreamMemory | None, Verdict]:
         """What an event is; nothing is taken note of yet."""
@@ -157,7 +194,7 @@ class CheckedFeed(Feed):
             return min(memory.exchange_time, likely) - 1
         return None
 
-    async def _ask(self, start: int) -> tuple[list[FeedEvent], str]:
+    async def _ask(self, start: int) -> Answer:
         try:
             found = await asyncio.wait_for(self._feed.since(start), self.rules.backfill_timeout)
         except Exception as error:
@@ -165,11 +202,6 @@ class CheckedFeed(Feed):
             # not in its own words, which may hold secrets.
             return [], f", asking again failed: {type(error).__name__}"
         return [event for event in found if type(event) in KINDS], ""
-
-    async def _catch_up(self, start: int) -> None:
-        found, failure = await self._ask(start)
-        self._tell_failure(failure)
-        self._take_missed(found)
 
     def _tell_failure(self, failure: str) -> None:
         if failure:

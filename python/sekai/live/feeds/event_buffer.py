@@ -16,6 +16,7 @@ __all__ = ["BufferPolicy", "EventBuffer"]
 
 BufferPolicy = Literal["drop_oldest", "latest", "stop"]
 POLICIES = ("drop_oldest", "latest", "stop")
+Waiter = tuple[asyncio.AbstractEventLoop, asyncio.Future[bool]]
 
 
 class EventBuffer:
@@ -48,7 +49,7 @@ class EventBuffer:
         self._next_key = 0
         self._given_up = 0
         self._end: BaseException | None = None
-        self._waiter: tuple[asyncio.AbstractEventLoop, asyncio.Future[None]] | None = None
+        self._waiter: Waiter | None = None
 
     def __len__(self) -> int:
         """How many events are here."""
@@ -99,29 +100,42 @@ class EventBuffer:
                 return None
             return self._events.pop(next(iter(self._events)))
 
-    async def get(self) -> FeedEvent:
-        """Wait for the next event; may be cancelled, and then none is lost."""
-        while True:
-            event = self.take()
-            if event is not None:
-                return event
-            await self._change()
+    async def get(self, deadline: float | None = None) -> FeedEvent | None:
+        """Wait for the next event; None if there is none when the loop's clock shows `deadline`.
 
-    async def _change(self) -> None:
+        It may be cancelled, and then none is lost.
+        """
+        while (event := self.take()) is None:
+            if not await self._change(deadline):
+                # It may have come together with the timer.
+                return self.take()
+        return event
+
+    async def _change(self, deadline: float | None) -> bool:
+        """Wait until something has come; False if the deadline came first."""
         loop = asyncio.get_running_loop()
         with self._lock:
             if self._events or self._given_up:
-                return
+                return True
             if isinstance(self._end, StopAsyncIteration):
                 raise StopAsyncIteration
             if self._end is not None:
                 # Anew: it would grow by a traceback each time.
                 raise self._end.with_traceback(None)
-            if self._waiter is not None and not self._waiter[1].cancelled():
+            if self._waiter is not None and not self._waiter[1].done():
                 raise FeedError("one who waits for events was wanted, found a second")
-            future: asyncio.Future[None] = loop.create_future()
-            self._waiter = (loop, future)
-        await future
+            future: asyncio.Future[bool] = loop.create_future()
+            waiter = self._waiter = (loop, future)
+        # Even if it is over: what waits in a socket is read before the timer has its turn.
+        timer = None if deadline is None else loop.call_at(deadline, _resolve, future, False)
+        try:
+            return await future
+        finally:
+            if timer is not None:
+                timer.cancel()
+            with self._lock:
+                if self._waiter is waiter:
+                    self._waiter = None
 
     def _place(self, event: FeedEvent) -> bool:
         key: object = None
@@ -159,16 +173,16 @@ class EventBuffer:
         )  # fmt: skip
 
 
-def _wake(waiter: tuple[asyncio.AbstractEventLoop, asyncio.Future[None]] | None) -> None:
+def _wake(waiter: Waiter | None) -> None:
     if waiter is None:
         return
     loop, future = waiter
     if _is_here(loop):
-        _resolve(future)
+        _resolve(future, True)
         return
     # A loop that has ended has nobody waiting.
     with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(_resolve, future)
+        loop.call_soon_threadsafe(_resolve, future, True)
 
 
 def _is_here(loop: asyncio.AbstractEventLoop) -> bool:
@@ -179,6 +193,6 @@ def _is_here(loop: asyncio.AbstractEventLoop) -> bool:
         return False
 
 
-def _resolve(future: asyncio.Future[None]) -> None:
+def _resolve(future: asyncio.Future[bool], has_come: bool) -> None:
     if not future.done():
-        future.set_result(None)
+        future.set_result(has_come)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from sekai.data import MarketData
 from sekai.live.events import FeedEvent
-from sekai.live.feed import Feed
 from sekai.live.feeds.event_buffer import BufferPolicy, EventBuffer
 from sekai.live.feeds.reading import count_received
+from sekai.live.feeds.timed_feed import TimedFeed
 
 __all__ = ["QueueFeed"]
 
 
-class QueueFeed(Feed):
+class QueueFeed(TimedFeed):
     """A bounded queue; `put` never blocks, and may be called from any thread or loop."""
 
     def __init__(
@@ -44,9 +44,10 @@ class QueueFeed(Feed):
         """There will be no more: who reads gets what waits, then the error or the end."""
         self._buffer.finish(error)
 
-    async def __anext__(self) -> FeedEvent:
-        """Wait for the next event."""
-        return count_received(self.health, await self._buffer.get())
+    async def next_before(self, deadline: float | None) -> FeedEvent | None:
+        """See `TimedFeed`."""
+        event = await self._buffer.get(deadline)
+        return event if event is None else count_received(self.health, event)
 
     def take_ready(self) -> FeedEvent | None:
         """The next event if it is here already."""

@@ -9,8 +9,9 @@ from typing import Any
 from sekai.live.events import FeedEvent, FeedNotice
 from sekai.live.feed import Feed
 from sekai.live.feed_health import FeedHealth
+from sekai.live.feeds.timed_feed import TimedFeed
 
-__all__ = ["Reading", "count_received", "end_task"]
+__all__ = ["Reading", "count_received", "end_task", "is_done_before"]
 
 COUNTS = tuple(
     one.name for one in fields(FeedHealth) if one.type == "int" and one.name != "received"
@@ -21,7 +22,8 @@ COUNTS = tuple(
 class Reading:
     """Reads a feed for a wrapper: with time limits, and without losing an event to them.
 
-    Counts of the feed that is read are added to those of the wrapper as they grow.
+    A feed that only has `__anext__` is read in a task that outlives the limit. Counts of the feed
+    that is read are added to those of the wrapper as they grow.
     """
 
     def __init__(self, feed: Feed, health: FeedHealth) -> None:
@@ -29,6 +31,9 @@ class Reading:
         self.feed = feed
         self._health = health
         self._seen = FeedHealth()
+        # One that waits in another way than its parent is read in that way.
+        is_plain = type(feed).__anext__ is TimedFeed.__anext__
+        self._timed = feed if isinstance(feed, TimedFeed) and is_plain else None
         self._task: asyncio.Task[FeedEvent] | None = None
 
     def take_ready(self) -> FeedEvent | None:
@@ -43,22 +48,25 @@ class Reading:
             self.follow()
         return event
 
-    async def next(self, seconds: float | None = None) -> FeedEvent | None:
-        """Wait for the next event, or until so many seconds have passed: then it is None."""
+    async def next_before(self, deadline: float | None) -> FeedEvent | None:
+        """Wait for the next event; None if there is none when the loop's clock shows `deadline`."""
+        if (self._timed is None and deadline is not None) or self._task is not None:
+            return await self._next_in_task(deadline)
+        try:
+            if self._timed is None:
+                return await self.feed.__anext__()
+            return await self._timed.next_before(deadline)
+        finally:
+            self.follow()
+
+    async def _next_in_task(self, deadline: float | None) -> FeedEvent | None:
         event = self.take_ready()
         if event is not None:
             return event
-        if self._task is None and seconds is None:
-            # Feeds lose nothing when a wait is cancelled: a task of its own would only be slower.
-            try:
-                return await self.feed.__anext__()
-            finally:
-                self.follow()
         if self._task is None:
             self._task = asyncio.ensure_future(_next_of(self.feed))
         task = self._task
-        done, _ = await asyncio.wait({task}, timeout=seconds)
-        if not done:
+        if not await is_done_before(task, deadline):
             return None
         self._task = None
         self.follow()
@@ -85,6 +93,16 @@ class Reading:
             await end_task(task)
         await self.feed.close()
         self.follow()
+
+
+async def is_done_before(task: asyncio.Task[Any], deadline: float | None) -> bool:
+    """Wait for a task, which goes on if the loop's clock shows `deadline` before it is done."""
+    now = asyncio.get_running_loop().time()
+    left = None if deadline is None else max(0.0, deadline - now)
+    # One that is done may be of a loop that has ended, where nobody can wait any more.
+    if not task.done():
+        await asyncio.wait({task}, timeout=left)
+    return task.done()
 
 
 async def end_task(task: asyncio.Task[Any]) -> None:

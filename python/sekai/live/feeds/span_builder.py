@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sekai.data import Bar, MarketData
 from sekai.data.panel_checks import checked_names
@@ -15,6 +16,7 @@ __all__ = ["BAR_FIELDS", "EmptySpan", "SpanBuilder"]
 
 BAR_FIELDS = ("open", "high", "low", "close", "volume")
 EmptySpan = Literal["hole", "carry"]
+NO_TRADE = (float("nan"), float("nan"), float("nan"), float("nan"), 0.0)
 
 
 class SpanBuilder:
@@ -45,7 +47,10 @@ class SpanBuilder:
         self._places = {name: place for place, name in enumerate(self.assets)}
         self._cells: list[list[float] | None] = [None] * len(self.assets)
         self._closes: list[float | None] = [None] * len(self.assets)
-        self._columns = [BAR_FIELDS.index(name) for name in self.fields]
+        # None for all of them, in order.
+        columns = [BAR_FIELDS.index(name) for name in self.fields]
+        self._columns = None if self.fields == BAR_FIELDS else columns
+        self._listed, self._quoted = Mask(), Mask()
 
     def follow(self, history: MarketData) -> None:
         """Begin with the span after the last row of a history."""
@@ -105,7 +110,8 @@ class SpanBuilder:
     def close(self) -> Bar:
         """The row of the open span; the next one is open then."""
         assert self.end is not None, "a span is open after the first trade"
-        rows, quoted, listed = [], [], []
+        rows: list[Sequence[float]] = []
+        listed, quoted = [], []
         for place, cell in enumerate(self._cells):
             last = self._closes[place]
             if cell is not None:
@@ -114,12 +120,29 @@ class SpanBuilder:
             elif self.empty == "carry" and last is not None:
                 row = (last, last, last, last, 0.0)
             else:
-                row = (np.nan, np.nan, np.nan, np.nan, 0.0)
-            rows.append([row[column] for column in self._columns])
+                row = NO_TRADE
+            columns = self._columns
+            rows.append(row if columns is None else [row[column] for column in columns])
             quoted.append(row[3] == row[3])
             listed.append(self._closes[place] is not None)
-        bar = Bar(np.datetime64(self.end, "ns"), np.array(rows), np.array(listed),
-                  np.array(quoted), np.array(quoted))  # fmt: skip
+        quotes = self._quoted.of(quoted)
+        bar = Bar(np.datetime64(self.end, "ns"), np.array(rows), self._listed.of(listed),
+                  quotes, quotes)  # fmt: skip
         self._cells = [None] * len(self.assets)
         self.end += self.span
         return bar
+
+
+class Mask:
+    """An array that rows share until one of them differs: few do, and a decision waits for each."""
+
+    def __init__(self) -> None:
+        self._flags: list[bool] = []
+        self._array = np.array(self._flags)
+
+    def of(self, flags: list[bool]) -> NDArray[np.bool_]:
+        """The flags as an array that nobody can write to."""
+        if flags != self._flags:
+            self._flags, self._array = flags, np.array(flags)
+            self._array.flags.writeable = False
+        return self._array

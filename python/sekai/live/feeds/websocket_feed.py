@@ -15,12 +15,12 @@ import numpy as np
 from sekai.data import MarketData
 from sekai.error import FeedError, MissingExtraError
 from sekai.live.events import FeedEvent, FeedNotice, NoticeKind
-from sekai.live.feed import Feed
 from sekai.live.feeds.backoff import Backoff
 from sekai.live.feeds.decoder import Decoder
 from sekai.live.feeds.event_buffer import BufferPolicy, EventBuffer
 from sekai.live.feeds.frame import LARGEST_FRAME
 from sekai.live.feeds.reading import count_received, end_task
+from sekai.live.feeds.timed_feed import TimedFeed
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -53,7 +53,7 @@ class SocketLimits:
     """Failures in a row after which to give up; None for never."""
 
 
-class WebSocketFeed(Feed):
+class WebSocketFeed(TimedFeed):
     """Reads a websocket in a task of its own, and connects again whenever it is lost.
 
     What the address holds beyond the host is taken for a secret: it is in no message, no notice
@@ -117,11 +117,12 @@ class WebSocketFeed(Feed):
         if self._reader is None and not self._buffer.is_finished:
             self._reader = asyncio.create_task(self._run(_connect()))
 
-    async def __anext__(self) -> FeedEvent:
-        """Wait for the next event."""
+    async def next_before(self, deadline: float | None) -> FeedEvent | None:
+        """See `TimedFeed`."""
         if self._reader is None:
             await self.open()
-        return count_received(self.health, await self._buffer.get())
+        event = await self._buffer.get(deadline)
+        return event if event is None else count_received(self.health, event)
 
     def take_ready(self) -> FeedEvent | None:
         """The next event if it is here already."""
