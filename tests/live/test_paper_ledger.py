@@ -199,9 +199,7 @@ def test_a_ledger_of_another_format_is_refused_with_what_to_do(tmp_path: Path) -
     with Journal(tmp_path / "paper.jsonl", sync="never") as journal:
         journal.append("account", opening={"cash": 1.0, "units": {}})
 
-    with pytest.raises(
-        JournalError, match=r"format 2 was wanted, found 1\. .*begin another"
-    ):
+    with pytest.raises(JournalError, match=r"format 2 was wanted, found 1\. .*begin another"):
         broker_on(tmp_path / "paper.jsonl")
 
 
