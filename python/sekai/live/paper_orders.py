@@ -105,6 +105,8 @@ class PaperOrders:
     def open_units(self) -> dict[str, float]:
         """Of each asset: what stands of orders that have reached the market."""
         standing = _by_asset([one for one in self._open.values() if one.is_standing])
+        if not standing:
+            return {}
         # What the account was told it knows to the bit; the rest it will be told in the next row.
         told = self.account.open_units
         return {
