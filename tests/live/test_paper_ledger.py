@@ -143,7 +143,7 @@ def test_everything_is_written(tmp_path: Path) -> None:
     assert kinds.count("order") == sum(len(orders(row)) for row in range(8))
     assert kinds.count("cancel") == 1
     assert len(kinds) == 2 + kinds.count("bar") + kinds.count("order") + 1
-    reports = [report["id"] for record in records[2:] for report in record.fields["reports"]]
+    reports = [report[0] for record in records[2:] for report in record.fields["reports"]]
     assert len(set(reports)) == len(reports)
     said = sum(count for record in records[2:] for count in record.fields["sent"])
     assert 0 < said < len(reports)

@@ -16,11 +16,11 @@ from sekai.envs.portfolio import Portfolio
 from sekai.error import BrokerError, JournalError
 from sekai.live.bar_records import bar_from, bar_time
 from sekai.live.broker import Broker, BrokerAccount
-from sekai.live.order_records import order_from, report_fields
+from sekai.live.order_records import order_from
 from sekai.live.orders import Order, OrderReport, OrderState
 from sekai.live.paper_account import PaperAccount
 from sekai.live.paper_faults import PaperFaults
-from sekai.live.paper_ledger import PaperLedger, holdings
+from sekai.live.paper_ledger import PaperLedger, holdings, said
 from sekai.live.paper_orders import PaperOrders
 
 __all__ = ["PaperBroker"]
@@ -246,7 +246,7 @@ class PaperBroker(Broker):
                 self.last_time = record.fields["time"]
                 for name, found in holdings(self._account).items():
                     ledger.check(record, name, found)
-            ledger.check(record, "reports", [report_fields(report) for report in reports])
+            ledger.check(record, "reports", said(reports))
             self._unsaid.extend(reports)
         # Whoever asked last may have died before it was written down.
         self._repeated = last

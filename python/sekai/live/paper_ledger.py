@@ -11,11 +11,11 @@ from sekai.data import Bar
 from sekai.error import JournalError
 from sekai.live.bar_records import bar_fields
 from sekai.live.journal import Journal, Record, RecordKind, read_journal
-from sekai.live.order_records import order_fields, report_fields
+from sekai.live.order_records import order_fields
 from sekai.live.orders import Order, OrderReport
 from sekai.live.paper_account import PaperAccount
 
-__all__ = ["PaperLedger", "holdings"]
+__all__ = ["PaperLedger", "holdings", "said"]
 
 FORMAT = 2
 """What the opening says, and this version reads."""
@@ -57,21 +57,18 @@ class PaperLedger:
 
     def took(self, order: Order, time: int, reports: Iterable[OrderReport]) -> None:
         """Write down an order that is taken, and what is said about it."""
-        said = [report_fields(report) for report in reports]
-        self._append("order", **order_fields(order), broker_time=time, reports=said)
+        self._append("order", **order_fields(order), broker_time=time, reports=said(reports))
 
     def dropped(self, order_id: str, time: int, reports: Iterable[OrderReport]) -> None:
         """Write down that an order is cancelled, and what is said about it."""
-        said = [report_fields(report) for report in reports]
-        self._append("cancel", id=order_id, broker_time=time, reports=said)
+        self._append("cancel", id=order_id, broker_time=time, reports=said(reports))
 
     def saw(
         self, bar: Bar, time: int, account: PaperAccount, reports: Iterable[OrderReport]
     ) -> None:
         """Write down a row, what the account has after it, and what is said about it."""
-        said = [report_fields(report) for report in reports]
         fields = {**bar_fields(bar), **holdings(account)}
-        self._append("bar", **fields, broker_time=time, reports=said)
+        self._append("bar", **fields, broker_time=time, reports=said(reports))
 
     def handed_out(self, count: int) -> None:
         """Tell in the next record how many reports somebody asked for and got."""
@@ -125,3 +122,10 @@ def holdings(account: PaperAccount) -> dict[str, Any]:
     """Cash and what is held, by name."""
     held = {asset: units for asset, units in account.units.items() if units}
     return {"cash": account.cash, "units": held}
+
+
+def said(reports: Iterable[OrderReport]) -> list[list[Any]]:
+    """Reports without what their ids and the record tell already: orders wait for the writing."""
+    return [
+        [one.id, one.kind, one.units, one.price, one.cost, one.asset, one.reason] for one in reports
+    ]
