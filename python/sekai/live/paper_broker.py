@@ -49,8 +49,8 @@ class PaperBroker(Broker):
 
         Args:
             account: a new one; what a ledger tells is brought about in it.
-            ledger: the file where everything it takes, sees and says is written before it
-                answers; without one, all is lost with the process.
+            ledger: the file where everything it takes and sees, and what comes of it, is written
+                before it answers; without one, all is lost with the process.
             faults: what goes wrong on purpose.
             delay: rows that an order waits beyond the next one; that of the account must be 0,
                 since an account cannot give back what it was told.
