@@ -71,10 +71,12 @@ class SessionJournal:
             self._held = []
 
     def write_held(self) -> None:
-        """Write what was kept in mind, in order, and everything at once from now on."""
+        """Write what was kept in mind, in order, and whatever comes without delay from now on."""
         held, self._held = self._held or [], None
-        for kind, fields_of, facts in held:
-            self.append_of(kind, fields_of, *facts)
+        if held:
+            records = [(kind, fields_of(*facts)) for kind, fields_of, facts in held]
+            for record in self._journal.append_all(records):
+                self._trades.see(record)
 
     def make_durable(self) -> None:
         """Return when all of it would survive a power cut; any thread may call it."""
