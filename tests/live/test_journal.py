@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from sekai.error import JournalError
-from sekai.live.journal import Journal, JournalFollower, read_journal
+from sekai.live.journal import Journal, JournalFollower, RecordKind, read_journal
 from tests.live.journals import WRITTEN, bits_of, small_journal
 
 NUMBERS = st.one_of(
@@ -264,3 +264,52 @@ def test_appending_takes_microseconds(tmp_path: Path) -> None:
     # Three times what it takes, for machines that are slower or have other things to do.
     assert best["small"] < 45e-6
     assert best["row"] < 120e-6
+
+
+def test_several_records_at_once_are_those_records_one_by_one_in_a_single_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts: list[tuple[RecordKind, dict[str, Any]]] = [
+        ("bar", {"row": 1}), ("report", {"reason": "token=abc"}), ("sent", {"id": "x"}),
+    ]  # fmt: skip
+    writes, write = [], os.write
+
+    def counted(file: int, content: bytes) -> int:
+        writes.append(content)
+        return write(file, content)
+
+    with Journal(tmp_path / "journal.jsonl", sync="never") as journal:
+        monkeypatch.setattr(os, "write", counted)
+        written = journal.append_all(facts)
+        monkeypatch.undo()
+        journal.append("sent", id="y")
+
+    read = list(read_journal(tmp_path / "journal.jsonl"))
+    assert len(writes) == 1
+    assert read[1:4] == written
+    assert [record.number for record in read] == list(range(5))
+    assert [record.fields for record in read[1:]] == [
+        {"row": 1}, {"reason": "token=***"}, {"id": "x"}, {"id": "y"},
+    ]  # fmt: skip
+
+
+def test_of_several_records_all_are_taken_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    with Journal(tmp_path / "journal.jsonl", sync="never") as journal:
+        before = (tmp_path / "journal.jsonl").read_bytes()
+
+        with pytest.raises(ValueError, match="found object"):
+            journal.append_all([("sent", {"id": "x"}), ("sent", {"id": object()})])
+        assert (tmp_path / "journal.jsonl").read_bytes() == before
+
+        # The disk has room for the first alone.
+        monkeypatch.setattr(os, "write", lambda file, content: write(file, content[:-10]))
+        with pytest.raises(JournalError, match="bytes could be written"):
+            journal.append_all([("sent", {"id": "x"}), ("sent", {"id": "y"})])
+        monkeypatch.undo()
+        assert (tmp_path / "journal.jsonl").read_bytes() == before
+        journal.reopen()
+        assert journal.append_all([]) == []
+        assert journal.append("sent", id="z").number == 1

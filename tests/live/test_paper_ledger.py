@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import errno
 import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sekai.error import JournalError
-from sekai.live.journal import read_journal
+from sekai.live.journal import Journal, read_journal
 from sekai.live.orders import Order
 from sekai.live.paper_broker import PaperBroker
 from sekai.live.paper_faults import PaperFaults
@@ -73,7 +75,7 @@ def test_killed_after_any_record_and_gone_on_is_as_never_killed(tmp_path: Path) 
     whole = tmp_path / "whole.jsonl"
     never_killed = asyncio.run(finished(whole))
     lines = whole.read_bytes().splitlines(keepends=True)
-    assert len(lines) > 40
+    assert len(lines) == 2 + len(rows_of(WORLD)) + sum(len(orders(row)) for row in range(8)) + 1
 
     for count in range(len(lines)):
         # The line after it is torn, as a kill in mid-write leaves it.
@@ -112,6 +114,24 @@ def test_a_broker_that_is_rebuilt_is_the_same_to_the_bit_and_says_again_what_it_
     asyncio.run(scene())
 
 
+def test_what_was_said_after_the_last_record_is_said_again(tmp_path: Path) -> None:
+    async def scene() -> None:
+        broker = broker_on(tmp_path / "paper.jsonl", faults=None)
+        await broker.submit(orders(0)[0])
+        await broker.see(rows_of(WORLD)[0])
+        said = await broker.reports()
+        await broker.close()
+
+        again = broker_on(tmp_path / "paper.jsonl", faults=None)
+
+        assert [one.kind for one in said] == ["acknowledged", "filled"]
+        assert await again.reports() == said
+        assert await again.reports() == []
+        await again.close()
+
+    asyncio.run(scene())
+
+
 def test_everything_is_written(tmp_path: Path) -> None:
     asyncio.run(finished(tmp_path / "paper.jsonl"))
 
@@ -119,13 +139,36 @@ def test_everything_is_written(tmp_path: Path) -> None:
 
     kinds = [record.kind for record in records]
     assert kinds[:2] == ["session", "account"]
-    assert kinds.count("bar") == len(rows_of(WORLD)) == kinds.count("account") - 1
+    assert kinds.count("bar") == len(rows_of(WORLD))
     assert kinds.count("order") == sum(len(orders(row)) for row in range(8))
     assert kinds.count("cancel") == 1
-    reports = [
-        report["id"] for record in records for report in record.fields.get("reports", ())
-    ]  # fmt: skip
+    assert len(kinds) == 2 + kinds.count("bar") + kinds.count("order") + 1
+    reports = [report[0] for record in records[2:] for report in record.fields["reports"]]
     assert len(set(reports)) == len(reports)
+    said = sum(count for record in records[2:] for count in record.fields["sent"])
+    assert 0 < said < len(reports)
+
+
+def test_a_row_that_the_account_refuses_leaves_no_record_and_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    bad = dataclasses.replace(rows_of(WORLD)[0], values=np.ones((2, 2)))
+
+    async def scene() -> None:
+        broker = broker_on(tmp_path / "paper.jsonl", faults=None)
+        await broker.submit(orders(0)[0])
+        before = (tmp_path / "paper.jsonl").read_bytes()
+
+        with pytest.raises(ValueError, match="a row of 3 assets was wanted"):
+            await broker.see(bad)
+
+        assert (tmp_path / "paper.jsonl").read_bytes() == before
+        assert (broker.last_time, (await broker.account()).units["A"]) == (None, 0.0)
+        await broker.see(rows_of(WORLD)[0])
+        assert (await broker.account()).units["A"] != 0.0
+        await broker.close()
+
+    asyncio.run(scene())
 
 
 @pytest.mark.parametrize(
@@ -152,6 +195,23 @@ def test_a_ledger_that_tells_of_another_market_is_refused(tmp_path: Path) -> Non
         PaperBroker(account_of(WORLDS[1], CARRY), tmp_path / "paper.jsonl", FAULTS)
 
 
+def test_a_ledger_of_another_format_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    with Journal(tmp_path / "paper.jsonl", sync="never") as journal:
+        journal.append("account", opening={"cash": 1.0, "units": {}})
+
+    with pytest.raises(JournalError, match=r"format 2 was wanted, found 1\. .*begin another"):
+        broker_on(tmp_path / "paper.jsonl")
+
+
+def test_a_ledger_of_rows_that_the_account_has_already_is_refused(tmp_path: Path) -> None:
+    asyncio.run(finished(tmp_path / "paper.jsonl"))
+    later = account_of(WORLD, CARRY)
+    later.advance(rows_of(WORLD)[0])
+
+    with pytest.raises(JournalError, match="doing the same again is refused"):
+        PaperBroker(later, tmp_path / "paper.jsonl", FAULTS)
+
+
 def test_two_brokers_cannot_have_one_ledger(tmp_path: Path) -> None:
     first = broker_on(tmp_path / "paper.jsonl")
 
@@ -161,14 +221,25 @@ def test_two_brokers_cannot_have_one_ledger(tmp_path: Path) -> None:
     asyncio.run(first.close())
 
 
-@pytest.mark.parametrize("call", ["submit", "see", "reports"])
+@pytest.mark.parametrize("call", ["submit", "see", "cancel"])
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (OSError(errno.ENOSPC, "no space left"), JournalError),
+        (KeyboardInterrupt("no space left"), KeyboardInterrupt),
+    ],
+)
 def test_what_cannot_be_written_is_not_answered_and_is_not_there_afterwards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+    error: BaseException,
+    raised: type[BaseException],
 ) -> None:
     order = Order(id="late", asset="A", units=1.0, reference_price=1.0)
 
     def full(file: int, text: bytes) -> int:
-        raise OSError(errno.ENOSPC, "no space left")
+        raise error
 
     async def act(broker: PaperBroker) -> None:
         if call == "submit":
@@ -176,18 +247,18 @@ def test_what_cannot_be_written_is_not_answered_and_is_not_there_afterwards(
         elif call == "see":
             await broker.see(rows_of(WORLD)[0])
         else:
-            await broker.reports()
+            await broker.cancel("early")
 
     async def scene() -> None:
         broker = broker_on(tmp_path / "paper.jsonl", faults=None)
         await broker.submit(Order(id="early", asset="A", units=1.0, reference_price=1.0))
         with monkeypatch.context() as patch:
             patch.setattr(os, "write", full)
-            with pytest.raises(JournalError, match="no space left"):
+            with pytest.raises(raised, match="no space left"):
                 await act(broker)
-        for _ in range(2):
+        for ask in (lambda: act(broker), broker.account, broker.reports):
             with pytest.raises(JournalError, match="knows more than its ledger, and stopped"):
-                await act(broker)
+                await ask()
         await broker.close()
 
         again = broker_on(tmp_path / "paper.jsonl", faults=None)

@@ -103,6 +103,29 @@ def test_a_session_without_a_row_goes_on(folder: Path) -> None:
     assert run(place, folder).bars == 60
 
 
+def scribbling(observation: Any) -> np.ndarray:
+    """The same policy, which leaves nothing of what it is shown."""
+    action = follow(observation)
+    for part in observation.values():
+        part[...] = 1
+    return action
+
+
+def test_a_policy_that_writes_into_what_it_is_shown_changes_nothing_else(tmp_path: Path) -> None:
+    place, digests = world(), []
+    for policy in (follow, scribbling):
+        folder = tmp_path / policy.__name__
+        run(place, folder, policy=policy, feed=place.feed(stop=place.known + 20), snapshot_every=7)
+        rows = list(kept_rows(read_journal(SessionFolder(folder).journal)))
+        digests.append([row.digest for row in rows])
+
+    assert digests[0] == digests[1]
+    assert len(set(digests[0])) == 20
+    # It goes on from a snapshot of what it was shown.
+    assert run(place, tmp_path / "scribbling", policy=scribbling).bars == 40
+    assert check_parity(tmp_path / "scribbling", place.env()) == Parity(rows=60, equal=60)
+
+
 def test_rows_that_the_history_has_are_no_news(folder: Path) -> None:
     place = world()
 

@@ -23,6 +23,7 @@ from sekai.live import (
     SessionFolder,
     SessionStatus,
     check_parity,
+    live_episode,
     read_journal,
     read_status,
     trades_of,
@@ -52,6 +53,23 @@ def test_a_session_decides_on_every_row_and_replays_to_the_same_bytes(tmp_path: 
     assert told.is_whole
     assert simulated.is_whole
     assert told.rows == 60
+
+
+def test_no_decision_waits_for_a_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, done, digest = world(), [], live_episode._digest
+
+    def digesting(*observed: Any) -> str:
+        done.append("digest")
+        return digest(*observed)
+
+    def deciding(observation: Any) -> np.ndarray:
+        done.append("decision")
+        return follow(observation)
+
+    monkeypatch.setattr(live_episode, "_digest", digesting)
+    session(place, tmp_path / "one", policy=deciding)
+
+    assert done == ["digest", *["decision", "digest"] * 60]
 
 
 def test_a_session_equals_the_historical_env_driven_by_the_same_policy(tmp_path: Path) -> None:

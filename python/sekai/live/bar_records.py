@@ -11,10 +11,12 @@ from sekai.data import Bar
 
 __all__ = ["bar_fields", "bar_from", "bar_time"]
 
+NANOSECONDS = np.dtype("datetime64[ns]")
+
 
 def bar_time(bar: Bar) -> int:
     """What a row is stamped with, in nanoseconds since 1970 in UTC."""
-    return int(np.asarray(bar.time, dtype="datetime64[ns]").astype(np.int64))
+    return int(np.asarray(bar.time, NANOSECONDS).astype(np.int64))
 
 
 def bar_fields(bar: Bar) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from sekai.error import BrokerError
 from sekai.live.broker import Broker, BrokerAccount
@@ -85,26 +85,20 @@ class Desk:
         """
         wait, failures = self._config.retry_seconds, 0
         while True:
-            error, answer = await self._attempt(call)
-            if error is None:
-                if failures >= self._config.attempts:
-                    self._monitor.become(*self._before_halt)
-                return cast("Answer", answer)
-            failures += 1
-            self._note_failure(failures, error)
+            try:
+                if self._is_lost:
+                    await self._reconnect()
+                answer = await call()
+                break
+            except BrokerError as error:
+                self._is_lost = True
+                failures += 1
+                self._note_failure(failures, error)
             await asyncio.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT_SECONDS)
-
-    async def _attempt(
-        self, call: Callable[[], Awaitable[Answer]]
-    ) -> tuple[BrokerError | None, Answer | None]:
-        try:
-            if self._is_lost:
-                await self._reconnect()
-            return None, await call()
-        except BrokerError as error:
-            self._is_lost = True
-            return error, None
+        if failures >= self._config.attempts:
+            self._monitor.become(*self._before_halt)
+        return answer
 
     def _note_failure(self, failures: int, error: BrokerError) -> None:
         # It may take long: what is known is not kept in mind alone.
@@ -193,7 +187,7 @@ class Desk:
         kept = self.keeper.orders.get(report.order_id)
         if kept is not None and report.id in kept.report_ids:
             return
-        self.journal.append("report", **report_fields(report))
+        self.journal.append_of("report", report_fields, report)
         if self.keeper.take(report):
             self._tell(report)
 

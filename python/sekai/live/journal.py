@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -96,16 +97,27 @@ class Journal(Closing):
             JournalError: it could not be written. The journal is as before and takes nothing
                 more until `reopen`.
         """
+        return self.append_all([(kind, fields)])[0]
+
+    def append_all(self, records: Iterable[tuple[RecordKind, dict[str, Any]]]) -> list[Record]:
+        """Write down several things at once: the file is asked once, and takes all or none.
+
+        A process that dies meanwhile leaves the first of them; see `append` for what is raised.
+        """
         if self._failure is not None or self._file is None:
             raise self._refused()
-        for name in WORDS:
-            if fields.get(name) and isinstance(fields[name], str):
-                fields[name] = redacted(fields[name])
-        now = time.time_ns()
-        line, following = line_of(self._place, now, kind, fields)
-        record = Record(number=self._place.number, time=now, kind=kind, fields=fields)
-        self._write(line, following)
-        return record
+        lines, written, place = [], [], self._place
+        for kind, fields in records:
+            for name in WORDS:
+                if fields.get(name) and isinstance(fields[name], str):
+                    fields[name] = redacted(fields[name])
+            now = time.time_ns()
+            written.append(Record(number=place.number, time=now, kind=kind, fields=fields))
+            line, place = line_of(place, now, kind, fields)
+            lines.append(line)
+        if lines:
+            self._write(b"".join(lines), place)
+        return written
 
     def make_durable(self) -> None:
         """Return when all that was appended would survive a power cut, unless `sync` is "never".
@@ -182,13 +194,13 @@ class Journal(Closing):
         if self.sync != "never":
             self._make_durable()
 
-    def _write(self, line: bytes, following: Place) -> None:
+    def _write(self, lines: bytes, following: Place) -> None:
         assert self._file is not None, "who calls has looked"
         before = self._place
         try:
-            written = os.write(self._file, line)
-            if written != len(line):
-                raise OSError(f"{written} of {len(line)} bytes could be written")
+            written = os.write(self._file, lines)
+            if written != len(lines):
+                raise OSError(f"{written} of {len(lines)} bytes could be written")
             self._place = following
             if self.sync == "every":
                 self._make_durable()

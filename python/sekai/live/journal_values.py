@@ -68,9 +68,14 @@ def values_in(text: str) -> Any:
 
 def _needs_tags(value: Any) -> bool:
     """Whether keys would be read back as something else."""
-    if isinstance(value, (dict, Mapping)):
-        return _is_tagged(value) or _any_needs_tags(value.values())
-    return isinstance(value, (list, tuple)) and _any_needs_tags(value)
+    if type(value) in SIMPLE:
+        return False
+    # Before mappings: whether something is one takes far longer to find out.
+    if isinstance(value, (list, tuple)):
+        return _any_needs_tags(value)
+    return isinstance(value, (dict, Mapping)) and (
+        _is_tagged(value) or _any_needs_tags(value.values())
+    )
 
 
 def _any_needs_tags(values: Any) -> bool:

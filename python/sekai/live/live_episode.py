@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,17 @@ class Observed:
     is_over: bool
     """Whether there is nothing left to trade with, or nothing more to trade."""
 
-    digest: str
-    """Of all of it: equal digests, equal bytes."""
+    shown: Mapping[str, NDArray[Any]] = field(init=False)
+    """A copy of the observation: a policy may write into the one that it is given."""
+
+    def __post_init__(self) -> None:
+        shown = {name: np.array(part) for name, part in self.observation.items()}
+        object.__setattr__(self, "shown", shown)
+
+    @property
+    def digest(self) -> str:
+        """Of all of it: equal digests, equal bytes. No decision waits for it: it is made here."""
+        return _digest(self.shown, self.reward, self.info)
 
 
 class LiveEpisode:
@@ -56,14 +65,15 @@ class LiveEpisode:
         _check(inner.config)
         self.env, self.portfolio = env, inner
         self.row = 0
-        self.observed = self._observed(env.reset(seed=seed), 0.0, False)
+        begun = env.reset(seed=seed)
+        self.observed = Observed(0, begun.observation, 0.0, begun.info, False)
         self.action = self.hold()
         """What the next row is gone through with."""
         self._taken: Bar | None = None
         self._close = inner.data.fields.index("close")
         self.prices = _last_known(inner.data.field("close")[: self._first_row() + 1])
         """The last known price of each asset; NaN where there was none yet."""
-        self.previous_prices = self.prices.copy()
+        self.previous_prices = self.prices
         """Those of the row before."""
 
     @property
@@ -75,7 +85,7 @@ class LiveEpisode:
         """The action that changes nothing."""
         if self.portfolio.config.action == "tilts":
             return np.ones(len(self.assets), np.int64)
-        return np.asarray(self.observed.observation["weights"], np.float64)
+        return np.asarray(self.observed.shown["weights"], np.float64)
 
     def take(self, bar: Bar) -> None:
         """Take in the next row, to be gone through by `advance`. A refused one changes nothing.
@@ -102,7 +112,10 @@ class LiveEpisode:
         self._taken = None
         self._mark(bar)
         self.row += 1
-        self.observed = self._observed(result, result.reward, result.terminated or result.truncated)
+        self.observed = Observed(
+            self.row, result.observation, result.reward, result.info,
+            result.terminated or result.truncated,
+        )  # fmt: skip
         self.action = self.hold()
         return self.observed
 
@@ -119,13 +132,12 @@ class LiveEpisode:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to continue from here, on the same rows."""
-        seen = {name: np.asarray(part) for name, part in self.observed.observation.items()}
         told = {name: float(number) for name, number in self.observed.info.items()}
         return {
             "row": self.row,
             "env": self.env.state_dict(),
             "action": np.asarray(self.action),
-            "observation": seen,
+            "observation": dict(self.observed.shown),
             "reward": self.observed.reward,
             "info": told,
             "is_over": self.observed.is_over,
@@ -140,22 +152,19 @@ class LiveEpisode:
         """Continue from a saved state; all rows that it has seen were passed over before."""
         self.env.load_state_dict(state["env"])
         self.row = int(state["row"])
-        seen, reward, told = state["observation"], float(state["reward"]), state["info"]
-        digest, is_over = _digest(seen, reward, told), bool(state.get("is_over", False))
-        self.observed = Observed(self.row, seen, reward, told, is_over, digest)
+        self.observed = Observed(
+            self.row, state["observation"], float(state["reward"]), state["info"],
+            bool(state.get("is_over", False)),
+        )  # fmt: skip
         self.action = state["action"]
 
     def _mark(self, bar: Bar) -> None:
-        np.copyto(self.previous_prices, self.prices)
         closes = np.asarray(bar.values, np.float64)[:, self._close]
-        np.copyto(self.prices, closes, where=np.isfinite(closes))
+        self.previous_prices = self.prices
+        self.prices = np.where(np.isfinite(closes), closes, self.prices)
 
     def _first_row(self) -> int:
         return int(self.observed.info["time_index"])
-
-    def _observed(self, result: Any, reward: float, is_over: bool) -> Observed:
-        digest = _digest(result.observation, reward, result.info)
-        return Observed(self.row, result.observation, reward, result.info, is_over, digest)
 
 
 def _check(config: PortfolioConfig) -> None:

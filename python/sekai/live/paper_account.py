@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,16 @@ class PaperFill:
 
     is_delisting: bool = False
     """Whether nobody ordered it: the asset is gone, and the position became cash."""
+
+
+class _Holdings(NamedTuple):
+    """What an account has, by name, and what its last row did to it."""
+
+    cash: float
+    units: dict[str, float]
+    open_units: dict[str, float]
+    costs: dict[str, float]
+    traded: float
 
 
 class PaperAccount:
@@ -85,8 +95,9 @@ class PaperAccount:
         self._batch = PortfolioBatch(_panel(data), self._settings(data), num_threads=1)
         self._batch.keep_log(True)
         self._batch.reset_one(0)
-        self._costs = np.zeros(len(PAID_KINDS))
+        self._costs = dict.fromkeys(PAID_KINDS, 0.0)
         self._is_ruined = False
+        self._has = self._look()
 
     @classmethod
     def like(cls, env: Env[Any, Any], *, delay: int | None = None) -> PaperAccount:
@@ -124,27 +135,27 @@ class PaperAccount:
     @property
     def cash(self) -> float:
         """What it has beside units; below 0 what it owes."""
-        return self._batch.account(0)[0]
+        return self._has.cash
 
     @property
     def units(self) -> dict[str, float]:
         """What it has of each asset."""
-        return self._by_name(self._batch.account(0)[1])
+        return dict(self._has.units)
 
     @property
     def open_units(self) -> dict[str, float]:
         """What is still to be traded of orders that were due: none unless they are carried."""
-        return self._by_name(self._batch.account(0)[2])
+        return dict(self._has.open_units)
 
     @property
     def costs(self) -> dict[str, float]:
         """Everything paid so far by kind, as the fields of `Costs` are called."""
-        return dict(zip(PAID_KINDS, self._costs.tolist(), strict=True))
+        return dict(self._costs)
 
     @property
     def traded(self) -> float:
         """The value of all that was traded in the last row."""
-        return self._batch.account(0)[4]
+        return self._has.traded
 
     @property
     def is_ruined(self) -> bool:
@@ -164,28 +175,28 @@ class PaperAccount:
         if self._is_ruined:
             return []
         self._is_ruined = self._batch.step_one(units).terminated
-        self._costs += self._batch.account(0)[3]
+        self._has = self._look()
+        self._costs = {kind: paid + self._has.costs[kind] for kind, paid in self._costs.items()}
         return self._fills(latest)
 
     def report(self) -> AccountReport:
         """What the account is after the last row, and what the row did to it."""
-        cash, units, open_units, paid, traded = self._batch.account(0)
+        has = self._has
         return AccountReport(
-            cash=cash,
-            units=units[: len(self._assets)],
-            open_units=open_units[: len(self._assets)],
-            costs=dict(zip(PAID_KINDS, paid.tolist(), strict=True)),
-            traded=traded,
-        )
+            cash=has.cash, units=dict(has.units), open_units=dict(has.open_units),
+            costs=dict(has.costs), traded=has.traded,
+        )  # fmt: skip
 
     def remove_asset(self, name: str) -> None:
         """Take no orders in an asset but those that close the position; earlier ones are void."""
         self._batch.set_removed(0, self._place(name), True)
+        self._has = self._look()
 
     def add_asset(self, name: str, data: MarketData | None = None) -> None:
         """Let an asset in again, or with its rows a new one into a free place."""
         if data is None:
             self._batch.set_removed(0, self._place(name), False)
+            self._has = self._look()
             return
         if name in self._assets or not self._free:
             found = f"{name!r}, which is there" if name in self._assets else "no free place: slots="
@@ -196,12 +207,13 @@ class PaperAccount:
         self._batch.fill_slot(len(self._assets), _panel(asset), self._settings(wider))
         self._rows, self._free = ArrivingRows(wider), self._free - 1
         self._assets = (*self._assets, name)
+        self._has = self._look()
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to continue from here, bit for bit, on the same rows."""
         return {
             "batch": self._batch.state_dict(),
-            "costs": self._costs.tolist(),
+            "costs": list(self._costs.values()),
             "is_ruined": self._is_ruined,
         }
 
@@ -212,8 +224,9 @@ class PaperAccount:
         ):
             raise StateError(f"the state of a paper account was wanted, found {sorted(state)}")
         self._batch.load_state_dict(state["batch"])
-        self._costs = np.array(state["costs"], np.float64)
+        self._costs = dict(zip(PAID_KINDS, map(float, state["costs"]), strict=True))
         self._is_ruined = bool(state["is_ruined"])
+        self._has = self._look()
 
     def _settings(self, data: MarketData) -> str:
         config = self._config
@@ -226,16 +239,24 @@ class PaperAccount:
             raise KeyError(f"one of {', '.join(self._assets)} was wanted, found {name!r}")
         return self._assets.index(name)
 
+    def _look(self) -> _Holdings:
+        """Ask what the account has, whenever that may have changed; nobody else asks."""
+        cash, units, open_units, paid, traded = self._batch.account(0)
+        return _Holdings(
+            cash, self._by_name(units), self._by_name(open_units),
+            dict(zip(PAID_KINDS, paid.tolist(), strict=True)), traded,
+        )  # fmt: skip
+
     def _by_name(self, numbers: Floats) -> dict[str, float]:
         return dict(zip(self._assets, numbers.tolist(), strict=False))
 
     def _ordered(self, orders: Mapping[str, float]) -> Floats:
-        units = np.full(len(self._assets) + self._free, np.nan)
+        units = [math.nan] * (len(self._assets) + self._free)
         for name, number in orders.items():
             if not math.isfinite(number):
                 raise ValueError(f"finite units of {name} were wanted, found {number}")
             units[self._place(name)] = number
-        return units
+        return np.array(units)
 
     def _pushed(self, bar: Bar) -> MarketData:
         wanted = len(self._assets)
@@ -254,11 +275,11 @@ class PaperAccount:
 
     def _fills(self, latest: MarketData) -> list[PaperFill]:
         """What the row that has just come changed."""
-        fills, fixed = [], self._config.costs.fixed
+        fills, fixed, listed = [], self._config.costs.fixed, latest.listed[0].tolist()
         for log in self._batch.take_log():
             names = ("asset", "units", "price", "rate")
             for place, units, price, rate in zip(*(log[n].tolist() for n in names), strict=True):
-                is_listed = bool(latest.listed[0, place])
+                is_listed = listed[place]
                 cost = abs(units * price) * rate + (fixed if is_listed else 0.0)
                 fills.append(PaperFill(self._assets[place], units, price, cost, not is_listed))
         return fills

@@ -16,11 +16,11 @@ from sekai.envs.portfolio import Portfolio
 from sekai.error import BrokerError, JournalError
 from sekai.live.bar_records import bar_from, bar_time
 from sekai.live.broker import Broker, BrokerAccount
-from sekai.live.order_records import order_from, report_fields
+from sekai.live.order_records import order_from
 from sekai.live.orders import Order, OrderReport, OrderState
 from sekai.live.paper_account import PaperAccount
 from sekai.live.paper_faults import PaperFaults
-from sekai.live.paper_ledger import PaperLedger, holdings
+from sekai.live.paper_ledger import PaperLedger, holdings, said
 from sekai.live.paper_orders import PaperOrders
 
 __all__ = ["PaperBroker"]
@@ -49,8 +49,8 @@ class PaperBroker(Broker):
 
         Args:
             account: a new one; what a ledger tells is brought about in it.
-            ledger: the file where everything it takes, sees and says is written before it
-                answers; without one, all is lost with the process.
+            ledger: the file where everything it takes and sees, and what comes of it, is written
+                before it answers; without one, all is lost with the process.
             faults: what goes wrong on purpose.
             delay: rows that an order waits beyond the next one; that of the account must be 0,
                 since an account cannot give back what it was told.
@@ -75,7 +75,7 @@ class PaperBroker(Broker):
         self._repeated: list[OrderReport] = []
         self._said = self._asked = self._calls = 0
         self._is_connected = True
-        self._failure: JournalError | None = None
+        self._failure: BaseException | None = None
         self._ledger = None if ledger is None else PaperLedger(ledger, self._opening(delay))
         if self._ledger is not None:
             self._rebuild(self._ledger)
@@ -153,7 +153,7 @@ class PaperBroker(Broker):
             self._end_call(breaks)
             return []
         if self._unsaid and self._ledger is not None:
-            self._write(self._ledger.handed_out, len(self._unsaid))
+            self._ledger.handed_out(len(self._unsaid))
         batch = self._hand_out(len(self._unsaid))
         self._end_call(breaks)
         return batch
@@ -164,13 +164,11 @@ class PaperBroker(Broker):
         stamp = bar_time(bar)
         if self.last_time is None or stamp > self.last_time:
             now = self._clock()
-            if self._ledger is not None:
-                self._write(self._ledger.saw, bar, now)
             reports = self._orders.see(bar, now)
             self.last_time = stamp
             self._unsaid.extend(reports)
             if self._ledger is not None:
-                self._write(self._ledger.has, self._account, reports)
+                self._write(self._ledger.saw, bar, now, self._account, reports)
         self._end_call(breaks)
 
     async def close(self) -> None:
@@ -207,7 +205,8 @@ class PaperBroker(Broker):
         """Write to the ledger; what could not be written must never be answered."""
         try:
             write(*facts)
-        except JournalError as error:
+        except BaseException as error:
+            # Also when interrupted: it was done before it was written.
             self._failure = error
             raise
 
@@ -235,40 +234,27 @@ class PaperBroker(Broker):
 
     def _rebuild(self, ledger: PaperLedger) -> None:
         """Do again what the ledger tells, and see that it gives what the ledger says it gave."""
-        unwritten: list[OrderReport] | None = None
         last: list[OrderReport] = []
         for record in ledger.past():
-            if record.kind == "sent":
-                last = self._hand_out(record.fields["count"])
-                continue
-            if record.kind == "account":
+            for count in record.fields["sent"]:
+                last = self._hand_out(count)
+            try:
+                reports = self._do_again(record.kind, record.fields)
+            except ValueError as error:
+                raise ledger.cannot_be(record, f"is refused: {error}") from error
+            if record.kind == "bar":
+                self.last_time = record.fields["time"]
                 for name, found in holdings(self._account).items():
                     ledger.check(record, name, found)
-                reports, unwritten = unwritten or [], None
-            elif record.kind == "bar":
-                # What a row did is in the next record, unless it was refused or the process died.
-                unwritten = self._see_again(record.fields)
-                continue
-            else:
-                reports = self._do_again(record.kind, record.fields)
-            ledger.check(record, "reports", [report_fields(report) for report in reports])
+            ledger.check(record, "reports", said(reports))
             self._unsaid.extend(reports)
-        if unwritten is not None:
-            self._unsaid.extend(unwritten)
-            ledger.has(self._account, unwritten)
         # Whoever asked last may have died before it was written down.
         self._repeated = last
 
     def _do_again(self, kind: str, fields: Mapping[str, Any]) -> list[OrderReport]:
+        now = fields["broker_time"]
+        if kind == "bar":
+            return self._orders.see(bar_from(fields), now)
         if kind == "order":
-            return self._orders.take(order_from(fields), fields["broker_time"])
-        return self._orders.cancel(fields["id"], fields["broker_time"])
-
-    def _see_again(self, fields: Mapping[str, Any]) -> list[OrderReport] | None:
-        try:
-            reports = self._orders.see(bar_from(fields), fields["broker_time"])
-        except ValueError:
-            # It was refused then too: rows are written before they are looked into.
-            return None
-        self.last_time = fields["time"]
-        return reports
+            return self._orders.take(order_from(fields), now)
+        return self._orders.cancel(fields["id"], now)

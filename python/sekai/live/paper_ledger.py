@@ -10,16 +10,22 @@ from typing import Any
 from sekai.data import Bar
 from sekai.error import JournalError
 from sekai.live.bar_records import bar_fields
-from sekai.live.journal import Journal, Record, read_journal
-from sekai.live.order_records import order_fields, report_fields
+from sekai.live.journal import Journal, Record, RecordKind, read_journal
+from sekai.live.order_records import order_fields
 from sekai.live.orders import Order, OrderReport
 from sekai.live.paper_account import PaperAccount
 
-__all__ = ["PaperLedger", "holdings"]
+__all__ = ["PaperLedger", "holdings", "said"]
+
+FORMAT = 2
+"""What the opening says, and this version reads."""
 
 
 class PaperLedger:
     """A journal that begins with what the broker began with.
+
+    A record tells what was done, what came of it, and what was said since the record before. What
+    was said after the last record is not told: who goes on from there says it again.
 
     What it writes survives the death of the process, not that of the machine: it is about money
     that nobody has.
@@ -33,7 +39,8 @@ class PaperLedger:
             opening: what the broker begins with; a ledger that began otherwise is refused.
         """
         self.path = path
-        self._opening = json.loads(json.dumps(opening))
+        self._opening = {"format": FORMAT, **json.loads(json.dumps(opening))}
+        self._sent: list[int] = []
         self._journal = Journal(path, sync="never")
         self._is_new = self._journal.count <= 1
         if self._is_new:
@@ -50,26 +57,22 @@ class PaperLedger:
 
     def took(self, order: Order, time: int, reports: Iterable[OrderReport]) -> None:
         """Write down an order that is taken, and what is said about it."""
-        said = [report_fields(report) for report in reports]
-        self._journal.append("order", **order_fields(order), broker_time=time, reports=said)
+        self._append("order", **order_fields(order), broker_time=time, reports=said(reports))
 
     def dropped(self, order_id: str, time: int, reports: Iterable[OrderReport]) -> None:
         """Write down that an order is cancelled, and what is said about it."""
-        said = [report_fields(report) for report in reports]
-        self._journal.append("cancel", id=order_id, broker_time=time, reports=said)
+        self._append("cancel", id=order_id, broker_time=time, reports=said(reports))
 
-    def saw(self, bar: Bar, time: int) -> None:
-        """Write down a row, before it is known what it does."""
-        self._journal.append("bar", **bar_fields(bar), broker_time=time)
-
-    def has(self, account: PaperAccount, reports: Iterable[OrderReport]) -> None:
-        """Write down what the account has after a row, and what is said about it."""
-        said = [report_fields(report) for report in reports]
-        self._journal.append("account", **holdings(account), reports=said)
+    def saw(
+        self, bar: Bar, time: int, account: PaperAccount, reports: Iterable[OrderReport]
+    ) -> None:
+        """Write down a row, what the account has after it, and what is said about it."""
+        fields = {**bar_fields(bar), **holdings(account)}
+        self._append("bar", **fields, broker_time=time, reports=said(reports))
 
     def handed_out(self, count: int) -> None:
-        """Write down how many reports somebody asked for and is about to get."""
-        self._journal.append("sent", count=count)
+        """Tell in the next record how many reports somebody asked for and got."""
+        self._sent.append(count)
 
     def close(self) -> None:
         """Let others open it."""
@@ -83,16 +86,29 @@ class PaperLedger:
         """
         wanted = record.fields[name]
         if wanted != found:
-            raise JournalError(
-                f"record {record.number} of {self.path} says {name} {wanted}, and doing the same "
-                f"again gives {found}: it was written by another version, or the account is not "
-                f"the one it was"
-            )
+            raise self.cannot_be(record, f"gives {name} {found}, then it gave {wanted}")
+
+    def cannot_be(self, record: Record, words: str) -> JournalError:
+        """The error that doing again what a record tells comes to something else."""
+        return JournalError(
+            f"record {record.number} of {self.path} cannot be: doing the same again {words}. It "
+            f"was written by another version, or the account is not the one it was"
+        )
+
+    def _append(self, kind: RecordKind, **fields: Any) -> None:
+        self._journal.append(kind, **fields, sent=self._sent)
+        self._sent = []
 
     def _check(self, found: Any) -> None:
         wanted = self._opening
         if not isinstance(found, dict):
             raise JournalError(f"{self.path} is a journal, and not that of a paper broker")
+        if found.get("format") != FORMAT:
+            raise JournalError(
+                f"{self.path} was written by another version: a ledger of format {FORMAT} was "
+                f"wanted, found {found.get('format', 1)!r:.40}. Go on with that version, or begin "
+                f"another ledger"
+            )
         names = [name for name in {**wanted, **found} if wanted.get(name) != found.get(name)]
         if names:
             words = [f"{name} {found.get(name)!r}, now {wanted.get(name)!r}" for name in names]
@@ -106,3 +122,10 @@ def holdings(account: PaperAccount) -> dict[str, Any]:
     """Cash and what is held, by name."""
     held = {asset: units for asset, units in account.units.items() if units}
     return {"cash": account.cash, "units": held}
+
+
+def said(reports: Iterable[OrderReport]) -> list[list[Any]]:
+    """Reports without what their ids and the record tell already: orders wait for the writing."""
+    return [
+        [one.id, one.kind, one.units, one.price, one.cost, one.asset, one.reason] for one in reports
+    ]

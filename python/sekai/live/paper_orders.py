@@ -105,6 +105,8 @@ class PaperOrders:
     def open_units(self) -> dict[str, float]:
         """Of each asset: what stands of orders that have reached the market."""
         standing = _by_asset([one for one in self._open.values() if one.is_standing])
+        if not standing:
+            return {}
         # What the account was told it knows to the bit; the rest it will be told in the next row.
         told = self.account.open_units
         return {
@@ -150,10 +152,10 @@ class PaperOrders:
         """Trade in a row what is due; a row that the account refuses changes nothing."""
         row = self.rows + 1
         leaving, groups = self._sorted_for(row)
-        offers = self._offers_to_market(groups)
-        partial = {asset for asset, group in groups.items() if offers[asset] != _rests(group)}
-        told = self._changed | partial | {one.order.asset for one, _ in leaving if one.is_standing}
-        told |= {asset for asset, group in groups.items() if not group[0].is_standing}
+        offers, partial = self._offers_to_market(groups)
+        told = self._changed | partial
+        told.update(one.order.asset for one, _ in leaving if one.is_standing)
+        told.update(asset for asset, group in groups.items() if not group[0].is_standing)
         fills = self.account.advance(
             bar, {asset: math.fsum(offers.get(asset, ())) for asset in sorted(told)}
         )
@@ -174,9 +176,12 @@ class PaperOrders:
 
     def _sorted_for(self, row: int) -> tuple[list[tuple[_Taken, str]], dict[str, list[_Taken]]]:
         """Which orders leave before a row, and why; and by asset, which are traded in it."""
-        cancelled = {order_id for due, order_id in self._cancels if due <= row}
-        leaving = [(one, "as asked") for name, one in self._open.items() if name in cancelled]
-        staying = [one for name, one in self._open.items() if name not in cancelled]
+        leaving: list[tuple[_Taken, str]] = []
+        staying = list(self._open.values())
+        if self._cancels:
+            cancelled = {order_id for due, order_id in self._cancels if due <= row}
+            leaving = [(one, "as asked") for one in staying if one.order.id in cancelled]
+            staying = [one for one in staying if one.order.id not in cancelled]
         arriving = [one for one in staying if not one.is_standing and one.due <= row]
         newest = {one.order.asset: one.order.id for one in arriving}
         groups = _by_asset(arriving)
@@ -194,18 +199,25 @@ class PaperOrders:
             return f"units other than 0 were wanted, found {order.units}"
         return "rejected on purpose" if self._faults.happens("reject", number) else ""
 
-    def _offers_to_market(self, groups: Mapping[str, list[_Taken]]) -> dict[str, list[float]]:
-        """What of each order goes to the market; a small rest always does, so that it ends."""
+    def _offers_to_market(
+        self, groups: Mapping[str, list[_Taken]]
+    ) -> tuple[dict[str, list[float]], set[str]]:
+        """What of each order goes to the market, and the assets where that is not all of it.
+
+        A small rest always does, so that it ends.
+        """
+        rests = {asset: _rests(group) for asset, group in groups.items()}
         if self._faults.partial_fill == 0.0:
-            return {asset: _rests(group) for asset, group in groups.items()}
+            return rests, set()
         number = itertools.count(self._offered)
-        return {
+        offers = {
             asset: [
                 one.rest * (share if abs(one.rest) > 0.01 * abs(one.order.units) else 1.0)
                 for one, share in ((one, self._faults.offered(next(number))) for one in group)
             ]
             for asset, group in groups.items()
         }
+        return offers, {asset for asset, offered in offers.items() if offered != rests[asset]}
 
     def _share_out(
         self,

@@ -27,7 +27,7 @@ from sekai.live.recovery import KeptRow
 from sekai.live.risk_gate import Refusal, RiskGate
 from sekai.live.risk_view import RiskView
 from sekai.live.session_journal import SessionJournal
-from sekai.live.session_records import row_fields, told_fields
+from sekai.live.session_records import observed_fields, row_fields, told_fields
 
 __all__ = ["Session"]
 
@@ -83,7 +83,7 @@ class Session:
         self._note_arrival(event.arrival)
         self.journal.hold()
         try:
-            self.journal.append("bar", **row_fields(event))
+            self.journal.append_of("bar", row_fields, event)
             self.row_time = row_time
             await self._settle_row(event.bar, None, event.is_late)
         finally:
@@ -116,17 +116,15 @@ class Session:
         begin = time.perf_counter_ns()
         await self.desk.ask(lambda: self.desk.broker.see(bar))
         self.account = await self.desk.account()
-        self.monitor.latency["row_to_account"].add(time.perf_counter_ns() - begin)
+        taken = time.perf_counter_ns() - begin
         if told is None:
             told = _told(self.account, self.episode.assets)
-            self.journal.append("account", **told_fields(told))
+            self.journal.append_of("account", told_fields, told)
         observed = self.episode.advance(bar, told)
-        self.journal.append(
-            "observed", row=observed.row, digest=observed.digest, reward=observed.reward,
-            equity=observed.info["equity"],
-        )  # fmt: skip
+        self.journal.append_of("observed", observed_fields, observed)
         self.note_equity(self.row_time, float(observed.info["equity"]))
         await self._decide_on(observed, is_late)
+        self.monitor.latency["row_to_account"].add(taken)
         self.monitor.note_row(str(bar.time), dict(observed.info), self.account, self.episode.prices)
 
     async def _decide_on(self, observed: Observed, is_late: bool) -> None:

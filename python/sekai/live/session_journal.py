@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ from sekai.live.session_folder import SessionFolder
 from sekai.live.trade_log import TradeLog
 
 __all__ = ["SessionJournal"]
+
+FieldsOf = Callable[..., dict[str, Any]]
 
 
 class SessionJournal:
@@ -32,7 +34,7 @@ class SessionJournal:
         except BaseException:
             self._journal.close()
             raise
-        self._held: list[tuple[RecordKind, dict[str, Any]]] | None = None
+        self._held: list[tuple[RecordKind, FieldsOf, tuple[Any, ...]]] | None = None
 
     @property
     def count(self) -> int:
@@ -45,10 +47,20 @@ class SessionJournal:
 
     def append(self, kind: RecordKind, /, **fields: Any) -> None:
         """Write down what happened, or have it written when all is; see `Journal.append`."""
+        self.append_of(kind, dict, fields)
+
+    def append_of(self, kind: RecordKind, fields_of: FieldsOf, /, *facts: Any) -> None:
+        """Like `append`, of fields that are worked out when they are written.
+
+        Args:
+            kind: of the record.
+            fields_of: what makes fields of the facts.
+            facts: what nobody changes until they are written.
+        """
         if self._held is not None:
-            self._held.append((kind, fields))
+            self._held.append((kind, fields_of, facts))
         else:
-            self._trades.see(self._journal.append(kind, **fields))
+            self._trades.see(self._journal.append(kind, **fields_of(*facts)))
 
     def hold(self) -> None:
         """Keep what is appended in mind until `write_held`: a decision need not wait for it.
@@ -59,10 +71,12 @@ class SessionJournal:
             self._held = []
 
     def write_held(self) -> None:
-        """Write what was kept in mind, in order, and everything at once from now on."""
+        """Write what was kept in mind, in order, and whatever comes without delay from now on."""
         held, self._held = self._held or [], None
-        for kind, fields in held:
-            self.append(kind, **fields)
+        if held:
+            records = [(kind, fields_of(*facts)) for kind, fields_of, facts in held]
+            for record in self._journal.append_all(records):
+                self._trades.see(record)
 
     def make_durable(self) -> None:
         """Return when all of it would survive a power cut; any thread may call it."""

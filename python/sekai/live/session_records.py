@@ -8,8 +8,9 @@ from typing import Any
 from sekai.envs.account_report import AccountReport
 from sekai.live.bar_records import bar_fields
 from sekai.live.events import BarEvent
+from sekai.live.live_episode import Observed
 
-__all__ = ["row_fields", "told_account", "told_fields"]
+__all__ = ["observed_fields", "row_fields", "told_account", "told_fields"]
 
 
 def row_fields(event: BarEvent) -> dict[str, Any]:
@@ -31,6 +32,16 @@ def told_fields(report: AccountReport) -> dict[str, Any]:
         "open_units": report.open_units,
         "costs": dict(report.costs),
         "traded": report.traded,
+    }
+
+
+def observed_fields(observed: Observed) -> dict[str, Any]:
+    """What a row led to, without what was shown: its digest is enough to know it again."""
+    return {
+        "row": observed.row,
+        "digest": observed.digest,
+        "reward": observed.reward,
+        "equity": observed.info["equity"],
     }
 
 
