@@ -132,6 +132,56 @@ def test_what_was_said_after_the_last_record_is_said_again(tmp_path: Path) -> No
     asyncio.run(scene())
 
 
+def kinds_in(ledger: Path) -> list[str]:
+    return [str(record.kind) for record in read_journal(ledger)][2:]
+
+
+def test_rows_that_are_held_are_written_when_asked_and_before_anything_else(
+    tmp_path: Path,
+) -> None:
+    ledger, rows = tmp_path / "paper.jsonl", rows_of(WORLD)
+
+    async def scene() -> None:
+        broker = broker_on(ledger, faults=None)
+        broker.hold()
+        await broker.see(rows[0])
+        await broker.account()
+        assert kinds_in(ledger) == []
+        broker.write_held()
+        assert kinds_in(ledger) == ["bar"]
+
+        broker.hold()
+        await broker.see(rows[1])
+        assert kinds_in(ledger) == ["bar"]
+        await broker.submit(Order(id="far", asset="A", units=1e9, reference_price=1.0))
+        assert kinds_in(ledger) == ["bar", "bar", "order"]
+
+        broker.hold()
+        await broker.see(rows[2])
+        assert kinds_in(ledger) == ["bar", "bar", "order"]
+        await broker.cancel("far")
+        assert kinds_in(ledger) == ["bar", "bar", "order", "bar", "cancel"]
+
+        await broker.see(rows[3])
+        assert kinds_in(ledger) == ["bar", "bar", "order", "bar", "cancel", "bar"]
+        await broker.close()
+
+    asyncio.run(scene())
+
+
+def test_a_row_that_was_held_and_never_written_was_never_seen(tmp_path: Path) -> None:
+    async def scene() -> tuple[Any, ...]:
+        broker = broker_on(tmp_path / "paper.jsonl")
+        await broker.submit(orders(0)[0])
+        broker.hold()
+        await broker.see(rows_of(WORLD)[0])
+        await broker.reports()
+        await broker.close()
+        return await finished(tmp_path / "paper.jsonl")
+
+    assert asyncio.run(scene()) == asyncio.run(finished(tmp_path / "whole.jsonl"))
+
+
 def test_everything_is_written(tmp_path: Path) -> None:
     asyncio.run(finished(tmp_path / "paper.jsonl"))
 

@@ -28,6 +28,7 @@ from sekai.live import (
     read_status,
     trades_of,
 )
+from sekai.live.journal import Journal
 from sekai.market import Constraints, Costs, Execution
 from tests.live.sessions import FREE, disrupted, follow, session, world
 
@@ -53,6 +54,22 @@ def test_a_session_decides_on_every_row_and_replays_to_the_same_bytes(tmp_path: 
     assert told.is_whole
     assert simulated.is_whole
     assert told.rows == 60
+
+
+def test_the_ledger_of_a_paper_broker_is_never_behind_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, rows, write = world(), {"paper.jsonl": 0, "journal.jsonl": 0}, Journal._write
+
+    def writing(journal: Journal, lines: bytes, following: Any) -> None:
+        write(journal, lines, following)
+        rows[journal.path.name] += lines.count(b'"kind":"bar"')
+        assert rows["journal.jsonl"] <= rows["paper.jsonl"]
+
+    monkeypatch.setattr(Journal, "_write", writing)
+    session(place, tmp_path, broker=place.broker(SessionFolder(tmp_path).paper))
+
+    assert rows == {"paper.jsonl": 60, "journal.jsonl": 60}
 
 
 def test_no_decision_waits_for_a_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

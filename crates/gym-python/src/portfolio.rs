@@ -327,6 +327,15 @@ native_batch!(
             }
             Ok(logs)
         }
+
+        /// What the first env has traded since this or `take_log` was last asked: asset, units,
+        /// price and rate of costs.
+        fn take_trades(slf: &Bound<'_, Self>) -> PyResult<Vec<(usize, f64, f64, f64)>> {
+            let mut this = exclusive(slf)?;
+            let logs = this.0.batch.tasks_mut().next().map(Portfolio::take_log);
+            let trades = logs.into_iter().flatten().flat_map(|log| log.trades);
+            Ok(trades.map(|one| (one.asset, one.units, one.price, one.rate)).collect())
+        }
     }
 );
 

@@ -77,6 +77,18 @@ class Broker(ABC):
         """Let time pass: a paper broker fills its orders in this row, a real one knows already."""
         return
 
+    def hold(self) -> None:
+        """Expect `write_held` before whoever asks acts on an answer, or writes it down.
+
+        A broker in this process that keeps a file may write a row then, and not before it answers:
+        a decision waits for the answer.
+        """
+        return
+
+    def write_held(self) -> None:
+        """Write down what was answered since `hold`, and whatever comes without delay again."""
+        return
+
     async def close(self) -> None:
         """Let go of the connection. Closing twice is no error."""
         return

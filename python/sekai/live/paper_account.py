@@ -276,12 +276,10 @@ class PaperAccount:
     def _fills(self, latest: MarketData) -> list[PaperFill]:
         """What the row that has just come changed."""
         fills, fixed, listed = [], self._config.costs.fixed, latest.listed[0].tolist()
-        for log in self._batch.take_log():
-            names = ("asset", "units", "price", "rate")
-            for place, units, price, rate in zip(*(log[n].tolist() for n in names), strict=True):
-                is_listed = listed[place]
-                cost = abs(units * price) * rate + (fixed if is_listed else 0.0)
-                fills.append(PaperFill(self._assets[place], units, price, cost, not is_listed))
+        for place, units, price, rate in self._batch.take_trades():
+            is_listed = listed[place]
+            cost = abs(units * price) * rate + (fixed if is_listed else 0.0)
+            fills.append(PaperFill(self._assets[place], units, price, cost, not is_listed))
         return fills
 
 

@@ -171,6 +171,16 @@ class PaperBroker(Broker):
                 self._write(self._ledger.saw, bar, now, self._account, reports)
         self._end_call(breaks)
 
+    def hold(self) -> None:
+        """Write rows when `write_held` is called, an order is taken or one is cancelled."""
+        if self._ledger is not None:
+            self._ledger.hold()
+
+    def write_held(self) -> None:
+        """Write the rows that were seen since `hold`."""
+        if self._ledger is not None:
+            self._write(self._ledger.write_held)
+
     async def close(self) -> None:
         """Let go of the ledger."""
         if self._ledger is not None:

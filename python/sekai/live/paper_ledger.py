@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,21 @@ __all__ = ["PaperLedger", "holdings", "said"]
 
 FORMAT = 2
 """What the opening says, and this version reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row that was seen, and what came of it."""
+
+    bar: Bar
+    time: int
+    held: dict[str, Any]
+    reports: tuple[OrderReport, ...]
+    sent: list[int]
+
+    def fields(self) -> dict[str, Any]:
+        told = {**bar_fields(self.bar), **self.held, "broker_time": self.time}
+        return {**told, "reports": said(self.reports), "sent": self.sent}
 
 
 class PaperLedger:
@@ -41,6 +57,7 @@ class PaperLedger:
         self.path = path
         self._opening = {"format": FORMAT, **json.loads(json.dumps(opening))}
         self._sent: list[int] = []
+        self._held: list[_Row] | None = None
         self._journal = Journal(path, sync="never")
         self._is_new = self._journal.count <= 1
         if self._is_new:
@@ -57,25 +74,41 @@ class PaperLedger:
 
     def took(self, order: Order, time: int, reports: Iterable[OrderReport]) -> None:
         """Write down an order that is taken, and what is said about it."""
+        self.write_held()
         self._append("order", **order_fields(order), broker_time=time, reports=said(reports))
 
     def dropped(self, order_id: str, time: int, reports: Iterable[OrderReport]) -> None:
         """Write down that an order is cancelled, and what is said about it."""
+        self.write_held()
         self._append("cancel", id=order_id, broker_time=time, reports=said(reports))
 
     def saw(
         self, bar: Bar, time: int, account: PaperAccount, reports: Iterable[OrderReport]
     ) -> None:
         """Write down a row, what the account has after it, and what is said about it."""
-        fields = {**bar_fields(bar), **holdings(account)}
-        self._append("bar", **fields, broker_time=time, reports=said(reports))
+        row, self._sent = _Row(bar, time, holdings(account), tuple(reports), self._sent), []
+        if self._held is not None:
+            self._held.append(row)
+        else:
+            self._journal.append("bar", **row.fields())
+
+    def hold(self) -> None:
+        """Keep rows in mind until `write_held`, or until something else is written."""
+        if self._held is None:
+            self._held = []
+
+    def write_held(self) -> None:
+        """Write the rows that were kept in mind, and whatever comes without delay from now on."""
+        held, self._held = self._held, None
+        if held:
+            self._journal.append_all([("bar", row.fields()) for row in held])
 
     def handed_out(self, count: int) -> None:
         """Tell in the next record how many reports somebody asked for and got."""
         self._sent.append(count)
 
     def close(self) -> None:
-        """Let others open it."""
+        """Let others open it. What was kept in mind and never written was not relied on."""
         self._journal.close()
 
     def check(self, record: Record, name: str, found: object) -> None:

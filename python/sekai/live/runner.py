@@ -163,7 +163,7 @@ class LiveRunner:
             parts.push_async_callback(self.feed.close)
             parts.enter_context(collecting_by_hand())
             self.journal = parts.enter_context(
-                contextlib.closing(SessionJournal(self.folder, self.config.sync))
+                contextlib.closing(SessionJournal(self.folder, self.config.sync, self.broker))
             )
             self.log = parts.enter_context(SessionLog(self.folder.log))
             self._writer = parts.enter_context(StatusWriter(self.folder.status))

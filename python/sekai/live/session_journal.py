@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from sekai.live.broker import Broker
 from sekai.live.journal import Journal, Record, RecordKind, Sync, read_journal
 from sekai.live.session_folder import SessionFolder
 from sekai.live.trade_log import TradeLog
@@ -18,16 +19,18 @@ FieldsOf = Callable[..., dict[str, Any]]
 class SessionJournal:
     """Writes down what happens; every fill that it is told stands in the trade log too."""
 
-    def __init__(self, folder: SessionFolder, sync: Sync) -> None:
+    def __init__(self, folder: SessionFolder, sync: Sync, broker: Broker) -> None:
         """Begin, or go on where the journal ends.
 
         Args:
             folder: of the session.
             sync: when records are made to survive a power cut.
+            broker: whose answers are written down: it writes what it holds before the journal.
 
         Raises:
             JournalError: another process has it, or it is damaged.
         """
+        self._broker = broker
         self._journal = Journal(folder.journal, sync, session=folder.path.name)
         try:
             self._trades = TradeLog(Path(folder.trades), self.records())
@@ -65,14 +68,18 @@ class SessionJournal:
     def hold(self) -> None:
         """Keep what is appended in mind until `write_held`: a decision need not wait for it.
 
-        Whoever acts on any of it has it written first.
+        Whoever acts on any of it has it written first. The broker keeps in mind what it would
+        write, too.
         """
         if self._held is None:
             self._held = []
+            self._broker.hold()
 
     def write_held(self) -> None:
         """Write what was kept in mind, in order, and whatever comes without delay from now on."""
         held, self._held = self._held or [], None
+        # First: a journal that knows more than the broker would decide on what never was.
+        self._broker.write_held()
         if held:
             records = [(kind, fields_of(*facts)) for kind, fields_of, facts in held]
             for record in self._journal.append_all(records):
