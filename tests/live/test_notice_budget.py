@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+from collections.abc import Callable
 from pathlib import Path
+
+import numpy as np
 
 from sekai.live import BarEvent, Feed, FeedEvent, FeedNotice, SessionFolder, read_journal
 from sekai.live.notice_budget import NOTICES_IN_A_WINDOW, NoticeBudget
@@ -22,19 +26,27 @@ class Clock:
 
 
 class Repeating(Feed):
-    """Rows, and before the second of them the same complaint thousands of times."""
+    """Rows, and after the first of them the same thing thousands of times."""
 
-    def __init__(self, place: World) -> None:
+    def __init__(self, place: World, repeated: Callable[[BarEvent], FeedEvent]) -> None:
         super().__init__()
         rows = [event for event in asyncio.run(_all(place)) if isinstance(event, BarEvent)]
-        complaint = FeedNotice(exchange_time=rows[0].exchange_time, kind="duplicate", detail="x")
         self.history = place.data.rows(0, place.known)
-        self._events: list[FeedEvent] = [rows[0], *[complaint] * FLOOD, *rows[1:]]
+        self._events: list[FeedEvent] = [rows[0], *[repeated(rows[1])] * FLOOD, *rows[1:]]
 
     async def __anext__(self) -> FeedEvent:
         if not self._events:
             raise StopAsyncIteration
         return self._events.pop(0)
+
+
+def complaint(row: BarEvent) -> FeedNotice:
+    return FeedNotice(exchange_time=row.exchange_time, kind="duplicate", detail="x")
+
+
+def row_without_prices(row: BarEvent) -> BarEvent:
+    bar = dataclasses.replace(row.bar, values=-np.asarray(row.bar.values))
+    return dataclasses.replace(row, bar=bar)
 
 
 async def _all(place: World) -> list[FeedEvent]:
@@ -55,13 +67,31 @@ def test_each_kind_has_room_again_after_a_while() -> None:
     assert budget.take("late") == NOTICES_IN_A_WINDOW
 
 
+def notices_in(folder: Path, kind: str) -> list[str]:
+    records = read_journal(SessionFolder(folder).journal)
+    notices = [record.fields for record in records if record.kind == "notice"]
+    return [fields["detail"] for fields in notices if fields["notice"] == kind]
+
+
 def test_of_a_flood_of_notices_few_are_written_down_and_rows_go_on(tmp_path: Path) -> None:
     place = world()
 
-    status = session(place, tmp_path, feed=Repeating(place))
+    status = session(place, tmp_path, feed=Repeating(place, complaint))
 
-    told = [record for record in read_journal(SessionFolder(tmp_path).journal)
-            if record.kind == "notice" and record.fields["notice"] == "duplicate"]  # fmt: skip
+    told = notices_in(tmp_path, "duplicate")
     assert len(told) == NOTICES_IN_A_WINDOW
-    assert told[-1].fields["detail"] == "x; others soon are only counted"
+    assert told[-1] == "x; others soon are only counted"
+    assert status.bars == 5
+
+
+def test_of_a_flood_of_rows_that_are_none_few_are_written_down_and_rows_go_on(
+    tmp_path: Path,
+) -> None:
+    place = world()
+
+    status = session(place, tmp_path, feed=Repeating(place, row_without_prices))
+
+    told = notices_in(tmp_path, "garbage")
+    assert len(told) == NOTICES_IN_A_WINDOW
+    assert "a row that is none" in told[0]
     assert status.bars == 5

@@ -27,7 +27,6 @@ from sekai.live.kill_switch import BELIEVED_SECONDS, KillSwitch
 from sekai.live.live_config import LiveConfig
 from sekai.live.live_episode import LiveEpisode, decider_of
 from sekai.live.monitoring import SessionMonitor
-from sekai.live.notice_budget import NoticeBudget
 from sekai.live.order_keeper import OrderKeeper
 from sekai.live.recovery import Recovered, recover
 from sekai.live.risk_gate import RiskGate
@@ -43,9 +42,6 @@ __all__ = ["LiveRunner"]
 
 HEARTBEAT_SECONDS = 0.8 * BELIEVED_SECONDS
 """It looks at the kill switch before what was seen is too old: rows need not, and decide sooner."""
-
-WORRYING = ("disconnected", "gap", "stale", "garbage", "clock_jump", "overflow")
-"""Notices of a feed that a person should see."""
 
 
 class LiveRunner:
@@ -83,7 +79,6 @@ class LiveRunner:
         self._decide = decider_of(policy)
         self.episode = LiveEpisode(env, self.config.seed)
         self.switch = KillSwitch(self.folder.kill)
-        self._notices = NoticeBudget()
         self._turn = asyncio.Lock()
         self._looping: asyncio.Task[None] | None = None
         self._is_waiting = False
@@ -319,14 +314,9 @@ class LiveRunner:
         self.journal.append("snapshot", row=self.episode.row)
 
     def _take_notice(self, notice: FeedNotice) -> None:
-        room = self._notices.take(notice.kind)
-        if not room:
-            return
-        detail = notice.detail if room > 1 else f"{notice.detail}; others soon are only counted"
-        self.journal.append("notice", notice=notice.kind, detail=detail)
-        self.log.event(f"feed_{notice.kind}", detail=detail)
-        if notice.kind in WORRYING:
-            self.monitor.alert(f"feed: {notice.kind}, {detail}")
+        told = self.session.note(notice.kind, notice.detail)
+        if told is not None:
+            self.log.event(f"feed_{notice.kind}", detail=told)
 
     async def _beat(self) -> None:
         """Look at the kill switch and tell those who watch, whatever the feed does."""

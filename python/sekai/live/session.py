@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,11 @@ from sekai.envs.account_report import AccountReport
 from sekai.live.bar_records import bar_time
 from sekai.live.broker import BrokerAccount
 from sekai.live.desk import Desk
-from sekai.live.events import BarEvent
+from sekai.live.events import BarEvent, NoticeKind
 from sekai.live.flattening import flattening_orders
 from sekai.live.live_episode import Decider, LiveEpisode, Observed
 from sekai.live.monitoring import SessionMonitor
+from sekai.live.notice_budget import NoticeBudget
 from sekai.live.order_records import order_fields
 from sekai.live.orders import Order
 from sekai.live.recovery import KeptRow
@@ -30,6 +31,9 @@ from sekai.live.session_journal import SessionJournal
 from sekai.live.session_records import observed_fields, row_fields, told_fields
 
 __all__ = ["Session"]
+
+WORRYING = ("disconnected", "gap", "stale", "garbage", "clock_jump", "overflow")
+"""Notices of a feed that a person should see."""
 
 DAY = 86_400_000_000_000
 """In nanoseconds."""
@@ -46,6 +50,7 @@ class Session:
     journal: SessionJournal
     monitor: SessionMonitor
     gate: RiskGate
+    notices: NoticeBudget = field(default_factory=NoticeBudget)
     is_flattening: bool = False
     """Whether everything is being sold, and the policy is not asked."""
 
@@ -106,11 +111,24 @@ class Session:
         try:
             self.episode.take(bar)
         except (ValueError, TypeError) as error:
-            detail = f"a row that is none: {error}"
-            self.journal.append("notice", notice="garbage", detail=detail)
-            self.monitor.alert(detail)
+            self.note("garbage", f"a row that is none: {error}")
             return False
         return True
+
+    def note(self, kind: NoticeKind, detail: str) -> str | None:
+        """Write a notice down, and alert of one that a person should see.
+
+        Returns:
+            What was written; None if there was enough of the kind lately.
+        """
+        room = self.notices.take(kind)
+        if not room:
+            return None
+        told = detail if room > 1 else f"{detail}; others soon are only counted"
+        self.journal.append("notice", notice=kind, detail=told)
+        if kind in WORRYING:
+            self.monitor.alert(f"feed: {kind}, {told}")
+        return told
 
     async def _settle_row(self, bar: Bar, told: AccountReport | None, is_late: bool) -> None:
         begin = time.perf_counter_ns()
