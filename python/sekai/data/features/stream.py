@@ -94,6 +94,7 @@ class FeatureStream:
     def take_back(self) -> None:
         """Be as before the latest row, which somebody has refused after all."""
         self._rows.take_back()
+        self.latest = self.panel(1)
         self._streams = self._begun(self.panel())
 
     def _begun(self, history: MarketData) -> dict[int, RowStream]:
