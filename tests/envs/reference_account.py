@@ -72,7 +72,7 @@ class ReferenceAccount:
             closes, target = order[asset] == 0.0, order[asset] * self.equity / marks[asset]
             before = [units[asset] for row, units in self.orders.items() if row < due]
             change = target - self.units[asset] - float(np.nansum(before))
-            is_small = abs(change) * marks[asset] < smallest * self.equity
+            is_small = abs(change) * marks[asset] < max(smallest - 1e-12, 0.0) * self.equity
             order[asset] = 0.0 if is_small and not closes else change
 
     def sell_all_of(self, asset: int) -> None:

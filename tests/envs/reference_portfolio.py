@@ -199,7 +199,8 @@ class _Order:
         change = target - self.account.units[asset]
         if self.account.in_units:
             return float(change)
-        is_small = abs(change) * self.prices[asset] < self.execution.smallest_trade * self.value
+        smallest = max(self.execution.smallest_trade - 1e-12, 0.0)
+        is_small = abs(change) * self.prices[asset] < smallest * self.value
         return 0.0 if is_small and target != 0.0 else float(change)
 
     def _with_carried(

@@ -36,6 +36,18 @@ def marks(row: int) -> Any:
     return DATA.field("close")[row]
 
 
+@pytest.mark.parametrize("sizing", ["decision", "fill"])
+def test_a_change_as_large_as_the_smallest_is_traded_whatever_the_price(sizing: str) -> None:
+    # Of fifty prices some round a share of 0.01 to less than it is.
+    data = make_panel(rows=40, assets=50, seed=2, holes=0.0)
+    env = an_env(data=data, execution={"smallest_trade": 0.01, "sizing": sizing}, costs=FREE)
+
+    env.step(np.append(np.full(50, 0.01), 0.5))
+    held = env.step(np.append(np.full(50, 0.01), 0.5)).observation["weights"]
+
+    assert np.all(held[:50] > 0)
+
+
 @given(world=worlds(), seed=st.integers(0, 2**32))
 @settings(deadline=None, max_examples=40)
 def test_asking_what_to_order_moves_nothing(world: dict[str, Any], seed: int) -> None:

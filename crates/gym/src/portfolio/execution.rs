@@ -180,7 +180,7 @@ impl<'a, M: Machine> Execution<'a, M> {
     fn wish_freely(&self, wish: &Wish<'_>, changes: &mut [f64]) {
         let Wish { units, orders, value } = *wish;
         let it = self.machine;
-        let smallest = it.all(self.settings.smallest_trade * value);
+        let smallest = it.all(self.settings.smallest_share() * value);
         let value = it.all(value);
         let rows = lanes_mut(changes).iter_mut().zip(it.lanes(orders)).zip(it.lanes(units));
         let prices = it.lanes(self.prices).zip(it.lanes(self.inverse)).zip(it.lanes(self.gates));

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::bar::Width;
 use super::costs::Costs;
+use super::execution::NO_WEIGHT;
 use super::projection::{Constraints, ConstraintsError};
 use super::reward::RewardRule;
 
@@ -210,6 +211,12 @@ impl PortfolioSettings {
     /// The first row that an episode can begin with.
     pub(super) fn earliest_row(&self) -> u64 {
         self.first_row.max(self.lookback - 1)
+    }
+
+    /// The share of equity from which on changes are traded: what is below `smallest_trade` by
+    /// rounding alone is not too small.
+    pub(super) fn smallest_share(&self) -> f64 {
+        (self.smallest_trade - NO_WEIGHT).max(0.0)
     }
 
     fn check_episodes(&self, width: Width, rows: u64) -> Result<(), PortfolioError> {

@@ -112,7 +112,7 @@ impl Portfolio {
         let target = if is_closing { 0.0 } else { weight * trader.equity.max(0.0) / mark };
         let coming = trader.on_its_way(asset, row + 1..row + 1 + self.delay());
         let units = target - trader.units[asset] - coming;
-        let is_large = (units * mark).abs() >= self.settings.smallest_trade * trader.equity;
+        let is_large = (units * mark).abs() >= self.settings.smallest_share() * trader.equity;
         if is_large || is_closing { units } else { 0.0 }
     }
 }
