@@ -133,7 +133,7 @@ class ReferenceAccount:
         rate, apart = agent.reward_memory, gain - self.mean
         self.mean += rate * apart
         self.variance = (1 - rate) * (self.variance + rate * apart**2)
-        least = np.finfo(float).eps * before
+        least = 1e-12 * before
         worth = {
             "return": gain,
             "log_return": math.log(max(after, least) / before),

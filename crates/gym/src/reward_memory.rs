@@ -82,10 +82,13 @@ impl RewardMemory {
 /// Changes up to this share have their logarithm from its series.
 const NEAR: f64 = 0.1;
 
+/// The least share that something can shrink to: less is what rounding left of nothing.
+const LEAST: f64 = 1e-12;
+
 /// The logarithm of how many times more something is worth; what is ruined has shrunk as much as
 /// can be told apart.
 pub(crate) fn log_growth(before: f64, after: f64) -> f64 {
-    let smallest = f64::EPSILON * before.abs();
+    let smallest = LEAST * before.abs();
     let (before, after) = (before.max(smallest).max(f64::MIN_POSITIVE), after.max(smallest));
     let change = (after - before) / (0.5 * after + 0.5 * before);
     if change.abs() > NEAR {
@@ -119,7 +122,7 @@ mod tests {
 
     #[test]
     fn growth_of_what_is_ruined_or_huge_is_finite() {
-        assert!((log_growth(1.0, 0.0) - f64::EPSILON.ln()).abs() < 1e-12);
+        assert!((log_growth(1.0, 0.0) - LEAST.ln()).abs() < 1e-12);
         assert!((log_growth(1e308, 1.05e308) - 1.05_f64.ln()).abs() < 1e-15);
         assert_eq!(log_growth(5.0, 5.0).to_bits(), 0.0_f64.to_bits());
     }
