@@ -33,7 +33,7 @@ class Execution:
 
     smallest_trade: float = 1e-6
     """Changes below this share of equity are not traded, unless they close a position. They are
-    weighed at the prices that `sizing` names; one that is below by rounding alone, 1e-12, is not."""
+    weighed at the prices that `sizing` names; what is below by 1e-12 is as large."""
 
     def settings(self) -> dict[str, Any]:
         """What the Rust core is given."""
