@@ -49,9 +49,11 @@ __all__ = [
     "market_settled",
     "panel_flaw",
     "portfolio_names",
+    "priced_places",
     "project_weights",
     "rolling_windows",
     "row_masks",
+    "seen_places",
     "settle_trades",
     "show_features",
     "trading_defaults",
@@ -829,6 +831,12 @@ def panel_flaw(
     prices: Sequence[int],
 ) -> tuple[Literal["not_listed", "not_quoted", "no_price"], int, int, int] | None:
     """The first thing that is wrong with the rows of a panel: what, row, asset and field."""
+
+def priced_places(values: NDArray[np.float64], prices: Sequence[int]) -> NDArray[np.bool_]:
+    """Where all prices of a panel are there, or all values if no field is a price."""
+
+def seen_places(values: NDArray[np.float64], quoted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Where assets of a panel show anything: a value, or that they are quoted."""
 
 def row_masks(
     values: NDArray[np.float64],

@@ -16,8 +16,10 @@ from quant_gym_rs._core import (
     log_changes,
     logarithms,
     panel_flaw,
+    priced_places,
     rolling_windows,
     row_masks,
+    seen_places,
     show_features,
 )
 from sekai.data.market_data import frozen
@@ -35,6 +37,8 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     "no channel": (lambda: show_features(np.ones((3, 2, 2)), None, [0, 2]), "that rise"),
     "masks": (lambda: panel_flaw(np.ones((3, 2, 1)), TRUE, WIDE, TRUE, [0]), "3 rows and 2"),
     "no field": (lambda: panel_flaw(np.ones((3, 2, 1)), TRUE, TRUE, TRUE, [1]), "the place 1"),
+    "no price": (lambda: priced_places(np.ones((3, 2, 1)), [1]), "the place 1"),
+    "shown": (lambda: seen_places(np.ones((3, 2, 1)), WIDE), "3 rows and 2 assets"),
     "seen": (lambda: row_masks(ONES[:, :1], [0], TRUE), "seen of 3 assets"),
     "listed": (lambda: row_masks(ONES, [0], np.ones((1, 3), np.bool_), TRUE[0]), "3 assets"),
     "quotes": (lambda: benchmark_returns(ONES, WIDE), "one shape"),

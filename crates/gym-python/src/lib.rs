@@ -69,7 +69,7 @@ mod _core {
         join_features, log_changes, logarithms, rolling_windows, show_features,
     };
     #[pymodule_export]
-    use crate::panel_rows::{benchmark_returns, panel_flaw, row_masks};
+    use crate::panel_rows::{benchmark_returns, panel_flaw, priced_places, row_masks, seen_places};
     #[pymodule_export]
     use crate::portfolio::{PortfolioBatch, PortfolioPanel, portfolio_names};
     #[pymodule_export]

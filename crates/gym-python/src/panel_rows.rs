@@ -1,6 +1,6 @@
 //! Rows of panels, for Python: whether a panel can hold them, and what they leave unsaid.
 
-use gym::panel::{Benchmark, Flaw, Levels, Masks, RowMasks, flaw};
+use gym::panel::{Benchmark, Flaw, Levels, Masks, RowMasks, flaw, priced, seen};
 use numpy::{
     IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
     PyReadonlyArray3,
@@ -41,6 +41,34 @@ pub(crate) fn panel_flaw(
         };
         (word, place / assets, place % assets, field)
     }))
+}
+
+/// Where all prices of a panel are there, or all values if no field is a price.
+#[pyfunction]
+pub(crate) fn priced_places(
+    values: PyReadonlyArray3<'_, f64>,
+    prices: Vec<usize>,
+) -> PyResult<Bound<'_, PyArray2<bool>>> {
+    let (rows, assets, fields) = values.as_array().dim();
+    check_places(&prices, fields)?;
+    let found = priced(&flat(values.as_array()), fields, &prices);
+    found.into_pyarray(values.py()).reshape([rows, assets])
+}
+
+/// Where assets of a panel show anything: a value, or that they are quoted.
+#[pyfunction]
+pub(crate) fn seen_places<'py>(
+    values: PyReadonlyArray3<'py, f64>,
+    quoted: PyReadonlyArray2<'py, bool>,
+) -> PyResult<Bound<'py, PyArray2<bool>>> {
+    let (rows, assets, fields) = values.as_array().dim();
+    if quoted.as_array().dim() != (rows, assets) {
+        return Err(PyValueError::new_err(format!(
+            "a mask of {rows} rows and {assets} assets was wanted, found another"
+        )));
+    }
+    let found = seen(&flat(values.as_array()), fields, &flat(quoted.as_array()));
+    found.into_pyarray(values.py()).reshape([rows, assets])
 }
 
 /// Which assets of a row are listed, quoted and tradable, and which show anything: what is given

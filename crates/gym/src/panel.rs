@@ -9,5 +9,5 @@ mod rolling;
 
 pub use benchmark::{Benchmark, Levels};
 pub use block::{Float, Layout, show};
-pub use checks::{Flaw, Masks, RowMasks, flaw};
+pub use checks::{Flaw, Masks, RowMasks, flaw, priced, seen};
 pub use rolling::{Fold, log_changes, logarithm, rolling};

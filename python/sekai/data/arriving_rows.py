@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quant_gym_rs._core import row_masks
+from quant_gym_rs._core import row_masks, seen_places
 from sekai.data.market_data import DELIST_AFTER, MarketData
 from sekai.data.panel_checks import price_places
 
@@ -34,7 +34,7 @@ class ArrivingRows:
         self._prices = price_places(history.fields)
         self._series = tuple(history.market)
         self._count = len(history)
-        seen = np.isfinite(history.values).any(axis=2) | history.quoted
+        seen = seen_places(history.values, history.quoted)
         self._take_over(
             history.times,
             history.values,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quant_gym_rs._core import panel_flaw
+from quant_gym_rs._core import panel_flaw, seen_places
 from sekai.data.calendar import Calendar, Frequency
 from sekai.data.panel_checks import (
     PRICE_FIELDS,
@@ -338,7 +338,7 @@ class MarketData:
         return priced(self.fields, self.values)
 
     def _in_life(self) -> Bools:
-        return lifetimes(np.isfinite(self.values).any(axis=2) | self.quoted)
+        return lifetimes(seen_places(self.values, self.quoted))
 
     def _mask(self, name: str, given: ArrayLike | None, default: Any) -> Bools:
         mask = frozen(np.asarray(default() if given is None else given))

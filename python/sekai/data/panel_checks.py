@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from quant_gym_rs._core import priced_places
+
 __all__ = [
     "PRICE_FIELDS", "check_shape", "checked_names", "checked_times", "hashable", "price_places",
     "priced",
@@ -26,9 +28,7 @@ def price_places(fields: Sequence[str]) -> list[int]:
 
 def priced(fields: Sequence[str], values: NDArray[Any]) -> NDArray[np.bool_]:
     """Where all prices are there, or all values if no field is a price."""
-    shown = values[:, :, price_places(fields) or slice(None)]
-    there: NDArray[np.bool_] = np.isfinite(shown).all(axis=2)
-    return there
+    return priced_places(values, price_places(fields))
 
 
 def hashable(array: NDArray[Any]) -> Iterator[memoryview]:

@@ -56,6 +56,25 @@ fn first_without(mask: &[bool], needed: &[bool]) -> Option<usize> {
     mask.iter().zip(needed).position(|(is_set, is_there)| *is_set && !is_there)
 }
 
+/// Where all prices are there, or all values if none is a price.
+#[must_use]
+pub fn priced(values: &[f64], fields: usize, prices: &[usize]) -> Vec<bool> {
+    let is_priced = |asset: &[f64]| match prices {
+        [] => asset.iter().all(|value| value.is_finite()),
+        _ => prices.iter().all(|field| asset[*field].is_finite()),
+    };
+    values.chunks_exact(fields).map(is_priced).collect()
+}
+
+/// Where assets show anything: a value, or that they are quoted.
+#[must_use]
+pub fn seen(values: &[f64], fields: usize, quoted: &[bool]) -> Vec<bool> {
+    let shows = |(asset, is_quoted): (&[f64], &bool)| {
+        *is_quoted || asset.iter().any(|value| value.is_finite())
+    };
+    values.chunks_exact(fields).zip(quoted).map(shows).collect()
+}
+
 /// What a row says of its assets, with what it leaves unsaid filled in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowMasks {
@@ -80,16 +99,8 @@ impl RowMasks {
         lately: &[bool],
         [listed, quoted, tradable]: [Option<Vec<bool>>; 3],
     ) -> Self {
-        let is_priced = |asset: &[f64]| match prices {
-            [] => asset.iter().all(|value| value.is_finite()),
-            _ => prices.iter().all(|field| asset[*field].is_finite()),
-        };
-        let assets = || values.chunks_exact(fields);
-        let quoted = quoted.unwrap_or_else(|| assets().map(is_priced).collect());
-        let shows = |(asset, quoted): (&[f64], &bool)| {
-            *quoted || asset.iter().any(|value| value.is_finite())
-        };
-        let seen: Vec<bool> = assets().zip(&quoted).map(shows).collect();
+        let quoted = quoted.unwrap_or_else(|| priced(values, fields, prices));
+        let seen = seen(values, fields, &quoted);
         let alive = || seen.iter().zip(lately).map(|(now, before)| *now || *before).collect();
         Self {
             listed: listed.unwrap_or_else(alive),
