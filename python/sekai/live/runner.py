@@ -37,6 +37,7 @@ from sekai.live.session_log import SessionLog
 from sekai.live.snapshot_file import write_snapshot
 from sekai.live.status import SessionStatus
 from sekai.live.status_file import StatusWriter
+from sekai.live.winding_up import sell_everything, take_back
 
 __all__ = ["LiveRunner"]
 
@@ -376,7 +377,7 @@ class LiveRunner:
             desk.standing([])
             await desk.cancel([order.id for order in desk.keeper.open_orders()])
             if self.config.on_stop == "flatten" and not self._is_killed:
-                await self._sell_everything()
+                await sell_everything(self.session, self.feed, self.config.flatten_bars)
             self._save()
             self.journal.append("stopped", rows=self.episode.row)
             self.journal.make_durable()
@@ -384,35 +385,9 @@ class LiveRunner:
                 self.monitor.become("stopped")
             self.log.event("stopped", rows=self.episode.row)
 
-    async def _sell_everything(self) -> None:
-        self.session.is_flattening = True
-        self.session.account = await self.session.desk.account()
-        if self.session.is_flat():
-            return
-        await self.session.flatten(self.episode.row)
-        for _ in range(self.config.flatten_bars):
-            try:
-                event = await self.feed.__anext__()
-            except StopAsyncIteration:
-                break
-            if isinstance(event, BarEvent):
-                await self.session.take_row(event)
-            if self.session.is_flat():
-                return
-        self.monitor.alert("not everything could be sold before the session ended")
-
     async def _fail(self, reason: str) -> None:
         """Leave nothing standing at the broker, if it can be reached, and say why."""
         self.monitor.become("failed", reason)
         self.monitor.alert(reason)
         self.log.event("failed", ERROR, reason=reason)
-        for order in self.session.desk.keeper.open_orders():
-            await self._try_to_cancel(order.id)
-
-    async def _try_to_cancel(self, order_id: str) -> None:
-        try:
-            await self.broker.cancel(order_id)
-        except Exception as error:
-            # Why the session failed is what has to be raised, and not what failed after it.
-            self.log.event("not_cancelled", ERROR, id=order_id, error=error)
-            self.monitor.alert(f"{order_id} may still stand at the broker: {error}")
+        await take_back(self.session, self.log)
