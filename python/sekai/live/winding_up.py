@@ -34,9 +34,13 @@ async def sell_everything(session: Session, feed: Feed, rows: int) -> None:
 async def take_back(session: Session, log: SessionLog) -> None:
     """Leave nothing standing at a broker, if it can be reached, in a session that failed."""
     for order in session.desk.keeper.open_orders():
-        try:
-            await session.desk.broker.cancel(order.id)
-        except Exception as error:
-            # Why the session failed is what has to be raised, and not what failed after it.
-            log.event("not_cancelled", ERROR, id=order.id, error=error)
-            session.monitor.alert(f"{order.id} may still stand at the broker: {error}")
+        await _try_to_cancel(order.id, session, log)
+
+
+async def _try_to_cancel(order_id: str, session: Session, log: SessionLog) -> None:
+    try:
+        await session.desk.broker.cancel(order_id)
+    except Exception as error:
+        # Why the session failed is what has to be raised, and not what failed after it.
+        log.event("not_cancelled", ERROR, id=order_id, error=error)
+        session.monitor.alert(f"{order_id} may still stand at the broker: {error}")
