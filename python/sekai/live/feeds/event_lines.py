@@ -13,6 +13,7 @@ import numpy as np
 
 from sekai.data import Bar
 from sekai.error import FeedError
+from sekai.live.bar_records import bar_time
 from sekai.live.events import (
     BarEvent,
     CandleEvent,
@@ -23,7 +24,6 @@ from sekai.live.events import (
     TradeEvent,
 )
 from sekai.live.feeds.frame import bad_frame, read_json
-from sekai.live.feeds.stamps import bar_stamp
 
 __all__ = ["event_from_json", "event_to_json"]
 
@@ -119,7 +119,7 @@ def _bar_to_dict(bar: Bar) -> dict[str, Any]:
     market = {
         name: None if math.isnan(value) else float(value) for name, value in bar.market.items()
     }
-    return {"time": bar_stamp(bar), "values": holed, **masks, "market": market}
+    return {"time": bar_time(bar), "values": holed, **masks, "market": market}
 
 
 def _bar_from_dict(found: Any) -> Bar:

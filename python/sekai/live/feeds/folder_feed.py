@@ -10,12 +10,12 @@ from pathlib import Path
 
 from sekai.data import Bar, MarketData
 from sekai.error import FeedError
+from sekai.live.bar_records import bar_time
 from sekai.live.events import BarEvent, FeedEvent, FeedNotice, NoticeKind
 from sekai.live.feed import Feed
 from sekai.live.feeds.folder_reader import FolderReader
 from sekai.live.feeds.garbage import Garbage
 from sekai.live.feeds.reading import count_received, end_task
-from sekai.live.feeds.stamps import bar_stamp
 
 __all__ = ["FolderFeed"]
 
@@ -148,8 +148,8 @@ class FolderFeed(Feed):
         while (found := reader.read()) is not None:
             bars.extend(one for one in found if isinstance(one, Bar))
         bars.extend(reader.assembler.flush())
-        return [bar for bar in bars if exchange_time < bar_stamp(bar) <= until]
+        return [bar for bar in bars if exchange_time < bar_time(bar) <= until]
 
 
 def _event(bar: Bar) -> BarEvent:
-    return BarEvent(exchange_time=bar_stamp(bar), bar=bar)
+    return BarEvent(exchange_time=bar_time(bar), bar=bar)

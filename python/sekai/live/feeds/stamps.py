@@ -7,21 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from sekai.data import Bar
 from sekai.live.feeds.frame import bad_frame
 
-__all__ = ["bar_stamp", "stamp_of"]
+__all__ = ["stamp_of"]
 
 _in_words = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?)?)"
     r"(?:Z|\+00:00)?"
 ).fullmatch
 EARLIEST, LATEST = np.datetime64("1678-01-01", "s"), np.datetime64("2262-01-01", "s")
-
-
-def bar_stamp(bar: Bar) -> int:
-    """When all of a row was known."""
-    return int(np.asarray(bar.time, "datetime64[ns]").astype(np.int64))
 
 
 def stamp_of(found: Any) -> int:
