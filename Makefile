@@ -8,6 +8,7 @@ UV_VERSION := 0.13.7
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 BUILD_INPUTS := $(RUST_SOURCES) pyproject.toml
 PYTEST_WORKERS ?= 2
+SEARCH_SEED ?= $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -52,9 +53,11 @@ bench: $(VENV)/.dev $(VENV)/.built ## benchmarks beside their peers
 	@$(BIN)/python benchmarks/honest_statistics.py
 	@$(BIN)/python benchmarks/live.py
 
-nightly: $(VENV)/.dev $(VENV)/.built ## the long runs
-	@cargo test --quiet --release --workspace -- --ignored
-	@$(BIN)/python -m pytest -m nightly --timeout 3600
+nightly: $(VENV)/.dev $(VENV)/.built ## the long runs, and a random search for counterexamples
+	@echo "==> Rust property tests, searching with PROPTEST_RNG_SEED=$(SEARCH_SEED)"
+	@PROPTEST_RNG_SEED=$(SEARCH_SEED) cargo test --quiet --release --workspace -- --include-ignored
+	@echo "==> Long Python tests, and property tests searching at random"
+	@$(BIN)/python -m pytest -m "nightly or hypothesis" --hypothesis-profile=search --timeout 3600
 
 all: lint test bench ## what a contributor runs before sending a change
 
