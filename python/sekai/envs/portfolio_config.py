@@ -140,11 +140,6 @@ class PortfolioConfig(AgentConfig):
                 f"keep_rows is for streams, and at least {LEAST_KEPT}: was {self.keep_rows!r} with "
                 f"stream={self.stream}"
             )
-        if self.stream and self.observation == "index":
-            raise ValueError(
-                "a stream shows windows, since rows to come are in no array yet: observation must "
-                "be 'window', was 'index'"
-            )
         if self.stream and self.starts != "random":
             raise ValueError(
                 f"a stream begins with the last row that is known: starts can not be given, was "
