@@ -359,6 +359,9 @@ def test_a_stream_that_forgets_rows_forgets_their_windows(tmp_path: Path) -> Non
         env.push(bar)
         shown = env.step(np.array([0.3, 0.3, 0.4])).observation["windows"]
         place = len(windows) + number - 1
+        # All that is kept of the stream has its windows.
+        kept = np.arange(max(0, place - 31), place + 1)
+        assert env.windows.gather(kept).tobytes() == long.gather(kept).tobytes()
         assert shown.tobytes() == long.gather([place])[0].tobytes()
 
     assert isinstance(env.windows, RollingWindows)
