@@ -62,9 +62,7 @@ def panel(rows: int = 30) -> MarketData:
     return MarketData(times, ASSETS, FIELDS, values)
 
 
-def aligned(
-    events: Sequence[FeedEvent], **options: Any
-) -> tuple[list[FeedEvent], BarsFromCandles]:
+def aligned(events: Sequence[FeedEvent], **options: Any) -> tuple[list[FeedEvent], BarsFromCandles]:
     async def work() -> tuple[list[FeedEvent], BarsFromCandles]:
         given_ = {"wait_seconds": 5.0, **options}
         feed = BarsFromCandles(ListFeed(events), ASSETS, 60.0, **given_)
@@ -279,9 +277,7 @@ def interleavings(draw: st.DrawFn) -> tuple[list[CandleEvent], list[CandleEvent]
     orders = []
     for offsets in (range(len(there)), moments):
         events = [
-            candle(
-                minute, name, close=price, receive_time=START + 4 * MINUTE + offset * SECOND
-            )
+            candle(minute, name, close=price, receive_time=START + 4 * MINUTE + offset * SECOND)
             for (minute, name, price), offset in zip(there, offsets, strict=True)
         ]
         orders.append(sorted(events, key=lambda event: event.receive_time))
@@ -337,9 +333,7 @@ def test_a_recording_gives_the_same_rows_again(
             recorder.record(event)
 
     async def replayed(speed: float | None) -> list[FeedEvent]:
-        feed = BarsFromCandles(
-            RecordedFeed(path, speed=speed), ASSETS, 60.0, wait_seconds=5.0
-        )
+        feed = BarsFromCandles(RecordedFeed(path, speed=speed), ASSETS, 60.0, wait_seconds=5.0)
         return await collect(feed)
 
     expected = [event for event in aligned(events)[0] if isinstance(event, BarEvent)]
