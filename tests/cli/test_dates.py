@@ -118,7 +118,9 @@ def test_data_is_split_at_dates(tmp_path: Path, value: str, is_option: bool) -> 
     assert str(test.times[test.warm_up])[:10] == "2001-01-01"
 
 
-@pytest.mark.parametrize("value", ["2000-03-01", "2000-03-01T00:00:00Z", "2000-03-01T02:00:00+02:00"])
+@pytest.mark.parametrize(
+    "value", ["2000-03-01", "2000-03-01T00:00:00Z", "2000-03-01T02:00:00+02:00"]
+)
 @pytest.mark.parametrize("is_option", [False, True])
 def test_episodes_start_at_a_date(tmp_path: Path, value: str, is_option: bool) -> None:
     import sekai
@@ -141,7 +143,9 @@ def test_a_date_where_another_thing_is_meant_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_data_command_takes_dates(bars: Path, tmp_path: Path) -> None:
-    found = call("data", "inspect", bars, "-o", "start=2020-06-01", "-o", "stop=2020-07-01T00:00:00Z")
+    found = call(
+        "data", "inspect", bars, "-o", "start=2020-06-01", "-o", "stop=2020-07-01T00:00:00Z"
+    )
     assert found.code == 0, found.err
     assert "2020-06-01 16:00 to 2020-06-30 16:00" in found.out
 

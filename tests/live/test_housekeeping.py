@@ -45,9 +45,7 @@ class Policy:
 
 def runner_of(place: World, policy: Any, folder: Path, feed: Any = None) -> LiveRunner:
     feed = place.feed(place.known + 6) if feed is None else feed
-    return LiveRunner(
-        policy, place.env(), feed, place.broker(), folder, LiveConfig(limits=FREE)
-    )
+    return LiveRunner(policy, place.env(), feed, place.broker(), folder, LiveConfig(limits=FREE))
 
 
 def raise_error(error: BaseException) -> Any:

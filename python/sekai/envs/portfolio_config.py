@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sekai.data import MarketData
+from sekai.data.calendar import utc_instant
 from sekai.market import CashAccount, Constraints, Costs, Execution, MarginAccount
 from sekai.market.settings import to_json
 
@@ -192,7 +193,7 @@ def _starts(starts: int | str, data: MarketData) -> Any:
         return starts
     if isinstance(starts, str):
         try:
-            time = np.datetime64(starts, "ns")
+            time = utc_instant(starts)
         except ValueError as error:
             raise ValueError(
                 f"starts must be 'random', 'sequential', a row or a time such as '2020-01-31', was "
