@@ -28,6 +28,9 @@ def utc_instant(moment: str | date | np.datetime64) -> np.datetime64:
         moment = datetime.fromisoformat(match[1] + (match[2] or "+00:00"))
     if isinstance(moment, datetime) and moment.tzinfo is not None:
         moment = moment.astimezone(timezone.utc).replace(tzinfo=None)
+    if isinstance(moment, np.datetime64):
+        instant: np.datetime64 = moment.astype("datetime64[ns]")
+        return instant
     return np.datetime64(moment, "ns")
 
 

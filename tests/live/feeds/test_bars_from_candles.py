@@ -158,6 +158,17 @@ def test_rows_come_in_order_even_if_a_later_one_is_whole_first() -> None:
     times = [event.exchange_time for event in found if isinstance(event, BarEvent)]
     assert times == [START + MINUTE, START + 2 * MINUTE]
     assert np.asarray(rows(found)[0].quoted).all()
+    # Behind the first the market had moved on: nothing is decided on it.
+    assert [event.is_late for event in found if isinstance(event, BarEvent)] == [True, False]
+
+
+def test_a_whole_row_waits_no_longer_than_the_one_before_it() -> None:
+    events = [candle(1, "AAA", 70.0), *(candle(2, name, 80.0) for name in ASSETS)]
+
+    found, _ = aligned(events, wait_seconds=90.0)
+
+    over = START + MINUTE + 160 * SECOND
+    assert [event.receive_time for event in found] == [over, over]
 
 
 def test_duplicates_are_counted_and_corrections_count_until_the_row_is_whole() -> None:
@@ -348,6 +359,39 @@ def test_a_recording_gives_the_same_rows_again(
             assert one.is_late == other.is_late
 
 
+def test_a_recording_of_rows_that_the_clock_closed_gives_them_again(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    path = tmp_path / "events.jsonl"
+
+    async def live() -> list[FeedEvent]:
+        inner = QueueFeed()
+        feed = BarsFromCandles(inner, ASSETS, 60.0, wait_seconds=0.03)
+
+        async def send() -> None:
+            with EventRecorder(path) as recorder:
+                for minute in range(1, 25):
+                    for name in rng.permutation(ASSETS):
+                        await asyncio.sleep(float(rng.choice([0.0, 0.005, 0.02, 0.06])))
+                        event = candle(minute, str(name), receive_time=time.time_ns())
+                        recorder.record(event)
+                        inner.put(event)
+            inner.finish()
+
+        sending = asyncio.create_task(send())
+        found = await collect(feed)
+        await sending
+        return found
+
+    async def replayed() -> list[FeedEvent]:
+        return await collect(BarsFromCandles(RecordedFeed(path), ASSETS, 60.0, wait_seconds=0.03))
+
+    first, second = rows(run(live())), rows(run(replayed()))
+
+    assert any(not np.asarray(bar.quoted).all() for bar in first)
+    assert any(np.asarray(bar.quoted).all() for bar in first)
+    assert all(same_bar(one, other) for one, other in zip(first, second, strict=True))
+
+
 def kline(minute: int, symbol: str, close: float, *, is_closed: bool = True) -> str:
     """A candle as Binance sends it, of the minutes that are over by now."""
     end = START + minute * MINUTE
@@ -385,7 +429,8 @@ def test_klines_of_a_venue_become_rows_that_an_env_steps_on() -> None:
             env = sekai.make("Portfolio-v0", data=feed, features=["log_return"], lookback=5)
             await env.async_reset(seed=0)
             seen = [await env.async_step(np.array([0.3, 0.3, 0.3, 0.1])) for _ in range(4)]
-            prices = env.unwrapped.data.field("close")[-4:]
+            inner: Any = env.unwrapped
+            prices = inner.data.field("close")[-4:]
             env.close()
             await feed.close()
             await sending
