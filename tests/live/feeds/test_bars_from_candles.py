@@ -149,26 +149,29 @@ def test_a_candle_of_a_later_time_shows_that_the_wait_is_over() -> None:
     assert feed.health.late == 1
 
 
-def test_rows_come_in_order_even_if_a_later_one_is_whole_first() -> None:
+def test_a_whole_row_ends_the_wait_of_those_before_it() -> None:
     events = [candle(1, "AAA", 70.0), *(candle(2, name, 11.0) for name in ASSETS)]
-    events += [candle(1, "BBB", 72.0), candle(1, "CCC", 73.0)]
+    # Those of a symbol come in order: this one is none that was waited for.
+    events += [candle(1, "BBB", 72.0)]
 
-    found, _ = aligned(events, wait_seconds=90.0)
+    found, feed = aligned(events, wait_seconds=90.0)
 
-    times = [event.exchange_time for event in found if isinstance(event, BarEvent)]
-    assert times == [START + MINUTE, START + 2 * MINUTE]
-    assert np.asarray(rows(found)[0].quoted).all()
+    made = [event for event in found if isinstance(event, BarEvent)]
+    assert [event.exchange_time for event in made] == [START + MINUTE, START + 2 * MINUTE]
+    assert [event.receive_time for event in made] == [START + 131 * SECOND] * 2
+    assert np.asarray(made[0].bar.quoted).tolist() == [True, False, False]
     # Behind the first the market had moved on: nothing is decided on it.
-    assert [event.is_late for event in found if isinstance(event, BarEvent)] == [True, False]
+    assert [event.is_late for event in made] == [True, False]
+    assert feed.health.late == 1
 
 
-def test_a_whole_row_waits_no_longer_than_the_one_before_it() -> None:
-    events = [candle(1, "AAA", 70.0), *(candle(2, name, 80.0) for name in ASSETS)]
+def test_a_whole_row_is_not_held_up_by_times_that_no_symbol_has_a_candle_of() -> None:
+    found, feed = aligned([*(candle(2, name) for name in ASSETS), candle(1, "AAA", 61.0)])
 
-    found, _ = aligned(events, wait_seconds=90.0)
-
-    over = START + MINUTE + 160 * SECOND
-    assert [event.receive_time for event in found] == [over, over]
+    assert [event.exchange_time for event in found if isinstance(event, BarEvent)] == [
+        START + 2 * MINUTE
+    ]
+    assert feed.health.late == 1
 
 
 def test_duplicates_are_counted_and_corrections_count_until_the_row_is_whole() -> None:
@@ -277,29 +280,34 @@ def test_one_who_waits_can_be_cancelled_and_nothing_is_lost() -> None:
 
 
 @st.composite
-def interleavings(draw: st.DrawFn) -> tuple[list[CandleEvent], list[CandleEvent]]:
-    """Candles of three minutes, some missing, and the same in another order within the wait."""
-    there = [
-        (minute, name, draw(st.floats(9.0, 50.0)))
-        for minute in range(1, 4)
-        for name in draw(st.lists(st.sampled_from(ASSETS), unique=True))
-    ]
-    moments = draw(st.permutations(range(len(there))))
+def interleavings(draw: st.DrawFn) -> list[list[CandleEvent]]:
+    """Candles of three symbols, some missing: minute by minute, and in another order.
+
+    Those of one symbol come in order, as a venue sends them.
+    """
+    prices = {
+        name: [(minute, draw(st.floats(9.0, 50.0))) for minute in minutes]
+        for name in ASSETS
+        for minutes in [sorted(draw(st.sets(st.integers(1, 3))))]
+    }
+    turns = [name for name, those in prices.items() for _ in those]
+    left = {name: iter(those) for name, those in prices.items()}
+    mixed = [(name, *next(left[name])) for name in draw(st.permutations(turns))]
     orders = []
-    for offsets in (range(len(there)), moments):
-        events = [
-            candle(minute, name, close=price, receive_time=START + 4 * MINUTE + offset * SECOND)
-            for (minute, name, price), offset in zip(there, offsets, strict=True)
-        ]
-        orders.append(sorted(events, key=lambda event: event.receive_time))
-    return orders[0], orders[1]
+    for order in (sorted(mixed, key=lambda one: one[1]), mixed):
+        moments = [START + 4 * MINUTE + number * SECOND for number in range(len(order))]
+        orders.append([
+            candle(minute, name, close=price, receive_time=moment)
+            for (name, minute, price), moment in zip(order, moments, strict=True)
+        ])  # fmt: skip
+    return orders
 
 
 @given(both=interleavings())
-@example(both=([candle(1), candle(2)], [candle(2), candle(1, after=70.0)]))
+@example(both=[[candle(1), candle(2, "BBB")], [candle(2, "BBB"), candle(1, after=70.0)]])
 @settings(deadline=None, max_examples=200)
 def test_the_order_of_candles_within_the_wait_does_not_show_in_the_rows(
-    both: tuple[list[CandleEvent], list[CandleEvent]],
+    both: list[list[CandleEvent]],
 ) -> None:
     first, second = (rows(aligned(events, wait_seconds=300.0)[0]) for events in both)
 

@@ -35,7 +35,8 @@ class BarsFromCandles(TimedFeed):
 
     A row is of one close time. It is handed on, in the order of time,
 
-    * when every symbol has its candle;
+    * when every symbol has its candle, or those of a later row: candles of a symbol come in order,
+      so that none of a time before can be on its way;
     * `wait_seconds` after its first candle was read, or that of a later row;
     * when a candle comes that closed `wait_seconds` later by the venue's own times: such a row is
       marked as late, as is one behind which a later one has begun, and nothing is decided on it;
@@ -52,8 +53,9 @@ class BarsFromCandles(TimedFeed):
     handed on. What the history has already, and other symbols, are passed over. Candles that are
     not closed yet are no events: decoders leave them out.
 
-    When rows are handed on follows from the times at which candles were read, so that a recording
-    gives the same rows again, at its own pace or faster.
+    In which order the symbols close within the wait does not show in the rows. When rows are handed
+    on follows from the times at which candles were read, so that a recording gives the same rows
+    again, at its own pace or faster.
     """
 
     def __init__(
@@ -218,8 +220,8 @@ class _Aligner:
         if overdue:
             self._close_up_to(max(overdue), candle.receive_time, candle.arrival, is_late=True)
         self._add(candle, place)
-        while self._open and len(self._open[first := min(self._open)].candles) == len(self.assets):
-            self._hand_on(first, candle.receive_time, candle.arrival)
+        if len(self._open[closed].candles) == len(self.assets):
+            self._close_up_to(closed, candle.receive_time, candle.arrival)
 
     def seconds_left(self) -> float | None:
         """Until the clock ends a wait; None if nothing waits."""
@@ -300,11 +302,8 @@ class _Aligner:
         self, stamp: int, receive_time: int, arrival: int | None = None, *, is_late: bool = False
     ) -> None:
         for one in sorted(self._open):
-            is_whole = len(self._open[one].candles) == len(self.assets)
-            if one <= stamp or is_whole:
-                self._hand_on(one, receive_time, arrival, is_late=is_late and one <= stamp)
-            else:
-                return
+            if one <= stamp:
+                self._hand_on(one, receive_time, arrival, is_late=is_late)
 
     def _hand_on(
         self, stamp: int, receive_time: int, arrival: int | None, *, is_late: bool = False
