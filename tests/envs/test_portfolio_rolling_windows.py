@@ -398,6 +398,28 @@ def test_a_live_session_on_a_file_of_windows_replays_to_the_same_bytes(
     assert (parity.rows, parity.equal) == (30, 30)
 
 
+def test_a_live_session_on_a_file_of_windows_goes_on_after_a_restart(
+    short: Windows, tmp_path: Path
+) -> None:
+    def begin(stop: int | None = None) -> LiveRunner:
+        feed = ReplayFeed(DATA, start_row=30, stop_row=stop)
+        env = sekai.make(
+            "Portfolio-v0", data=feed.history, features=short, lookback=LOOKBACK, stream=True,
+            episode_rows=None, execution=Execution(sizing="decision"),
+        )  # fmt: skip
+        broker = PaperBroker.like(env, tmp_path / "ledger.jsonl")
+        return LiveRunner(lambda seen: HALF, env, feed, broker, tmp_path / "session")
+
+    asyncio.run(begin(stop=41).run())
+    again = begin()
+    asyncio.run(again.run())
+
+    assert again.episode.row == 30
+    whole = again.episode.portfolio
+    assert check_parity(tmp_path / "session", begin().episode.portfolio).is_whole
+    assert len(whole.windows) == len(short) + 30
+
+
 def test_a_file_without_windows_of_rows_without_a_decision_goes_on(
     tmp_path: Path, long: Windows
 ) -> None:
