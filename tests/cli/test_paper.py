@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import time
@@ -145,6 +146,46 @@ def test_rows_of_a_folder_are_traded_as_they_come(runs: Path, tmp_path: Path) ->
     assert "30 rows" in found.out
 
 
+KLINES = """
+kind = "recorded"
+path = "{path}"
+decoder = "binance"
+streams = ["kline_1m"]
+wait_seconds = 2
+"""
+
+
+def test_candles_of_several_symbols_are_traded(runs: Path, tmp_path: Path) -> None:
+    history = simulate_gbm(assets=3, rows=700, seed=1)
+    begin_ms = (
+        int(history.times[-1].astype("datetime64[ms]").astype(int)) // 86_400_000 * 86_400_000
+    )
+    day = 86_400_000
+    lines = []
+    for number in range(1, 12):
+        for place, name in enumerate(history.assets):
+            # One symbol misses a day, and is not traded in it.
+            if (number, place) != (5, 1):
+                end = begin_ms + 16 * 3_600_000 + number * day
+                inner = {
+                    "t": end - day, "T": end - 1, "s": name, "i": "1d", "o": "10.0",
+                    "c": f"{10 + number / 7 + place}", "h": "30.0", "l": "9.0", "v": "5e5",
+                    "x": True,
+                }  # fmt: skip
+                frame = json.dumps({"e": "kline", "E": end, "s": name, "k": inner})
+                lines.append(f"{(end + 300 * place) * 1_000_000} {frame}")
+    path = tmp_path / "klines.txt"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    feed = tmp_path / "feed.toml"
+    feed.write_text(KLINES.format(path=path).replace("1m", "1d"), encoding="utf-8")
+
+    found = call("paper", "small", "--runs", runs, "--feed", feed, "-q")
+
+    assert found.code == 0, found.err
+    assert "11 rows" in found.out
+    assert "11 of 11 rows replay to the same bytes" in found.out
+
+
 def test_limits_of_a_file_hold(runs: Path, tmp_path: Path) -> None:
     limits = tmp_path / "limits.toml"
     limits.write_text("max_order_notional = 1.0\n", encoding="utf-8")
@@ -180,6 +221,18 @@ def test_what_cannot_be_done_is_said(runs: Path, arguments: list[str], words: st
         ('kind = "pigeon"\n', "feed.toml:1:8: kind must be one of replay, folder"),
         ('kind = "folder"\n', "a folder feed needs path"),
         ('kind = "folder"\npath = "x"\nspeed = 3\n', "feed.toml:3:1: a folder feed knows path"),
+        (
+            'kind = "recorded"\npath = "feed.toml"\nrows_of = "candles"\n',
+            "rows of candles need seconds",
+        ),
+        (
+            'kind = "recorded"\npath = "feed.toml"\nrows_of = "books"\n',
+            "rows_of must be trades or candles, was 'books'",
+        ),
+        (
+            'kind = "recorded"\npath = "feed.toml"\nseconds = 60\nwait_seconds = 2\n',
+            "wait_seconds is for rows of candles",
+        ),
         ('kind = "websocket"\n', "needs url, or url_variable"),
         ('kind = "websocket"\nurl = "ws://x"\ndecoder = "morse"\n', "binance or json, was 'morse'"),
     ],

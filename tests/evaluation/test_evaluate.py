@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import sekai
+from sekai.data import Pipeline, Windows
+from sekai.envs import Portfolio
 from sekai.evaluation import TrialLedger, evaluate, load_evaluation
 from sekai.evaluation.arena import arena_of
 from sekai.evaluation.players import player_of
@@ -334,6 +336,23 @@ def test_what_no_trader_knows_is_told() -> None:
     hidden = evaluate("random", "Trading-v0", seeds=8, sensitivity=False, env_options=options)
     assert "privileged" in names(shown.flags)
     assert "privileged" not in names(hidden.flags)
+
+
+def test_an_env_on_a_file_of_windows_is_judged_on_these_windows(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    pipeline = Pipeline(["log_return"])
+    Windows.write(tmp_path / "windows", pipeline.transform(DATA), 2)
+    shapes = set()
+
+    def look(observation: Any) -> np.ndarray:
+        shapes.add(observation["windows"].shape)
+        return follow(observation)
+
+    with Windows.open(tmp_path / "windows", pipeline=pipeline) as windows:
+        env = Portfolio(**OPTIONS | {"features": windows})
+        evaluate(look, env, seeds=2, sensitivity=False, baselines=["random"])
+
+    assert shapes == {(2, ASSETS, 2)}
 
 
 def test_an_agent_looks_windows_up_where_it_is_judged() -> None:

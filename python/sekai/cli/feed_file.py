@@ -22,11 +22,12 @@ KEYS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     "folder": {"path": str, "poll_seconds": (int, float)},
     "recorded": {
         "path": str, "speed": (int, float), "decoder": str, "streams": list, "json": dict,
-        "seconds": (int, float),
+        "seconds": (int, float), "rows_of": str, "wait_seconds": (int, float),
     },
     "websocket": {
         "url": str, "url_variable": str, "decoder": str, "streams": list, "json": dict,
-        "seconds": (int, float), "stale_seconds": (int, float),
+        "seconds": (int, float), "rows_of": str, "wait_seconds": (int, float),
+        "stale_seconds": (int, float),
     },
 }  # fmt: skip
 """What each kind of feed can be told."""
@@ -91,7 +92,8 @@ def _recorded(told: dict[str, Any], data: MarketData, speed: float | None) -> Fe
 
     speed = told.get("speed") if speed is None else speed
     decoder = _decoder(told) if "decoder" in told else None
-    return _in_rows(RecordedFeed(told["path"], decoder, speed=speed, history=data), told, data)
+    in_rows = _rows_of(told, decoder, data)
+    return in_rows(RecordedFeed(told["path"], decoder, speed=speed, history=data))
 
 
 def _websocket(told: dict[str, Any], data: MarketData, speed: float | None) -> Feed:
@@ -103,20 +105,53 @@ def _websocket(told: dict[str, Any], data: MarketData, speed: float | None) -> F
             "a websocket feed needs url, or url_variable: the name of a variable of the "
             "environment that holds it, which keeps keys out of files"
         )
-    feed = WebSocketFeed(url, _decoder(told), symbols=data.assets, history=data)
-    rules = FeedRules(stale_after=told.get("stale_seconds", 30.0))
-    return _in_rows(CheckedFeed(feed, rules), told, data)
+    decoder = _decoder(told)
+    in_rows = _rows_of(told, decoder, data)
+    feed = WebSocketFeed(url, decoder, symbols=data.assets, history=data)
+    seconds = _candle_seconds(told, decoder)
+    # Where every event is a candle, so much time without one is as it should be.
+    usual = 30.0 if seconds is None else 1.5 * seconds + 30.0
+    rules = FeedRules(stale_after=told.get("stale_seconds", usual))
+    return in_rows(CheckedFeed(feed, rules))
 
 
-def _in_rows(feed: Feed, told: dict[str, Any], data: MarketData) -> Feed:
-    """Rows of all assets, where the feed brings single trades."""
-    from sekai.live.feeds import BarsFromTrades
+def _rows_of(
+    told: dict[str, Any], decoder: Decoder | None, data: MarketData
+) -> Callable[[Feed], Feed]:
+    """What makes rows of all assets, where the feed brings single trades or candles."""
+    from sekai.live.feeds import BarsFromCandles, BarsFromTrades
 
-    if "seconds" not in told:
-        return feed
-    return BarsFromTrades(
-        feed, data.assets, told["seconds"], history=data, fields=tuple(data.fields)
+    candle_seconds = _candle_seconds(told, decoder)
+    kind = told.get("rows_of", "trades" if candle_seconds is None else "candles")
+    if kind not in ("trades", "candles"):
+        raise CommandError(f"rows_of must be trades or candles, was {kind!r}")
+    seconds = told.get("seconds", candle_seconds if kind == "candles" else None)
+    if kind == "candles":
+        if not seconds:
+            raise CommandError("rows of candles need seconds: the length of a candle")
+        wait = told.get("wait_seconds", 5.0)
+        return lambda feed: BarsFromCandles(
+            feed, data.assets, seconds, history=data, wait_seconds=wait
+        )
+    if "wait_seconds" in told:
+        raise CommandError('wait_seconds is for rows of candles: say rows_of = "candles"')
+    if seconds is None:
+        return lambda feed: feed
+    return lambda feed: BarsFromTrades(
+        feed, data.assets, seconds, history=data, fields=tuple(data.fields)
     )
+
+
+def _candle_seconds(told: dict[str, Any], decoder: Decoder | None) -> float | None:
+    """The length of the candles that are all a decoder reads; 0 if nobody says how long."""
+    from sekai.live.feeds import BinanceDecoder, JsonDecoder
+
+    if isinstance(decoder, BinanceDecoder):
+        is_candle = all(name.startswith("kline_") for name in decoder.streams)
+        return (told.get("seconds") or decoder.candle_seconds or 0.0) if is_candle else None
+    if isinstance(decoder, JsonDecoder) and decoder.mapping.kind == "candle":
+        return float(told.get("seconds", 0.0))
+    return None
 
 
 def _decoder(told: dict[str, Any]) -> Decoder:

@@ -26,6 +26,7 @@ from sekai.data.simulators import Disruptions, Regime, regime_path, simulate_gbm
 from sekai.data.splits import Fold, WalkForward
 from sekai.data.tick_store import TickStore
 from sekai.data.windows.panel_windows import PanelWindows
+from sekai.data.windows.rolling_windows import RollingWindows
 from sekai.data.windows.window_file import Windows
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "QlibIntraday",
     "QlibProvider",
     "Regime",
+    "RollingWindows",
     "TickStore",
     "WalkForward",
     "Windows",

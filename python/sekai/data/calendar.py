@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from functools import cached_property
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DAY", "Calendar", "Frequency", "utc_offset"]
+__all__ = ["DAY", "Calendar", "Frequency", "utc_instant", "utc_offset"]
 
 Times = NDArray[np.datetime64]
 DAY = 86_400 * 10**9
 YEAR_DAYS = 365.2425
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 UNITS = (("d", DAY), ("h", DAY // 24), ("min", DAY // 1440), ("s", 10**9), ("ms", 10**6), ("ns", 1))
+
+_with_zone = re.compile(r"(.+[T ][0-9:.]+)(?:Z|([+-][0-9]{2}:[0-9]{2}))").fullmatch
+
+
+def utc_instant(moment: str | date | np.datetime64) -> np.datetime64:
+    """A date or a time as an instant in UTC; one without a zone is in UTC already."""
+    if isinstance(moment, str) and (match := _with_zone(moment)):
+        moment = datetime.fromisoformat(match[1] + (match[2] or "+00:00"))
+    if isinstance(moment, datetime) and moment.tzinfo is not None:
+        moment = moment.astimezone(timezone.utc).replace(tzinfo=None)
+    if isinstance(moment, np.datetime64):
+        instant: np.datetime64 = moment.astype("datetime64[ns]")
+        return instant
+    return np.datetime64(moment, "ns")
 
 
 @dataclass(frozen=True, slots=True)

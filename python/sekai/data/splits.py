@@ -10,6 +10,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from sekai.data.calendar import utc_instant
 from sekai.data.durations import Duration, duration
 from sekai.data.market_data import MarketData
 
@@ -148,7 +149,7 @@ def _begins(data: MarketData, parts: Sequence[Any]) -> list[int]:
     if not parts:
         raise TypeError("fractions or dates to split at were wanted, found none")
     if all(isinstance(part, (str, date, datetime, np.datetime64)) for part in parts):
-        stamps = np.array([np.datetime64(part, "ns") for part in parts])
+        stamps = np.array([utc_instant(part) for part in parts])
         begins = [int(row) for row in data.times.searchsorted(stamps, "left")]
     elif all(isinstance(part, (int, float)) and 0 < part < 1 for part in parts):
         begins = _shares(len(data) - data.warm_up, [float(part) for part in parts])

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quant_gym_rs._core import PortfolioBatch, PortfolioPanel
-from sekai.data import Bar, FeaturePanel, MarketData, Pipeline
+from sekai.data import Bar, FeaturePanel, MarketData, Pipeline, RollingWindows
 from sekai.data.features.stream import FeatureStream
 from sekai.envs.account_report import AccountReport
 from sekai.envs.portfolio_benchmark import Benchmark
@@ -42,6 +42,7 @@ class MarketBatch:
         num_threads: int | None = None,
         max_episode_steps: int | None = None,
         first_row: int | None = None,
+        windows: RollingWindows | None = None,
     ) -> None:
         """Begin with data whose last `config.slots` assets are places that are still free.
 
@@ -54,10 +55,12 @@ class MarketBatch:
             num_threads: how many threads step them at most; None for one per core.
             max_episode_steps: decisions after which episodes are truncated.
             first_row: the first row for a decision, if not the one after the warm-up.
+            windows: what is shown from elsewhere of rows that are still to come.
         """
         self.config = config
         self.features = features
         self.pipeline = pipeline
+        self._rolling = windows
         self._data = data
         self._free = config.slots
         self._benchmark = Benchmark(config.benchmark, data)
@@ -106,6 +109,8 @@ class MarketBatch:
             except Exception:
                 self._stream.take_back()
                 raise
+            if self._rolling is not None:
+                self._rolling.push(self._stream.latest.times[0], shown)
             self._forget()
             self._wake()
 
@@ -209,12 +214,17 @@ class MarketBatch:
         keep = self.config.keep_rows
         if keep is not None and self._stream is not None and len(self._stream) >= 2 * keep:
             self._stream.forget(self.native.forget(keep))
+            if self._rolling is not None:
+                self._rolling.forget(len(self._stream))
             self._has_forgotten = True
 
     def _taken(self, stream: FeatureStream, shown: NDArray[np.floating]) -> NDArray[np.float64]:
         """Let the native batch have the latest row, and say which levels are known after it."""
         latest = stream.latest
-        columns = columns_of(latest, shown[None], stream.present, self.config.decisions)
+        # Of what is shown from elsewhere the core knows nothing, in history as in the stream.
+        features = None if self.features is None else shown[None]
+        present = None if self.features is None else stream.present
+        columns = columns_of(latest, features, present, self.config.decisions)
         before = self._benchmark.returns(self._data)[1] if self._known is None else self._known
         columns["benchmark"], known = self._benchmark.returns(latest, before)
         self.native.push(columns)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sekai.core.aio import run
 from sekai.core.result import StepResult
-from sekai.data import Bar, BarFeed, MarketData, Windows, simulate_regimes
+from sekai.data import Bar, BarFeed, MarketData, RollingWindows, Windows, simulate_regimes
 from sekai.envs.account_report import AccountReport
 from sekai.envs.batch_layer import BatchLayer
 from sekai.envs.market_batch import MarketBatch
@@ -27,6 +27,7 @@ from sekai.envs.portfolio_windows import (
     IndexedBatch,
     WindowSource,
     check_windows,
+    goes_on,
     panel_windows,
     window_places,
 )
@@ -59,7 +60,13 @@ class Portfolio(NativeEnv[Observation, Any]):
     batch: Batch
 
     # What was read or computed is not state: the batch's own state knows what it has seen of it.
-    state_excludes: ClassVar[tuple[str, ...]] = ("features", "pipeline", "windows", "feed")
+    state_excludes: ClassVar[tuple[str, ...]] = (
+        "features",
+        "pipeline",
+        "windows",
+        "window_file",
+        "feed",
+    )
 
     def __init__(
         self,
@@ -74,7 +81,8 @@ class Portfolio(NativeEnv[Observation, Any]):
             data: what is traded on; a simulated market of 20 assets if not given. A feed is a
                 stream that begins after the feed's history, and steps wait for its rows.
             features: what is shown: a fitted `Pipeline`, a `FeaturePanel`, names of features, or
-                `Windows` that were computed before.
+                `Windows` that were computed before, which go on with rows after those of the
+                file if they were opened with the pipeline that made them.
             config: how episodes are cut, shown, traded and rewarded.
             **settings: fields of the config, instead of it.
         """
@@ -85,6 +93,8 @@ class Portfolio(NativeEnv[Observation, Any]):
         if feed is not None:
             self._step_one = self._step_when_ready
         self.features, self.pipeline = self.batch.features, self.batch.pipeline
+        self.window_file = features if isinstance(features, Windows) else None
+        """The windows that were computed before, if that is what is shown."""
         self.windows = _windows_of(self.batch, self.config)
         """What `index` is an index of: `env.windows.gather(indices)` are the windows."""
 
@@ -197,6 +207,11 @@ def _batch_of_features(
     config: PortfolioConfig,
     options: Options,
 ) -> tuple[Batch, Dict]:
+    if config.stream and config.observation == "index":
+        raise ValueError(
+            "a stream shows windows, since rows to come are in no array yet: observation must "
+            "be 'window', was 'index'; Windows of a file, opened with a pipeline, show both"
+        )
     shown, pipeline = features_of(data, features)
     batch = MarketBatch(num_envs, data, shown, pipeline, config, *options)
     if config.observation == "index":
@@ -210,13 +225,18 @@ def _batch_of_file(
     num_envs: int, data: MarketData, windows: Windows, config: PortfolioConfig, options: Options
 ) -> tuple[Batch, Dict]:
     check_windows(data, windows, config.lookback)
-    places, first = window_places(data, windows, decision_rows(data, None, config.decisions))
+    rolling = RollingWindows(windows, data) if goes_on(data, windows, config.stream) else None
+    known = windows if rolling is None else rolling
+    places, first = window_places(data, known, decision_rows(data, None, config.decisions))
     # The core shows rows, and their history is in the file.
     core = replace(config, lookback=1, observation="index")
-    batch = MarketBatch(num_envs, data, None, None, core, *options, first_row=first)
-    shown = FileWindowsBatch(batch, windows, places, config.observation)
+    batch = MarketBatch(
+        num_envs, data, None, windows.pipeline, core, *options, first_row=first, windows=rolling
+    )
+    shown = FileWindowsBatch(batch, known, places, config.observation)
     if config.observation == "index":
-        return shown, observation_space(data, rows=len(windows))
+        rows = np.iinfo(np.int64).max if config.stream else len(known)
+        return shown, observation_space(data, rows=rows)
     channels = len(windows.features)
     return shown, observation_space(
         data, lookback=windows.lookback, channels=channels, dtype=windows.dtype

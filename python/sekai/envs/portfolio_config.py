@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sekai.data import MarketData
+from sekai.data.calendar import utc_instant
 from sekai.market import CashAccount, Constraints, Costs, Execution, MarginAccount
 from sekai.market.settings import to_json
 
@@ -140,11 +141,6 @@ class PortfolioConfig(AgentConfig):
                 f"keep_rows is for streams, and at least {LEAST_KEPT}: was {self.keep_rows!r} with "
                 f"stream={self.stream}"
             )
-        if self.stream and self.observation == "index":
-            raise ValueError(
-                "a stream shows windows, since rows to come are in no array yet: observation must "
-                "be 'window', was 'index'"
-            )
         if self.stream and self.starts != "random":
             raise ValueError(
                 f"a stream begins with the last row that is known: starts can not be given, was "
@@ -197,7 +193,7 @@ def _starts(starts: int | str, data: MarketData) -> Any:
         return starts
     if isinstance(starts, str):
         try:
-            time = np.datetime64(starts, "ns")
+            time = utc_instant(starts)
         except ValueError as error:
             raise ValueError(
                 f"starts must be 'random', 'sequential', a row or a time such as '2020-01-31', was "

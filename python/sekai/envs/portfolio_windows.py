@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core.result import ResetResult, StepResult
-from sekai.data import FeaturePanel, MarketData, PanelWindows, Windows
+from sekai.data import FeaturePanel, MarketData, PanelWindows, RollingWindows, Windows
 from sekai.envs.batch_layer import BatchLayer, InnerBatch, Observation
 from sekai.error import DataError
 
@@ -18,11 +18,13 @@ __all__ = [
     "IndexedBatch",
     "WindowSource",
     "check_windows",
+    "goes_on",
     "panel_windows",
     "window_places",
 ]
 
-WindowSource = PanelWindows | Windows
+FileWindows = Windows | RollingWindows
+WindowSource = PanelWindows | FileWindows
 Rows = NDArray[np.int64]
 
 
@@ -41,12 +43,12 @@ class FileWindowsBatch(IndexedBatch):
     All windows of a step are gathered at once, straight into the array they are wanted in.
     """
 
-    windows: Windows
+    windows: FileWindows
 
     def __init__(
         self,
         batch: InnerBatch,
-        windows: Windows,
+        windows: FileWindows,
         places: Rows,
         shown: Literal["window", "index"],
     ) -> None:
@@ -54,12 +56,14 @@ class FileWindowsBatch(IndexedBatch):
 
         Args:
             batch: the batch, which shows the index of a row.
-            windows: the windows in a file.
-            places: which window belongs to each row of the data.
+            windows: the windows in a file, and those of rows after it.
+            places: which window belongs to each row of the data; rows that come later have the
+                windows that come with them.
             shown: whether the windows themselves are shown, or their numbers.
         """
         super().__init__(batch, windows)
         self._places = places
+        self._later = len(windows) - len(places)
         self._part = "windows" if shown == "window" else "index"
         self._everyone = np.arange(batch.num_envs)
         self._rows = np.zeros((batch.num_envs, 1), np.int64)
@@ -115,9 +119,17 @@ class FileWindowsBatch(IndexedBatch):
     def _shown(self, observation: Observation) -> Observation:
         """The observation of a batch of one, with a window in the place of its row."""
         rest = dict(observation)
-        place = self._places[rest.pop("index")]
+        place = self._places_of(rest.pop("index"))
         seen = place if self._part == "index" else self.windows.gather(place)[0]
         return {self._part: seen, **rest}
+
+    def _places_of(self, rows: Rows) -> Rows:
+        """The windows of rows."""
+        known = len(self._places)
+        if rows.size and rows.max() >= known:
+            return np.where(rows < known, self._places[np.minimum(rows, known - 1)],
+                            rows + self._later)  # fmt: skip
+        return self._places[rows]
 
     def _inner(self, name: str, observations: Observation, rows: Rows) -> Observation:
         """What the batch underneath writes into; arrays that do not fit are refused before."""
@@ -134,7 +146,7 @@ class FileWindowsBatch(IndexedBatch):
 
     def _show(self, ids: Rows, rows: Rows, observations: Observation) -> None:
         """Write what belongs to the rows that the envs `ids` are in."""
-        target, places = observations[self._part], self._places[rows[ids, 0]]
+        target, places = observations[self._part], self._places_of(rows[ids, 0])
         if self._part == "index":
             target[ids, 0] = places
         elif np.array_equal(ids, self._everyone):
@@ -156,8 +168,14 @@ def check_windows(data: MarketData, windows: Windows, lookback: int) -> None:
         )
 
 
+def goes_on(data: MarketData, windows: Windows, stream: bool) -> bool:
+    """Whether windows of rows after those of the file are to be computed."""
+    windows.require_order()
+    return stream or (windows.pipeline is not None and bool(data.times[-1] > windows.times[-1]))
+
+
 def window_places(
-    data: MarketData, windows: Windows, decides: NDArray[np.bool_]
+    data: MarketData, windows: FileWindows, decides: NDArray[np.bool_]
 ) -> tuple[Rows, int]:
     """Which window belongs to each row of the data, and the first row for a decision.
 
@@ -166,20 +184,15 @@ def window_places(
     if an episode ends with it, has the last window before it.
 
     Raises:
-        DataError: when a window is missing, or windows are not in the order of time.
+        DataError: when a window is missing.
     """
-    if not len(windows) or (np.diff(windows.times) <= np.timedelta64(0)).any():
-        raise DataError(
-            "windows in the order of time, one for each time, were wanted, found "
-            + ("others" if len(windows) else "none at all")
-        )
-    places = np.searchsorted(windows.times, data.times, side="right") - 1
-    there = windows.times[np.maximum(places, 0)] == data.times
+    times = windows.times
+    places = np.searchsorted(times, data.times, side="right") - 1
+    there = times[np.maximum(places, 0)] == data.times
     if not there.any():
         raise DataError(
             f"windows with the times of rows were wanted, from {data.times[0]} to "
-            f"{data.times[-1]}, found none: they are from {windows.times[0]} to "
-            f"{windows.times[-1]}"
+            f"{data.times[-1]}, found none: they are from {times[0]} to {times[-1]}"
         )
     first = max(int(np.argmax(there)), data.warm_up)
     missing = np.flatnonzero(decides[first:] & ~there[first:])

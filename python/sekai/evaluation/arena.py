@@ -159,8 +159,9 @@ def _of_env(env: Env[Any, Any] | MultiAgentEnv) -> Arena:
 def _made_of(env: Any) -> dict[str, Any]:
     options: dict[str, Any] = {"config": env.config}
     if type(env).__name__ in ("Portfolio", "MultiPortfolio"):
-        shown = env.features if env.pipeline is None else env.pipeline
-        options.update(data=env.data, features=shown)
+        computed = env.features if env.pipeline is None else env.pipeline
+        windows = getattr(env, "window_file", None)
+        options.update(data=env.data, features=computed if windows is None else windows)
     return options
 
 

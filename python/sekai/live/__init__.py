@@ -12,6 +12,7 @@ from sekai.live.events import (
 from sekai.live.feed import Feed
 from sekai.live.feed_health import FeedHealth
 from sekai.live.feeds import (
+    BarsFromCandles,
     BarsFromTrades,
     BinanceDecoder,
     Buffered,
@@ -47,6 +48,7 @@ from sekai.live.trade_log import Trade, trades_of
 
 __all__ = [
     "BarEvent",
+    "BarsFromCandles",
     "BarsFromTrades",
     "BinanceDecoder",
     "Broker",

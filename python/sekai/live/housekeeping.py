@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -49,16 +50,46 @@ class Housekeeping:
 
 @contextmanager
 def collecting_by_hand() -> Iterator[None]:
-    """Garbage is collected by `Housekeeping` alone, and never from what is here already.
+    """Disable automatic garbage collection in the whole process, until the last session ends.
 
-    Looking through all that was imported would take longer than a decision.
+    `Housekeeping` collects instead, and never from what is here already: looking through all that
+    was imported would take longer than a decision. Afterwards the collector is as it was before
+    the first session: one that was off stays off, and what was frozen stays frozen.
     """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    gc.freeze()
+    _sessions.begin()
     try:
         yield
     finally:
-        gc.unfreeze()
-        if was_enabled:
-            gc.enable()
+        _sessions.end()
+
+
+class _Sessions:
+    """The sessions of this process, and the collector as it was before the first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running = 0
+        self._was_enabled = self._freezes = False
+
+    def begin(self) -> None:
+        with self._lock:
+            self._running += 1
+            if self._running == 1:
+                self._was_enabled = gc.isenabled()
+                # What somebody else froze could not be told from it when it is let go.
+                self._freezes = gc.get_freeze_count() == 0
+                gc.disable()
+                if self._freezes:
+                    gc.freeze()
+
+    def end(self) -> None:
+        with self._lock:
+            self._running -= 1
+            if self._running == 0:
+                if self._freezes:
+                    gc.unfreeze()
+                if self._was_enabled:
+                    gc.enable()
+
+
+_sessions = _Sessions()

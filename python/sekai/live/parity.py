@@ -85,4 +85,5 @@ def _historical(env: Portfolio, rows: Sequence[KeptRow]) -> Portfolio:
         bar = padded(row.bar, env.config.slots)
         stream.push(bar.time, bar.values, market=bar.market, **bar.masks())
     config = replace(env.config, stream=False, starts=len(history) - 1, slots=0, keep_rows=None)
-    return Portfolio(stream.panel(), features=env.pipeline, config=config)
+    shown = env.pipeline if env.window_file is None else env.window_file
+    return Portfolio(stream.panel(), features=shown, config=config)

@@ -51,6 +51,10 @@ class LiveRunner:
     Everything that comes in, is decided and is done stands in the journal of the session before
     it is acted on. A runner that is made on the folder of a session that broke off goes on with
     it: the same orders, each sent once.
+
+    While a session runs, automatic garbage collection is off in the whole process, so that no
+    decision waits for it: the session collects between rows. When the last session of the process
+    has ended, in whatever way, the collector is as it was before the first.
     """
 
     def __init__(

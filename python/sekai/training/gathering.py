@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sekai.data import PanelWindows, Windows
+from sekai.data import PanelWindows, RollingWindows, Windows
 from sekai.error import StateError
 from sekai.training.observations import Leaf
 from sekai.vector.vec_env import VecEnv
@@ -18,14 +18,15 @@ from sekai.vector.vec_env import VecEnv
 __all__ = ["WindowGather", "window_gather"]
 
 INDEX, WINDOWS = "index", "windows"
+WindowSource = PanelWindows | Windows | RollingWindows
 
 
 class WindowGather:
     """Puts windows in the place of their numbers. They are the env's, and are not kept with it."""
 
-    windows: PanelWindows | Windows | None
+    windows: WindowSource | None
 
-    def __init__(self, windows: PanelWindows | Windows) -> None:
+    def __init__(self, windows: WindowSource) -> None:
         self.windows = windows
         self.shape = (windows.lookback, len(windows.assets), len(windows.features))
 
@@ -65,7 +66,7 @@ def window_gather(vec: VecEnv, leaves: Mapping[str, Leaf]) -> WindowGather | Non
     except AttributeError:
         return None
     first = found[0]
-    if not isinstance(first, (PanelWindows, Windows)):
+    if not isinstance(first, WindowSource):
         return None
     for other in found[1:]:
         if other is not first and not _same(other, first):

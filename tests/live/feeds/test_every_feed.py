@@ -12,6 +12,7 @@ import pytest
 from sekai.data import BarFeed
 from sekai.live.feed import Feed
 from sekai.live.feeds import (
+    BarsFromCandles,
     BarsFromTrades,
     Buffered,
     CheckedFeed,
@@ -44,6 +45,7 @@ WAITING: dict[str, Callable[[Path], Feed]] = {
     "buffered": lambda _: Buffered(QueueFeed()),
     "checked": lambda _: CheckedFeed(QueueFeed(), FeedRules(stale_after=1000.0)),
     "bars": lambda _: BarsFromTrades(QueueFeed(), ["AAA"], 1.0),
+    "candles": lambda _: BarsFromCandles(QueueFeed(), ["AAA"], 60.0),
     "all": lambda _: Buffered(BarsFromTrades(CheckedFeed(Buffered(QueueFeed())), ["AAA"], 1.0)),
 }
 NAMES = [*WAITING, "websocket"]

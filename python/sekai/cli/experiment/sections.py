@@ -70,9 +70,9 @@ class DataSection:
     """What is traded on, and how it is cut; what else the source can be told is beside it."""
 
     source: str = "simulate_regimes"
-    split: float | tuple[float, ...] | tuple[str, ...] = 0.7
-    """The share to train on; or the shares or first dates of two parts, to train and to test, or
-    of three: to train, to look at meanwhile, and to test."""
+    split: float | str | tuple[float, ...] | tuple[str, ...] = 0.7
+    """The share to train on, or the date that it ends before; or the shares or first dates of two
+    parts, to train and to test, or of three: to train, to look at meanwhile, and to test."""
 
     embargo: Amount = 5
     """Rows, or a time such as "30d", between two parts that belong to neither."""

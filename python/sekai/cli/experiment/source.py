@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from datetime import date, time
 from pathlib import Path as FilePath
 from typing import Any, NoReturn
 
@@ -44,7 +45,7 @@ class Source:
             values = toml().loads(text)
         except ValueError as error:
             raise ExperimentError(_not_toml(file, text, str(error))) from error
-        return cls(values, file, text, places_of(text))
+        return cls(_plain(values), file, text, places_of(text))
 
     def set(self, path: Path, value: Any, option: str) -> None:
         """Take what an option says instead of what the file says."""
@@ -87,6 +88,15 @@ def _pointed(file: FilePath, text: str, line: int, column: int, message: str) ->
     return f"{file}:{line}:{column}: {message}\n{margin}{shown}\n{arrow}"
 
 
+def _plain(value: Any) -> Any:
+    """The same with dates and times as text, as options of envs and of readers take them."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return value.isoformat() if isinstance(value, (date, time)) else value
+
+
 def _not_toml(file: FilePath, text: str, message: str) -> str:
     found = re.search(r"\(at line (\d+), column (\d+)\)", message)
     if found is None:
@@ -118,7 +128,7 @@ def set_by_text(source: Source, option: str, text: str, least: int = 2) -> None:
         wanted = "section.key=value, such as train.clip=0.1" if least > 1 else "name=value"
         raise ExperimentError(f"{option}: {wanted} was wanted, found {text!r}")
     try:
-        read = toml().loads(f"value = {value}")["value"]
+        read = _plain(toml().loads(f"value = {value}")["value"])
     except ValueError:
         # Words need no quotes here: the shell has taken them away.
         read = value.strip()

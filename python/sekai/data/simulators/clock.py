@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.data.calendar import DAY, UNITS, YEAR_DAYS, Frequency
+from sekai.data.calendar import DAY, UNITS, YEAR_DAYS, Frequency, utc_instant
 
 __all__ = ["Clock"]
 
@@ -50,7 +50,7 @@ class Clock:
             raise ValueError(f"overnight must be from 0 to below 1, was {self.overnight}")
         if self.overnight and self.calendar == "always":
             raise ValueError(f"a market that never closes has no overnight, was {self.overnight}")
-        if np.isnat(np.datetime64(self.start)):
+        if np.isnat(utc_instant(self.start)):
             raise ValueError(f"start must be a day, was {self.start!r}")
         _nanoseconds(self.frequency)
 
@@ -68,7 +68,7 @@ class Clock:
     def times(self, rows: int) -> NDArray[np.datetime64]:
         """The stamps of the first `rows` rows."""
         day, within = np.divmod(np.arange(rows), self.rows_per_day)
-        first = np.datetime64(self.start, "D")
+        first = utc_instant(self.start).astype("datetime64[D]")
         if self.calendar == "weekdays":
             days = np.busday_offset(first, day, roll="forward")
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from quant_gym_rs._core import gather_windows
 from sekai.data.market_data import frozen
 
-__all__ = ["PanelWindows", "as_rows"]
+__all__ = ["PanelWindows", "as_rows", "window_buffer"]
 
 Values = NDArray[np.float32]
 
@@ -102,3 +103,19 @@ def as_rows(rows: ArrayLike) -> NDArray[np.int64]:
             f"rows must be a list of whole numbers, was of {places.dtype} and shape {places.shape}"
         )
     return np.ascontiguousarray(places, np.int64)
+
+
+def window_buffer(
+    out: NDArray[Any] | None, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> NDArray[Any]:
+    """The array that windows are written into: the given one if it fits, or a new one."""
+    if out is None:
+        return np.empty(shape, dtype)
+    if out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous:
+        raise ValueError(
+            f"out must be C-contiguous, of {dtype} and shape {shape}, was of {out.dtype} and "
+            f"shape {out.shape}"
+        )
+    if not out.flags.writeable:
+        raise ValueError("out must be an array that can be written into")
+    return out

@@ -21,13 +21,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from sekai.data.market_data import MarketData, frozen
 from sekai.data.windows.npy_file import NpyFile
-from sekai.data.windows.panel_windows import as_rows
+from sekai.data.windows.panel_windows import as_rows, window_buffer
 from sekai.data.windows.window_index import INDEX, METADATA, VALUES, Metadata, read_index
 from sekai.data.windows.window_writer import WriteOptions, write_windows
 from sekai.error import DataError
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
+
+    from sekai.data.features.feature_panel import FeaturePanel
+    from sekai.data.features.pipeline import Pipeline
 
 __all__ = ["Windows"]
 
@@ -48,6 +51,7 @@ class Windows:
         columns: Mapping[str, NDArray[Any]],
         metadata: Metadata | None,
         names: tuple[tuple[str, ...], tuple[str, ...]],
+        pipeline: Pipeline | None = None,
     ) -> None:
         """Use `Windows.open`, which reads and checks all of it."""
         self._values = values
@@ -59,6 +63,8 @@ class Windows:
         self.assets, self.features = names
         self.lookback = values.shape[1]
         self.dtype = values.dtype
+        self.pipeline = pipeline
+        """What computes windows of rows after those of the file; None if nobody said."""
 
     @classmethod
     def open(
@@ -68,6 +74,7 @@ class Windows:
         index: str | os.PathLike[str] | None = None,
         assets: Sequence[str] | None = None,
         features: Sequence[str] | None = None,
+        pipeline: Pipeline | None = None,
     ) -> Self:
         """Open a folder that `write` made, or an `.npy` file with a Parquet index beside it.
 
@@ -76,10 +83,15 @@ class Windows:
             index: the index; if not given, in the folder, or of the same name as the file.
             assets: names of the assets, if no metadata tells them; numbered if nobody does.
             features: names of the features, likewise.
+            pipeline: the fitted pipeline that made the windows. With it, an env shows windows of
+                rows after those of the file too, such as those of a stream.
 
         Raises:
             DataError: when a file is not what it should be, or does not belong to the others.
+            NotFittedError: when the pipeline is not fitted.
         """
+        if pipeline is not None:
+            pipeline.require_fitted()
         place = Path(path).absolute()
         beside = place / INDEX if place.is_dir() else place.with_suffix(".parquet")
         index_path = beside if index is None else Path(index).absolute()
@@ -92,11 +104,13 @@ class Windows:
                 raise DataError(
                     f"{values.path} has {values.shape[0]} windows, its index {len(times)} rows"
                 )
-            windows = cls(values, times, columns, metadata, names)
+            windows = cls(values, times, columns, metadata, names, pipeline)
         except BaseException:
             values.close()
             raise
-        windows._opened = {"index": index_path, "assets": assets, "features": features}
+        windows._opened = {
+            "index": index_path, "assets": assets, "features": features, "pipeline": pipeline,
+        }  # fmt: skip
         windows._place = place
         return windows
 
@@ -104,7 +118,7 @@ class Windows:
     def write(
         cls,
         path: str | os.PathLike[str],
-        panel: MarketData | ArrayLike,
+        panel: MarketData | FeaturePanel | ArrayLike,
         lookback: int,
         **options: Unpack[WriteOptions],
     ) -> None:
@@ -114,8 +128,8 @@ class Windows:
 
         Args:
             path: the folder to make; it must not be there yet.
-            panel: rows by assets by features: market data, an object that has `values`, `times`,
-                `assets` and `features`, or an array.
+            panel: rows by assets by features: market data, what a `Pipeline` made of it, an
+                object that has `values`, `times`, `assets` and `features`, or an array.
             lookback: rows in a window.
             **options: what the panel does not say of itself, see `WriteOptions`.
         """
@@ -157,6 +171,14 @@ class Windows:
                 f"found {found}: the file was changed or damaged, write it again"
             )
 
+    def require_order(self) -> None:
+        """Raise unless there are windows, in the order of time, and one for each time."""
+        if not len(self) or (np.diff(self.times) <= np.timedelta64(0)).any():
+            raise DataError(
+                "windows in the order of time, one for each time, were wanted, found "
+                + ("others" if len(self) else "none at all")
+            )
+
     def gather(self, rows: ArrayLike, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """The windows at `rows`: batch by lookback by assets by features.
 
@@ -165,17 +187,7 @@ class Windows:
             out: where to; a new array if not given.
         """
         places = as_rows(rows)
-        shape = (len(places), *self._values.shape[1:])
-        if out is None:
-            out = np.empty(shape, self.dtype)
-        flags = out.flags
-        if out.shape != shape or out.dtype != self.dtype or not flags.c_contiguous:
-            raise ValueError(
-                f"out must be C-contiguous, of {self.dtype} and shape {shape}, was of {out.dtype} "
-                f"and shape {out.shape}"
-            )
-        if not flags.writeable:
-            raise ValueError("out must be an array that can be written into")
+        out = window_buffer(out, (len(places), *self._values.shape[1:]), self.dtype)
         outside = (places < 0) | (places >= len(self))
         if outside.any():
             raise ValueError(f"rows from 0 to {len(self) - 1} were wanted, found "

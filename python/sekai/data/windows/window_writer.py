@@ -13,6 +13,7 @@ from typing import IO, Any, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from sekai.data.features.feature_panel import FeaturePanel
 from sekai.data.market_data import MarketData
 from sekai.data.windows.npy_file import CHUNK_BYTES, NpyWriter
 from sekai.data.windows.window_index import INDEX, METADATA, VALUES, Metadata, write_index
@@ -62,7 +63,7 @@ class _Source:
 
 
 def write_windows(
-    path: Path, panel: MarketData | ArrayLike, lookback: int, options: WriteOptions
+    path: Path, panel: MarketData | FeaturePanel | ArrayLike, lookback: int, options: WriteOptions
 ) -> None:
     """Write a folder with the window of each row that has `lookback` rows up to it."""
     source = _source(panel, options)
@@ -105,12 +106,19 @@ def _write_values(file: IO[bytes], source: _Source, lookback: int) -> str:
     return writer.finish()
 
 
-def _source(panel: MarketData | ArrayLike, options: WriteOptions) -> _Source:
+def _feature_names(panel: Any) -> tuple[str, ...] | None:
+    """What market data and panels of features call their last axis."""
+    if isinstance(panel, MarketData):
+        return panel.fields
+    return panel.names if isinstance(panel, FeaturePanel) else None
+
+
+def _source(panel: MarketData | FeaturePanel | ArrayLike, options: WriteOptions) -> _Source:
     if unknown := sorted(options.keys() - WriteOptions.__annotations__.keys()):
         wanted = sorted(WriteOptions.__annotations__)
         raise TypeError(f"some of {wanted} were wanted, found {unknown}")
     said: Mapping[str, Any] = options
-    fields = panel.fields if isinstance(panel, MarketData) else None
+    fields = _feature_names(panel)
 
     def told(name: str) -> Any:
         found = said.get(name, fields if name == "features" and fields else None)

@@ -1,6 +1,7 @@
 """Feeds: replayed, recorded, from folders, queues and websockets; buffered, checked, made bars."""
 
 from sekai.live.feeds.backoff import Backoff
+from sekai.live.feeds.bars_from_candles import BarsFromCandles
 from sekai.live.feeds.bars_from_trades import BarsFromTrades, bars_of
 from sekai.live.feeds.binance import BinanceDecoder
 from sekai.live.feeds.buffered import Buffered
@@ -19,6 +20,7 @@ from sekai.live.feeds.websocket_feed import SocketLimits, WebSocketFeed
 
 __all__ = [
     "Backoff",
+    "BarsFromCandles",
     "BarsFromTrades",
     "BinanceDecoder",
     "BufferPolicy",

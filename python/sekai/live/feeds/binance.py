@@ -42,6 +42,9 @@ _usual_trade = re.compile(
     rf"(?(1)\}})"
 ).fullmatch
 
+INTERVAL_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+_interval = re.compile(r"([1-9][0-9]{0,3})([smhdw])").fullmatch
+
 Payload = dict[str, Any]
 
 
@@ -71,6 +74,14 @@ class BinanceDecoder:
         if len(self._intervals) > 1:
             raise ValueError(f"candles of one interval were wanted, found {self._intervals}")
         self._readers = {name: _READERS[name] for name in kinds}
+
+    @property
+    def candle_seconds(self) -> float | None:
+        """The length of the candles that are read; None if there are none, or months of them."""
+        if not self._intervals:
+            return None
+        match = _interval(self._intervals[0])
+        return None if match is None else int(match[1]) * INTERVAL_UNITS[match[2]]
 
     def subscription(self, symbols: Collection[str]) -> list[str]:
         """Messages of at most 100 streams each, as Binance has it."""
