@@ -63,6 +63,11 @@ class SingleAssetOrderExecution(OrderSimulator):
             )
         exchange = ExchangeConfig.of(exchange_config)
         executor = ExecutorConfig.of(executor_config, exchange.freq)
+        if executor.settles_late and cash_limit is not None:
+            raise ValueError(
+                "executor_config: settle_type 'cash' is not supported with a cash_limit, which "
+                "sales add to at once; use settle_type 'None', or no cash_limit"
+            )
         ticks = _day(order, exchange, qlib_config)
         price = ticks.column(exchange.price(order.direction))
         data = BacktestData(ticks, price, ticks.column("$volume"))
