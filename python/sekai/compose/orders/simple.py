@@ -41,7 +41,8 @@ class SingleAssetOrderExecutionSimple(OrderSimulator):
 
         Args:
             order: what is to be traded.
-            data: a day, anything that has days, a panel, or the folder of a `TickStore`.
+            data: a day, anything that has days, a panel, a frame of minutes (see
+                `sekai.data.FrameIntraday`), or the folder of a `TickStore`.
             ticks_per_step: how many minutes a step has.
             deal_price_type: `close`, `bid_or_ask` or `bid_or_ask_fill`.
             data_granularity: how many minutes a tick has; divides `ticks_per_step`.
