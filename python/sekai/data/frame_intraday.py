@@ -160,8 +160,8 @@ def _stamps(column: Any, name: str, options: Options) -> Stamps:
         raise DataError(f"the column {name!r} cannot be the time: {error}") from error
     for _, row, found in stamps.wrong:
         raise DataError(f"row {row} of the column {name!r}: {found}")
-    for row in np.flatnonzero(stamps.instants == NO_TIME):
-        raise DataError(f"row {row} of the column {name!r} has no time; drop rows without one")
+    for empty in np.flatnonzero(stamps.instants == NO_TIME):
+        raise DataError(f"row {empty} of the column {name!r} has no time; drop rows without one")
     if not len(stamps.instants):
         raise DataError("the frame has no rows; expected one for each tick")
     return stamps

@@ -100,9 +100,9 @@ def _day(order: Order, exchange: ExchangeConfig, provider: QlibProvider) -> DayT
     if provider.has_field(symbol, FACTOR, exchange.freq) and FACTOR not in columns:
         columns.append(FACTOR)
     chosen = tuple(columns)
-    is_frame = isinstance(provider, FrameProvider)
-    days = provider.days(chosen) if is_frame else _days(provider, exchange.freq, chosen)
-    return days.day(order.stock_id, order.date)
+    if isinstance(provider, FrameProvider):
+        return provider.days(chosen).day(order.stock_id, order.date)
+    return _days(provider, exchange.freq, chosen).day(order.stock_id, order.date)
 
 
 def _limits(order: Order, exchange: ExchangeConfig, ticks: DayTicks) -> dict[str, Any]:
