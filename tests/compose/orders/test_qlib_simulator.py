@@ -339,10 +339,30 @@ def test_an_executor_can_be_given_without_its_wrapping(folders: dict[str, str]) 
     assert short.ticks_per_step == 15
 
 
+def test_what_an_exchange_reads_but_does_not_trade_on_is_ignored(folders: dict[str, str]) -> None:
+    config = {
+        "start_time": "2019-01-01",
+        "end_time": "2021-01-01",
+        "subscribe_fields": ["$high"],
+        "quote_cls": "NumpyQuote",
+        "extra_quote": None,
+        "exchange": None,
+        "cash_limit": None,
+    }
+
+    one = work(simulator(folders, **config), TWAP())
+
+    assert one.fills.tolist() == work(simulator(folders), TWAP()).fills.tolist()
+
+
 @pytest.mark.parametrize(
     ("exchange", "found"),
     [
-        ({"deal": "close"}, "found \\['deal'\\]"),
+        ({"deal_prce": "close"}, "no key 'deal_prce'; did you mean 'deal_price'"),
+        ({"extra_quote": {"a": 1}}, "extra_quote must be None"),
+        ({"exchange": {"class": "Exchange"}}, "exchange must be None"),
+        ({"cash_limit": 1e6}, "cash_limit must be None.*SingleAssetOrderExecution"),
+        ({"deal": "close"}, "no key 'deal'"),
         ({"volume_threshold": ("rolling", "$volume")}, "'current' or 'cum'"),
         ({"volume_threshold": {"both": ("cum", "$volume")}}, "all, buy and sell"),
         ({"deal_price": ["$close"]}, "one expression or two"),

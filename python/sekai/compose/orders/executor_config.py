@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sekai.data.near_names import near
+from sekai.compose.orders.config_keys import Limited, check_values, refuse_unknown
 
 __all__ = ["ExecutorConfig"]
 
@@ -23,7 +23,7 @@ IGNORED = (
 )  # fmt: skip
 
 # Keys that can change fills: the values that do not, and what to do about the others.
-LIMITED: dict[str, tuple[tuple[Any, ...], str]] = {
+LIMITED: Limited = {
     "trade_exchange": ((None,), "must be None: prices and costs come from exchange_config"),
     "common_infra": (
         (None,),
@@ -107,18 +107,12 @@ def minutes(text: str) -> int | None:
 def _levels(config: Any) -> list[Mapping[str, Any]]:
     """Settings of the outermost executor, of the one inside of it, and so on."""
     settings = _unwrapped(config, "executor_config", EXECUTORS)
-    known = (*USED, *IGNORED, *LIMITED)
-    _refuse_unknown(settings, known, "executor_config")
+    refuse_unknown(settings, (*USED, *IGNORED, *LIMITED), "executor_config")
     if "time_per_step" not in settings:
         raise ValueError(
             f"executor_config has no time_per_step, such as '30min'; found {sorted(settings)}"
         )
-    for name, (values, remedy) in LIMITED.items():
-        # By identity too, because what is not refused may be any object.
-        if name in settings and not any(
-            settings[name] is value or settings[name] == value for value in values
-        ):
-            raise ValueError(f"executor_config: {name} {remedy}, was {settings[name]!r}")
+    check_values(settings, LIMITED, "executor_config")
     if settings.get("inner_strategy") is not None:
         _check_strategy(settings["inner_strategy"])
     inner = settings.get("inner_executor")
@@ -128,7 +122,7 @@ def _levels(config: Any) -> list[Mapping[str, Any]]:
 def _check_strategy(strategy: Any) -> None:
     if isinstance(strategy, Mapping):
         settings = _unwrapped({"kwargs": {}, **strategy}, "inner_strategy", STRATEGIES)
-        _refuse_unknown(settings, STRATEGY_SETTINGS, "inner_strategy")
+        refuse_unknown(settings, STRATEGY_SETTINGS, "inner_strategy")
     elif str(strategy).rpartition(".")[2] not in STRATEGIES:
         raise ValueError(f"inner_strategy must be one of {list(STRATEGIES)}, was {strategy!r}")
 
@@ -139,15 +133,9 @@ def _unwrapped(config: Any, what: str, classes: tuple[str, ...]) -> Mapping[str,
         raise TypeError(f"{what} must be a dict of settings, was {config!r}")
     if not config.keys() & set(WRAPPING):
         return config
-    _refuse_unknown(config, WRAPPING, what)
+    refuse_unknown(config, WRAPPING, what)
     name = str(config.get("class", classes[0])).rpartition(".")[2]
     if name not in classes:
         raise ValueError(f"{what} must be one of {list(classes)}, was {name!r}")
     settings: Mapping[str, Any] = config.get("kwargs") or {}
     return settings
-
-
-def _refuse_unknown(settings: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
-    for name in settings:
-        if name not in known:
-            raise ValueError(f"{what} has no key {str(name)!r}{near(str(name), known)}")
