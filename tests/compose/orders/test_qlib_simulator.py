@@ -340,7 +340,7 @@ def test_an_executor_can_be_given_without_its_wrapping(folders: dict[str, str]) 
 
 
 def test_what_an_exchange_reads_but_does_not_trade_on_is_ignored(folders: dict[str, str]) -> None:
-    config = {
+    config: dict[str, Any] = {
         "start_time": "2019-01-01",
         "end_time": "2021-01-01",
         "subscribe_fields": ["$high"],
