@@ -52,6 +52,30 @@ def test_any_one_frequency_is_enough(config: dict[str, Any]) -> None:
         chosen.processed("SH600000", DATE)
 
 
+def test_feature_columns_need_no_folder_of_features(config: dict[str, Any]) -> None:
+    del config["feature_root_dir"]
+
+    chosen = init_qlib(config)
+
+    assert chosen.feature_columns_today == ("$close",)
+    assert chosen.feature_columns_yesterday == ("$close_1",)
+    assert len(chosen.intraday("1min").day("SH600000", DATE)) == 240
+    with pytest.raises(NotReadyError, match="feature_root_dir.*init_qlib"):
+        chosen.processed("SH600000", DATE)
+
+
+@pytest.mark.parametrize("left_out", ["feature_columns_today", "feature_columns_yesterday"])
+def test_any_of_the_feature_keys_can_be_left_out(config: dict[str, Any], left_out: str) -> None:
+    del config[left_out]
+
+    chosen = init_qlib(config)
+
+    assert chosen.store is not None
+    assert getattr(chosen, left_out) == ()
+    with pytest.raises(NotReadyError, match=f"{left_out}.*init_qlib"):
+        chosen.processed("SH600000", DATE)
+
+
 def test_calling_it_again_switches_and_old_values_are_not_served(tmp_path: Path) -> None:
     closes = []
     for seed in (1, 2):
@@ -67,7 +91,6 @@ def test_calling_it_again_switches_and_old_values_are_not_served(tmp_path: Path)
         ({"provider_uri_5min": "nowhere"}, DataError, "there is no folder 'nowhere'"),
         ({"provider_uri_5min": 5}, ValueError, "provider_uri_5min must be a folder, was 5"),
         ({"feature_root_dir": "nowhere"}, DataError, "nowhere.*neither backtest nor feature"),
-        ({"feature_root_dir": None}, ValueError, "go together, found no feature_root_dir"),
         ({"feature_columns_today": ["$clos"]}, DataError, r"no column '\$clos'.*'\$close'"),
         ({"feature_columns_today": ["close"]}, ValueError, "columns such as '\\$close'"),
         ({"feature_columns_today": "$close"}, ValueError, "a list of columns"),

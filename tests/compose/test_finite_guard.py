@@ -13,9 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sekai.compose import DataQueue, FiniteVectorEnv, vectorize_env
+from sekai.compose import DataQueue, EnvWrapper, ExhaustedError, FiniteVectorEnv, vectorize_env
 from sekai.error import ClosedError
-from tests.compose.countdowns import ENV_TYPES, Memory, collect, countdown_env, countdowns
+from tests.compose.countdowns import (
+    ENV_TYPES,
+    Countdown,
+    Memory,
+    Plain,
+    Shown,
+    collect,
+    countdown_env,
+    countdowns,
+)
 from tests.compose.resources import started, wait_until_gone
 
 
@@ -44,6 +53,18 @@ def check_closed(env: FiniteVectorEnv, workers: list[int]) -> None:
     env.close()
 
 
+def collect_some(env: FiniteVectorEnv, episodes: int) -> None:
+    """Collect at least as many episodes, and leave the others where they are."""
+    with env.collector_guard():
+        env.reset()
+        finished = 0
+        while finished < episodes:
+            over = np.flatnonzero(env.step(np.ones(len(env), np.int64)).dones)
+            finished += len(over)
+            if over.size:
+                env.reset(over)
+
+
 def test_a_block_that_ends_by_itself_closes_the_workers(
     queue: DataQueue[Any], env_type: str
 ) -> None:
@@ -54,8 +75,120 @@ def test_a_block_that_ends_by_itself_closes_the_workers(
         env.reset()
 
     assert inside is env
-    check_closed(env, workers)
+    wait_until_gone(workers)
+    assert env.closed
+    with pytest.raises(ClosedError, match="enter collector_guard\\(\\) again, or make a new one"):
+        env.reset()
     assert memory.calls == ["all_ready", "all_done"]
+    env.close()
+    check_closed(env, workers)
+
+
+def test_a_guard_can_be_entered_again_after_an_orderly_end(env_type: str) -> None:
+    memory = Memory()
+    seeds = [(number, 2) for number in range(20)]
+    with DataQueue(seeds, shuffle=False) as queue:
+        env = countdowns(queue, env_type, 2, memory)
+        collect_some(env, 4)
+        first = list(memory.begun)
+        collect_some(env, 4)
+        second = memory.begun[len(first) :]
+        collect(env)
+
+    numbers = [number for _, number in memory.begun]
+    assert sorted(numbers) == list(range(20)), "every seed exactly once, over all collections"
+    assert first
+    assert second
+    assert memory.calls == ["all_ready", "all_done"] * 3
+    assert env.closed
+
+
+@pytest.mark.parametrize("kind", ["subproc", "shmem"])
+def test_each_collection_has_workers_of_its_own(queue: DataQueue[Any], kind: str) -> None:
+    env = countdowns(queue, kind, 2)
+    ids: list[list[int]] = []
+    for _ in range(2):
+        with env.collector_guard():
+            ids.append(workers_of(env))
+            env.reset()
+        wait_until_gone(ids[-1])
+
+    assert not set(ids[0]) & set(ids[1])
+
+
+def test_seeds_in_a_list_go_on_where_the_last_collection_ended(env_type: str) -> None:
+    memory = Memory()
+    env = countdowns([(number, 1) for number in range(6)], env_type, 1, memory)
+
+    collect_some(env, 2)
+    collect(env)
+
+    assert [number for _, number in memory.begun] == list(range(6))
+
+
+class Random(Countdown):
+    """An episode as long as the env's stream says."""
+
+    def get_state(self) -> tuple[int, int]:
+        assert self.env is not None
+        return int(self.env.rng.integers(1000)), self.left
+
+
+def random_env() -> Any:
+    return EnvWrapper(Random, Shown(), Plain(), [(0, 1)] * 50)
+
+
+def test_the_streams_of_workers_go_on_in_the_next_collection(env_type: str) -> None:
+    def drawn(blocks: list[int]) -> list[float]:
+        memory = Memory()
+        env = vectorize_env(random_env, env_type, 1, memory)
+        seed: int | None = 7
+        for resets in blocks:
+            with env.collector_guard():
+                for _ in range(resets):
+                    env.reset(seed=seed)
+                    seed = None
+        return [number for _, number in memory.begun]
+
+    assert drawn([3, 3]) == drawn([6])
+
+
+def test_seeds_that_cannot_go_on_are_an_error_that_says_how() -> None:
+    env = vectorize_env(lambda: countdown_env(seed for seed in [(0, 1), (1, 1)]), "dummy", 1)
+    with env.collector_guard():
+        env.reset()
+
+    with pytest.raises(ClosedError, match="generator.*DataQueue or a list"):
+        env.collector_guard().__enter__()
+
+
+def test_a_guard_of_exhausted_seeds_says_what_to_do(env_type: str) -> None:
+    memory = Memory()
+    with DataQueue([(0, 1)]) as queue:
+        env = countdowns(queue, env_type, 2, memory)
+        collect(env)
+
+    with pytest.raises(ExhaustedError, match="make a new vector env"):
+        env.collector_guard().__enter__()
+    assert memory.calls == ["all_ready", "all_done"]
+
+
+def test_workers_that_cannot_be_built_again_leave_the_env_closed(queue: DataQueue[Any]) -> None:
+    built = []
+
+    def factory() -> Any:
+        built.append(1)
+        if len(built) > 1:
+            raise LookupError("no licence left")
+        return countdown_env(queue)
+
+    env = vectorize_env(factory, "dummy", 1)
+    with env.collector_guard():
+        env.reset()
+    with pytest.raises(Exception, match="no licence left"):
+        env.collector_guard().__enter__()
+
+    assert env.closed
 
 
 @pytest.mark.parametrize("error", [KeyError("user"), KeyboardInterrupt(), SystemExit(3)])

@@ -51,6 +51,8 @@ def test_writing_names_a_missing_package_too(
     data = MarketData.from_frame(bars())
     for module in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.setitem(sys.modules, module, None)
+    # Also where no earlier test has loaded it.
+    monkeypatch.setitem(sys.modules, package, None)
 
     kind = {"pyarrow": "arrow"}.get(package, package)
     with pytest.raises(MissingExtraError, match=package):

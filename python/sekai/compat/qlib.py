@@ -37,7 +37,7 @@ class QlibConfig:
     provider: QlibProvider
     """The provider directories, by frequency."""
     store: TickStore | None = None
-    """The processed data, if a folder of them was named."""
+    """The processed data, if `feature_root_dir` was given."""
     feature_columns_today: tuple[str, ...] = ()
     feature_columns_yesterday: tuple[str, ...] = ()
 
@@ -47,9 +47,12 @@ class QlibConfig:
 
     def processed(self, stock_id: str, date: np.datetime64) -> tuple[Floats32, Floats32]:
         """The features of a day and those of the day before, ticks by columns."""
-        if self.store is None:
+        parts = (self.store, self.feature_columns_today, self.feature_columns_yesterday)
+        missing = [key for key, part in zip(FEATURES, parts, strict=True) if not part]
+        if self.store is None or missing:
             raise NotReadyError(
-                f"processed data were wanted: give init_qlib {', '.join(FEATURES)} too"
+                f"processed data need {', '.join(missing)}: give init_qlib "
+                f"{'them' if len(missing) > 1 else 'it'} too"
             )
         return self.store.processed(
             stock_id, date, self.feature_columns_today, self.feature_columns_yesterday
@@ -68,9 +71,10 @@ def init_qlib(config: Mapping[str, Any], *, with_pyqlib: bool = False) -> QlibCo
 
     Args:
         config: `provider_uri_1min`, `provider_uri_5min` and `provider_uri_day`, at least one;
-            `feature_root_dir`, a folder that `TickStore.build` made, with the columns
             `feature_columns_today` such as `$close` and `feature_columns_yesterday` such as
-            `$close_1`, of the same number.
+            `$close_1`, of the same number if both are given; `feature_root_dir`, a folder that
+            `TickStore.build` made, which has them. Each of the three can be left out; `processed`
+            needs them all.
         with_pyqlib: initialise pyqlib on the same folders too, for those who want its `D`.
 
     Raises:
@@ -105,17 +109,14 @@ def _checked(config: Mapping[str, Any]) -> QlibConfig:
         wanted = ", ".join(f"{PREFIX}{freq}" for freq in FREQUENCIES)
         raise ValueError(f"at least one of {wanted} was wanted, found {list(config)}")
     provider = QlibProvider(roots)
-    if all(config.get(key) is None for key in FEATURES):
-        return QlibConfig(provider)
-    lacking = [key for key in FEATURES if config.get(key) is None]
-    if lacking:
-        raise ValueError(f"{', '.join(FEATURES)} go together, found no {', '.join(lacking)}")
     today, yesterday = (_columns(config, key) for key in FEATURES[1:])
-    if len(today) != len(yesterday):
+    if today and yesterday and len(today) != len(yesterday):
         raise ValueError(
             f"as many columns of yesterday as of today were wanted, found {len(yesterday)} and "
             f"{len(today)}"
         )
+    if config.get(FEATURES[0]) is None:
+        return QlibConfig(provider, None, today, yesterday)
     store = TickStore(_path(config, FEATURES[0]))
     _check_store(store, (*today, *yesterday))
     return QlibConfig(provider, store, today, yesterday)
@@ -129,7 +130,9 @@ def _path(config: Mapping[str, Any], key: str) -> str:
 
 
 def _columns(config: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    value = config[key]
+    value = config.get(key)
+    if value is None:
+        return ()
     end = "_1" if key.endswith("yesterday") else ""
     fits = isinstance(value, Sequence) and not isinstance(value, str) and value
     if not fits or not all(isinstance(name, str) and name[:1] == "$" for name in value):

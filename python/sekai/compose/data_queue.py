@@ -6,7 +6,7 @@ import os
 import pickle
 import weakref
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 import numpy as np
 
@@ -127,6 +127,9 @@ class _ElsewhereQueue(Generic[Seed]):
 
 class _Seeds(Iterator[Any]):
     """One consumer of a queue: takes seeds from it, directly or, in other processes, by a line."""
+
+    is_shared: ClassVar[bool] = True
+    """The queue knows which seeds are left, whoever asks for the next."""
 
     def __init__(self, queue: DataQueue[Any] | None, address: str) -> None:
         self._queue = queue

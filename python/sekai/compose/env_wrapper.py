@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, NamedTuple
+
+import numpy as np
 
 from sekai.compose.attached import WrapperLink
 from sekai.compose.aux_info import AuxiliaryInfoCollector
@@ -13,12 +15,12 @@ from sekai.compose.logs.collector import LogCollector
 from sekai.compose.logs.level import LogLevel
 from sekai.compose.nan_observation import generate_nan_observation
 from sekai.compose.reward import Reward
-from sekai.compose.seeds import ExhaustedError, seed_source
+from sekai.compose.seeds import ExhaustedError, remaining_seeds, seed_source
 from sekai.compose.simulator import ActType, InitialStateType, Simulator, StateType
 from sekai.compose.status import EnvWrapperStatus, kept
 from sekai.core.env import Env, ObsType
 from sekai.core.result import ResetResult, StepResult
-from sekai.error import ClosedError, ResetRequired
+from sekai.error import ClosedError, ResetRequired, StateError
 from sekai.spaces import Space
 
 __all__ = ["EnvWrapper"]
@@ -27,6 +29,17 @@ NOT_BEGUN = "step() was called before reset(): call reset() first"
 RESET_FAILED = "the last reset failed: call reset() again"
 BROKEN_OFF = "the last step failed after the simulator had moved: call reset() to begin anew"
 OVER = "the episode is over: call reset() to begin the next one"
+
+
+class ResumePoint(NamedTuple):
+    """What is left of an env between two collections."""
+
+    seeds: dict[str, Any] | None
+    """Where its seeds stand; None if they know it by themselves."""
+    rng: np.random.Generator | None
+    rng_seed: int | None
+    refusal: str | None
+    """Why the seeds cannot go on, if they cannot."""
 
 
 class EnvWrapper(
@@ -172,6 +185,24 @@ class EnvWrapper(
         if not self._closed:
             self._closed = True
             self._close_simulator()
+
+    @property
+    def resume_point(self) -> ResumePoint:
+        """Remaining seeds and random stream: what an env built anew needs to go on after this one.
+
+        The episode under way is not part of it.
+        """
+        try:
+            seeds, refusal = remaining_seeds(self._seeds), None
+        except StateError as error:
+            seeds, refusal = None, str(error)
+        return ResumePoint(seeds, copy.deepcopy(self._rng), self._rng_seed, refusal)
+
+    @resume_point.setter
+    def resume_point(self, point: ResumePoint) -> None:
+        if point.seeds is not None:
+            self._seeds.load_state_dict(point.seeds)
+        self._rng, self._rng_seed = point.rng, point.rng_seed
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue from where `state_dict` was taken; a refused state changes nothing."""

@@ -24,5 +24,8 @@ def generate_nan_observation(space: Space[Any]) -> Any:
 
 
 def check_nan_observation(obs: Any) -> bool:
-    """Whether every number in the observation is what `generate_nan_observation` puts there."""
+    """Whether every number in the observation is what `generate_nan_observation` puts there.
+
+    A plain bool is data: only arrays and scalars of NumPy stand for nothing.
+    """
     return is_blank(obs)

@@ -11,7 +11,7 @@ import numpy as np
 from sekai.compose.attached import Attached, WrapperLink
 from sekai.error import SekaiError, StateError
 
-__all__ = ["ExhaustedError", "SeedSource", "seed_source"]
+__all__ = ["ExhaustedError", "SeedSource", "remaining_seeds", "seed_source"]
 
 
 class ExhaustedError(SekaiError, RuntimeError):
@@ -38,6 +38,17 @@ def seed_source(seeds: Iterable[Any] | None) -> SeedSource:
     if isinstance(seeds, (Sequence, np.ndarray)):
         return _SequenceSeeds(seeds)
     return _IteratorSeeds(iter(seeds))
+
+
+def remaining_seeds(source: SeedSource) -> dict[str, Any] | None:
+    """State from which the same seeds go on in an env built anew; None if they do by themselves.
+
+    Raises:
+        StateError: an iterator may be shared with other envs, and has no position to tell.
+    """
+    if not isinstance(source, _IteratorSeeds):
+        return source.state_dict()
+    return source.remaining()
 
 
 class _NoSeeds:
@@ -101,6 +112,16 @@ class _IteratorSeeds:
                 f"state: pass a list or another sequence, of which the position is kept, or an "
                 f"iterator that has state_dict() and load_state_dict()"
             ) from error
+
+    def remaining(self) -> dict[str, Any] | None:
+        if getattr(self._iterator, "is_shared", False):
+            return None
+        if _has_own_state(self._iterator):
+            return self.state_dict()
+        raise StateError(
+            f"the seeds come from a {type(self._iterator).__name__}, which does not tell where it "
+            f"stands: pass a DataQueue or a list"
+        )
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         _require_keys(state_dict, {"iterator"})

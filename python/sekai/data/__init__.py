@@ -13,6 +13,7 @@ from sekai.data.features.lookahead import check_features
 from sekai.data.features.pipeline import Pipeline, default_pipeline
 from sekai.data.features.registry import feature_kinds, make_feature, register_feature
 from sekai.data.features.stream import FeatureStream
+from sekai.data.frame_intraday import FrameIntraday
 from sekai.data.indicators import FEATURES, Feature, Indicators, compute, feature_names
 from sekai.data.inspection import inspect
 from sekai.data.intraday import DayTicks, IntradayData
@@ -44,6 +45,7 @@ __all__ = [
     "FeaturePanel",
     "FeatureStream",
     "Fold",
+    "FrameIntraday",
     "Frequency",
     "Indicators",
     "IntradayData",

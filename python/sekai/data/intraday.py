@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sekai.data.market_data import frozen
 from sekai.error import DataError
 
-__all__ = ["DayTicks", "IntradayData"]
+__all__ = ["DayTicks", "IntradayData", "named"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,12 +55,17 @@ class DayTicks:
         return self
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """The values of a column, one for each tick."""
-        if name not in self.columns:
-            raise DataError(
-                f"{self.stock_id}: no column {name!r}; there are {', '.join(sorted(self.columns))}"
-            )
-        return self.columns[name]
+        """The values of a column, one for each tick; see `named`."""
+        found = named(self.columns, name)
+        if found is None:
+            there = ", ".join(sorted(self.columns)) or "none"
+            raise DataError(f"{self.stock_id}: no column {name!r}; there are {there}")
+        return self.columns[found]
+
+
+def named(columns: Mapping[str, Any], name: str) -> str | None:
+    """Column of a name, or with the 0 behind it that Qlib's processed files have."""
+    return next((one for one in (name, f"{name}0") if one in columns), None)
 
 
 @runtime_checkable

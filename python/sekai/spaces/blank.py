@@ -30,8 +30,13 @@ def blank_sample(space: Space[Any]) -> Any:
 
 
 def is_blank(value: Any) -> bool:
-    """Whether every number in `value` is what `blank_sample` puts there."""
-    return all(map(_is_blank_array, _leaves(value)))
+    """Whether every number in `value` is what `blank_sample` puts there.
+
+    A plain bool is data, as `blank_sample` never makes one.
+    """
+    return all(
+        not isinstance(leaf, bool) and _is_blank_array(np.asarray(leaf)) for leaf in _leaves(value)
+    )
 
 
 def _blank(space: Space[Any], value: Any) -> Any:
@@ -59,7 +64,7 @@ def _filler(dtype: np.dtype[Any]) -> Any:
     raise SpaceError(f"an observation of numbers, times or bools was wanted, found dtype {dtype}")
 
 
-def _leaves(value: Any) -> Iterator[NDArray[Any]]:
+def _leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         for part in value.values():
             yield from _leaves(part)
@@ -67,7 +72,7 @@ def _leaves(value: Any) -> Iterator[NDArray[Any]]:
         for part in value:
             yield from _leaves(part)
     else:
-        yield np.asarray(value)
+        yield value
 
 
 def _is_blank_array(array: NDArray[Any]) -> bool:

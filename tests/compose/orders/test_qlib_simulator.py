@@ -222,7 +222,7 @@ def test_folders_chosen_before_are_used_where_none_are_given(folders: dict[str, 
     ("executor", "found"),
     [
         ({"time_per_step": "30min", "speed": 3}, "speed"),
-        ({"inner_executor": {}}, "takes time_per_step"),
+        ({"inner_executor": {}}, "no time_per_step"),
         ({"time_per_step": "1day"}, "step of minutes"),
         ({"time_per_step": "soon"}, "a duration such as"),
         ({"time_per_step": "30min", "inner_executor": {"time_per_step": "7min"}}, "multiple"),
@@ -237,16 +237,132 @@ def test_executors_that_mean_something_else_are_refused(
         SingleAssetOrderExecution(order(), executor, FREE, folders)
 
 
+REPORTS: dict[str, Any] = {
+    "start_time": "2019-01-01",
+    "end_time": "2021-01-01",
+    "indicator_config": {"show_indicator": True, "pa_config": {"base_price": "vwap"}},
+    "generate_portfolio_metrics": True,
+    "verbose": True,
+    "track_data": True,
+    "trade_exchange": None,
+    "common_infra": None,
+    "settle_type": "None",
+}
+
+
+@pytest.mark.parametrize("executor", ["NestedExecutor", "SimulatorExecutor"])
+@pytest.mark.parametrize(
+    "extra",
+    [{name: value} for name, value in REPORTS.items()]
+    + [REPORTS, {"settle_type": "cash"}, {"generate_report": True}, {"show_indicator": False}],
+)
+def test_what_executors_use_for_reports_alone_is_ignored(
+    folders: dict[str, str], executor: str, extra: dict[str, Any]
+) -> None:
+    config = {"class": executor, "kwargs": {"time_per_step": "30min", **extra}}
+
+    worked = work(SingleAssetOrderExecution(order(), config, FREE, folders), TWAP())
+
+    assert worked.fills.tolist() == work(simulator(folders), TWAP()).fills.tolist()
+
+
+@pytest.mark.parametrize(
+    ("executor", "extra"),
+    [
+        ("NestedExecutor", {"skip_empty_decision": False, "align_range_limit": True}),
+        ("SimulatorExecutor", {"trade_type": "parallel"}),
+        ("SimulatorExecutor", {"trade_type": "serial"}),
+    ],
+)
+def test_what_makes_no_difference_to_one_order_is_ignored(
+    folders: dict[str, str], executor: str, extra: dict[str, Any]
+) -> None:
+    config = {"class": executor, "kwargs": {"time_per_step": "30min", **extra}}
+
+    assert SingleAssetOrderExecution(order(), config, FREE, folders).ticks_per_step == 30
+
+
+@pytest.mark.parametrize(
+    ("extra", "remedy"),
+    [
+        ({"trade_exchange": {"class": "Exchange"}}, "trade_exchange.*exchange_config"),
+        ({"common_infra": object()}, "common_infra.*exchange_config.*cash_limit"),
+        ({"settle_type": "stock"}, "settle_type.*'None' or 'cash'"),
+        ({"align_range_limit": False}, "align_range_limit.*True"),
+        ({"trade_type": "auction"}, "trade_type.*'serial' or 'parallel'"),
+    ],
+)
+def test_keys_of_qlib_that_would_change_the_fills_are_refused(
+    folders: dict[str, str], extra: dict[str, Any], remedy: str
+) -> None:
+    with pytest.raises(ValueError, match=remedy):
+        SingleAssetOrderExecution(order(), {"time_per_step": "30min", **extra}, FREE, folders)
+
+
+def test_sales_settled_late_are_refused_where_cash_is_limited(folders: dict[str, str]) -> None:
+    config = {"time_per_step": "30min", "settle_type": "cash"}
+
+    SingleAssetOrderExecution(order(), config, FREE, folders)
+    with pytest.raises(ValueError, match="settle_type 'cash'.*cash_limit"):
+        SingleAssetOrderExecution(order(), config, FREE, folders, cash_limit=1e6)
+
+
+@pytest.mark.parametrize(
+    ("executor", "said"),
+    [
+        ({"time_per_step": "30min", "verbos": True}, "'verbos'; did you mean 'verbose'"),
+        ({"time_per_stp": "30min"}, "'time_per_stp'; did you mean 'time_per_step'"),
+        ({"class": "NestedExecutor", "kwarg": {}}, "'kwarg'; did you mean 'kwargs'"),
+        (
+            {"time_per_step": "30min", "inner_strategy": {"class": "TWAPStrategy", "kwarg": {}}},
+            "inner_strategy.*'kwarg'; did you mean 'kwargs'",
+        ),
+        (
+            {
+                "time_per_step": "30min",
+                "inner_strategy": {"class": "TWAPStrategy", "kwargs": {"slices": 3}},
+            },
+            "inner_strategy.*'slices'",
+        ),
+    ],
+)
+def test_a_misspelt_key_of_an_executor_names_the_nearest(
+    folders: dict[str, str], executor: Any, said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        SingleAssetOrderExecution(order(), executor, FREE, folders)
+
+
 def test_an_executor_can_be_given_without_its_wrapping(folders: dict[str, str]) -> None:
     short = SingleAssetOrderExecution(order(), {"time_per_step": "15min"}, FREE, folders)
 
     assert short.ticks_per_step == 15
 
 
+def test_what_an_exchange_reads_but_does_not_trade_on_is_ignored(folders: dict[str, str]) -> None:
+    config: dict[str, Any] = {
+        "start_time": "2019-01-01",
+        "end_time": "2021-01-01",
+        "subscribe_fields": ["$high"],
+        "quote_cls": "NumpyQuote",
+        "extra_quote": None,
+        "exchange": None,
+        "cash_limit": None,
+    }
+
+    one = work(simulator(folders, **config), TWAP())
+
+    assert one.fills.tolist() == work(simulator(folders), TWAP()).fills.tolist()
+
+
 @pytest.mark.parametrize(
     ("exchange", "found"),
     [
-        ({"deal": "close"}, "found \\['deal'\\]"),
+        ({"deal_prce": "close"}, "no key 'deal_prce'; did you mean 'deal_price'"),
+        ({"extra_quote": {"a": 1}}, "extra_quote must be None"),
+        ({"exchange": {"class": "Exchange"}}, "exchange must be None"),
+        ({"cash_limit": 1e6}, "cash_limit must be None.*SingleAssetOrderExecution"),
+        ({"deal": "close"}, "no key 'deal'"),
         ({"volume_threshold": ("rolling", "$volume")}, "'current' or 'cum'"),
         ({"volume_threshold": {"both": ("cum", "$volume")}}, "all, buy and sell"),
         ({"deal_price": ["$close"]}, "one expression or two"),

@@ -33,6 +33,19 @@ def test_the_end_of_an_order_is_not_part_of_it() -> None:
     assert state.ticks_for_order[-1] == day().times[29]
 
 
+def test_the_folder_of_a_store_can_be_given_by_the_name_that_qlib_has_for_it(
+    tmp_path: Path,
+) -> None:
+    TickStore.build(panel(), tmp_path / "ticks")
+
+    by_name = simple(order(), data_dir=tmp_path / "ticks")
+
+    assert by_name.twap_price == simple(order(), tmp_path / "ticks").twap_price
+    for wrong in ({}, {"data": day(), "data_dir": tmp_path / "ticks"}):
+        with pytest.raises(TypeError, match="one of data and data_dir"):
+            simple(order(), **wrong)
+
+
 def test_steps_never_straddle_lunch_and_the_first_can_be_short() -> None:
     simulator = simple(order("10:15", "14:45"), day())
 

@@ -14,10 +14,11 @@ __all__ = ["CollectorGuard"]
 
 
 class CollectorGuard:
-    """Tells the writers when a collection begins and ends, and closes the workers after it.
+    """Collection of episodes: tells the writers when it begins and ends, and closes the workers.
 
     The `StopIteration` by which a finite vector env says that all seeds are used up ends the
-    block; any other exception passes through it.
+    block; any other exception passes through it. After an orderly end the guard can be entered
+    again, as long as there are seeds: workers are built anew and take the next ones.
     """
 
     def __init__(self, env: FiniteVectorEnv) -> None:
@@ -47,6 +48,7 @@ class CollectorGuard:
             return False
         try:
             env.listeners.all_done()
+            env._end_collection()
         finally:
-            env.close()
+            env._close_workers()
         return True

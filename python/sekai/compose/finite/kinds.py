@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 from sekai.compose.finite.vector_env import FiniteVectorEnv
@@ -27,7 +28,8 @@ class FiniteDummyVectorEnv(FiniteVectorEnv):
             env_fns: functions that build one env each.
             logger: a writer, or several, that hear of all episodes.
         """
-        super().__init__(SyncVecEnv(env_fns, autoreset="disabled"), logger)
+        rebuild = partial(SyncVecEnv, env_fns, autoreset="disabled")
+        super().__init__(rebuild(), logger, rebuild=rebuild)
 
 
 class _Processes(FiniteVectorEnv):
@@ -51,14 +53,15 @@ class _Processes(FiniteVectorEnv):
             start_method: how processes begin; see `sekai.vector.ProcVecEnv`.
             step_timeout: seconds a worker may take for anything it is asked; None waits for ever.
         """
-        vec = self.vector(
+        rebuild = partial(
+            self.vector,
             env_fns,
             num_workers=len(env_fns),
             start_method=start_method,
             step_timeout=step_timeout,
             autoreset="disabled",
         )
-        super().__init__(vec, logger)
+        super().__init__(rebuild(), logger, rebuild=rebuild)
 
 
 class FiniteSubprocVectorEnv(_Processes):

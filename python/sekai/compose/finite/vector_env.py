@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -48,12 +48,20 @@ class FiniteVectorEnv(Closing):
                     observations[finished] = env.reset(finished).observations
     """
 
-    def __init__(self, vec: VecEnv, logger: LogWriter | list[LogWriter] | None = None) -> None:
+    def __init__(
+        self,
+        vec: VecEnv,
+        logger: LogWriter | list[LogWriter] | None = None,
+        *,
+        rebuild: Callable[[], VecEnv] | None = None,
+    ) -> None:
         """Take over a vector env.
 
         Args:
             vec: the workers; its `autoreset` must be "disabled".
             logger: a writer, or several, that hear of all episodes.
+            rebuild: builds such workers again, when a collector_guard() is entered once more;
+                None if one collection is all.
         """
         if vec.autoreset != "disabled":
             raise ValueError(f"vec.autoreset must be 'disabled', was {vec.autoreset!r}")
@@ -63,6 +71,8 @@ class FiniteVectorEnv(Closing):
             vec.close()
             raise
         self._vec = vec
+        self._rebuild = rebuild
+        self._resume_points: list[Any] | None = None
         self._alive = set(range(vec.num_envs))
         self._is_exhausted = self._is_guarded = False
         self._observations = Batcher(vec.observation_space)
@@ -132,13 +142,17 @@ class FiniteVectorEnv(Closing):
         return told if len(rows) == len(places) else self._with_dead(len(places), rows, told)
 
     def collector_guard(self) -> CollectorGuard:
-        """The block in which episodes are collected; leaving it closes the workers."""
+        """Block in which episodes are collected; leaving it closes the workers.
+
+        After an orderly end it can be entered again while there are seeds: workers are built
+        anew, seeds and random streams go on, episodes that were under way are given up.
+        """
         return CollectorGuard(self)
 
     def close(self) -> None:
-        """Close every worker. Closing twice is no error."""
-        self._is_guarded = False
-        self._finalizer()
+        """Close every worker for good. Closing twice is no error."""
+        self._resume_points = None
+        self._close_workers()
 
     @property
     def alive(self) -> frozenset[int]:
@@ -186,7 +200,41 @@ class FiniteVectorEnv(Closing):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self)} workers, {len(self._alive)} alive>"
 
+    def _close_workers(self) -> None:
+        self._is_guarded = False
+        self._finalizer()
+
+    def _end_collection(self) -> None:
+        """Remember where the workers stand, in case there is another collection."""
+        if self._rebuild is None or self._is_exhausted or self._vec.closed:
+            return
+        known = all(self._vec.call("has_attr", "resume_point"))
+        points = self._vec.get_attr("resume_point") if known else [None] * len(self)
+        self._resume_points = points
+
+    def _open_again(self) -> None:
+        """Build the workers of another collection."""
+        points, rebuild = self._resume_points, self._rebuild
+        assert points is not None
+        assert rebuild is not None
+        refusals = [point.refusal for point in points if point is not None and point.refusal]
+        if refusals:
+            raise ClosedError(
+                f"the {type(self).__name__} is closed and cannot be opened again: {refusals[0]}"
+            )
+        vec = rebuild()
+        try:
+            if points[0] is not None:
+                vec.set_attr("resume_point", points, per_env=True)
+        except BaseException:
+            vec.close()
+            raise
+        self._vec, self._resume_points = vec, None
+        self._finalizer = weakref.finalize(self, vec.close)
+
     def _begin_collection(self) -> None:
+        if self._resume_points is not None:
+            self._open_again()
         self._check_usable()
         if self._is_guarded:
             raise ValueError("the env is guarded already: leave that collector_guard() first")
@@ -260,9 +308,10 @@ class FiniteVectorEnv(Closing):
                 "all seeds are used up, which StopIteration has told: make a new vector env"
             )
         if self._vec.closed:
+            again = "" if self._resume_points is None else "enter collector_guard() again, or "
             raise ClosedError(
                 f"the {type(self).__name__} is closed, as it is after its collector_guard(): "
-                f"make a new one"
+                f"{again}make a new one"
             )
 
 

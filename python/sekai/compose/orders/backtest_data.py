@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.compose.orders.order import OrderDir
-from sekai.data.intraday import DayTicks
+from sekai.data.intraday import DayTicks, named
 from sekai.error import DataError
 
 __all__ = ["BacktestData", "DealPriceType", "of_ticks"]
@@ -64,11 +64,10 @@ def _price(ticks: DayTicks, price_type: str, direction: OrderDir) -> Floats:
 
 
 def _column(ticks: DayTicks, name: str) -> Floats:
-    """A column by its plain name, or with the 0 behind it that Qlib's processed files have."""
-    for candidate in (f"${name}", f"${name}0"):
-        if candidate in ticks.columns:
-            return ticks.columns[candidate]
-    raise DataError(
-        f"{ticks.stock_id}: orders need a column '${name}', found "
-        f"{', '.join(sorted(ticks.columns)) or 'none'}"
-    )
+    found = named(ticks.columns, f"${name}")
+    if found is None:
+        raise DataError(
+            f"{ticks.stock_id}: orders need a column '${name}', found "
+            f"{', '.join(sorted(ticks.columns)) or 'none'}"
+        )
+    return ticks.columns[found]

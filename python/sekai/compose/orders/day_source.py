@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from sekai.compose.orders.order import Order
+from sekai.data.frame_intraday import FrameIntraday
 from sekai.data.intraday import DayTicks, IntradayData
 from sekai.data.market_data import MarketData
 from sekai.data.market_intraday import MarketIntraday
 from sekai.data.preloading import day_of
 from sekai.error import DataError
 
-__all__ = ["TRADABLE", "OneDay", "OrderData", "PanelDays", "intraday", "window"]
+__all__ = ["TRADABLE", "OneDay", "OrderData", "PanelDays", "frame_days", "intraday", "window"]
 
-OrderData = DayTicks | IntradayData | MarketData | str | os.PathLike[str]
-"""A day, anything that has days, a panel, or the folder of a `TickStore`."""
+OrderData: TypeAlias = "DayTicks | IntradayData | MarketData | str | os.PathLike[str] | Any"
+"""A day, anything that has days, a panel, a frame of ticks, or the folder of a `TickStore`."""
 
 TRADABLE = "$tradable"
 """The column that is 0 in ticks in which nothing can be filled although there is a price."""
@@ -72,12 +73,21 @@ def intraday(data: OrderData) -> IntradayData:
         from sekai.data.tick_store import TickStore
 
         return TickStore(data)
-    if isinstance(data, IntradayData):
+    # A frame may have a column of that name.
+    if callable(getattr(data, "day", None)) and isinstance(data, IntradayData):
         return data
-    raise TypeError(
-        f"data must be DayTicks, IntradayData, MarketData or the folder of a TickStore, was "
-        f"{type(data).__name__}"
-    )
+    try:
+        return frame_days(data)
+    except TypeError as error:
+        raise TypeError(
+            f"data must be DayTicks, IntradayData, MarketData, a frame of pandas, polars or "
+            f"pyarrow, or the folder of a TickStore, was {type(data).__name__}"
+        ) from error
+
+
+def frame_days(data: Any) -> FrameIntraday:
+    """The days of a frame, which is read now unless it was before."""
+    return data if isinstance(data, FrameIntraday) else FrameIntraday(data)
 
 
 def window(ticks: DayTicks, order: Order, *, closed: bool) -> tuple[int, int]:

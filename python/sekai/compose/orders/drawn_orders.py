@@ -10,6 +10,7 @@ import numpy as np
 from sekai.compose.attached import Attached
 from sekai.compose.orders.order import Order, OrderDir
 from sekai.compose.orders.order_execution_config import OrderExecutionConfig
+from sekai.data.frame_intraday import FrameIntraday
 from sekai.data.intraday import IntradayData
 from sekai.data.market_data import MarketData
 from sekai.error import DataError
@@ -38,7 +39,7 @@ class DrawnOrders(Attached):
         self.config = config
         self.days = days
         if config.orders is None:
-            self.assets, self.dates = _assets(config), _dates(config)
+            self.assets, self.dates = _assets(config, days), _dates(config, days)
 
     def __iter__(self) -> Self:
         return self
@@ -95,21 +96,25 @@ class DrawnOrders(Attached):
         return times[first], end
 
 
-def _assets(config: OrderExecutionConfig) -> Sequence[str]:
+def _assets(config: OrderExecutionConfig, days: IntradayData) -> Sequence[str]:
     if config.assets is not None:
         return list(config.assets)
     if config.data is None:
         return SIMULATED_ASSETS
     if isinstance(config.data, MarketData):
         return config.data.assets
+    if isinstance(days, FrameIntraday):
+        return days.assets
     raise ValueError("data of this kind does not say which assets it has: name them by assets=")
 
 
-def _dates(config: OrderExecutionConfig) -> Any:
+def _dates(config: OrderExecutionConfig, days: IntradayData) -> Any:
     if config.days is not None:
         return [np.datetime64(day, "D") for day in config.days]
     if config.data is None:
         return SIMULATED_DAYS[np.is_busday(SIMULATED_DAYS)]
     if isinstance(config.data, MarketData):
         return config.data.calendar.sessions
+    if isinstance(days, FrameIntraday):
+        return days.dates
     raise ValueError("data of this kind does not say which days it has: name them by days=")

@@ -9,12 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.compose.orders.config_keys import Limited, check_values, refuse_unknown
 from sekai.compose.orders.order import OrderDir
 from sekai.data.intraday import DayTicks
 
 __all__ = ["ExchangeConfig"]
 
 VolumeLimit = tuple[str, str]
+
+# The calendar, which is the order's day, and what is read or how it is stored beside prices.
+IGNORED = ("start_time", "end_time", "subscribe_fields", "quote_cls")
+
+LIMITED: Limited = {
+    "extra_quote": ((None,), "must be None: prices come from the data alone"),
+    "exchange": ((None,), "must be None: its settings are those of exchange_config"),
+    "cash_limit": ((None,), "must be None here: pass it to SingleAssetOrderExecution"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +62,17 @@ class ExchangeConfig:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> ExchangeConfig:
-        """Read a config; a name that is none is refused with those that are."""
+        """Read a config of Qlib's `Exchange`.
+
+        Settings that cannot change the fills of one order are ignored.
+
+        Raises:
+            ValueError: when a key is not known, or a value would change fills.
+        """
         known = [field.name for field in fields(cls)]
-        unknown = sorted(set(config) - set(known))
-        if unknown:
-            raise ValueError(f"exchange_config takes {', '.join(known)}; found {unknown}")
-        return cls(**config)
+        refuse_unknown(config, (*known, *IGNORED, *LIMITED), "exchange_config")
+        check_values(config, LIMITED, "exchange_config")
+        return cls(**{name: value for name, value in config.items() if name in known})
 
     def price(self, direction: OrderDir) -> str:
         """The expression of the price of one direction."""

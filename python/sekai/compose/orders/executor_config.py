@@ -1,4 +1,4 @@
-"""What Qlib's configs of nested executors say about the steps of an order."""
+"""Nested executor configs of Qlib: how long a step and a tick of an order last."""
 
 from __future__ import annotations
 
@@ -7,27 +7,48 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sekai.compose.orders.config_keys import Limited, check_values, refuse_unknown
+
 __all__ = ["ExecutorConfig"]
 
 UNITS = {"min": 1, "minute": 1, "h": 60, "hour": 60, "day": None, "d": None}
 
-# What Qlib prints or keeps beside the fills, and in which order several orders are served: one
-# order is worked here, and all of its fills are kept, whatever these say.
-WITHOUT_MEANING = {
-    "generate_portfolio_metrics", "generate_report", "indicator_config", "show_indicator",
-    "track_data", "trade_type", "verbose",
-}  # fmt: skip
+USED = ("time_per_step", "inner_executor", "inner_strategy")
 
-STRATEGIES = {"ProxySAOEStrategy", "TWAPStrategy"}
-WRAPPING = {"class", "module_path", "kwargs"}
+# Reports and printing, the calendar that Qlib sets to the order's day anyway, and what to do with
+# decisions of nothing: the fills of one order are the same whatever these say.
+IGNORED = (
+    "start_time", "end_time", "indicator_config", "show_indicator", "generate_portfolio_metrics",
+    "generate_report", "verbose", "track_data", "skip_empty_decision",
+)  # fmt: skip
+
+# Keys that can change fills: the values that do not, and what to do about the others.
+LIMITED: Limited = {
+    "trade_exchange": ((None,), "must be None: prices and costs come from exchange_config"),
+    "common_infra": (
+        (None,),
+        "must be None: exchange_config is the exchange, cash_limit the account",
+    ),
+    "settle_type": ((None, "None", "cash"), "must be 'None' or 'cash'"),
+    "trade_type": (("serial", "parallel"), "must be 'serial' or 'parallel'"),
+    "align_range_limit": ((True,), "must be True: an order is worked in its own window alone"),
+}
+LATE = "cash"
+
+EXECUTORS = ("NestedExecutor", "SimulatorExecutor")
+STRATEGIES = ("ProxySAOEStrategy", "TWAPStrategy")
+STRATEGY_SETTINGS = ("outer_trade_decision", "level_infra", "common_infra", "trade_exchange")
+WRAPPING = ("class", "module_path", "kwargs")
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorConfig:
-    """How long a step and a tick last."""
+    """Length of a step and of a tick, and when sales are settled."""
 
     step_minutes: int
     tick_minutes: int
+    settles_late: bool = False
+    """Whether what is sold pays for nothing before the executor's step is over."""
 
     @property
     def ticks_per_step(self) -> int:
@@ -41,10 +62,15 @@ class ExecutorConfig:
         Args:
             config: `time_per_step` and `inner_executor`, plain or as Qlib wraps them (`class`,
                 `module_path`, `kwargs`). Strategies in between must be `ProxySAOEStrategy` (the
-                policy) and `TWAPStrategy`. What Qlib uses for reports alone is accepted.
+                policy) and `TWAPStrategy`. Settings of Qlib's executors that cannot change the
+                fills of one order are ignored; values of others that would are refused.
             freq: the frequency of ticks, where the config does not say it.
+
+        Raises:
+            ValueError: when a key is not known, or a value would change fills.
         """
-        lengths = [minutes(text) for text in _lengths(config)]
+        levels = _levels(config)
+        lengths = [minutes(level["time_per_step"]) for level in levels]
         if lengths and lengths[0] is None:
             lengths = lengths[1:]
         tick = minutes(freq)
@@ -53,7 +79,8 @@ class ExecutorConfig:
         if len(lengths) != 2 or None in lengths:
             raise ValueError(
                 f"executor_config must nest a step of minutes (and a day around it, and the ticks "
-                f"inside of it, if they are named), found time_per_step {list(_lengths(config))}"
+                f"inside of it, if they are named), found time_per_step "
+                f"{[level['time_per_step'] for level in levels]}"
             )
         step, inner = lengths
         assert step is not None
@@ -63,7 +90,7 @@ class ExecutorConfig:
                 f"a step must be a multiple of a tick, and ticks be those of the exchange's freq "
                 f"{freq!r}; found steps of {step} min and ticks of {inner} min"
             )
-        return cls(step, inner)
+        return cls(step, inner, any(level.get("settle_type") == LATE for level in levels))
 
 
 def minutes(text: str) -> int | None:
@@ -77,41 +104,38 @@ def minutes(text: str) -> int | None:
     return None if unit is None else count * unit
 
 
-def _lengths(config: Mapping[str, Any]) -> list[str]:
-    """`time_per_step` of the outermost executor, of the one inside of it, and so on."""
-    settings = _unwrapped(config)
-    unknown = sorted(
-        settings.keys() - WITHOUT_MEANING - {"time_per_step", "inner_executor", "inner_strategy"}
-    )
-    if unknown or "time_per_step" not in settings:
+def _levels(config: Any) -> list[Mapping[str, Any]]:
+    """Settings of the outermost executor, of the one inside of it, and so on."""
+    settings = _unwrapped(config, "executor_config", EXECUTORS)
+    refuse_unknown(settings, (*USED, *IGNORED, *LIMITED), "executor_config")
+    if "time_per_step" not in settings:
         raise ValueError(
-            f"executor_config takes time_per_step, inner_strategy and inner_executor (and ignores "
-            f"{sorted(WITHOUT_MEANING)}), found {sorted(settings)}"
+            f"executor_config has no time_per_step, such as '30min'; found {sorted(settings)}"
         )
-    _check_strategy(settings.get("inner_strategy"))
+    check_values(settings, LIMITED, "executor_config")
+    if settings.get("inner_strategy") is not None:
+        _check_strategy(settings["inner_strategy"])
     inner = settings.get("inner_executor")
-    return [settings["time_per_step"], *(_lengths(inner) if inner is not None else ())]
-
-
-def _unwrapped(config: Any) -> Mapping[str, Any]:
-    if not isinstance(config, Mapping):
-        raise TypeError(f"an executor must be a dict of its settings, was {config!r}")
-    if "kwargs" not in config:
-        return config
-    unknown = sorted(config.keys() - WRAPPING)
-    name = str(config.get("class", "NestedExecutor")).rpartition(".")[2]
-    if unknown or name not in {"NestedExecutor", "SimulatorExecutor"}:
-        raise ValueError(
-            f"a NestedExecutor or SimulatorExecutor with its kwargs was wanted, found "
-            f"{name!r} and {unknown}"
-        )
-    settings: Mapping[str, Any] = config["kwargs"]
-    return settings
+    return [settings, *(_levels(inner) if inner is not None else ())]
 
 
 def _check_strategy(strategy: Any) -> None:
-    if strategy is None:
-        return
-    name = strategy.get("class") if isinstance(strategy, Mapping) else strategy
-    if str(name).rpartition(".")[2] not in STRATEGIES:
-        raise ValueError(f"inner_strategy must be one of {sorted(STRATEGIES)}, was {strategy!r}")
+    if isinstance(strategy, Mapping):
+        settings = _unwrapped({"kwargs": {}, **strategy}, "inner_strategy", STRATEGIES)
+        refuse_unknown(settings, STRATEGY_SETTINGS, "inner_strategy")
+    elif str(strategy).rpartition(".")[2] not in STRATEGIES:
+        raise ValueError(f"inner_strategy must be one of {list(STRATEGIES)}, was {strategy!r}")
+
+
+def _unwrapped(config: Any, what: str, classes: tuple[str, ...]) -> Mapping[str, Any]:
+    """Settings without the `class`, `module_path` and `kwargs` that Qlib puts around them."""
+    if not isinstance(config, Mapping):
+        raise TypeError(f"{what} must be a dict of settings, was {config!r}")
+    if not config.keys() & set(WRAPPING):
+        return config
+    refuse_unknown(config, WRAPPING, what)
+    name = str(config.get("class", classes[0])).rpartition(".")[2]
+    if name not in classes:
+        raise ValueError(f"{what} must be one of {list(classes)}, was {name!r}")
+    settings: Mapping[str, Any] = config.get("kwargs") or {}
+    return settings

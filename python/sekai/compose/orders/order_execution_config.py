@@ -26,8 +26,8 @@ class OrderExecutionConfig:
     """How an episode of `OrderExecution` is drawn, matched, shown and rewarded."""
 
     data: OrderData | None = None
-    """Where ticks come from: a panel, the folder of a `TickStore` or anything that has days; None
-    for made-up minutes."""
+    """Source of ticks: a panel, a frame of minutes, the folder of a `TickStore` or anything that
+    has days; None for simulated minutes."""
 
     simulated: SimulatedMinutes = field(default_factory=SimulatedMinutes)
     """What made-up minutes are like."""

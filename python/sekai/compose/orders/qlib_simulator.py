@@ -10,12 +10,13 @@ import numpy as np
 
 from sekai.compat.qlib import QlibConfig, current_qlib, init_qlib
 from sekai.compose.orders.backtest_data import BacktestData
-from sekai.compose.orders.day_source import window
+from sekai.compose.orders.day_source import frame_days, window
 from sekai.compose.orders.exchange_config import ExchangeConfig
 from sekai.compose.orders.executor_config import ExecutorConfig
 from sekai.compose.orders.order import Order
 from sekai.compose.orders.order_simulator import OrderSimulator
 from sekai.data.intraday import DayTicks
+from sekai.data.qlib.frame_provider import FrameProvider
 from sekai.data.qlib.intraday import QlibIntraday
 from sekai.data.qlib.provider import QlibProvider
 from sekai.error import DataError
@@ -41,6 +42,8 @@ class SingleAssetOrderExecution(OrderSimulator):
         exchange_config: Mapping[str, Any],
         qlib_config: Mapping[str, Any] | None = None,
         cash_limit: float | None = None,
+        *,
+        data: Any = None,
     ) -> None:
         """Begin with nothing traded.
 
@@ -52,6 +55,8 @@ class SingleAssetOrderExecution(OrderSimulator):
                 that was last given if this is None.
             cash_limit: what can be paid with; None if money is no object. A sale of the last
                 shares need not be in whole units if it is given.
+            data: a frame of minutes in the place of Qlib's folders, or a
+                `sekai.data.FrameIntraday` that has read one, which many orders can share.
 
         Raises:
             DataError: there are no such ticks, or the order is outside of the session.
@@ -63,7 +68,12 @@ class SingleAssetOrderExecution(OrderSimulator):
             )
         exchange = ExchangeConfig.of(exchange_config)
         executor = ExecutorConfig.of(executor_config, exchange.freq)
-        ticks = _day(order, exchange, qlib_config)
+        if executor.settles_late and cash_limit is not None:
+            raise ValueError(
+                "executor_config: settle_type 'cash' is not supported with a cash_limit, which "
+                "sales add to at once; use settle_type 'None', or no cash_limit"
+            )
+        ticks = _day(order, exchange, _provider(qlib_config, data, exchange.freq))
         price = ticks.column(exchange.price(order.direction))
         data = BacktestData(ticks, price, ticks.column("$volume"))
         super().__init__(
@@ -73,16 +83,26 @@ class SingleAssetOrderExecution(OrderSimulator):
         )  # fmt: skip
 
 
-def _day(order: Order, exchange: ExchangeConfig, qlib_config: Mapping[str, Any] | None) -> DayTicks:
+def _provider(config: Mapping[str, Any] | None, data: Any, freq: str) -> QlibProvider:
+    if data is None:
+        return _session(config).provider
+    if config is not None:
+        raise TypeError("data and qlib_config both name a source of ticks; pass one of them")
+    return frame_days(data).provider(freq)
+
+
+def _day(order: Order, exchange: ExchangeConfig, provider: QlibProvider) -> DayTicks:
     codes = exchange.codes
     if codes != "all" and order.stock_id not in ([codes] if isinstance(codes, str) else codes):
         raise DataError(f"{order.stock_id} is not among the exchange's codes {codes!r}")
-    provider = _session(qlib_config).provider
     columns = exchange.columns(order.direction)
     symbol = provider.symbol(order.stock_id, exchange.freq)
-    if FACTOR in provider.fields(symbol, exchange.freq) and FACTOR not in columns:
+    if provider.has_field(symbol, FACTOR, exchange.freq) and FACTOR not in columns:
         columns.append(FACTOR)
-    return _days(provider, exchange.freq, tuple(columns)).day(order.stock_id, order.date)
+    chosen = tuple(columns)
+    if isinstance(provider, FrameProvider):
+        return provider.days(chosen).day(order.stock_id, order.date)
+    return _days(provider, exchange.freq, chosen).day(order.stock_id, order.date)
 
 
 def _limits(order: Order, exchange: ExchangeConfig, ticks: DayTicks) -> dict[str, Any]:

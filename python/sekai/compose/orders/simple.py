@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import asdict
 from typing import Any
 
@@ -29,24 +30,28 @@ class SingleAssetOrderExecutionSimple(OrderSimulator):
     def __init__(
         self,
         order: Order,
-        data: OrderData,
+        data: OrderData | None = None,
         ticks_per_step: int = 30,
         deal_price_type: str = "close",
         data_granularity: int = 1,
         vol_threshold: float | None = None,
         *,
         costs: OrderCosts | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         """Begin with nothing traded.
 
         Args:
             order: what is to be traded.
-            data: a day, anything that has days, a panel, or the folder of a `TickStore`.
+            data: a day, anything that has days, a panel, a frame of minutes (see
+                `sekai.data.FrameIntraday`), or the folder of a `TickStore`.
             ticks_per_step: how many minutes a step has.
             deal_price_type: `close`, `bid_or_ask` or `bid_or_ask_fill`.
             data_granularity: how many minutes a tick has; divides `ticks_per_step`.
             vol_threshold: the most that is filled in a tick, as a share of its volume.
             costs: what fills cost; nothing by default.
+            data_dir: the folder of a `TickStore` by the name that Qlib has for it, in the place
+                of `data`.
 
         Raises:
             DataError: there are no such ticks, or the order is outside of the session.
@@ -56,7 +61,9 @@ class SingleAssetOrderExecutionSimple(OrderSimulator):
                 f"ticks_per_step must be a multiple of data_granularity, and both at least 1; "
                 f"found {ticks_per_step} and {data_granularity}"
             )
-        ticks = intraday(data).day(order.stock_id, order.date)
+        if (data is None) == (data_dir is None):
+            raise TypeError("one of data and data_dir is needed, found both or neither")
+        ticks = intraday(data_dir if data is None else data).day(order.stock_id, order.date)
         chosen = of_ticks(ticks, deal_price_type, order.direction)
         super().__init__(
             order, chosen, window(ticks, order, closed=False), ticks_per_step // data_granularity,
