@@ -18,15 +18,18 @@ import pathlib
 import re
 from collections import deque
 from collections.abc import Callable, Mapping
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from sekai.core.state import CODE, SECTIONS, _Reference, restored_generator
 from sekai.error import StateError
 from sekai.spaces import Space
 
-__all__ = ["MARK", "portable", "revived_values"]
+__all__ = ["CODE", "SECTIONS", "Reference", "portable", "restored_generator", "revived_values"]
+
+CODE = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type)
+SECTIONS = ("generators", "parts", "values")
 
 MARK = "portable"
 """The key of a captured state whose values are plain."""
@@ -50,6 +53,12 @@ TEXTS: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
     "path": (pathlib.PurePath, str, pathlib.Path),
 }
 """Values that are written as text, and read back from it."""
+
+
+class Reference(enum.Enum):
+    """Stands in a state for the object that the state was taken from."""
+
+    OWNER = "owner"
 
 
 def portable(state: Any) -> Any:
@@ -82,6 +91,13 @@ def revived_values(owner: object, state: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def restored_generator(state: Mapping[str, Any]) -> np.random.Generator:
+    """A generator that continues where the one with this state stood."""
+    bit_generator = getattr(np.random, state["bit_generator"])()
+    bit_generator.state = dict(state)
+    return np.random.Generator(bit_generator)
+
+
 def _portable_section(state: Mapping[str, Any]) -> dict[str, Any]:
     writer = _Writer(str(state["type"]))
     values = {name: writer.write(value, name) for name, value in state["values"].items()}
@@ -96,9 +112,10 @@ class _Writer:
         self._owner = owner
         self._numbers: dict[int, int] = {}
         self._held: list[Any] = []
+        self._open: set[int] = set()
 
     def write(self, value: Any, path: str) -> Any:
-        if isinstance(value, _Reference):
+        if isinstance(value, Reference):
             return {f"{TAG}owner": True}
         if isinstance(value, FIXED):
             return {f"{TAG}fixed": True}
@@ -111,12 +128,17 @@ class _Writer:
         for name, (kind, text, _) in TEXTS.items():
             if isinstance(value, kind):
                 return {f"{TAG}{name}": text(value)}
+        if id(value) in self._open:
+            raise self._refused(value, path, "refers to itself, and")
         if id(value) in self._numbers:
             return {f"{TAG}same": self._numbers[id(value)]}
         self._numbers[id(value)] = len(self._numbers)
         # Held, so that no other object gets its id meanwhile.
         self._held.append(value)
-        return self._container(value, path)
+        self._open.add(id(value))
+        found = self._container(value, path)
+        self._open.discard(id(value))
+        return found
 
     def _container(self, value: Any, path: str) -> Any:
         kind = type(value)
@@ -138,9 +160,13 @@ class _Writer:
         if hasattr(value, "detach"):
             # Tensors: the one kind of array that is known to files, and not here.
             return value
-        raise StateError(
-            f"{self._owner}.{path} ({kind.__name__}) cannot be kept in a file: name it in "
-            "`state_excludes`, or write `state_dict` and `load_state_dict`"
+        raise self._refused(value, path)
+
+    def _refused(self, value: Any, path: str, why: str = "") -> StateError:
+        return StateError(
+            f"{self._owner}.{path} ({type(value).__name__}) {why + ' ' if why else ''}cannot be "
+            "kept in a file: name it in `state_excludes`, or write `state_dict` and "
+            "`load_state_dict`"
         )
 
     def _mapping(self, value: dict[Any, Any], path: str) -> Any:
@@ -173,7 +199,7 @@ class _Reader:
 
     def _atom(self, tag: str, inner: Any, own: Any, path: str) -> Any:
         if tag == "owner":
-            return _Reference.OWNER
+            return Reference.OWNER
         if tag == "same":
             return self._made[inner]
         if tag == "timedelta":
@@ -229,8 +255,12 @@ class _Reader:
         for name in [*vars(made)] if hasattr(made, "__dict__") else []:
             if name not in fields:
                 object.__delattr__(made, name)
-        for name, value in fields.items():
-            object.__setattr__(made, name, value)
+        try:
+            for name, value in fields.items():
+                object.__setattr__(made, name, value)
+        except (AttributeError, TypeError):
+            # Native records have no attributes of their own to set.
+            return dataclasses.replace(own, **fields)
         return made
 
     def _unknown(self, path: str, own: Any) -> StateError:
@@ -242,7 +272,7 @@ class _Reader:
 
 
 ATOMS = {"owner", "same", "fixed", "member", "timedelta", *TEXTS}
-"""Tags of what cannot be shared, or is shared already: they have no number."""
+"""Tags of values without a number: immutable ones, and references."""
 
 
 def _tag_of(value: Any) -> tuple[str, Any]:
