@@ -125,7 +125,8 @@ def test_training_with_options_resumes_bit_for_bit(
 @pytest.mark.parametrize("kind", [*SINGLE, *TEAMS])
 def test_volatility_takes_the_squared_distance_from_the_mean_of_now(kind: Any) -> None:
     agent = kind(WORLDS[kind], risk="volatility", risk_weight=2.0, **SMALL).fit(64)
-    rewards = torch.tensor([[0.5] * len(agent.risks), [2.0] * len(agent.risks)], dtype=torch.float64)
+    count = len(agent.risks)
+    rewards = torch.tensor([[0.5] * count, [2.0] * count], dtype=torch.float64)
     means = torch.tensor([risk.mean for risk in agent.risks], dtype=torch.float64)
 
     found = agent._charged(rewards)
@@ -142,51 +143,45 @@ def test_risks_of_whole_episodes_are_refused_by_name(kind: Any, risk: str) -> No
         kind.settings_type.from_dict({"risk_level": 0.1})
 
 
-class Table:
-    """The options that docs/training.md says algorithms have."""
+ALGORITHMS: dict[str, list[Any]] = {
+    "PPO, A2C": [PPO, A2C], "DDPG, SAC": [DDPG, SAC], "MADDPG": [MADDPG], "QMIX": [QMIX],
+}  # fmt: skip
+OPTIONS: dict[str, dict[str, Any]] = {
+    "`reward_transform`": {"reward_transform": ten},
+    "`learn_where`, a function": {"learn_where": high},
+    "`learn_where`, a part of observations": {"learn_where": "observation"},
+    "`learn_where`, a key of infos": {"learn_where": "is_high"},
+    '`risk="volatility"`': {"risk": "volatility"},
+    '`risk="drawdown"`': {"risk": "drawdown"},
+    '`risk="cvar"`': {"risk": "cvar"},
+}
 
-    algorithms: dict[str, list[Any]] = {
-        "PPO, A2C": [PPO, A2C], "DDPG, SAC": [DDPG, SAC], "MADDPG": [MADDPG], "QMIX": [QMIX],
-    }  # fmt: skip
-    options: dict[str, dict[str, Any]] = {
-        "`reward_transform`": {"reward_transform": ten},
-        "`learn_where`, a function": {"learn_where": high},
-        "`learn_where`, a part of observations": {"learn_where": "observation"},
-        "`learn_where`, a key of infos": {"learn_where": "is_high"},
-        '`risk="volatility"`': {"risk": "volatility"},
-        '`risk="drawdown"`': {"risk": "drawdown"},
-        '`risk="cvar"`': {"risk": "cvar"},
+
+def documented() -> dict[tuple[str, str], bool]:
+    """Yes or no for each option and algorithm, as docs/training.md has it."""
+    text = Path(__file__).parents[2].joinpath("docs/training.md").read_text(encoding="utf-8")
+    lines = [[cell.strip() for cell in line.strip("|").split("|")]
+             for line in text.splitlines() if line.startswith("|")]  # fmt: skip
+    start = next(place for place, cells in enumerate(lines) if cells[0] == "option")
+    rows = lines[start + 2 : start + 2 + len(OPTIONS)]
+    return {
+        (cells[0], name): cell == "yes"
+        for cells in rows
+        for name, cell in zip(lines[start][1:], cells[1:], strict=True)
     }
-
-    @staticmethod
-    def documented() -> dict[tuple[str, str], bool]:
-        """Yes or no for each option and algorithm, as the document has it."""
-        text = Path(__file__).parents[2].joinpath("docs/training.md").read_text(encoding="utf-8")
-        lines = [[cell.strip() for cell in line.strip("|").split("|")]
-                 for line in text.splitlines() if line.startswith("|")]  # fmt: skip
-        start = next(place for place, cells in enumerate(lines) if cells[0] == "option")
-        names = lines[start][1:]
-        rows = lines[start + 2 : start + 2 + len(Table.options)]
-        return {
-            (cells[0], name): cell == "yes"
-            for cells in rows
-            for name, cell in zip(names, cells[1:], strict=True)
-        }
 
 
 def test_the_documented_table_names_every_option_and_algorithm() -> None:
-    wanted = {(option, name) for option in Table.options for name in Table.algorithms}
-
-    assert set(Table.documented()) == wanted
+    assert set(documented()) == {(option, name) for option in OPTIONS for name in ALGORITHMS}
 
 
-@pytest.mark.parametrize(("option", "name"), Table.documented())
+@pytest.mark.parametrize(("option", "name"), documented())
 def test_the_documented_table_is_what_agents_do(option: str, name: str) -> None:
-    for kind in Table.algorithms[name]:
+    for kind in ALGORITHMS[name]:
         is_replay = kind not in (PPO, A2C)
         settings = SMALL if is_replay else {"num_envs": 2, "rollout_steps": 8}
-        if Table.documented()[option, name]:
-            kind(WORLDS.get(kind, walk), **Table.options[option], **settings).fit(32)
+        if documented()[option, name]:
+            kind(WORLDS.get(kind, walk), **OPTIONS[option], **settings).fit(32)
         else:
             with pytest.raises(ValueError, match=option.split("`")[1].partition("=")[0]):
-                kind(WORLDS.get(kind, walk), **Table.options[option], **settings)
+                kind(WORLDS.get(kind, walk), **OPTIONS[option], **settings)

@@ -1,8 +1,9 @@
 """Environment state as plain values: what a file can keep without naming code.
 
-`state_dict` may hold whatever can be copied: dataclasses, enums, sets, deques. A file holds numbers,
-text, arrays and containers of them, and names no class. So objects become their fields, and the env
-that the state is loaded into, built by the same constructor, says of which class they are.
+`state_dict` may hold whatever can be copied: dataclasses, enums, sets, deques. A file holds
+numbers, text, arrays and containers of them, and names no class. So objects become their fields,
+and the env that the state is loaded into, built by the same constructor, says of which class they
+are.
 """
 
 from __future__ import annotations
@@ -284,7 +285,7 @@ def _tag_of(value: Any) -> tuple[str, Any]:
 
 
 def _item(own: Any, key: Any) -> Any:
-    """What the env has under a key, or else an element that tells of which class all of them are."""
+    """What the env has under a key, or else an element that tells of which class all are."""
     if isinstance(own, Mapping):
         return own.get(key, next(iter(own.values()), None))
     if isinstance(own, (list, tuple)) and own:
@@ -293,7 +294,7 @@ def _item(own: Any, key: Any) -> Any:
 
 
 def _fields_of(value: Any) -> dict[str, Any] | None:
-    """The fields of a dataclass, a named tuple or a plain object; None of what is something else."""
+    """The fields of a dataclass, a named tuple or a plain object; None of anything else."""
     if isinstance(value, type) or value is None:
         return None
     if dataclasses.is_dataclass(value):

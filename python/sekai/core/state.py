@@ -142,8 +142,10 @@ def _fits(own: object, part: Any) -> bool:
     spaces = _spaces_in(own)
     if not spaces:
         return _has_own_state(own)
-    return isinstance(part, Mapping) and spaces.keys() == part.keys() and all(
-        _fits(space, part[key]) for key, space in spaces.items()
+    return (
+        isinstance(part, Mapping)
+        and spaces.keys() == part.keys()
+        and all(_fits(space, part[key]) for key, space in spaces.items())
     )
 
 

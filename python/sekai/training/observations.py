@@ -83,8 +83,9 @@ def is_action_mask(name: str) -> bool:
 
 
 def observed_mask(seen: Mapping[str, torch.Tensor]) -> torch.Tensor | None:
-    """The mask among some leaves: batch by picks, all one after another; None where there is none."""
-    masks = [rows.reshape(len(rows), -1) != 0 for name, rows in seen.items() if is_action_mask(name)]
+    """The mask among some leaves: batch by picks, one after another; None where there is none."""
+    found = [rows for name, rows in seen.items() if is_action_mask(name)]
+    masks = [rows.reshape(len(rows), -1) != 0 for rows in found]
     return torch.cat(masks, dim=-1) if masks else None
 
 

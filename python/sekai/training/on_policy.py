@@ -111,9 +111,7 @@ class OnPolicyAgent(Agent):
 
     def _take_several(self, world: JointWorld) -> None:
         self.actions = world.actions
-        self._take_groups(
-            groups_of(world.spaces, self.settings.share, self.settings.tell_apart)
-        )
+        self._take_groups(groups_of(world.spaces, self.settings.share, self.settings.tell_apart))
 
     @classmethod
     def make_network(

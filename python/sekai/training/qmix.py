@@ -66,10 +66,10 @@ class QMIXSettings(OffPolicySettings):
 class QMIX(TeamOffPolicyAgent):
     """Monotonic value mixing (Rashid et al., 2018), with double Q-learning.
 
-    Agents act in `Discrete` spaces, or in `MultiDiscrete` ones: tilts of a portfolio, say. Of several
-    picks at once each has utilities of its own, and an agent expects their sum (branches, added as
-    in VDN, within the agent). The mixer is monotone in what agents expect and the sum is in each
-    pick, so that the best of each pick is the best for all: argmax stays exact, pick by pick.
+    Agents act in `Discrete` spaces, or in `MultiDiscrete` ones: tilts of a portfolio, say. Of
+    several picks at once each has utilities of its own, and an agent expects their sum (branches,
+    added as in VDN, within the agent). The mixer is monotone in what agents expect and the sum is
+    in each pick, so that the best of each pick is the best for all: argmax stays exact.
     """
 
     settings_type: ClassVar[type[AgentSettings]] = QMIXSettings
