@@ -148,9 +148,9 @@ class _Writer:
         if isinstance(value, dict):
             return self._mapping(value, path)
         if kind in (set, frozenset):
-            return {f"{TAG}{kind.__name__}": [self.write(part, path) for part in value]}
+            return {f"{TAG}{kind.__name__}": self._elements(value, path)}
         if kind is deque:
-            return {f"{TAG}deque": [value.maxlen, [self.write(part, path) for part in value]]}
+            return {f"{TAG}deque": [value.maxlen, self._elements(value, path)]}
         if isinstance(value, np.random.Generator):
             return {f"{TAG}generator": value.bit_generator.state}
         if isinstance(value, np.ndarray) and value.dtype.kind != "O":
@@ -169,6 +169,14 @@ class _Writer:
             "kept in a file: name it in `state_excludes`, or write `state_dict` and "
             "`load_state_dict`"
         )
+
+    def _elements(self, values: Any, path: str) -> list[Any]:
+        """What a set or deque holds; nothing there would say of which class objects are."""
+        for value in values:
+            is_object = _fields_of(value) is not None and not isinstance(value, (*FIXED, *PLAIN))
+            if is_object or isinstance(value, enum.Enum):
+                raise self._refused(value, path)
+        return [self.write(part, path) for part in values]
 
     def _mapping(self, value: dict[Any, Any], path: str) -> Any:
         found = {key: self.write(part, f"{path}[{key!r}]") for key, part in value.items()}
