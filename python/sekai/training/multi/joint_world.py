@@ -104,10 +104,7 @@ class JointWorld(JoinedVec):
                 finals[name][over[lost]] = 0
         kept = [place for place, row in enumerate(last) if row is not None]
         places = over[kept]
-        if self.spaces.masks:
-            told = [_of(result.infos[place], FINAL_INFO) for place in over.tolist()]
-            for name, space in self.spaces.masks.items():
-                finals[MASKS][name][over] = self._masks_of(name, space.n, told)
+        self._put_final_masks(result.infos, over, finals)
         for name in self.agents:
             rows = self._own[name].stack([last[place][name] for place in kept])
             map_arrays(_put(places), finals[SEEN][name], rows)
@@ -129,14 +126,14 @@ class JointWorld(JoinedVec):
                     whose = f" of {name!r} in env {env}"
                     rows[env] = flat_mask(self.spaces.action_spaces[name], mask, whose)
 
-    def _masks_of(self, name: str, count: int, told: list[Mapping[str, Any]]) -> NDArray[np.int8]:
-        """What last infos allow an agent; nobody acts there, so that nothing is as good as all."""
-        found = np.ones((len(told), count), np.int8)
-        for place, info in enumerate(told):
-            mask = _of(info, name).get(ACTION_MASK)
-            with suppress(SpaceError):
-                found[place] = flat_mask(self.spaces.action_spaces[name], mask)
-        return found
+    def _put_final_masks(self, infos: Any, over: NDArray[np.int64], finals: Any) -> None:
+        """Write what last infos allow; nobody acts there, so that nothing is as good as all."""
+        for name in self.spaces.masks:
+            finals[MASKS][name][over] = 1
+            for env in over.tolist() if self._reads_masks else ():
+                mask = _of(_of(infos[env], FINAL_INFO), name).get(ACTION_MASK)
+                with suppress(SpaceError):
+                    finals[MASKS][name][env] = flat_mask(self.spaces.action_spaces[name], mask)
 
     def _table(self, by_agent: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
         return np.stack([by_agent[name] for name in self.agents], axis=1)
