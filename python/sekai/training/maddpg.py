@@ -144,10 +144,7 @@ class MADDPG(TeamOffPolicyAgent):
         return torch.stack([risk.charged(own) for risk, own in each], dim=-1)
 
     def _update(self) -> Metrics:
-        drawn = self._joint_samples()
-        if drawn is None:
-            return {}
-        samples, known = drawn
+        samples, known = self._joint_samples()
         told: Metrics = {}
         total = torch.zeros(())
         for place, (name, loss) in enumerate(self.loss.items()):
@@ -169,10 +166,8 @@ class MADDPG(TeamOffPolicyAgent):
         return self.settings.logit_weight * actor.free_logits(inputs).square().mean()
 
     @torch.no_grad()
-    def _joint_samples(self) -> tuple[TensorDict, Tensor] | None:
+    def _joint_samples(self) -> tuple[TensorDict, Tensor]:
         drawn = self.replay.sample(self.settings.batch_size)
-        if drawn is None:
-            return None
         paid, network = Paid.of(drawn), self.network
         charged = self._charged(paid.rewards)
         rewards = charged.float() if self.scaler is None else self.scaler(charged)

@@ -194,7 +194,7 @@ class OffPolicyAgent(Agent):
             steps = range(first, min(first + stride, settings.rollout_steps))
             self._let_act([self.steps + step * envs for step in steps])
             self._shape(len(steps))
-            is_due = len(steps) == stride
+            is_due = len(steps) == stride and self.replay.is_open
             if is_due and len(self.replay) >= max(settings.warm_up, settings.batch_size):
                 self._know_risk()
                 told += [self._update() for _ in range(settings.updates)]
@@ -289,10 +289,7 @@ class OffPolicyAgent(Agent):
 
     def _update(self) -> Metrics:
         """One step of the optimiser, and one of the networks that follow."""
-        samples = self._samples()
-        if samples is None:
-            return {}
-        found = self.loss(samples)
+        found = self.loss(self._samples())
         self.optimiser.zero_grad()
         sum_of_losses(found).backward()  # type: ignore[no-untyped-call]
         for group in self.groups:
@@ -302,10 +299,8 @@ class OffPolicyAgent(Agent):
         return {name: float(value.detach().float().mean()) for name, value in found.items()}
 
     @torch.no_grad()
-    def _samples(self) -> TensorDict | None:
+    def _samples(self) -> TensorDict:
         drawn = self.replay.sample(self.settings.batch_size)
-        if drawn is None:
-            return None
         rewards, terminated = self._charged(drawn["reward"]), drawn["terminated"].unsqueeze(-1)
         scaled = rewards.float() if self.scaler is None else self.scaler(rewards)
         content = {

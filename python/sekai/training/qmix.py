@@ -169,8 +169,6 @@ class QMIX(TeamOffPolicyAgent):
     @torch.no_grad()
     def _team_samples(self) -> TensorDict | None:
         drawn = self.replay.sample(self.settings.batch_size)
-        if drawn is None:
-            return None
         paid, over = Paid.of(drawn), drawn["truncated"]
         rewards = self._charged(self._team(paid))
         scaled = rewards.float() if self.scaler is None else self.scaler(rewards)

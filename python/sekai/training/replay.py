@@ -164,11 +164,15 @@ class Replay:
         picked = map_arrays(lambda array: array[rows], self._observations)
         return {name: found.flatten(0, 1) for name, found in tensors_of(picked).items()}
 
-    def sample(self, count: int) -> dict[str, Any] | None:
-        """Steps that were remembered, each as likely as any other, drawn from torch's stream.
+    @property
+    def is_open(self) -> bool:
+        """Whether there are steps to learn from."""
+        if not self.is_filtered:
+            return self.steps > 0
+        return bool(self.learnt[self.latest(self.steps)].any())
 
-        Of steps that some are not learnt from, only others are drawn; None where there is none.
-        """
+    def sample(self, count: int) -> dict[str, Any]:
+        """Steps to learn from, each as likely as any other, drawn from torch's stream."""
         if not self.steps:
             raise ValueError("steps can be drawn once there are any, found none: step first")
         if self.is_filtered:
@@ -178,11 +182,11 @@ class Replay:
         ages, places = drawn // envs, drawn % envs
         return self.steps_at((self.now - 1 - ages) % self.rows * envs + places)
 
-    def _filtered_sample(self, count: int) -> dict[str, Any] | None:
+    def _filtered_sample(self, count: int) -> dict[str, Any]:
         rows, envs = self.latest(self.steps), self.vec.num_envs
         open_places = np.flatnonzero(self.learnt[rows].any(axis=-1))
         if not open_places.size:
-            return None
+            raise ValueError("no step is learnt from, by `learn_where`: ask `is_open` first")
         drawn = open_places[torch.randint(open_places.size, (count,)).numpy()]
         return self.steps_at(torch.from_numpy(rows[drawn // envs] * envs + drawn % envs))
 
