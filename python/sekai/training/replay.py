@@ -244,6 +244,7 @@ class Replay:
             "terminated": self.terminated[rows],
             "truncated": self.truncated[rows],
             "learnt": self.learnt[rows],
+            "is_filtered": self.is_filtered,
             "final": self._final[rows],
             "finals": self._finals.state(),
         }
@@ -268,7 +269,7 @@ class Replay:
             put(getattr(self, name), state[name])
         put(self._final, state["final"])
         put(self.learnt, state["learnt"])
-        self.is_filtered = not self.learnt.all()
+        self.is_filtered = bool(state["is_filtered"])
         self._finals.load_state(state["finals"])
 
     def moment(self) -> dict[str, Any]:
