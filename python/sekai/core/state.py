@@ -119,12 +119,11 @@ def _is_part(value: object) -> bool:
 
 def _spaces_in(value: object, depth: int = 4) -> dict[Any, Any]:
     """What a dict, list or tuple holds, if that is spaces, nested a few levels; else nothing."""
-    if type(value) is dict:
+    found: dict[Any, Any] = {}
+    if isinstance(value, dict) and type(value) is dict:
         found = dict(value)
-    elif type(value) in (list, tuple):
-        found = dict(enumerate(value))  # type: ignore[call-overload]
-    else:
-        return {}
+    elif isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        found = dict(enumerate(value))
     is_all = depth > 0 and all(
         isinstance(part, Space) or _spaces_in(part, depth - 1) for part in found.values()
     )

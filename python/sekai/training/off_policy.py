@@ -212,8 +212,10 @@ class OffPolicyAgent(Agent):
         if self.shaping.is_plain:
             return
         replay, rows = self.replay, self.replay.latest(count)
-        paid = (table[rows] for table in (replay.rewards, replay.terminated, replay.truncated))
-        steps = Steps(replay.tables(rows), *paid)
+        steps = Steps(
+            replay.tables(rows), replay.rewards[rows], replay.terminated[rows],
+            replay.truncated[rows],
+        )  # fmt: skip
         wanted = self.shaping.mask(steps)
         replay.rewards[rows] = self.shaping.rewards(steps)
         if wanted is not None:

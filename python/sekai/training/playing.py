@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -25,8 +24,8 @@ LONGEST = 1_000_000
 class Acting(Protocol):
     """What can be judged."""
 
-    predict_batch: Callable[..., Any]
-    """Actions for a batch of observations, without or with chance, under `action_mask` if any."""
+    def predict_batch(self, observations: Any, deterministic: bool = True) -> Any:
+        """Actions for a batch of observations; who is held to masks takes `action_mask` too."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +90,7 @@ def play(
     return Played(np.array(returns), np.array(steps, np.int64))
 
 
-def decided(policy: Acting, vec: VecEnv, result: Any, deterministic: bool = True) -> Any:
+def decided(policy: Acting, vec: Any, result: Any, deterministic: bool = True) -> Any:
     """Actions of a policy after a reset or a step of `vec`, under the masks that envs report."""
     if isinstance(vec, JointWorld):
         seen = result.observations
@@ -105,6 +104,7 @@ def decided(policy: Acting, vec: VecEnv, result: Any, deterministic: bool = True
 
 
 def _under(policy: Acting, seen: Any, deterministic: bool, masks: Any) -> Any:
-    if not masks:
-        return policy.predict_batch(seen, deterministic)
-    return policy.predict_batch(seen, deterministic, action_mask=masks)
+    predict: Any = policy.predict_batch
+    return (
+        predict(seen, deterministic, action_mask=masks) if masks else predict(seen, deterministic)
+    )

@@ -210,19 +210,24 @@ def _group_steps(
     """What the agents of a group saw and got: times by envs, agent after agent."""
     each = [seen_by(seen, name) for name in group.agents]
     observations = {
-        leaf: torch.cat([own[leaf].unflatten(0, shape) for own in each], dim=1).numpy()
+        leaf: torch.cat([_laid(own[leaf], shape) for own in each], dim=1).numpy()
         for leaf in each[0]
     }
     tables = (
-        torch.cat([table[:, place].unflatten(0, shape) for place in columns], dim=1).numpy()
+        torch.cat([_laid(table[:, place], shape) for place in columns], dim=1).numpy()
         for table in (paid.rewards, paid.terminated, paid.truncated & ~paid.terminated)
     )
     return Steps(observations, *tables)
 
 
+def _laid(rows: Tensor, shape: tuple[int, int]) -> Tensor:
+    """Steps one after another as times by envs."""
+    return rows.reshape(*shape, *rows.shape[1:])
+
+
 def _by_step(table: Tensor, agents: int) -> Tensor:
     """Times by envs, agent after agent, as steps by agents."""
-    return table.unflatten(1, (agents, -1)).transpose(1, 2).flatten(0, 1)
+    return table.reshape(len(table), agents, -1).transpose(1, 2).flatten(0, 1)
 
 
 def _any_picks(choices: tuple[int, ...], count: int, mask: Tensor | None) -> Tensor:
