@@ -43,7 +43,7 @@ class Moment:
     """The numbers of infos."""
 
     masks: Any
-    """Which actions are allowed, as infos tell it; None if they do not."""
+    """Which actions are allowed in each env, as infos tell it; None where they do not."""
 
     step: int
     """Decisions that were taken before."""

@@ -23,6 +23,8 @@ __all__ = ["play"]
 
 Floats = NDArray[np.float64]
 
+ACTION_MASK = "action_mask"
+
 LONGEST = 1_000_000
 """Steps after which an episode is taken to have no end."""
 
@@ -88,12 +90,11 @@ class _Told:
             column = infos.column(key)
             if len(column.indices) == count and _is_number(column.values[0]):
                 numbers[key] = np.array(column.values, np.float64)
-        masks = infos.column("action_mask").values if "action_mask" in keys else None
+        masks = infos.values(np.arange(count), ACTION_MASK) if ACTION_MASK in keys else None
         finals = {}
         if FINAL_INFO in keys:
             column = infos.column(FINAL_INFO)
             finals = dict(zip(column.indices.tolist(), column.values, strict=True))
-        masks = masks if masks is None or len(masks) == count else None
         return cls(numbers, masks, finals)
 
 

@@ -75,7 +75,11 @@ class _Whole(Player):
         self.name, self._policy = name, policy
 
     def decide(self, moment: Moment) -> Any:
-        return self._policy.predict_batch(moment.observations)
+        if moment.masks is None:
+            return self._policy.predict_batch(moment.observations)
+        masks = {agent: _masks_of(agent, moment) for agent in _vec_of(self.ground).agents}
+        told = {agent: own for agent, own in masks.items() if own is not None}
+        return self._policy.predict_batch(moment.observations, action_mask=told)
 
     def wait(self, moment: Moment) -> dict[str, Any]:
         """What each would decide who does nothing."""
@@ -122,4 +126,10 @@ def _vec_of(ground: Ground) -> TeamVec:
 def _seen_by(agent: str, moment: Moment) -> Moment:
     """What one agent knows."""
     told = told_of(agent, moment.infos)
-    return Moment(moment.observations[agent], told, None, moment.step)
+    return Moment(moment.observations[agent], told, _masks_of(agent, moment), moment.step)
+
+
+def _masks_of(agent: str, moment: Moment) -> list[Any] | None:
+    """What one agent is allowed in each env; None where it is told of no mask."""
+    found = [(masks or {}).get(agent) for masks in moment.masks or ()]
+    return found if any(mask is not None for mask in found) else None

@@ -23,6 +23,9 @@ __all__ = ["Seat", "TeamVec", "told_of"]
 
 Info = dict[str, Any]
 
+ACTION_MASK = "action_mask"
+"""Under this key infos of a team have the masks of all agents that are told one, by agent."""
+
 
 class TeamVec(JoinedVec):
     """Many envs of several agents.
@@ -68,12 +71,22 @@ class TeamVec(JoinedVec):
 
     def _flat(self, info: Mapping[str, Any]) -> Info:
         """What is told of all agents in one dict; NaN of those who have left."""
-        found = {
+        found: Info = {
             _key(name, key): info[name].get(key, math.nan) if name in info else math.nan
             for name, keys in self._keys.items()
             for key in keys
+            if key != ACTION_MASK
         }
+        masks = {name: _told(info, name)[ACTION_MASK] for name in self.agents
+                 if ACTION_MASK in _told(info, name)}  # fmt: skip
+        if masks:
+            found[ACTION_MASK] = masks
         return {**found, FINAL_INFO: self._flat(info[FINAL_INFO])} if FINAL_INFO in info else found
+
+
+def _told(info: Mapping[str, Any], agent: str) -> Mapping[str, Any]:
+    found = info.get(agent)
+    return found if isinstance(found, Mapping) else {}
 
 
 class Seat(VecWrapper):

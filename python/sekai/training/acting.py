@@ -68,6 +68,6 @@ class Acting(ABC):
         """The settings of one that acts for some of the envs."""
         return self.settings.replaced(num_envs=num_envs)
 
+    @abstractmethod
     def _worker_options(self) -> dict[str, Any]:
         """What else one is made with that acts for some of the envs."""
-        return {}

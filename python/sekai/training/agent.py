@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+from sekai.core.portable_state import portable
 from sekai.error import StateError
 from sekai.training.acting import Acting
 from sekai.training.actions import ActionMap
@@ -32,8 +33,8 @@ from sekai.training.keeping import (
 )
 from sekai.training.kept_env import kept_env
 from sekai.training.kept_file import ModelFileError, write_file
-from sekai.training.masked_vec import MaskedVecEnv
 from sekai.training.metrics import Metrics
+from sekai.training.multi.groups import Group
 from sekai.training.multi.joint_spaces import JointSpaces
 from sekai.training.multi.joint_world import JointWorld
 from sekai.training.multi.team import TeamPolicy
@@ -41,6 +42,7 @@ from sekai.training.observations import Leaf, leaves_of
 from sekai.training.policies.inputs import Gather
 from sekai.training.policies.policy_settings import PolicySettings
 from sekai.training.randomness import Randomness
+from sekai.training.shaping import LearnWhere, RewardTransform, Shaping
 from sekai.training.threads import threads
 from sekai.training.trained_policy import Chooser, TrainedPolicy
 from sekai.training.worlds import world_of
@@ -66,6 +68,9 @@ class Agent(Acting):
     network: Chooser
     """Everything that is learnt; what is saved of an agent."""
 
+    _watch: Callable[[Any, int], None] | None = None
+    """What must be told of the result of each step, because infos say what is learnt from."""
+
     def __init__(
         self,
         env: Any,
@@ -74,6 +79,8 @@ class Agent(Acting):
         seed: int = 0,
         settings: AgentSettings | None = None,
         env_options: Mapping[str, Any] | None = None,
+        reward_transform: RewardTransform | None = None,
+        learn_where: LearnWhere | None = None,
         **changes: Any,
     ) -> None:
         """Get ready to learn.
@@ -85,8 +92,13 @@ class Agent(Acting):
             seed: for everything that is random: the networks at first, the envs, the choices.
             settings: how to learn; None takes what is known to suit the env.
             env_options: what the env is made with, where it is an id.
+            reward_transform: makes the rewards to learn from, given the steps between two updates:
+                a rollout of PPO and A2C, `steps_per_update` of the others, before they are stored.
+            learn_where: which steps are learnt from: a function of the same, or the name of a part
+                of observations or infos that tells; the others still count in what came before.
             changes: single settings, instead of those of `settings`.
         """
+        self.shaping = Shaping(reward_transform, learn_where)
         self.env_given = env
         self.env_options = dict(env_options or {})
         self.seed = seed
@@ -97,6 +109,9 @@ class Agent(Acting):
         self.steps = 0
         self.iterations = 0
         self.planned_steps = 0
+        """Steps at which the `fit` under way ends."""
+        self.total_steps = 0
+        """Horizon of schedules: the steps at which they end; it is kept with the agent."""
         self.is_between_iterations = True
         """Whether everything is as an iteration left it: no error has broken one off."""
         with threads(self.settings.threads), self.randomness:
@@ -119,6 +134,7 @@ class Agent(Acting):
         self.leaves = leaves_of(vec.observation_space)
         self.gather = window_gather(vec, self.leaves)
         self.actions = ActionMap(vec.action_space)
+        self._watch = self.shaping.watch if self.shaping.watches(self.leaves) else None
 
     def _take_several(self, world: JointWorld) -> None:
         """Get ready for an env with several agents, or refuse it."""
@@ -126,6 +142,17 @@ class Agent(Acting):
             f"{type(self).__name__} learns for one agent, and {self.env_given!r} has several: "
             "use PPO, A2C, MADDPG or QMIX"
         )
+
+    def _take_groups(self, groups: Sequence[Group]) -> None:
+        """Refuse functions that look at what agents of an env with several have not."""
+        self._watch = None
+        for group in groups:
+            if self.shaping.watches(group.leaves):
+                raise ValueError(
+                    "learn_where must be a function, or name a part of what all agents see; found "
+                    f"{self.shaping.learn_where!r}, and {group.agents[0]!r} sees "
+                    f"{', '.join(group.leaves)}"
+                )
 
     @abstractmethod
     def _build(self) -> None:
@@ -148,6 +175,7 @@ class Agent(Acting):
         steps: int,
         callbacks: Sequence[Callback] = (),
         *,
+        total: int | None = None,
         progress: bool = False,
         engine: EngineName = "local",
         workers: int | None = None,
@@ -155,12 +183,18 @@ class Agent(Acting):
     ) -> Own:
         """Learn for so many steps of single envs, rounded up to whole iterations.
 
+        Schedules, such as a linear `learning_rate_schedule`, end at a horizon of steps that is
+        kept with the agent and its file: `fit(n, total=2 * n)` and `resume(path, n)` learn what
+        `fit(2 * n)` learns, bit for bit.
+
         An interrupt from the keyboard lets the iteration finish and callbacks do what they do at
         the end, and is raised then.
 
         Args:
             steps: how many, beside those that were learnt before.
             callbacks: who is told after each iteration, and may end it all.
+            total: horizon of schedules, counted from the first step of all; None keeps the one
+                stated before, or where training goes on beyond that takes the end of this `fit`.
             progress: whether a bar on the terminal tells how it goes.
             engine: where envs act: "local", in this process, or "ray", in workers of a Ray cluster.
                 What is learnt is the same, bit for bit.
@@ -170,9 +204,14 @@ class Agent(Acting):
         """
         if steps < 1:
             raise ValueError(f"steps must be at least 1, was {steps}")
+        end = self.steps + steps
+        if total is not None and total <= self.steps:
+            raise ValueError(
+                f"total must be above the {self.steps} steps that were learnt before, was {total}"
+            )
         audience = Audience(self, [*callbacks, ProgressBar()] if progress else callbacks)
         crew = crew_of(self, engine, workers, address)
-        self.planned_steps = self.steps + steps
+        self.planned_steps, self.total_steps = end, total or max(self.total_steps, end)
         with threads(self.settings.threads), Interruption() as interruption, crew, audience:
             is_going = audience.begin(self._kept_by_callbacks)
             self._audience, self._kept_by_callbacks = audience, {}
@@ -221,9 +260,7 @@ class Agent(Acting):
         """What acts, without what learns."""
         if isinstance(self.vec, JointWorld):
             return TeamPolicy(self.network, self.vec.spaces, self.randomness)
-        # What envs tell of masks in their infos is given to `predict` beside observations.
-        shown = self.vec.env if isinstance(self.vec, MaskedVecEnv) else self.vec
-        spaces = shown.observation_space, shown.action_space
+        spaces = self.vec.observation_space, self.vec.action_space
         return TrainedPolicy(self.network, *spaces, self.randomness)
 
     def save(
@@ -239,9 +276,9 @@ class Agent(Acting):
                 that goes on begins new ones. Envs of other frameworks can seldom be kept.
         """
         content = described(self)
-        if training:
-            content["training"] = self._training_state(envs)
         try:
+            if training:
+                content["training"] = self._training_state(envs)
             return write_file(path, content)
         except StateError as error:
             raise StateError(f"{error}: save(..., envs=False) keeps all but the envs") from error
@@ -264,6 +301,8 @@ class Agent(Acting):
         steps: int | None = None,
         callbacks: Sequence[Callback] = (),
         env: Any = None,
+        *,
+        total: int | None = None,
         **given: Any,
     ) -> Own:
         """Go on where the kept agent was, bit for bit.
@@ -273,6 +312,7 @@ class Agent(Acting):
             steps: how many to learn at once; None only gets ready to.
             callbacks: as in `fit`.
             env: what to learn on, the same as before; None for the env that the file names.
+            total: as in `fit`; None for the horizon that the file states.
             given: what else agents are made with, such as `env_options`.
         """
         content = read_agent(path, cls.__name__)
@@ -280,7 +320,7 @@ class Agent(Acting):
             raise ModelFileError(f"{path} was saved with training=False: use {cls.__name__}.load")
         agent = cls._from(content, path, env, given)
         agent._load_training_state(content["training"])
-        return agent if steps is None else agent.fit(steps, callbacks)
+        return agent if steps is None else agent.fit(steps, callbacks, total=total)
 
     @classmethod
     def _from(cls: type[Own], content: Mapping[str, Any], path: Any, env: Any, given: Any) -> Own:
@@ -341,16 +381,20 @@ class Agent(Acting):
             "has_begun": self._has_begun,
             "iterations": self.iterations,
             "planned_steps": self.planned_steps,
+            "total_steps": self.total_steps,
             "callbacks": self._callback_states(),
             "functions": self._functions(),
             "episodes": self.episodes.state_dict(),
-            "envs": self.vec.state_dict() if self._has_begun and envs else None,
+            "envs": portable(self.vec.state_dict()) if self._has_begun and envs else None,
             "learning": self._learning_state(),
         }
 
     def _functions(self) -> dict[str, str]:
         """What the user gave that a file can only name."""
-        return {}
+        return self.shaping.names()
+
+    def _worker_options(self) -> dict[str, Any]:
+        return {} if self._watch is None else {"learn_where": self.shaping.learn_where}
 
     def _callback_states(self) -> Mapping[str, Any]:
         return self._kept_by_callbacks if self._audience is None else self._audience.state_dict()
@@ -361,6 +405,7 @@ class Agent(Acting):
             self._has_begun = bool(state["has_begun"])
             self.iterations = int(state["iterations"])
             self.planned_steps = int(state["planned_steps"])
+            self.total_steps = int(state["total_steps"])
             self._kept_by_callbacks = dict(state["callbacks"])
             self.episodes.load_state_dict(state["episodes"])
             self._load_learning_state(state["learning"])
@@ -388,6 +433,11 @@ class Agent(Acting):
     def done_share(self) -> float:
         """How much of what was planned is over."""
         return self.steps / self.planned_steps if self.planned_steps else 0.0
+
+    @property
+    def schedule_share(self) -> float:
+        """How much of the horizon of schedules is over."""
+        return self.steps / self.total_steps if self.total_steps else 0.0
 
 
 def _with_policy(base: AgentSettings, policy: Any, changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,6 +49,10 @@ class FinalRows:
         places = numbers % self._room
         return map_arrays(lambda array: array[places], self._rows)
 
+    def change(self, name: str, numbers: NDArray[np.int64], rows: NDArray[Any]) -> None:
+        """Keep other values of one part of some rows."""
+        self._rows[name][numbers % self._room] = rows
+
     def _put(self, numbers: NDArray[np.int64], batch: Any) -> None:
         places = numbers % self._room
 

@@ -13,6 +13,7 @@ from torchrl.objectives.value.functional import generalized_advantage_estimate
 from sekai.training.descent import Descent
 from sekai.training.multi.group_rows import GroupRows
 from sekai.training.normalisation import RewardScaler
+from sekai.training.observations import is_action_mask
 from sekai.training.policies.actor_critic import ActorCritic
 from sekai.training.risk import risk_of
 from sekai.training.rollout import Rollout
@@ -180,7 +181,7 @@ class Learner:
         """Observations as they are kept for learning."""
         if not self.reads_once:
             return seen
-        masks = {name: seen[name] for name in self.network.actor.mask_names}
+        masks = {name: rows for name, rows in seen.items() if is_action_mask(name)}
         return {**self.network.inputs(seen), **masks}
 
     def _values(self, count: int, read: Mapping[str, Tensor] | None = None) -> Tensor:

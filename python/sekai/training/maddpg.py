@@ -127,11 +127,21 @@ class MADDPG(TeamOffPolicyAgent):
     def _learn_scales(self) -> None:
         seen, paid, _ = self._latest()
         self.network.inputs.learn(seen)
+        self._learn_risk(self.settings.rollout_steps)
         if self.scaler is not None:
             done = paid.terminated | paid.truncated
-            tables = paid.rewards, done, paid.acted
+            tables = self._charged(paid.rewards), done, paid.acted
             laid = (table.reshape(self.settings.rollout_steps, -1) for table in tables)
             self.scaler.learn(*laid)
+
+    def _rewards_of(self, paid: Paid, place: int) -> tuple[Tensor, Tensor]:
+        return paid.rewards[:, place], paid.acted[:, place]
+
+    def _charged(self, rewards: Tensor) -> Tensor:
+        if not self.risks:
+            return rewards
+        each = zip(self.risks, rewards.unbind(-1), strict=True)
+        return torch.stack([risk.charged(own) for risk, own in each], dim=-1)
 
     def _update(self) -> Metrics:
         samples, known = self._joint_samples()
@@ -159,7 +169,8 @@ class MADDPG(TeamOffPolicyAgent):
     def _joint_samples(self) -> tuple[TensorDict, Tensor]:
         drawn = self.replay.sample(self.settings.batch_size)
         paid, network = Paid.of(drawn), self.network
-        rewards = paid.rewards.float() if self.scaler is None else self.scaler(paid.rewards)
+        charged = self._charged(paid.rewards)
+        rewards = charged.float() if self.scaler is None else self.scaler(charged)
         done = paid.terminated | paid.truncated
         following = TensorDict(
             {
@@ -177,7 +188,7 @@ class MADDPG(TeamOffPolicyAgent):
             "moves": network.as_read(drawn["action"], paid.acted),
             "next": self._with_next_actions(following, paid.goes_on),
         }
-        return TensorDict(content, batch_size=[len(rewards)]), paid.known
+        return TensorDict(content, batch_size=[len(rewards)]), paid.known & drawn["learnt"]
 
     def _with_next_actions(self, following: TensorDict, goes_on: Tensor) -> TensorDict:
         """What everybody would do next, by the actors that follow slowly."""

@@ -21,6 +21,7 @@ __all__ = [
     "arrays_of",
     "is_action_mask",
     "leaves_of",
+    "observed_mask",
     "tensors_of",
 ]
 
@@ -40,6 +41,9 @@ class Leaf:
     shape: tuple[int, ...]
     choices: tuple[int, ...] = ()
     """For whole numbers that name something, how many there are of each; numbers are measured."""
+
+    starts: tuple[int, ...] = ()
+    """The first value of each of them, where that is not zero."""
 
     @property
     def is_measured(self) -> bool:
@@ -78,6 +82,13 @@ def is_action_mask(name: str) -> bool:
     return name.partition("/")[0] == ACTION_MASK
 
 
+def observed_mask(seen: Mapping[str, torch.Tensor]) -> torch.Tensor | None:
+    """The mask among some leaves: batch by picks, one after another; None where there is none."""
+    found = [rows for name, rows in seen.items() if is_action_mask(name)]
+    masks = [rows.reshape(len(rows), -1) != 0 for rows in found]
+    return torch.cat(masks, dim=-1) if masks else None
+
+
 def _parts(space: Space[Any], path: str) -> Iterator[tuple[str, Space[Any]]]:
     if isinstance(space, Dict):
         for key, part in space.spaces.items():
@@ -109,12 +120,18 @@ def _joined(path: str, key: str) -> str:
 
 def _leaf(name: str, space: Space[Any]) -> Leaf:
     if isinstance(space, Discrete):
-        return Leaf((), (int(space.n),))
+        return Leaf((), (int(space.n),), _starts(space.start))
     if isinstance(space, MultiDiscrete):
-        return Leaf(space.shape, tuple(int(count) for count in np.ravel(space.nvec)))
+        counts = tuple(int(count) for count in np.ravel(space.nvec))
+        return Leaf(space.shape, counts, _starts(space.start))
     if isinstance(space, (Box, Simplex, MultiBinary)):
         return Leaf(tuple(space.shape))
     raise SpaceError(
         f"a policy reads Box, Simplex, Discrete, MultiDiscrete, MultiBinary, MaskedBox and what "
         f"holds them; {name!r} is {space!r}: wrap the env, for example in FlattenObservation"
     )
+
+
+def _starts(start: Any) -> tuple[int, ...]:
+    first = tuple(int(value) for value in np.ravel(start))
+    return first if any(first) else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -25,8 +26,10 @@ from sekai.training.policies.inputs import Gather
 from sekai.training.policies.squashed import PreciseActor, SquashedActor
 from sekai.training.randomness import Portion, uniform
 from sekai.training.replay import Replay
+from sekai.training.risk import RiskKind, Volatility
 from sekai.training.schedules import scheduled
 from sekai.training.settings import require
+from sekai.training.shaping import Steps
 from sekai.training.torchrl_modules import sum_of_losses
 from sekai.vector.seeding import Seeds
 
@@ -67,6 +70,13 @@ class OffPolicySettings(AgentSettings):
     target_rate: float = 0.005
     """How far the networks that judge the future follow those that learn, with every update."""
 
+    risk: RiskKind = "none"
+    """What is weighed against the mean return: "volatility", the variance of rewards. Drawdowns and
+    tails depend on the path of an episode, which steps drawn from replay do not have."""
+
+    risk_weight: float = 0.5
+    """How much it weighs, in the units of rewards as the env gives them. Only with a risk."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_count("rollout_steps", "steps_per_update", "updates", "batch_size", "memory")
@@ -76,6 +86,11 @@ class OffPolicySettings(AgentSettings):
                 self.memory)  # fmt: skip
         require(self.steps_per_update <= self.rollout_steps, "steps_per_update",
                 f"at most rollout_steps, {self.rollout_steps}", self.steps_per_update)  # fmt: skip
+        require(self.risk in ("none", "volatility"), "risk",
+                "'none' or 'volatility' where steps are drawn from replay: 'drawdown' and 'cvar' "
+                "need whole episodes, use PPO or A2C", self.risk)  # fmt: skip
+        weighs = 0.0 <= self.risk_weight < math.inf
+        require(weighs, "risk_weight", "finite, 0 or more", self.risk_weight)
         require(0 < self.target_rate <= 0.5, "target_rate", "above 0 and at most 0.5",
                 self.target_rate)  # fmt: skip
 
@@ -106,6 +121,7 @@ class OffPolicyAgent(Agent):
         self.scaler: RewardScaler | None = None
         if settings.normalise_rewards:
             self.scaler = RewardScaler(settings.discount, self.vec.num_envs)
+        self._weigh_risk(1)
         # Rounded up: what is asked for has room, whatever the number of envs.
         steps = max(-(-settings.memory // self.vec.num_envs), settings.rollout_steps)
         self.replay = Replay(self.vec, self.actions, steps)
@@ -118,6 +134,11 @@ class OffPolicyAgent(Agent):
         pairs = zip(self.groups, self._rate_shares(), strict=True)
         rates = [{"params": group, "share": share} for group, share in pairs]
         self.optimiser = torch.optim.Adam(rates, settings.learning_rate)
+
+    def _weigh_risk(self, count: int) -> None:
+        """Get ready to weigh the risk of what so many are paid."""
+        is_wanted = self.settings.risk == "volatility"
+        self.risks = [Volatility(self.settings.risk_weight) for _ in range(count * is_wanted)]
 
     def _check_actions(self) -> None:
         name, space = type(self).__name__, self.vec.action_space
@@ -172,23 +193,57 @@ class OffPolicyAgent(Agent):
         for first in range(0, settings.rollout_steps, stride):
             steps = range(first, min(first + stride, settings.rollout_steps))
             self._let_act([self.steps + step * envs for step in steps])
-            is_due = len(steps) == stride
+            self._shape(len(steps))
+            is_due = len(steps) == stride and self.replay.is_open
             if is_due and len(self.replay) >= max(settings.warm_up, settings.batch_size):
+                self._know_risk()
                 told += [self._update() for _ in range(settings.updates)]
         self._learn_scales()
         return mean_metrics(told)
 
     def _play(self, moments: Sequence[int]) -> None:
-        for steps in moments:
-            self._act(steps)
+        for place, steps in enumerate(moments):
+            result = self._act(steps)
+            if self._watch is not None:
+                self._watch(result, place)
+
+    def _shape(self, count: int) -> None:
+        """Give the latest steps the rewards to learn from, and say which are learnt from."""
+        if self.shaping.is_plain:
+            return
+        replay, rows = self.replay, self.replay.latest(count)
+        steps = Steps(
+            replay.tables(rows), replay.rewards[rows], replay.terminated[rows],
+            replay.truncated[rows],
+        )  # fmt: skip
+        wanted = self.shaping.mask(steps)
+        replay.rewards[rows] = self.shaping.rewards(steps)
+        if wanted is not None:
+            replay.filter(rows, wanted[..., None])
+
+    def _know_risk(self) -> None:
+        """Before the first update, learn the mean reward of all that is remembered."""
+        if self.risks and all(risk.mean is None for risk in self.risks):
+            self._learn_risk(self.replay.steps)
+
+    def _learn_risk(self, count: int) -> None:
+        """Take in the mean reward of the latest steps."""
+        for risk in self.risks:
+            risk.learn(torch.from_numpy(self.replay.rewards[self.replay.latest(count)]))
+
+    def _charged(self, rewards: Tensor) -> Tensor:
+        """Rewards, less what risk takes from them."""
+        return self.risks[0].charged(rewards) if self.risks else rewards
 
     def _played(self, steps: int) -> dict[str, Any]:
-        return self.replay.played(steps)
+        return {**self.replay.played(steps), "told": self.shaping.told()}
 
     def _take_played(self, parts: Sequence[tuple[Portion, dict[str, Any]]]) -> None:
         for step in range(len(parts[0][1]["rewards"])):
             self.replay.take(parts, step)
             self._note_episodes()
+        if self._watch is not None:
+            self.shaping.take_told([part["told"] for _, part in parts])
 
     def _acting_state(self) -> dict[str, Any]:
         return self.replay.moment()
@@ -202,14 +257,15 @@ class OffPolicyAgent(Agent):
         return self.settings.replaced(num_envs=num_envs, memory=memory)
 
     @torch.no_grad()
-    def _act(self, steps: int) -> None:
+    def _act(self, steps: int) -> Any:
         if steps < self.settings.warm_up:
             numbers = uniform((self.vec.num_envs, self.actions.width)) * 2 - 1
             chosen = numbers * self.actions.spread_share
         else:
             chosen = self._explore(self.replay.seen())
-        self.replay.step(chosen, self.network.used(self.replay.seen()))
+        result = self.replay.step(chosen, self.network.used(self.replay.seen()))
         self._note_episodes()
+        return result
 
     def _note_episodes(self) -> None:
         row = self.replay.latest(1)[0]
@@ -218,7 +274,8 @@ class OffPolicyAgent(Agent):
 
     def _set_rates(self) -> None:
         settings = self.settings
-        rate = scheduled(settings.learning_rate, settings.learning_rate_schedule, self.done_share)
+        schedule, share = settings.learning_rate_schedule, self.schedule_share
+        rate = scheduled(settings.learning_rate, schedule, share)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["share"]
 
@@ -226,10 +283,11 @@ class OffPolicyAgent(Agent):
         """Take in how large observations and rewards of this iteration were."""
         rows = self.replay.latest(self.settings.rollout_steps)
         self.network.inputs.learn(self.replay.observations(rows))
+        self._learn_risk(len(rows))
         if self.scaler is not None:
             done = self.replay.terminated[rows] | self.replay.truncated[rows]
             rewards = torch.from_numpy(self.replay.rewards[rows])
-            self.scaler.learn(rewards, torch.from_numpy(done))
+            self.scaler.learn(self._charged(rewards), torch.from_numpy(done))
 
     def _update(self) -> Metrics:
         """One step of the optimiser, and one of the networks that follow."""
@@ -245,7 +303,7 @@ class OffPolicyAgent(Agent):
     @torch.no_grad()
     def _samples(self) -> TensorDict:
         drawn = self.replay.sample(self.settings.batch_size)
-        rewards, terminated = drawn["reward"], drawn["terminated"].unsqueeze(-1)
+        rewards, terminated = self._charged(drawn["reward"]), drawn["terminated"].unsqueeze(-1)
         scaled = rewards.float() if self.scaler is None else self.scaler(rewards)
         content = {
             "observation": self.network.inputs(drawn["observation"]),
@@ -267,6 +325,7 @@ class OffPolicyAgent(Agent):
         return {
             "optimiser": self.optimiser.state_dict(),
             "scaler": None if self.scaler is None else dict(self.scaler.state_dict()),
+            "risks": [risk.state_dict() for risk in self.risks],
             "targets": self._target_state(),
             "replay": self.replay.state(self.settings.keep_memory),
         }
@@ -275,6 +334,8 @@ class OffPolicyAgent(Agent):
         self.optimiser.load_state_dict(state["optimiser"])
         if self.scaler is not None:
             self.scaler.load_state_dict(state["scaler"])
+        for risk, kept in zip(self.risks, state["risks"], strict=True):
+            risk.load_state_dict(kept)
         with torch.no_grad():
             for name, weights in self._target_state().items():
                 weights.copy_(state["targets"][name])

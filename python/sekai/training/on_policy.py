@@ -29,7 +29,6 @@ from sekai.training.risk import KINDS, RiskKind
 from sekai.training.rollout import Rollout
 from sekai.training.schedules import scheduled
 from sekai.training.settings import SEVERAL_KINDS, require
-from sekai.training.shaping import LearnWhere, RewardTransform, Shaping
 from sekai.vector.seeding import Seeds
 from sekai.vector.vec_env import VecEnv
 
@@ -88,26 +87,6 @@ class OnPolicyAgent(Agent):
     settings: OnPolicySettings
     network: ActorCritic | Team
 
-    def __init__(
-        self,
-        env: Any,
-        *,
-        reward_transform: RewardTransform | None = None,
-        learn_where: LearnWhere | None = None,
-        **given: Any,
-    ) -> None:
-        """Get ready to learn.
-
-        Args:
-            env: as in `Agent`.
-            reward_transform: makes the rewards to learn from, given all steps of a rollout.
-            learn_where: which steps are learnt from: a function of the same, or the name of a part
-                of observations or infos that tells; the others still count in what came before.
-            given: as in `Agent`.
-        """
-        self.shaping = Shaping(reward_transform, learn_where)
-        super().__init__(env, **given)
-
     def _build(self) -> None:
         self.rollout = Rollout(self.vec, self.actions, self.settings.rollout_steps)
         if isinstance(self.vec, JointWorld):
@@ -129,18 +108,10 @@ class OnPolicyAgent(Agent):
         require(settings.critic == "own", "critic", "'own' for an env with one agent",
                 settings.critic)  # fmt: skip
         super()._take_one(vec)
-        self._watch = self.shaping.watch if self.shaping.watches(self.leaves) else None
 
     def _take_several(self, world: JointWorld) -> None:
         self.actions = world.actions
-        for group in groups_of(world.spaces, self.settings.share, self.settings.tell_apart):
-            if self.shaping.watches(group.leaves):
-                raise ValueError(
-                    "learn_where must be a function, or name a part of what all agents see; found "
-                    f"{self.shaping.learn_where!r}, and {group.agents[0]!r} sees "
-                    f"{', '.join(group.leaves)}"
-                )
-        self._watch = None
+        self._take_groups(groups_of(world.spaces, self.settings.share, self.settings.tell_apart))
 
     @classmethod
     def make_network(
@@ -186,28 +157,26 @@ class OnPolicyAgent(Agent):
 
     def _learning_state(self) -> dict[str, Any]:
         learners = {name: learner.state() for name, learner in self.learners.items()}
-        return {"learners": learners, "seen": self.rollout.state()}
+        return {"learners": learners, "rollout": self.rollout.state()}
 
     def _load_learning_state(self, state: Mapping[str, Any]) -> None:
         for name, learner in self.learners.items():
             learner.load_state(state["learners"][name])
-        self.rollout.load_state(state["seen"])
-
-    def _functions(self) -> dict[str, str]:
-        return self.shaping.names()
+        self.rollout.load_state(state["rollout"])
 
     def _start(self, seed: Seeds) -> None:
         self.rollout.begin(seed)
 
     def _acting_state(self) -> dict[str, Any]:
-        return {"seen": self.rollout.state()}
+        return self.rollout.state()
 
     def _load_acting_state(self, state: Mapping[str, Any]) -> None:
-        self.rollout.load_state(state["seen"])
+        self.rollout.load_state(state)
 
     def _iterate(self) -> Metrics:
         settings = self.settings
-        rate = scheduled(settings.learning_rate, settings.learning_rate_schedule, self.done_share)
+        schedule, share = settings.learning_rate_schedule, self.schedule_share
+        rate = scheduled(settings.learning_rate, schedule, share)
         self._act()
         told: Metrics = {}
         for name, learner in self.learners.items():
@@ -231,9 +200,6 @@ class OnPolicyAgent(Agent):
         self.rollout.take(parts)
         if self._watch is not None:
             self.shaping.take_told([part["told"] for _, part in parts])
-
-    def _worker_options(self) -> dict[str, Any]:
-        return {} if self._watch is None else {"learn_where": self.shaping.learn_where}
 
     def _act(self) -> None:
         self._let_act([self.steps])

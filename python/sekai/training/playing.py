@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.error import StateError
-from sekai.training.multi.joint_spaces import SEEN
+from sekai.training.action_masks import info_masks, takes_info_masks
+from sekai.training.multi.joint_spaces import MASKS, SEEN
 from sekai.training.multi.joint_world import JointWorld
 from sekai.vector.vec_env import VecEnv
 
-__all__ = ["Played", "play"]
+__all__ = ["Played", "decided", "play"]
 
 LONGEST = 1_000_000
 """Steps after which an episode is taken to have no end."""
@@ -24,7 +25,7 @@ class Acting(Protocol):
     """What can be judged."""
 
     def predict_batch(self, observations: Any, deterministic: bool = True) -> Any:
-        """Actions for a batch of observations."""
+        """Actions for a batch of observations; who is held to masks takes `action_mask` too."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,11 +74,9 @@ def play(
     left = np.full(count, math.ceil(episodes / count))
     running, lengths = np.zeros(count), np.zeros(count, np.int64)
     ended: list[tuple[float, int]] = []
-    seen = vec.reset(seed=seed).observations
+    result: Any = vec.reset(seed=seed)
     while left.any():
-        shown = seen[SEEN] if isinstance(vec, JointWorld) else seen
-        result = vec.step(policy.predict_batch(shown, deterministic))
-        seen = result.observations
+        result = vec.step(decided(policy, vec, result, deterministic))
         running += result.rewards
         lengths += 1
         if lengths.max() > longest:
@@ -89,3 +88,23 @@ def play(
         running[over], lengths[over] = 0.0, 0
     returns, steps = zip(*ended, strict=True)
     return Played(np.array(returns), np.array(steps, np.int64))
+
+
+def decided(policy: Acting, vec: Any, result: Any, deterministic: bool = True) -> Any:
+    """Actions of a policy after a reset or a step of `vec`, under the masks that envs report."""
+    if isinstance(vec, JointWorld):
+        seen = result.observations
+        masks = {name: list(rows) for name, rows in seen.get(MASKS, {}).items()}
+        return _under(policy, seen[SEEN], deterministic, masks)
+    if not takes_info_masks(vec.observation_space, vec.action_space):
+        return policy.predict_batch(result.observations, deterministic)
+    found = info_masks(result.infos, vec.action_space)
+    listed = [found.get(env) for env in range(vec.num_envs)] if found else None
+    return _under(policy, result.observations, deterministic, listed)
+
+
+def _under(policy: Acting, seen: Any, deterministic: bool, masks: Any) -> Any:
+    predict: Any = policy.predict_batch
+    return (
+        predict(seen, deterministic, action_mask=masks) if masks else predict(seen, deterministic)
+    )

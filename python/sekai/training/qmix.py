@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torchrl.objectives.multiagent import QMixerLoss
 
 from sekai.error import SpaceError
-from sekai.spaces import Discrete
+from sekai.spaces import Discrete, MultiDiscrete
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.metrics import Metrics
 from sekai.training.multi.groups import Share, check_share, groups_of
@@ -64,7 +64,13 @@ class QMIXSettings(OffPolicySettings):
 
 
 class QMIX(TeamOffPolicyAgent):
-    """Monotonic value mixing (Rashid et al., 2018), with double Q-learning."""
+    """Monotonic value mixing (Rashid et al., 2018), with double Q-learning.
+
+    Agents act in `Discrete` spaces, or in `MultiDiscrete` ones: tilts of a portfolio, say. Of
+    several picks at once each has utilities of its own, and an agent expects their sum (branches,
+    added as in VDN, within the agent). The mixer is monotone in what agents expect and the sum is
+    in each pick, so that the best of each pick is the best for all: argmax stays exact.
+    """
 
     settings_type: ClassVar[type[AgentSettings]] = QMIXSettings
     settings: QMIXSettings
@@ -73,10 +79,10 @@ class QMIX(TeamOffPolicyAgent):
     def _take_several(self, world: JointWorld) -> None:
         super()._take_several(world)
         for name, own in world.actions.each.items():
-            if not isinstance(own.space, Discrete):
+            if not isinstance(own.space, (Discrete, MultiDiscrete)):
                 raise SpaceError(
-                    f"QMIX picks from a Discrete space, found {own.space!r} of {name!r}: use "
-                    "MADDPG, PPO or A2C"
+                    f"QMIX picks from Discrete and MultiDiscrete spaces, found {own.space!r} of "
+                    f"{name!r}: use MADDPG, PPO or A2C"
                 )
 
     def _paid_rows(self) -> int:
@@ -115,7 +121,8 @@ class QMIX(TeamOffPolicyAgent):
             out_keys=["chosen_action_value"],
         )
         loss = QMixerLoss(
-            TensorDictSequential(values, chosen), mixer, action_space="categorical",
+            # Ones where picks were taken, so that their utilities are added up.
+            TensorDictSequential(values, chosen), mixer, action_space="mult_one_hot",
             delay_value=True,
         )  # fmt: skip
         loss.set_keys(reward="reward", done="done", terminated="terminated")
@@ -126,19 +133,24 @@ class QMIX(TeamOffPolicyAgent):
         chosen = self.network.choose(seen, deterministic=True)
         return self._mixed(seen, chosen, self._stray_share)
 
-    def _act(self, steps: int) -> None:
+    def _act(self, steps: int) -> Any:
         settings = self.settings
         passed = min(1.0, steps / settings.exploration_steps)
         change = settings.final_exploration - settings.exploration
         self._stray_share = settings.exploration + passed * change
-        super()._act(steps)
+        return super()._act(steps)
 
     def _learn_scales(self) -> None:
         seen, paid, over = self._latest()
         self.network.inputs.learn(seen)
+        self._learn_risk(self.settings.rollout_steps)
         if self.scaler is not None:
             times = self.settings.rollout_steps
-            self.scaler.learn(self._team(paid).reshape(times, -1), over.reshape(times, -1))
+            rewards = self._charged(self._team(paid))
+            self.scaler.learn(rewards.reshape(times, -1), over.reshape(times, -1))
+
+    def _rewards_of(self, paid: Paid, place: int) -> tuple[Tensor, Tensor]:
+        return self._team(paid), paid.acted.any(-1)
 
     def _team(self, paid: Paid) -> Tensor:
         total = (paid.rewards * paid.acted).sum(-1)
@@ -147,21 +159,24 @@ class QMIX(TeamOffPolicyAgent):
         return total / paid.acted.sum(-1).clamp_min(1)
 
     def _update(self) -> Metrics:
-        found = self.loss(self._team_samples())
+        samples = self._team_samples()
+        if samples is None:
+            return {}
+        found = self.loss(samples)
         told = self._descend(sum_of_losses(found))
         return {**told, "loss": float(found["loss"].detach())}
 
     @torch.no_grad()
-    def _team_samples(self) -> TensorDict:
+    def _team_samples(self) -> TensorDict | None:
         drawn = self.replay.sample(self.settings.batch_size)
         paid, over = Paid.of(drawn), drawn["truncated"]
-        rewards = self._team(paid)
+        rewards = self._charged(self._team(paid))
         scaled = rewards.float() if self.scaler is None else self.scaler(rewards)
         is_cut = paid.truncated.any(-1)
-        action = self.vec.actions
-        picks = torch.cat([action.of(drawn["action"], name) for name in self.agents], dim=-1)
-        content = self._judged(drawn["observation"], paid.acted, picks)
-        content["agents"]["action"] = picks
+        chosen = {name: self.vec.actions.of(drawn["action"], name) for name in self.agents}
+        taken = self.network.taken(chosen)
+        content = self._judged(drawn["observation"], paid.acted, taken)
+        content["agents"]["action"] = taken
         content["next"] = {
             **self._judged(drawn["next"], paid.goes_on, None),
             "reward": scaled.unsqueeze(-1),
@@ -171,24 +186,28 @@ class QMIX(TeamOffPolicyAgent):
         samples = TensorDict(content, batch_size=[len(over)])
         # Of an episode that broke off nobody is told how it ended.
         is_told = ~over | (paid.terminated | paid.truncated).any(-1)
-        return samples if bool(is_told.all()) else samples[is_told]
+        # What all do together is judged: a step counts if it does for everybody who acted.
+        counts = is_told & (drawn["learnt"] | ~paid.acted).all(-1)
+        if not bool(counts.any()):
+            return None
+        return samples if bool(counts.all()) else samples[counts]
 
-    def _judged(self, seen: dict[str, Tensor], present: Tensor, picks: Any) -> dict[str, Any]:
+    def _judged(self, seen: dict[str, Tensor], present: Tensor, taken: Any) -> dict[str, Any]:
         """What the loss reads of observations; what is best next is for those who learn to say."""
         network = self.network
         inputs = network.inputs(seen)
-        if picks is None:
-            picks = network.best(network.values(inputs), network.allowed(seen))
+        if taken is None:
+            taken = network.taken(network.best(network.values(inputs), network.allowed(seen)))
         return {
             "observation": inputs,
             "present": present.float(),
             "state": network.state(seen, inputs, present),
-            "agents": {"greedy": picks},
+            "agents": {"greedy": taken},
         }
 
 
 class _Chosen(nn.Module):
-    """What the picks that were made are worth to each agent."""
+    """What the picks that were taken are worth to each agent: the sum of their utilities."""
 
-    def forward(self, values: Tensor, picks: Tensor) -> Tensor:
-        return values.gather(-1, picks.unsqueeze(-1))
+    def forward(self, values: Tensor, taken: Tensor) -> Tensor:
+        return (values * taken).sum(-1, keepdim=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sekai.training.actions import ActionMap
 from sekai.training.final_rows import FinalRows
-from sekai.training.observations import tensors_of
+from sekai.training.observations import arrays_of, tensors_of
 from sekai.training.randomness import Portion
 from sekai.vector.batching import Batcher, map_arrays
 from sekai.vector.buffers import StepBuffers
@@ -32,13 +32,14 @@ class Replay:
     since what would have followed it is worth something. Where an episode ended, nothing follows.
     """
 
-    def __init__(self, vec: VecEnv, actions: ActionMap, steps: int) -> None:
+    def __init__(self, vec: VecEnv, actions: ActionMap, steps: int, agents: int = 1) -> None:
         """Make room.
 
         Args:
             vec: the envs.
             actions: how what is chosen becomes their actions.
             steps: how many steps of each env to remember.
+            agents: how many act in each env.
         """
         self.vec, self.actions = vec, actions
         # One row more: the newest holds what is seen now, and nothing has followed it yet.
@@ -56,6 +57,10 @@ class Replay:
         self.truncated = np.zeros((self.rows, count), np.bool_)
         kind = torch.int64 if actions.is_choice else torch.float32
         self.chosen = torch.zeros((self.rows, count, actions.width), dtype=kind)
+        self.learnt = np.ones((self.rows, count, agents), np.bool_)
+        """Which steps are learnt from, by agent."""
+        self.is_filtered = False
+        """Whether that is not all of them."""
         self.now = 0
         """The row of what is seen now."""
         self.steps = 0
@@ -75,24 +80,25 @@ class Replay:
         """What is seen now."""
         return tensors_of(self._row(self.now))
 
-    def step(self, chosen: Tensor, used: Tensor | None = None) -> None:
+    def step(self, chosen: Tensor, used: Tensor | None = None) -> Any:
         """Let all envs act once, and remember it.
 
         Args:
             chosen: what is done.
             used: which numbers of it count; None for all.
         """
-        self._keep(chosen, lambda out: self.vec.step(self.actions.to_env(chosen, used), out=out))
+        actions = self.actions.to_env(chosen, used)
+        return self._keep(chosen, lambda out: self.vec.step(actions, out=out))
 
-    def _keep(self, chosen: Tensor, act: Callable[[StepBuffers], Any]) -> None:
+    def _keep(self, chosen: Tensor, act: Callable[[StepBuffers], Any]) -> Any:
         """Remember a step, which `act` takes."""
         now, after = self.now, (self.now + 1) % self.rows
-        self.chosen[now] = chosen
+        self.chosen[now], self.learnt[now] = chosen, True
         out = StepBuffers(
             self._row(after), self.rewards[now], self.terminated[now], self.truncated[now],
             self._last,
         )  # fmt: skip
-        act(out)
+        result = act(out)
         # What was in the row after this one, the oldest if the ring is full, is now forgotten.
         self._finals.forget(int((self._final[after] != NOT_CUT).sum()))
         self._final[after] = NOT_CUT
@@ -104,6 +110,7 @@ class Replay:
             )
         self.now = after
         self.steps = min(self.steps + 1, self.rows - 1)
+        return result
 
     def played(self, steps: int) -> dict[str, Any]:
         """What happened in the latest steps, for `take` of a replay of more envs."""
@@ -133,6 +140,21 @@ class Replay:
 
         self._keep(torch.from_numpy(chosen), write)
 
+    def filter(self, rows: NDArray[np.int64], learnt: NDArray[np.bool_]) -> None:
+        """Say which steps of some rows are learnt from: rows by envs by agents."""
+        self.learnt[rows], self.is_filtered = learnt, True
+
+    def change_followers(self, name: str, rows: NDArray[np.int64], table: NDArray[Any]) -> None:
+        """Remember other values of one part of what followed some rows: rows by envs."""
+        self._observations[name][(rows + 1) % self.rows] = table
+        for row, values in zip(rows.tolist(), table, strict=True):
+            places = np.flatnonzero(self._final[row] != NOT_CUT)
+            self._finals.change(name, self._final[row, places], values[places])
+
+    def tables(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """What was seen in some rows: rows by envs."""
+        return arrays_of(map_arrays(lambda array: array[rows], self._observations))
+
     def latest(self, steps: int) -> NDArray[np.int64]:
         """The rows of the latest steps, oldest first."""
         return (self.now + np.arange(-steps, 0)) % self.rows
@@ -142,14 +164,31 @@ class Replay:
         picked = map_arrays(lambda array: array[rows], self._observations)
         return {name: found.flatten(0, 1) for name, found in tensors_of(picked).items()}
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there are steps to learn from."""
+        if not self.is_filtered:
+            return self.steps > 0
+        return bool(self.learnt[self.latest(self.steps)].any())
+
     def sample(self, count: int) -> dict[str, Any]:
-        """Steps that were remembered, each as likely as any other, drawn from torch's stream."""
+        """Steps to learn from, each as likely as any other, drawn from torch's stream."""
         if not self.steps:
             raise ValueError("steps can be drawn once there are any, found none: step first")
+        if self.is_filtered:
+            return self._filtered_sample(count)
         drawn = torch.randint(len(self), (count,))
         envs = self.vec.num_envs
         ages, places = drawn // envs, drawn % envs
         return self.steps_at((self.now - 1 - ages) % self.rows * envs + places)
+
+    def _filtered_sample(self, count: int) -> dict[str, Any]:
+        rows, envs = self.latest(self.steps), self.vec.num_envs
+        open_places = np.flatnonzero(self.learnt[rows].any(axis=-1))
+        if not open_places.size:
+            raise ValueError("no step is learnt from, by `learn_where`: ask `is_open` first")
+        drawn = open_places[torch.randint(open_places.size, (count,)).numpy()]
+        return self.steps_at(torch.from_numpy(rows[drawn // envs] * envs + drawn % envs))
 
     def steps_at(self, here: Tensor) -> dict[str, Any]:
         """The steps at some places, counted row by row."""
@@ -161,6 +200,7 @@ class Replay:
             "reward": torch.from_numpy(self.rewards.reshape(-1))[here],
             "terminated": torch.from_numpy(self.terminated.reshape(-1))[here],
             "truncated": torch.from_numpy(self.truncated.reshape(-1))[here],
+            "learnt": torch.from_numpy(self.learnt).flatten(0, 1)[here],
             "next": self._followers(here, after),
         }
 
@@ -203,6 +243,8 @@ class Replay:
             "rewards": self.rewards[rows],
             "terminated": self.terminated[rows],
             "truncated": self.truncated[rows],
+            "learnt": self.learnt[rows],
+            "is_filtered": self.is_filtered,
             "final": self._final[rows],
             "finals": self._finals.state(),
         }
@@ -211,6 +253,7 @@ class Replay:
         """Go on from a saved state."""
         self.now, self.steps = int(state.get("now", 0)), int(state.get("steps", 0))
         self._final[:] = NOT_CUT
+        self.learnt[:] = True
         if "observations" not in state:
             self._finals.clear()
             map_arrays(np.copyto, self._row(self.now), state["seen"])
@@ -225,6 +268,8 @@ class Replay:
         for name in ("rewards", "terminated", "truncated"):
             put(getattr(self, name), state[name])
         put(self._final, state["final"])
+        put(self.learnt, state["learnt"])
+        self.is_filtered = bool(state["is_filtered"])
         self._finals.load_state(state["finals"])
 
     def moment(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Risk", "RiskKind", "risk_of"]
+__all__ = ["Risk", "RiskKind", "Volatility", "risk_of"]
 
 RiskKind = Literal["none", "volatility", "drawdown", "cvar"]
 """What is weighed against the mean return."""
@@ -72,11 +72,23 @@ class Volatility(Risk):
 
     def shaped(self, rewards: Tensor, done: Tensor, acted: Tensor | None = None) -> Tensor:
         """Rewards, less the squared distance from their mean."""
-        counted = rewards if acted is None else rewards[acted]
-        if not counted.numel():
+        self.learn(rewards if acted is None else rewards[acted])
+        return self.charged(rewards)
+
+    def learn(self, counted: Tensor) -> None:
+        """Take in what recent steps paid."""
+        if counted.numel():
+            found = float(counted.mean())
+            self.mean = found if self.mean is None else MEMORY * self.mean + (1 - MEMORY) * found
+
+    def charged(self, rewards: Tensor) -> Tensor:
+        """Rewards, whenever they were paid, less the squared distance from the mean of now.
+
+        For a given mean this depends on the step alone, so that it also holds for steps of earlier
+        policies, drawn from replay (mean-variance policy iteration: Zhang et al., 2021).
+        """
+        if self.mean is None:
             return rewards
-        found = float(counted.mean())
-        self.mean = found if self.mean is None else MEMORY * self.mean + (1 - MEMORY) * found
         return rewards - self.weight * (rewards - self.mean) ** 2
 
     def state_dict(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Literal
 __all__ = ["Schedule", "scheduled"]
 
 Schedule = Literal["constant", "linear"]
-"""As it is; or straight down to zero at the end of training."""
+"""As it is; or straight down to zero at the horizon of the training, see `Agent.fit`."""
 
 
 def scheduled(start: float, schedule: Schedule, done: float) -> float:

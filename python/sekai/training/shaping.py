@@ -49,6 +49,11 @@ class Shaping:
         self.reward_transform, self.learn_where = reward_transform, learn_where
         self._told: list[NDArray[np.bool_]] = []
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether rewards are taken as they are, and all steps."""
+        return self.reward_transform is None and self.learn_where is None
+
     def watches(self, leaves: Mapping[str, Any]) -> bool:
         """Whether `watch` must be told of every step, because infos decide."""
         return isinstance(self.learn_where, str) and self.learn_where not in leaves

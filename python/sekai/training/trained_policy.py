@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from sekai.error import SpaceError
 from sekai.spaces import Space
+from sekai.training.action_masks import flat_mask
 from sekai.training.actions import ActionMap
-from sekai.training.masked_vec import flat_mask
 from sekai.training.observations import ACTION_MASK, is_action_mask, leaves_of, tensors_of
 from sekai.training.randomness import Randomness
 from sekai.vector.batching import Batcher

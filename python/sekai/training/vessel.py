@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sekai.compose import (
     ActionInterpreter,
@@ -20,9 +21,10 @@ from sekai.compose import (
     StateInterpreter,
     vectorize_env,
 )
+from sekai.core.result import VecResetResult
 from sekai.training.agent import Agent
 from sekai.training.callbacks.callback import Callback
-from sekai.training.playing import Acting, Played
+from sekai.training.playing import Acting, Played, decided
 from sekai.training.settings import require
 from sekai.training.vessel_seeds import EndlessSeeds, SeedSetError, some_of
 from sekai.vector.batching import map_arrays
@@ -139,13 +141,12 @@ class TrainingVessel:
         with DataQueue(seeds, shuffle=False, seed=self.seed) as queue:
             vec = vectorize_env(lambda: self._env(queue), self.env_type, count, [ends, logged])
             with vec.collector_guard():
-                seen = vec.reset(seed=self.seed).observations
+                latest: Any = vec.reset(seed=self.seed)
                 while True:
-                    result = vec.step(policy.predict_batch(seen, True))
-                    seen = result.observations
-                    over = np.flatnonzero(result.dones)
+                    latest = vec.step(decided(policy, vec, latest))
+                    over = np.flatnonzero(latest.dones)
                     if over.size:
-                        _put(seen, over, vec.reset(over).observations)
+                        latest = _begun(latest, over, vec.reset(over))
         means = {f"{prefix}{key}": value for key, value in logged.collect_metrics().items()}
         return {**means, **ends.played().metrics(prefix)}
 
@@ -197,6 +198,12 @@ class _Ends(LogWriter):
         return Played(np.array(self.returns), np.array(self.lengths, np.int64))
 
 
-def _put(batch: Any, rows: Any, new: Any) -> None:
-    """Overwrite rows of a batch of observations, however it is nested."""
-    map_arrays(lambda array, fresh: array.__setitem__(rows, fresh), batch, new)
+def _begun(step: Any, over: NDArray[np.int64], first: Any) -> VecResetResult[Any]:
+    """A step with what new episodes show in the places of those that are over."""
+    infos = list(step.infos)
+    for place, info in zip(over.tolist(), first.infos, strict=True):
+        infos[place] = info
+    map_arrays(
+        lambda array, fresh: array.__setitem__(over, fresh), step.observations, first.observations
+    )
+    return VecResetResult(step.observations, infos)

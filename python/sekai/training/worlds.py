@@ -9,7 +9,6 @@ from sekai.core.env import Env
 from sekai.core.multi_agent import MultiAgentEnv
 from sekai.registry import EnvSpec
 from sekai.registry import spec as spec_of
-from sekai.training.masked_vec import MaskedVecEnv, masks_actions
 from sekai.training.multi.joint_world import JointWorld
 from sekai.vector.make_vec import make_vec
 from sekai.vector.multi_agent import MultiAgentVecEnv
@@ -20,11 +19,9 @@ __all__ = ["is_foreign", "vector_of", "world_of"]
 
 
 def world_of(env: Any, num_envs: int, options: Mapping[str, Any] | None = None) -> VecEnv:
-    """The same as `vector_of`, as it is stored: with masks of actions, several agents as one."""
+    """The same as `vector_of`, as it is stored: several agents as one."""
     vec = vector_of(env, num_envs, options)
-    if isinstance(vec, MultiAgentVecEnv):
-        return JointWorld(vec)
-    return MaskedVecEnv(vec) if masks_actions(vec) else vec
+    return JointWorld(vec) if isinstance(vec, MultiAgentVecEnv) else vec
 
 
 def vector_of(

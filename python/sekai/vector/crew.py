@@ -244,17 +244,18 @@ class Crew:
 
 
 def chosen_context(start_method: str | None) -> BaseContext:
-    """How processes are begun: as asked, as the program has set, or the safest way there is.
+    """Multiprocessing context of worker processes: as asked, else forkserver where there is one.
 
-    Not fork by default: a forked child has the locks, but not the threads, of its parent, and a
-    parent that trains has threads.
+    Never the start method that the program, or a library it imports, has set for the process as a
+    whole. Not fork by default: a forked child has the locks, but not the threads, of its parent,
+    and a parent that trains has threads.
     """
     import multiprocessing
 
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise SekaiError(MAIN_GUARD)
-    method = start_method or multiprocessing.get_start_method(allow_none=True)
-    if not method:
+    method = start_method
+    if method is None:
         known = multiprocessing.get_all_start_methods()
         method = "forkserver" if "forkserver" in known else "spawn"
     context: BaseContext = multiprocessing.get_context(method)

@@ -63,8 +63,8 @@ class ProcVecEnv(BaseVecEnv):
         Args:
             env_fns: functions that build one env each; closures may cross too, by cloudpickle.
             num_workers: processes; None begins one for each core that this process may use.
-            start_method: "fork", "forkserver" or "spawn"; None takes what the program has set by
-                `multiprocessing.set_start_method`, else forkserver where there is one.
+            start_method: "fork", "forkserver" or "spawn"; None takes forkserver where there is one,
+                whatever `multiprocessing.set_start_method` was given.
             step_timeout: seconds a worker may take for anything it is asked; None waits for ever.
             autoreset: when the next episode begins; see `Autoreset`.
             on_error: what becomes of an env that raises, hangs or dies; see `OnError`. Envs that

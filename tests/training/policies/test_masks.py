@@ -18,11 +18,10 @@ from sekai.error import SpaceError
 from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Simplex, Space, Tuple
 from sekai.spaces.masks import allows
 from sekai.training import PPO
+from sekai.training.action_masks import flat_mask
 from sekai.training.actions import ActionMap
 from sekai.training.distributions import Numbers
-from sekai.training.masked_vec import MaskedVecEnv, flat_mask
 from sekai.training.torchrl_modules import actor_module
-from sekai.vector import SyncVecEnv
 from sekai.wrappers import ActionMask
 from tests.training.policies.universe import network, observations
 
@@ -94,7 +93,6 @@ def test_masks_in_infos_are_kept_to_while_learning(space: Space[Any]) -> None:
 
     stored = agent.rollout.observations()["action_mask"]
 
-    assert isinstance(agent.vec, MaskedVecEnv)
     assert not stored.bool().all()
     chosen, counts = agent.rollout.chosen, list(agent.actions.choices)
     for pick, mask in zip(chosen.unbind(-1), torch.split(stored[:-1], counts, dim=-1), strict=True):
@@ -108,22 +106,6 @@ def test_masks_in_infos_and_in_observations_teach_the_same() -> None:
     weights = shown.network.state_dict().values()
     for one, same in zip(told.network.state_dict().values(), weights, strict=True):
         assert torch.equal(one, same)
-
-
-def test_last_observations_have_the_masks_of_last_infos() -> None:
-    vec = MaskedVecEnv(SyncVecEnv([lambda: ActionMask(Picky(Discrete(3)))]))
-    env = Picky(Discrete(3))
-    seen = vec.reset(seed=0).observations
-    for time in range(5):
-        env.time = time
-        assert np.array_equal(seen["action_mask"][0], env.action_mask())
-        result = vec.step([int(np.flatnonzero(env.action_mask())[0])])
-        seen = result.observations
-
-    env.time = 5
-    assert np.array_equal(result.infos[0]["final_observation"]["action_mask"], env.action_mask())
-    env.time = 0
-    assert np.array_equal(seen["action_mask"][0], env.action_mask())
 
 
 @pytest.mark.parametrize("space", SPACES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from sekai.compose.orders.order import Order
 from sekai.compose.orders.order_simulator import OrderSimulator
 from sekai.compose.orders.simple import SingleAssetOrderExecutionSimple
 from sekai.data.progress import Progress, reporter
+from sekai.vector.crew import chosen_context
 
 __all__ = ["OrderReport", "run_orders"]
 
@@ -104,8 +104,7 @@ def _worked(run: _Run, orders: Sequence[Order], workers: int) -> Iterator[tuple[
             yield place, run.one(place, order)
         return
     chunks = np.array_split(np.arange(len(orders)), min(len(orders), workers * CHUNKS_PER_WORKER))
-    # Not by fork, which copies the locks of other threads as they are.
-    context = multiprocessing.get_context("spawn")
+    context = chosen_context(None)
     import cloudpickle  # type: ignore[import-untyped]
 
     pickled = cloudpickle.dumps(run)

@@ -11,12 +11,13 @@ from torch import Tensor
 
 from sekai.error import SpaceError
 from sekai.spaces import Box, Dict, MultiBinary, Space
+from sekai.training.action_masks import counts_of, takes_info_masks
 from sekai.training.actions import ActionMap
-from sekai.training.observations import ROOT
+from sekai.training.observations import ACTION_MASK, ROOT
 
-__all__ = ["ALIVE", "PAID", "SEEN", "JointActions", "JointSpaces", "seen_by"]
+__all__ = ["ALIVE", "MASKS", "PAID", "SEEN", "JointActions", "JointSpaces", "seen_by"]
 
-SEEN, ALIVE = "seen", "alive"
+SEEN, ALIVE, MASKS = "seen", "alive", "masks"
 PAID = ("rewards", "terminated", "truncated")
 """What the step before gave each agent; it is part of what is observed after it."""
 
@@ -33,9 +34,17 @@ class JointSpaces:
         self.observation_spaces = dict(observation_spaces)
         self.action_spaces = {name: action_spaces[name] for name in self.agents}
         count = len(self.agents)
+        self.masks = {
+            name: MultiBinary(sum(counts_of(space)))
+            for name, space in self.action_spaces.items()
+            if takes_info_masks(self.observation_spaces[name], space)
+        }
+        """Of agents that pick and are shown no mask: what their infos may forbid."""
+        masks = {MASKS: Dict(self.masks)} if self.masks else {}
         self.observation_space = Dict(
             {
                 SEEN: Dict(self.observation_spaces),
+                **masks,
                 ALIVE: MultiBinary(count),
                 "rewards": Box(-np.inf, np.inf, (count,), np.float64),
                 "terminated": MultiBinary(count),
@@ -107,4 +116,7 @@ def seen_by(joint: Mapping[str, Tensor], agent: str) -> dict[str, Tensor]:
     whole = f"{SEEN}/{agent}"
     start = len(whole) + 1
     found = {name[start:]: rows for name, rows in joint.items() if name.startswith(f"{whole}/")}
+    told = joint.get(f"{MASKS}/{agent}")
+    if told is not None:
+        found[ACTION_MASK] = told
     return {ROOT: joint[whole], **found} if whole in joint else found

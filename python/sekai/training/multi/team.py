@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sekai.error import SpaceError
-from sekai.training.masked_vec import flat_mask
+from sekai.training.action_masks import flat_mask
 from sekai.training.multi.groups import Group
 from sekai.training.multi.joint_spaces import SEEN, JointSpaces, seen_by
 from sekai.training.observations import ACTION_MASK, is_action_mask, tensors_of

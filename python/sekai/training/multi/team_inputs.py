@@ -42,6 +42,10 @@ class TeamInputs(nn.Module):
         }
         return {leaf: kind for name in self.agents for leaf, kind in found[name].items()}
 
+    def leaves_of(self, agent: str) -> list[str]:
+        """The leaves of one agent, by its own names."""
+        return [leaf for group in self.groups if agent in group.agents for leaf in group.leaves]
+
     def names(self, agent: str) -> list[str]:
         """The inputs of one agent."""
         return [name for name in self.leaves if name.startswith(f"{agent}/")]

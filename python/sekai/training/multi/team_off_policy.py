@@ -13,13 +13,15 @@ from torchrl.objectives import SoftUpdate
 
 from sekai.training.descent import check_length
 from sekai.training.metrics import Metrics
+from sekai.training.multi.groups import Group, groups_of
 from sekai.training.multi.joint_spaces import ALIVE, seen_by
 from sekai.training.multi.joint_world import JointWorld
 from sekai.training.normalisation import RewardScaler
-from sekai.training.observations import ACTION_MASK
+from sekai.training.observations import observed_mask
 from sekai.training.off_policy import OffPolicyAgent
 from sekai.training.randomness import uniform, waits
 from sekai.training.replay import Replay
+from sekai.training.shaping import Steps
 from sekai.vector.vec_env import VecEnv
 
 __all__ = ["Paid", "TeamOffPolicyAgent"]
@@ -69,6 +71,7 @@ class TeamOffPolicyAgent(OffPolicyAgent):
 
     def _take_several(self, world: JointWorld) -> None:
         self.agents, self.actions = world.agents, world.actions
+        self._take_groups(groups_of(world.spaces, "none"))
 
     def _build(self) -> None:
         settings = self.settings
@@ -76,7 +79,8 @@ class TeamOffPolicyAgent(OffPolicyAgent):
         if settings.normalise_rewards:
             self.scaler = RewardScaler(settings.discount, self._paid_rows())
         steps = max(settings.memory // self.vec.num_envs, settings.rollout_steps)
-        self.replay = Replay(self.vec, self.actions, steps)
+        self.replay = Replay(self.vec, self.actions, steps, len(self.agents))
+        self._weigh_risk(self._paid_rows() // self.vec.num_envs)
         self.network = self.make_team(self.vec.spaces, settings)
         self.loss = self._loss(list(self.network.inputs.leaves))
         self._network_loaded()
@@ -111,19 +115,54 @@ class TeamOffPolicyAgent(OffPolicyAgent):
         }
 
     @torch.no_grad()
-    def _act(self, steps: int) -> None:
+    def _act(self, steps: int) -> Any:
         seen = self.replay.seen()
         is_warm = steps >= self.settings.warm_up
         chosen = self._explore(seen) if is_warm else self._anything(seen)
-        self.replay.step(chosen, self.network.used(seen))
+        result = self.replay.step(chosen, self.network.used(seen))
         self._note_episodes()
+        return result
+
+    def _shape(self, count: int) -> None:
+        """Give the latest steps the rewards to learn from, and say which are learnt from.
+
+        Functions are shown the rows of those who share a network, agent after agent.
+        """
+        if self.shaping.is_plain:
+            return
+        drawn, envs = self._steps_of(count), self.vec.num_envs
+        paid = Paid.of(drawn)
+        rewards, learnt = paid.rewards.clone(), torch.ones_like(paid.acted)
+        for group in self.network.inputs.groups:
+            columns = [self.agents.index(name) for name in group.agents]
+            steps = _group_steps(group, drawn["observation"], paid, columns, (count, envs))
+            made = _by_step(torch.from_numpy(self.shaping.rewards(steps)), len(columns))
+            rewards[:, columns] = torch.where(paid.acted[:, columns], made, rewards[:, columns])
+            wanted = self.shaping.mask(steps)
+            if wanted is not None:
+                learnt[:, columns] = _by_step(torch.from_numpy(wanted), len(columns))
+        rows, shape = self.replay.latest(count), (count, envs, len(self.agents))
+        self.replay.change_followers("rewards", rows, rewards.numpy().reshape(shape))
+        if self.shaping.learn_where is not None:
+            self.replay.filter(rows, learnt.numpy().reshape(shape))
+
+    def _learn_risk(self, count: int) -> None:
+        paid = Paid.of(self._steps_of(count)) if self.risks else None
+        for place, risk in enumerate(self.risks):
+            assert paid is not None, "there is a risk"
+            rewards, counts = self._rewards_of(paid, place)
+            risk.learn(rewards[counts])
+
+    @abstractmethod
+    def _rewards_of(self, paid: Paid, place: int) -> tuple[Tensor, Tensor]:
+        """What one of those who are paid got at each step, and where that counts."""
 
     def _anything(self, seen: Mapping[str, Tensor]) -> Tensor:
         """What all agents do, each thing that is allowed as likely as any other."""
         chosen: dict[str, Tensor] = {}
         for name, own in self.vec.actions.each.items():
             if own.is_choice:
-                mask = seen_by(seen, name).get(ACTION_MASK)
+                mask = observed_mask(seen_by(seen, name))
                 chosen[name] = _any_picks(own.choices, self.vec.num_envs, mask)
             else:
                 chosen[name] = (uniform((self.vec.num_envs, own.width)) * 2 - 1) * own.spread_share
@@ -144,12 +183,13 @@ class TeamOffPolicyAgent(OffPolicyAgent):
 
     def _latest(self) -> tuple[dict[str, Tensor], Paid, Tensor]:
         """What was seen in this iteration, what it paid, and where an episode was over."""
-        count = self.settings.rollout_steps
-        rows = self.replay.latest(count)
-        places = torch.from_numpy(rows)[:, None] * self.vec.num_envs
-        here = (places + torch.arange(self.vec.num_envs)).flatten()
-        drawn = self.replay.steps_at(here)
+        drawn = self._steps_of(self.settings.rollout_steps)
         return drawn["observation"], Paid.of(drawn), drawn["truncated"]
+
+    def _steps_of(self, count: int) -> dict[str, Any]:
+        """The latest steps of all envs, step by step."""
+        places = torch.from_numpy(self.replay.latest(count))[:, None] * self.vec.num_envs
+        return self.replay.steps_at((places + torch.arange(self.vec.num_envs)).flatten())
 
     def _descend(self, total: Tensor) -> Metrics:
         """One step of the optimiser, and one of the networks that follow."""
@@ -164,10 +204,36 @@ class TeamOffPolicyAgent(OffPolicyAgent):
         return {"gradient_norm": float(max(norms))}
 
 
+def _group_steps(
+    group: Group, seen: Mapping[str, Tensor], paid: Paid, columns: list[int], shape: tuple[int, int]
+) -> Steps:
+    """What the agents of a group saw and got: times by envs, agent after agent."""
+    each = [seen_by(seen, name) for name in group.agents]
+    observations = {
+        leaf: torch.cat([_laid(own[leaf], shape) for own in each], dim=1).numpy()
+        for leaf in each[0]
+    }
+    tables = (
+        torch.cat([_laid(table[:, place], shape) for place in columns], dim=1).numpy()
+        for table in (paid.rewards, paid.terminated, paid.truncated & ~paid.terminated)
+    )
+    return Steps(observations, *tables)
+
+
+def _laid(rows: Tensor, shape: tuple[int, int]) -> Tensor:
+    """Steps one after another as times by envs."""
+    return rows.reshape(*shape, *rows.shape[1:])
+
+
+def _by_step(table: Tensor, agents: int) -> Tensor:
+    """Times by envs, agent after agent, as steps by agents."""
+    return table.reshape(len(table), agents, -1).transpose(1, 2).flatten(0, 1)
+
+
 def _any_picks(choices: tuple[int, ...], count: int, mask: Tensor | None) -> Tensor:
     chances = torch.ones(count, sum(choices))
     if mask is not None:
-        chances = (mask.reshape(count, -1) != 0).float()
+        chances = mask.float()
     parts = torch.split(chances, list(choices), dim=-1)
     # Of an agent that is away nothing is allowed, and anything will do.
     open_parts = [torch.where(part.sum(-1, keepdim=True) > 0, part, torch.ones_like(part))

@@ -67,7 +67,10 @@ class Inputs(nn.Module):
     def _one(self, name: str, values: Tensor) -> Tensor:
         leaf = self.leaves[name]
         if not leaf.is_measured:
-            picks = values.long().reshape(len(values), -1).unbind(-1)
+            numbers = values.long().reshape(len(values), -1)
+            if leaf.starts:
+                numbers = numbers - torch.tensor(leaf.starts)
+            picks = numbers.unbind(-1)
             hot = [
                 nn.functional.one_hot(pick, count)
                 for pick, count in zip(picks, leaf.choices, strict=True)

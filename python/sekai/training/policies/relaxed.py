@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sekai.training.actions import ActionMap
-from sekai.training.observations import ACTION_MASK
+from sekai.training.observations import observed_mask
 from sekai.training.policies.backbone import Backbone
 from sekai.training.policies.heads import ChoiceHead
 from sekai.training.randomness import waits
@@ -30,9 +30,7 @@ class RelaxedActor(nn.Module):
 
     def logits(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """How likely each pick is; what a mask forbids is out of the question."""
-        mask = inputs.get(ACTION_MASK)
-        allowed = None if mask is None else mask.reshape(len(mask), -1) != 0
-        found: Tensor = self.head(self.body(inputs), allowed)
+        found: Tensor = self.head(self.body(inputs), observed_mask(inputs))
         return found
 
     def free_logits(self, inputs: Mapping[str, Tensor]) -> Tensor:

@@ -1,0 +1,142 @@
+"""Masks that envs report in `info` alone are kept to, in training and when acting."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sekai.error import SpaceError
+from sekai.evaluation import evaluate
+from sekai.spaces import Space
+from sekai.spaces.masks import allows
+from sekai.training import A2C, MADDPG, PPO, QMIX, Agent, Evaluate, load_policy
+from sekai.training.playing import play
+from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv
+from sekai.vector.multi_agent import MultiAgentVecEnv
+from tests.training.barred import (
+    PICKS,
+    SEVERAL,
+    Barred,
+    BarredBatch,
+    BarredTeam,
+    Stuck,
+    drawn_mask,
+)
+from tests.training.optima.batch import vector
+
+QUICK: dict[str, Any] = {"rollout_steps": 16, "seed": 2, "policy": {"hidden": (8,)}}
+TEAM: dict[str, Any] = {**QUICK, "num_envs": 4}
+REPLAY: dict[str, Any] = {**TEAM, "warm_up": 64, "batch_size": 16, "memory": 512}
+
+
+@pytest.mark.parametrize("kind", [PPO, A2C])
+def test_a_hundred_thousand_actions_in_training_and_evaluation_keep_to_the_masks(
+    kind: type[Agent],
+) -> None:
+    batch, judged = BarredBatch(256), BarredBatch(256)
+    agent = kind(vector(batch), **QUICK)
+
+    agent.fit(100_000)
+    play(agent, vector(judged), 100_000 // 9, seed=1)
+
+    assert batch.actions >= 100_000
+    assert judged.actions >= 100_000
+
+
+@pytest.mark.parametrize("space", [PICKS, SEVERAL], ids=["one pick", "two picks"])
+@pytest.mark.parametrize("kind", [PPO, A2C])
+def test_masks_of_single_envs_are_kept_to(kind: type[Agent], space: Space[Any]) -> None:
+    make = partial(Barred, space)
+    agent = kind(make, num_envs=4, **QUICK)
+
+    agent.fit(1_000, [Evaluate(make, every=4, episodes=8)])
+
+    alone = kind(make(), **QUICK).fit(100)
+    assert alone.vec.num_envs == 1
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("kind", [SyncVecEnv, AsyncVecEnv, partial(ProcVecEnv, num_workers=2)])
+def test_masks_of_every_kind_of_vector_env_are_kept_to(kind: Any) -> None:
+    with kind([Barred] * 4) as vec:
+        PPO(vec, **QUICK).fit(256)
+
+
+@pytest.mark.parametrize(("kind", "options"),
+                         [(PPO, TEAM), (A2C, TEAM), (QMIX, REPLAY), (MADDPG, REPLAY)])  # fmt: skip
+def test_masks_of_several_agents_are_kept_to(kind: type[Agent], options: dict[str, Any]) -> None:
+    agent = kind(BarredTeam, **options)
+
+    agent.fit(2_000, [Evaluate(BarredTeam, every=10, episodes=8)])
+
+    stored = agent.vec.reset(seed=1).observations["masks"]
+    assert {name: rows.shape for name, rows in stored.items()} == {"one": (4, 4), "other": (4, 5)}
+
+
+@pytest.mark.timeout(180)
+def test_masks_of_several_agents_in_processes_are_kept_to() -> None:
+    vec = MultiAgentVecEnv([BarredTeam] * 4, mode="proc", num_workers=2)
+
+    PPO(vec, **QUICK).fit(256)
+
+    vec.close()
+
+
+@pytest.mark.parametrize("space", [PICKS, SEVERAL], ids=["one pick", "two picks"])
+def test_a_policy_from_a_file_takes_the_envs_own_observations_and_masks(
+    space: Space[Any], tmp_path: Path
+) -> None:
+    agent = PPO(partial(Barred, space), num_envs=2, **QUICK).fit(64)
+    policy = load_policy(agent.save(tmp_path))
+    rng = np.random.default_rng(0)
+
+    for _ in range(50):
+        seen, mask = rng.normal(size=2).astype(np.float32), drawn_mask(rng, space)
+        pick = policy.predict(seen, deterministic=False, action_mask=mask)
+        assert mask is None or allows(space, mask, pick)
+
+
+def test_evaluation_keeps_to_masks_that_some_envs_report() -> None:
+    agent = PPO(Barred, num_envs=2, **QUICK).fit(64)
+
+    found = evaluate(agent, Barred, seeds=6, baselines={"same": agent}, sensitivity=False)
+
+    assert found is not None
+
+
+@pytest.mark.parametrize("kind", [PPO, QMIX])
+def test_evaluation_of_several_agents_keeps_to_masks(kind: type[Agent]) -> None:
+    options = TEAM if kind is PPO else REPLAY
+    agent = kind(BarredTeam, **options).fit(64)
+
+    found = evaluate(agent, BarredTeam, seeds=6, baselines={"same": agent}, sensitivity=False)
+
+    assert found is not None
+
+
+def test_training_that_resumes_keeps_to_the_mask_in_force(tmp_path: Path) -> None:
+    agent = PPO(Barred, num_envs=4, **QUICK).fit(64)
+
+    resumed = PPO.resume(agent.save(tmp_path), 64, env=Barred)
+
+    agent.fit(64)
+    for one, other in zip(agent.network.parameters(), resumed.network.parameters(), strict=True):
+        assert bool((one == other).all())
+
+
+def test_a_mask_that_allows_nothing_is_a_typed_error() -> None:
+    with pytest.raises(SpaceError, match="action_mask of env 0 allows nothing: end the episode"):
+        PPO(Stuck, num_envs=2, **QUICK).fit(64)
+    agent = PPO(partial(Barred, SEVERAL), num_envs=2, **QUICK)
+    with pytest.raises(SpaceError, match="allows nothing for pick 1"):
+        agent.predict(np.zeros(2, np.float32), action_mask=([1, 0, 1], [0, 0]))
+
+
+def test_masks_are_asked_for_beside_the_observations_that_an_env_shows() -> None:
+    agent = PPO(Barred, num_envs=2, **QUICK)
+
+    assert agent.vec.observation_space == Barred().observation_space
