@@ -41,7 +41,7 @@ def from_floats(box: Box, flat: NDArray[Any]) -> NDArray[Any]:
         upper, lower = (rounded(half, box.dtype) for half in np.split(flat, 2))
         whole = np.asarray(upper << _HALF_BITS | lower).reshape(box.shape)
         # Each half may have been rounded up.
-        return np.clip(whole, box.low, box.high) if was_rounded else whole
+        return np.asarray(np.clip(whole, box.low, box.high)) if was_rounded else whole
     if box.dtype.kind == "f":
         return flat.astype(box.dtype).reshape(box.shape)
     return rounded(flat, box.dtype).reshape(box.shape)
@@ -62,7 +62,7 @@ def flat_box(box: Box) -> Box:
 
 def rounded(flat: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """The floats as the nearest whole numbers; a SpaceError when one does not fit `dtype`."""
-    nearest = np.rint(flat)
+    nearest: NDArray[Any] = np.rint(flat)
     with np.errstate(invalid="ignore"):
         whole = nearest.astype(dtype)
     if np.count_nonzero(whole != nearest):

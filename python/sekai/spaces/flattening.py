@@ -134,7 +134,8 @@ def _unflatten_loose(space: Simplex | MaskedBox, flat: Any) -> Any:
 @flatten_space.register(Simplex)
 @flatten_space.register(MaskedBox)
 def _flatten_loose_space(space: Simplex | MaskedBox) -> Box:
-    return flatten_space.rules(_loose(space))
+    box: Box = flatten_space.rules(_loose(space))
+    return box
 
 
 @flatdim.register(Dict)

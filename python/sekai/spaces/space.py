@@ -244,9 +244,11 @@ def _complete_membership(cls: type[Space[Any]]) -> None:
     """
     contains, mismatch = (_definer_place(cls, name) for name in ("contains", "mismatch"))
     if mismatch < contains:
-        cls.contains = _contains_by(cls.mismatch)  # type: ignore[method-assign]
+        cls.contains = _contains_by(cls.mismatch)  # type: ignore[method-assign, assignment]
     elif contains < mismatch:
-        cls.mismatch = _mismatch_by(cls.contains, cls.mismatch)  # type: ignore[method-assign]
+        cls.mismatch = _mismatch_by(  # type: ignore[method-assign, assignment]
+            cls.contains, cls.mismatch
+        )
 
 
 def _definer_place(cls: type, name: str) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import singledispatch, update_wrapper
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, overload
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class _FloatHook:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.rules = singledispatch(function)
-        update_wrapper(self, function)
+        update_wrapper(cast(Any, self), function)
 
     @overload
     def register(self, kind: type[Any]) -> Callable[[Rule], Rule]: ...
