@@ -23,8 +23,9 @@ __all__ = ["RecordVecEpisodeStatistics"]
 class RecordVecEpisodeStatistics(VecWrapper):
     """Adds `infos[i]["episode"]`, an `EpisodeStats`, where a step ends an episode.
 
-    With `same_step` autoreset it is in `infos[i]["final_info"]["episode"]` too. `tracker` hears of every episode that ends, by default to keep
-    the last ones in memory (`vec.tracker.mean_return()`); it does not hear of single steps.
+    With `same_step` autoreset it is in `infos[i]["final_info"]["episode"]` too. `tracker` hears of
+    every episode that ends, by default to keep the last ones in memory
+    (`vec.tracker.mean_return()`); it does not hear of single steps.
     """
 
     def __init__(self, env: VecEnv, tracker: StatsTracker | None = None) -> None:
