@@ -45,7 +45,8 @@ impl StepResult {
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        let fields = [&self.observation, &self.reward, &self.terminated, &self.truncated, &self.info];
+        let fields =
+            [&self.observation, &self.reward, &self.terminated, &self.truncated, &self.info];
         PyTuple::new(py, fields)?.try_iter()
     }
 
