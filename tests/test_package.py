@@ -108,6 +108,7 @@ def fresh(script: str, **environment: str) -> str:
     return run.stdout.strip()
 
 
+@pytest.mark.timeout(240)  # training imports torch
 @pytest.mark.parametrize("name", [*FRAMEWORK, *STAGES])
 def test_a_module_is_an_attribute_of_the_package(name: str) -> None:
     asked = fresh(f"import sekai; print(sekai.{name}.__name__)")
@@ -115,6 +116,7 @@ def test_a_module_is_an_attribute_of_the_package(name: str) -> None:
     assert asked == f"sekai.{name}"
 
 
+@pytest.mark.timeout(240)
 def test_names_of_modules_are_reached_through_the_package() -> None:
     script = """
 import sekai
