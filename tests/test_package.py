@@ -127,6 +127,7 @@ print(sekai.vector.VecResetResult is sekai.core.result.VecResetResult)
     assert fresh(script).split() == ["PPO", "True", "True", "True"]
 
 
+@pytest.mark.timeout(240)
 def test_the_top_level_holds_these_names_and_no_others() -> None:
     public = {name for name in sekai.__all__ if not name.startswith("_")}
 
