@@ -210,12 +210,17 @@ def trivial_envs_in_one_process(rounds: int) -> None:
     actions = np.zeros(ENVS, np.int64)
     theirs = gymnasium.vector.SyncVectorEnv([GymnasiumQuick] * ENVS)
     theirs.reset(seed=0)
+    # What ours does by default: the step that ends an episode also begins the next.
+    mode = gymnasium.vector.AutoresetMode.SAME_STEP
+    same_step = gymnasium.vector.SyncVectorEnv([GymnasiumQuick] * ENVS, autoreset_mode=mode)
+    same_step.reset(seed=0)
     dummy = DummyVecEnv([GymnasiumQuick] * ENVS)
     dummy.reset()
     times = in_turn(
         {
             "sekai SyncVecEnv": steps_of(ready(SyncVecEnv([Quick] * ENVS)), 500),
             "gymnasium SyncVectorEnv": steps_of(partial(theirs.step, actions), 500),
+            "gymnasium SyncVectorEnv, same step": steps_of(partial(same_step.step, actions), 500),
             "stable-baselines3 DummyVecEnv": steps_of(partial(dummy.step, actions), 500),
             "sekai 0.2.0 SyncVecEnv": partial(peer, "SyncVecEnv", 500),
         },

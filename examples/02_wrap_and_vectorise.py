@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sekai
-from sekai.wrappers import RescaleAction
 
 ENVS, STEPS = 64, 200
 
@@ -18,7 +17,7 @@ def layered() -> sekai.Env[Any, Any]:
     """A market maker whose quotes are given from -1 to 1, for at most 100 steps."""
     env: Any = sekai.make("MarketMaking-v0", episode_steps=STEPS)
     env = sekai.TimeLimit(env, 100)  # the end of the limit truncates, it never terminates
-    env = RescaleAction(env, -1.0, 1.0)
+    env = sekai.RescaleAction(env, -1.0, 1.0)
     return sekai.RecordEpisodeStatistics(env)  # outermost: it counts what the agent is given
 
 
@@ -31,7 +30,7 @@ def statistics_of_many() -> NDArray[np.float64]:
             batch = vec.step(np.full((ENVS, 2), -0.5))
             # The next episode has begun already; what ended is kept beside it.
             ended = np.flatnonzero(batch.dones).tolist()
-            stats = [batch.infos[place]["final_info"]["episode"] for place in ended]
+            stats = [batch.infos[place]["episode"] for place in ended]
             returns += [episode.episode_return for episode in stats]
     return np.array(returns)
 

@@ -1,6 +1,6 @@
 """What the compiled core offers to `sekai`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, final
 
@@ -82,6 +82,7 @@ class StepResult(Generic[_Observation]):
     ) -> StepResult[_Observation]: ...
     @classmethod
     def __class_getitem__(cls, key: Any) -> Any: ...
+    def __iter__(self) -> Iterator[Any]: ...
     @property
     def done(self) -> bool:
         """Whether the episode is over: terminated or truncated."""
@@ -98,6 +99,7 @@ class ResetResult(Generic[_Observation]):
     ) -> ResetResult[_Observation]: ...
     @classmethod
     def __class_getitem__(cls, key: Any) -> Any: ...
+    def __iter__(self) -> Iterator[Any]: ...
 
 _Numbers: TypeAlias = NDArray[np.int64]
 _Codes: TypeAlias = NDArray[np.int8]

@@ -4,103 +4,100 @@
     result = env.reset(seed=42)
     result = env.step(env.action_space.sample())
 
-The names here are the everyday ones; everything else lives in its module (`sekai.wrappers`,
-`sekai.spaces`, `sekai.vector`, `sekai.stats`, `sekai.rendering`, `sekai.compat`, ...).
+The names here are the everyday ones; everything else lives in its module, which is imported when
+it is first named (`sekai.training.PPO`, `sekai.spaces.Simplex`, `sekai.error.WorkerError`, ...).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sekai import envs
+from sekai import backend, core, envs, error, registry, spaces, stats, wrappers
 from sekai.core.env import Env
+from sekai.core.multi_agent import MultiAgentEnv
 from sekai.core.result import ResetResult, StepResult
-from sekai.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper
-from sekai.error import (
-    BrokerError,
-    BusyError,
-    ClosedError,
-    DataError,
-    DuplicateEnvError,
-    FeedEndedError,
-    FeedError,
-    InvalidActionError,
-    JournalError,
-    MissingExtraError,
-    NamespaceError,
-    NotFittedError,
-    NotReadyError,
-    OrderError,
-    ResetRequired,
-    SekaiError,
-    SpaceError,
-    StateError,
-    UnknownEnvError,
-    WorkerError,
-)
-from sekai.registry import all_specs, make, register, register_namespace, spec
-from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from sekai.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper, Wrapper
+from sekai.error import ResetRequired
+from sekai.registry import EnvSpec, all_specs, make, register, register_namespace, spec
+from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 from sekai.wrappers import (
+    AutoReset,
+    ClipAction,
+    FlattenObservation,
+    FrameStackObservation,
     NormalizeObservation,
     NormalizeReward,
+    OrderEnforcing,
     RecordEpisodeStatistics,
+    RescaleAction,
     TimeLimit,
+    TransformObservation,
+    TransformReward,
 )
 
 if TYPE_CHECKING:
-    from sekai import compat, compose, data, evaluation, live, market, rendering
-    from sekai.registry import EnvSpec
+    from sekai import (
+        cli,
+        compat,
+        compose,
+        data,
+        evaluation,
+        live,
+        market,
+        rendering,
+        training,
+        utils,
+        vector,
+    )
     from sekai.utils.checker import check_env
-    from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv
+    from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv, VecEnv
     from sekai.vector.make_vec import make_vec
 
 __all__ = [
     "ActionWrapper",
     "AsyncVecEnv",
+    "AutoReset",
     "Box",
-    "BrokerError",
-    "BusyError",
-    "ClosedError",
-    "DataError",
+    "ClipAction",
     "Dict",
     "Discrete",
-    "DuplicateEnvError",
     "Env",
-    "FeedEndedError",
-    "FeedError",
-    "InvalidActionError",
-    "JournalError",
-    "MissingExtraError",
+    "EnvSpec",
+    "FlattenObservation",
+    "FrameStackObservation",
+    "MultiAgentEnv",
     "MultiBinary",
     "MultiDiscrete",
-    "NamespaceError",
     "NormalizeObservation",
     "NormalizeReward",
-    "NotFittedError",
-    "NotReadyError",
     "ObservationWrapper",
-    "OrderError",
+    "OrderEnforcing",
     "ProcVecEnv",
     "RecordEpisodeStatistics",
+    "RescaleAction",
     "ResetRequired",
     "ResetResult",
     "RewardWrapper",
-    "SekaiError",
-    "SpaceError",
-    "StateError",
+    "Space",
     "StepResult",
     "SyncVecEnv",
     "TimeLimit",
+    "TransformObservation",
+    "TransformReward",
     "Tuple",
-    "UnknownEnvError",
-    "WorkerError",
+    "VecEnv",
+    "Wrapper",
     "__version__",
     "all_specs",
+    "backend",
     "check_env",
+    "cli",
     "compat",
     "compose",
+    "core",
     "data",
     "envs",
+    "error",
     "evaluation",
     "live",
     "make",
@@ -108,8 +105,15 @@ __all__ = [
     "market",
     "register",
     "register_namespace",
+    "registry",
     "rendering",
+    "spaces",
     "spec",
+    "stats",
+    "training",
+    "utils",
+    "vector",
+    "wrappers",
 ]
 
 
@@ -123,6 +127,7 @@ def _gymnasium_spec(id: str) -> EnvSpec | None:
 register_namespace("gymnasium", None, resolver=_gymnasium_spec)
 
 LAZY = {
+    "cli": "sekai.cli",
     "compat": "sekai.compat",
     "compose": "sekai.compose",
     "data": "sekai.data",
@@ -130,10 +135,14 @@ LAZY = {
     "live": "sekai.live",
     "market": "sekai.market",
     "rendering": "sekai.rendering",
+    "training": "sekai.training",
+    "utils": "sekai.utils",
+    "vector": "sekai.vector",
     "check_env": "sekai.utils.checker",
-    "SyncVecEnv": "sekai.vector",
     "AsyncVecEnv": "sekai.vector",
     "ProcVecEnv": "sekai.vector",
+    "SyncVecEnv": "sekai.vector",
+    "VecEnv": "sekai.vector",
     "make_vec": "sekai.vector",
 }
 """Where names are found that are imported at first use, to keep `import sekai` quick."""

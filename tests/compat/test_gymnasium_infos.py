@@ -15,7 +15,20 @@ def test_an_entry_belongs_to_the_envs_that_its_mask_names() -> None:
         "_final_info": np.array([False, True]),
     }
 
-    assert split_infos(infos, 2) == [{"fill": 1.5}, {"final_info": {"equity": 7}}]
+    assert split_infos(infos, 2) == [{"fill": 1.5}, {"final_info": {"equity": 7}, "equity": 7}]
+
+
+def test_the_finishing_step_s_entries_stand_beside_those_of_the_reset() -> None:
+    infos = {
+        "moment": np.array(["reset"], dtype=object),
+        "final_info": {"moment": np.array(["step"], dtype=object), "action_mask": np.ones((1, 2))},
+    }
+
+    (info,) = split_infos(infos, 1)
+
+    assert info["moment"] == "reset"
+    assert info["final_info"]["moment"] == "step"
+    assert "action_mask" not in info
 
 
 def test_an_entry_without_a_mask_belongs_to_all() -> None:

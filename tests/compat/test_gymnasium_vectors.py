@@ -76,6 +76,7 @@ def test_our_vector_gives_the_same_trajectory_through_gymnasium(name: Any) -> No
                 final = step.infos[index]["final_observation"]
                 assert np.array_equal(infos["final_obs"][index], final)
                 assert infos["final_info"]["_distance"][index]
+                assert infos["distance"][index] == infos["final_info"]["distance"][index]
 
 
 def test_nested_observations_and_actions_are_batched_as_gymnasium_does() -> None:

@@ -53,6 +53,14 @@ class TestEveryResult:
         with pytest.raises((AttributeError, TypeError)):
             result.another = 1
 
+    def test_unpacks_in_the_order_of_its_fields(self, result: Any) -> None:
+        fields = [getattr(result, field.name) for field in dataclasses.fields(result)]
+
+        unpacked = [*result]
+
+        assert len(unpacked) == len(fields)
+        assert all(one is other for one, other in zip(unpacked, fields, strict=True))
+
     def test_equals_its_copy_by_value(self, result: Any) -> None:
         assert copy.deepcopy(result) == result
         assert pickle.loads(pickle.dumps(result)) == result
@@ -93,6 +101,16 @@ def test_results_can_be_taken_apart_by_pattern_matching() -> None:
             assert (observation, reward, truncated) == (1, 2.0, True)
         case _:
             pytest.fail("the pattern did not match")
+
+
+def test_a_step_and_a_reset_unpack_like_gymnasium_s_tuples() -> None:
+    observation, reward, terminated, truncated, info = StepResult(1, 2.0, False, True, {"a": 3})
+    first, told = ResetResult(4, {"b": 5})
+
+    assert (observation, reward, terminated, truncated, info) == (1, 2.0, False, True, {"a": 3})
+    assert (first, told) == (4, {"b": 5})
+    with pytest.raises(ValueError, match="too many values"):
+        first, told = StepResult(1, 2.0, False, True, {})
 
 
 def test_results_name_their_type_parameter() -> None:

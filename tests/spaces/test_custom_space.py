@@ -41,6 +41,43 @@ class Word(Space[str]):
         return None if value in self.words else f"wanted one of {self.words}, found {value!r}"
 
 
+class Even(Space[int]):
+    """Even numbers, written as the contract says: `sample` and `contains`, nothing else."""
+
+    def sample(self, mask: Any = None) -> int:
+        return 2 * int(self.rng.integers(10))
+
+    def contains(self, x: object) -> bool:
+        return isinstance(x, int) and x % 2 == 0
+
+
+class Multiple(Space[int]):
+    """Multiples of a number, with a constructor that does not call `super().__init__`."""
+
+    def __init__(self, of: int) -> None:
+        self.of = of
+
+    def sample(self, mask: Any = None) -> int:
+        return self.of * int(self.rng.integers(10))
+
+    def contains(self, x: object) -> bool:
+        return isinstance(x, int) and x % self.of == 0
+
+
+class Rising(Box):
+    """Rows that rise: a narrower box that asks the wider one first."""
+
+    def contains(self, x: object) -> bool:
+        return super().contains(x) and bool((np.diff(np.asarray(x)) >= 0).all())
+
+
+class Steep(Rising):
+    """Narrower again."""
+
+    def contains(self, x: object) -> bool:
+        return super().contains(x) and bool((np.diff(np.asarray(x)) >= 1).all())
+
+
 class Bare(Word):
     """A space that says nothing about JSON."""
 
@@ -106,6 +143,82 @@ def test_registered_hooks_work_inside_nested_spaces() -> None:
     assert unflatten(space, flat)["word"] == "sell"
 
 
+def test_sample_and_contains_make_a_space() -> None:
+    space = Even()
+    space.seed(1)
+
+    assert space.sample() in space
+    assert space.contains(4)
+    assert 3 not in space
+    assert space.mismatch(4) is None
+    assert space.mismatch(3) == "wanted a value of Even, found 3"
+    assert Dict(n=space).mismatch({"n": 3}) == "at ['n']: wanted a value of Even, found 3"
+
+
+def test_a_space_may_leave_the_base_constructor_alone() -> None:
+    space = Tuple([Multiple(3), Multiple(3)])
+    space.seed(1)
+
+    assert copy.deepcopy(space).sample() == space.sample()
+    assert Multiple(3) == Multiple(3) != Multiple(4)
+    assert (Multiple(3).shape, Multiple(3).dtype) == (None, None)
+    assert space.with_backend("numpy").sample() in space
+
+
+def test_a_narrower_space_says_what_the_wider_one_would() -> None:
+    space = Steep(0, 9, (3,), np.int64)
+
+    assert np.array([1, 3, 5]) in space
+    assert np.array([1, 1, 5]) not in space
+    assert space.mismatch(np.array([1, 3, 5])) is None
+    assert space.mismatch(np.array([1, 3])) == "wanted shape (3,), found (2,)"
+    assert space.mismatch(np.array([1, 1, 5])) == "wanted a value of Steep, found array([1, 1, 5])"
+    assert np.array([1, 1, 5]) in Rising(0, 9, (3,), np.int64)
+    assert np.array([5, 1, 1]) in Box(0, 9, (3,), np.int64)
+
+
+def test_a_space_of_one_s_own_serves_an_env_and_its_checks() -> None:
+    import sekai
+
+    class Counter(sekai.Env[int, int]):
+        def __init__(self) -> None:
+            self.observation_space = Even()
+            self.action_space = Even()
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            self._set_rng(seed)
+            return sekai.ResetResult(0, {})
+
+        def step(self, action: int) -> Any:
+            return sekai.StepResult(2, 0.0, False, False, {})
+
+    assert sekai.check_env(Counter(), n_steps=20) == []
+    with sekai.SyncVecEnv([Counter] * 2) as vec:
+        assert vec.reset(seed=0).observations == (0, 0)
+        assert vec.step([2, 4]).observations == (2, 2)
+
+
+def test_a_rule_s_row_takes_the_dtype_that_is_asked_for() -> None:
+    space = Dict(word=Word(["buy", "hold", "sell"]), box=Box(0, 1, (1,), np.float64))
+    value = {"word": "sell", "box": np.array([0.1])}
+
+    assert flatten(Word(["buy", "sell"]), "sell", dtype=np.float64).dtype == np.float64
+    assert flatten(space, value).tolist() == [2.0, float(np.float32(0.1))]
+    assert flatten(space, value, dtype=np.float64).tolist() == [2.0, 0.1]
+    assert flatten_space(Word(["buy", "sell"]), dtype=np.float64).dtype == np.float64
+
+
+def test_rules_can_be_registered_by_their_annotation() -> None:
+    class Mark(Word):
+        """Another kind of word."""
+
+    @flatten.register
+    def _(space: Word, x: str) -> np.ndarray[Any, Any]:
+        return np.array([space.words.index(x)], np.float32)
+
+    assert flatten(Mark(["a", "b"]), "b").tolist() == [1.0]
+
+
 def test_json_carries_the_module_and_is_read_once_it_is_imported() -> None:
     space = Tuple([Word(["buy"]), Wide(0, 1)])
     description = space.to_jsonable()
@@ -158,5 +271,13 @@ def test_without_rules_a_batch_is_a_tuple() -> None:
 
 
 def test_a_space_must_say_how_to_sample_and_what_belongs() -> None:
+    class Silent(Space[int]):
+        """Says how to sample, and not what belongs."""
+
+        def sample(self, mask: Any = None) -> int:
+            return 7
+
     with pytest.raises(TypeError, match="abstract"):
         Space()  # type: ignore[abstract]
+    with pytest.raises(TypeError, match="abstract.*contains"):
+        Silent()

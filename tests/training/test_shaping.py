@@ -53,6 +53,18 @@ def test_infos_tell_of_the_step_that_was_made_also_when_it_was_the_last() -> Non
     assert (rows[:, 0] == 1.0).all()
 
 
+def test_what_a_reset_says_by_the_same_name_is_not_of_the_step_before_it() -> None:
+    class Contrary(Arms):
+        def reset(self, **arguments: Any) -> Any:
+            first = super().reset(**arguments)
+            return type(first)(first.observation, {**first.info, "chose": True})
+
+    contrary = partial(Contrary, [(1.0, 1.0)], (0.5, 0.5))
+    one, other = (Watched(env, learn_where="chose", **SMALL).fit(24) for env in (LONG, contrary))
+
+    assert torch.equal(weights(one), weights(other))
+
+
 def test_what_follows_a_step_still_counts_for_it() -> None:
     everywhere, somewhere = (
         Watched(LONG, learn_where=where, normalise_rewards=False, trace=1.0, **SMALL).fit(24)

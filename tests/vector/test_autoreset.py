@@ -8,9 +8,18 @@ import numpy as np
 import pytest
 
 from sekai.core.equality import equal_values
+from sekai.core.result import ResetResult, StepResult
 from sekai.error import ResetRequired
-from sekai.vector import SyncVecEnv, VecEnv, env_seed
-from sekai.wrappers import RecordEpisodeStatistics
+from sekai.vector import (
+    NormalizeVecReward,
+    RecordVecEpisodeStatistics,
+    SyncVecEnv,
+    VecEnv,
+    VecObservationWrapper,
+    env_seed,
+    stack_infos,
+)
+from sekai.wrappers import AutoReset, RecordEpisodeStatistics
 from tests.vector.worlds import ALL_BACKENDS, Drifter, Scripted, actions_for, build
 
 pytestmark = pytest.mark.parametrize("backend", ALL_BACKENDS)
@@ -138,9 +147,86 @@ def _plain(rows: list[list[Any]]) -> list[Any]:
     return [[[np.asarray(part).tolist() for part in row] for row in env] for env in rows]
 
 
-def test_what_layers_say_at_the_end_of_an_episode_is_in_its_final_info(backend: str) -> None:
+def test_the_finishing_step_s_info_stands_beside_the_next_observation(backend: str) -> None:
     with build(backend, [lambda: RecordEpisodeStatistics(Scripted(3))] * 2) as vec:
         vec.reset(seed=0)
-        ended = steps_of(vec, 3)[-1]
+        ended = steps_of(vec, 3)[-1].infos[1]
 
-    assert ended.infos[1]["final_info"]["episode"].episode_return == 6.0
+    assert ended["episode"].episode_return == 6.0
+    assert ended["episode"] == ended["final_info"]["episode"]
+    assert ended["step"] == ended["final_info"]["step"] == 3.0
+    assert ended["first"] is True
+    assert set(ended["final_info"]) == {"step", "episode"}
+
+
+def test_what_the_reset_says_wins_and_masks_are_those_of_the_observation(backend: str) -> None:
+    with build(backend, [lambda: Masked(2), lambda: Masked(2, masks_reset=False)]) as vec:
+        vec.reset(seed=0)
+        ended = steps_of(vec, 2)[-1].infos
+
+    assert [info["moment"] for info in ended] == ["reset", "reset"]
+    assert [info["final_info"]["moment"] for info in ended] == ["step", "step"]
+    assert ended[0]["action_mask"].tolist() == [1, 1]
+    assert "action_mask" not in ended[1]
+    assert ended[1]["final_info"]["action_mask"].tolist() == [0, 1]
+
+
+def test_columns_and_stacks_hold_the_finishing_step_s_info(backend: str) -> None:
+    with build(backend, [lambda: Scripted(2), lambda: Scripted(3)]) as vec:
+        vec.reset(seed=0)
+        infos: Any = steps_of(vec, 2)[-1].infos
+        stacked = stack_infos(infos)
+
+    assert stacked["step"].tolist() == [2.0, 2.0]
+    assert infos.column("step").indices.tolist() == [0, 1]
+    assert infos.column("first").indices.tolist() == [0]
+    assert infos.value(0, "step") == 2.0
+
+
+@pytest.mark.parametrize("mode", ["same_step", "next_step"])
+def test_an_env_that_reset_itself_is_not_reset_again(backend: str, mode: Any) -> None:
+    with build(backend, [lambda: AutoReset(Scripted(2))] * 2, autoreset=mode) as vec:
+        vec.reset(seed=0)
+        results = steps_of(vec, 5)
+
+    shown = [result.observations[0].tolist() for result in results]
+    assert shown == [[0, 1], [1, 0], [1, 1], [2, 0], [2, 1]]
+    assert [result.rewards[0] for result in results] == [1, 2, 1, 2, 1]
+    assert [bool(result.dones[0]) for result in results] == [False, True, False, True, False]
+    assert results[1].infos[0]["final_observation"].tolist() == [0, 2]
+    assert results[1].infos[0]["final_info"] == {"step": 2.0}
+    assert (results[1].infos[0]["first"], results[1].infos[0]["step"]) == (True, 2.0)
+
+
+@pytest.mark.parametrize("mode", ["same_step", "next_step"])
+def test_layers_of_the_vector_follow_an_env_that_resets_itself(backend: str, mode: Any) -> None:
+    class Doubled(VecObservationWrapper):
+        def observation(self, obs: Any) -> Any:
+            return 2 * obs
+
+    inner = build(backend, [lambda: AutoReset(Scripted(2))] * 2, autoreset=mode)
+    with Doubled(RecordVecEpisodeStatistics(NormalizeVecReward(inner))) as vec:
+        vec.reset(seed=0)
+        results = steps_of(vec, 4)
+
+    assert results[1].infos[0]["final_observation"].tolist() == [0, 4]
+    assert [results[k].infos[1]["episode"].episode_length for k in (1, 3)] == [2, 2]
+    assert all(results[k].rewards[1] > 0 for k in range(4))
+
+
+class Masked(Scripted):
+    """Shows a mask with each step and, if asked to, with each reset."""
+
+    def __init__(self, length: int, masks_reset: bool = True) -> None:
+        super().__init__(length)
+        self.masks_reset = masks_reset
+
+    def reset(self, **arguments: Any) -> ResetResult[Any]:
+        first = super().reset(**arguments)
+        mask = {"action_mask": np.array([1, 1], np.int8)} if self.masks_reset else {}
+        return ResetResult(first.observation, {"moment": "reset", **mask})
+
+    def step(self, action: Any) -> StepResult[Any]:
+        result = super().step(action)
+        info = {"moment": "step", "action_mask": np.array([0, 1], np.int8)}
+        return StepResult(result.observation, result.reward, result.terminated, False, info)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -141,7 +142,32 @@ def test_an_episode_is_over_when_no_agent_is_left(mode: str) -> None:
     assert last.alive["hare"].all()
     assert last.infos[0]["final_observation"]["owl"] == 5
     assert last.infos[0]["final_info"]["owl"] == {"steps": 5}
+    assert last.infos[0]["owl"] == {"begun": True, "steps": 5}
     assert after.rewards["owl"].tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("mode", BACKENDS)
+def test_an_agent_s_last_info_stands_beside_its_next_observation(mode: str) -> None:
+    class Masked(Forest):
+        def reset(self, **arguments: Any) -> MAResetResult:
+            result = super().reset(**arguments)
+            info: dict[str, Any] = {name: {"steps": 0} for name in AGENTS if name != "hare"}
+            return MAResetResult(result.observations, info)
+
+        def step(self, actions: Mapping[str, Any]) -> MAStepResult:
+            result = super().step(actions)
+            more = {"action_mask": [1], "pnl": 2.5}
+            info: dict[str, Any] = {name: own | more for name, own in result.info.items()}
+            return dataclasses.replace(result, info=info | {"market": "closed"})
+
+    with build(mode, Masked) as vec:
+        vec.reset(seed=0)
+        info = [vec.step(acts()) for _ in range(5)][-1].infos[1]
+
+    assert info["fox"] == {"steps": 0, "pnl": 2.5}
+    assert info["hare"] == {"steps": 5, "pnl": 2.5}
+    assert info["market"] == "closed"
+    assert info["final_info"]["fox"] == {"steps": 5, "action_mask": [1], "pnl": 2.5}
 
 
 @pytest.mark.parametrize("autoreset", ["next_step", "disabled"])

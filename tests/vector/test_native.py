@@ -122,6 +122,29 @@ def test_columns_of_infos_need_no_dicts() -> None:
     assert infos._built is None
 
 
+def test_what_only_the_end_of_an_episode_says_is_a_column_of_its_own() -> None:
+    class Telling(LotteryBatch):
+        def final_infos(self) -> dict[str, Any]:
+            masks = np.ones((self.num_envs, 2), np.int8)
+            return {**super().final_infos(), "total": 10 * self.ended, "action_mask": masks}
+
+    source = lottery_vector(1)
+    vec = NativeVecEnv(Telling(1000), source.observation_space, source.action_space)
+    vec.reset(seed=0)
+    result = vec.step([1] * 1000)
+    infos: Any = result.infos
+
+    ended = np.flatnonzero(result.dones)
+    assert 0 < len(ended) < 1000
+    assert infos.column("total").indices.tolist() == ended.tolist()
+    assert infos.column("total").values.tolist() == [10] * len(ended)
+    assert infos.column("action_mask").indices.tolist() == []
+    assert np.array_equal(stack_infos(infos, np.nan)["total"][ended], [10.0] * len(ended))
+    assert infos._built is None
+    first = infos[int(ended[0])]
+    assert (first["drawn"], first["total"], first["final_info"]["drawn"]) == (0, 10, 1)
+
+
 def test_the_contract_holds_for_batches_too() -> None:
     vec = lottery_vector(3, autoreset="disabled")
     with pytest.raises(ResetRequired):

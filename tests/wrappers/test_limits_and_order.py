@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sekai.core.env import Env
+from sekai.core.result import ResetResult, StepResult
 from sekai.error import ClosedError, InvalidActionError, ResetRequired
 from sekai.wrappers import (
     AutoReset,
@@ -206,8 +207,59 @@ def test_statistics_pass_through_an_outer_auto_reset() -> None:
 
     results = [env.step(np.intp(2)) for _ in range(3)]
 
-    episode = results[-1].info["final_info"]["episode"]
+    episode = results[-1].info["episode"]
     assert episode.episode_return == pytest.approx(sum(result.reward for result in results))
+    assert results[-1].info["final_info"]["episode"] is episode
+
+
+def test_auto_reset_keeps_the_finishing_step_s_info_beside_the_reset_s() -> None:
+    class Telling(RandomWalk):
+        def reset(self, **arguments: Any) -> Any:
+            result = super().reset(**arguments)
+            return type(result)(result.observation, {"moment": "reset", "begun": True})
+
+        def step(self, action: Any) -> Any:
+            result = super().step(action)
+            info = {"moment": "step", "pnl": 1.5, "action_mask": [1]}
+            return type(result)(result.observation, 0.0, False, True, info)
+
+    env = AutoReset(Telling())
+    env.reset(seed=0)
+
+    info = env.step(ACTION).info
+
+    last = {"moment": "step", "pnl": 1.5, "action_mask": [1]}
+    assert info.pop("final_observation").shape == (2,)
+    assert info == {"moment": "reset", "begun": True, "pnl": 1.5, "final_info": last}
+
+
+def test_auto_reset_keeps_an_observation_that_the_reset_writes_over() -> None:
+    class Reusing(RandomWalk):
+        shown = np.zeros(2, dtype=np.float32)
+
+        def reset(self, **arguments: Any) -> Any:
+            self.shown[:] = 7
+            return ResetResult(self.shown, {})
+
+        def step(self, action: Any) -> Any:
+            self.shown[:] = 3
+            return StepResult(self.shown, 0.0, True, False, {})
+
+    env = AutoReset(Reusing())
+    env.reset(seed=0)
+
+    result = env.step(ACTION)
+
+    assert result.observation.tolist() == [7, 7]
+    assert result.info["final_observation"].tolist() == [3, 3]
+
+
+def test_an_auto_reset_around_another_resets_once() -> None:
+    env, plain = AutoReset(AutoReset(TimeLimit(Market(), 2))), AutoReset(TimeLimit(Market(), 2))
+    for each in (env, plain):
+        each.reset(seed=3)
+
+    assert [env.step(2) for _ in range(5)] == [plain.step(2) for _ in range(5)]
 
 
 def test_layers_outside_of_an_auto_reset_follow_it_into_the_next_episode() -> None:

@@ -26,15 +26,25 @@ ACTION = np.zeros(2, dtype=np.float32)
 
 
 def test_flattened_observations_can_be_put_together_again() -> None:
-    env, plain = FlattenObservation(Market()), Market()
+    env, plain = FlattenObservation(Market(), dtype=np.float64), Market()
 
     flat = env.reset(seed=1).observation
     expected = plain.reset(seed=1).observation
 
     assert flat in env.observation_space
-    assert np.array_equal(flat, flatten(plain.observation_space, expected))
+    assert np.array_equal(flat, flatten(plain.observation_space, expected, dtype=np.float64))
     restored = unflatten(plain.observation_space, flat)
     assert np.array_equal(restored["prices"], expected["prices"])
+
+
+def test_flattened_observations_are_float32_by_default() -> None:
+    env, plain = FlattenObservation(Market()), Market()
+
+    flat = env.reset(seed=1).observation
+
+    assert flat.dtype == env.observation_space.dtype == np.float32
+    assert flat in env.observation_space
+    assert np.array_equal(flat, flatten(plain.observation_space, plain.reset(seed=1).observation))
 
 
 def test_a_frame_stack_holds_the_last_observations_oldest_first() -> None:

@@ -1,11 +1,12 @@
-//! What a reset or a step gave back: frozen records that cost little more than a tuple.
+//! What a reset or a step gave back: frozen records that cost little more than a tuple, and unpack
+//! like one.
 //!
 //! `sekai.core.result` gives them the rest of the dataclass protocol (fields, equality by value,
 //! representation, pickling), because none of it is needed on the way through a step.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyIterator, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
 /// What one step gave back.
@@ -41,6 +42,12 @@ impl StepResult {
         let done = flag(py, "terminated", &terminated)? || flag(py, "truncated", &truncated)?;
         let done = PyBool::new(py, done).to_owned().unbind();
         Ok(Self { observation, reward, terminated, truncated, info, done })
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        let fields =
+            [&self.observation, &self.reward, &self.terminated, &self.truncated, &self.info];
+        PyTuple::new(py, fields)?.try_iter()
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -96,6 +103,10 @@ impl ResetResult {
     #[new]
     fn new(observation: Py<PyAny>, info: Py<PyAny>) -> Self {
         Self { observation, info }
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        PyTuple::new(py, [&self.observation, &self.info])?.try_iter()
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

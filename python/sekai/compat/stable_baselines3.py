@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.core.autoreset import FINAL_INFO, FINAL_OBSERVATION, said_by_reset
 from sekai.error import MissingExtraError
 from sekai.stats import EpisodeStats
 from sekai.vector import VecEnv
-from sekai.vector.autoreset import FINAL_INFO, FINAL_OBSERVATION
 
 try:
     from stable_baselines3.common.vec_env import VecEnv as TheirVecEnv
@@ -142,10 +142,7 @@ class StableBaselinesVecEnv(TheirVecEnv):
     def _info(self, index: int, info: dict[str, Any], is_done: bool) -> dict[str, Any]:
         if not is_done:
             return {**info, "TimeLimit.truncated": False}
-        first = {
-            key: value for key, value in info.items() if key not in (FINAL_OBSERVATION, FINAL_INFO)
-        }
-        self.reset_infos[index] = first
+        self.reset_infos[index] = said_by_reset(info)
         space = self.sekai_env.observation_space
         last = {**info[FINAL_INFO]}
         last["terminal_observation"] = value_to_gymnasium(space, info[FINAL_OBSERVATION])

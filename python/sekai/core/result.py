@@ -1,4 +1,4 @@
-"""What resets and steps give back: frozen, slotted dataclasses that compare by value.
+"""Results of resets and steps: frozen, slotted dataclasses that compare by value and unpack.
 
 `StepResult` and `ResetResult` are made on every step of every env, so their storage is native
 (a Python dataclass costs about five times as much). To their users they are dataclasses:
@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -30,7 +30,7 @@ Observations = TypeVar("Observations")
 
 
 class _ByValue:
-    """Equality of all fields, arrays element by element. Results are not hashable."""
+    """Equality of all fields, arrays element by element; unpacking. Results are not hashable."""
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
@@ -40,6 +40,10 @@ class _ByValue:
             return NotImplemented
         names = self.__dataclass_fields__  # type: ignore[attr-defined]
         return all(equal_values(getattr(self, name), getattr(other, name)) for name in names)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The values of the fields in their order, so that a result unpacks like a tuple."""
+        return iter([getattr(self, name) for name in self.__dataclass_fields__])  # type: ignore[attr-defined]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

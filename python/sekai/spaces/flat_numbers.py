@@ -1,4 +1,4 @@
-"""How the numbers of a box become a row of floats and back, without losing a bit."""
+"""Numbers of a box as a row of floats, without losing a bit, and back, rounded where they were."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from sekai.error import SpaceError
 from sekai.spaces.box import Box
+from sekai.spaces.utils import cast_row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,13 +32,19 @@ def to_floats(box: Box, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def from_floats(box: Box, flat: NDArray[Any]) -> NDArray[Any]:
-    """The array that `to_floats` made a row of."""
+    """The array that `to_floats` made a row of; of a row that was rounded, the nearest there is."""
+    wide = np.dtype(np.float64 if box.exact_float is None else box.exact_float)
+    was_rounded = flat.dtype.kind == "f" and flat.dtype.itemsize < wide.itemsize
+    if was_rounded:
+        flat = _within_bounds(flat, flat_box(box))
     if box.exact_float is None:
-        upper, lower = (exact(half, box.dtype) for half in np.split(flat, 2))
-        return np.asarray(upper << _HALF_BITS | lower).reshape(box.shape)
+        upper, lower = (rounded(half, box.dtype) for half in np.split(flat, 2))
+        whole = np.asarray(upper << _HALF_BITS | lower).reshape(box.shape)
+        # Each half may have been rounded up.
+        return np.asarray(np.clip(whole, box.low, box.high)) if was_rounded else whole
     if box.dtype.kind == "f":
         return flat.astype(box.dtype).reshape(box.shape)
-    return exact(flat, box.dtype).reshape(box.shape)
+    return rounded(flat, box.dtype).reshape(box.shape)
 
 
 def flat_box(box: Box) -> Box:
@@ -53,10 +60,21 @@ def flat_box(box: Box) -> Box:
     return Box(low, high, dtype=np.float64, backend=box.backend)
 
 
-def exact(flat: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The floats as whole numbers of `dtype`; a SpaceError when that would change one."""
+def rounded(flat: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The floats as the nearest whole numbers; a SpaceError when one does not fit `dtype`."""
+    nearest: NDArray[Any] = np.rint(flat)
     with np.errstate(invalid="ignore"):
-        whole = flat.astype(dtype)
-    if np.count_nonzero(whole != flat):
-        raise SpaceError(f"wanted whole numbers that fit {dtype}, found {flat[whole != flat][0]}")
+        whole = nearest.astype(dtype)
+    if np.count_nonzero(whole != nearest):
+        strange = flat[whole != nearest][0]
+        raise SpaceError(f"wanted whole numbers that fit {dtype}, found {strange}")
     return whole
+
+
+def _within_bounds(flat: NDArray[Any], box: Box) -> NDArray[Any]:
+    """A row of the box that was rounded, without what rounding has carried past a bound."""
+    low, high, wide = box.low, box.high, flat.astype(box.dtype)
+    # What is further out was never a value of the box, and is left as it is.
+    below = (wide < low) & (flat >= cast_row(low, flat.dtype))
+    above = (wide > high) & (flat <= cast_row(high, flat.dtype))
+    return np.where(below, low, np.where(above, high, wide))

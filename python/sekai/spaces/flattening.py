@@ -11,7 +11,7 @@ from sekai.error import SpaceError
 from sekai.spaces.box import Box
 from sekai.spaces.dict import Dict
 from sekai.spaces.discrete import Discrete
-from sekai.spaces.flat_numbers import exact, flat_box, flat_size, from_floats, to_floats
+from sekai.spaces.flat_numbers import flat_box, flat_size, from_floats, rounded, to_floats
 from sekai.spaces.masked_box import MaskedBox
 from sekai.spaces.multi_binary import MultiBinary
 from sekai.spaces.multi_discrete import MultiDiscrete
@@ -103,7 +103,7 @@ def _flatten_multi_binary(space: MultiBinary, x: Any) -> Any:
 
 @unflatten.register(MultiBinary)
 def _unflatten_multi_binary(space: MultiBinary, flat: Any) -> Any:
-    return space.to_backend(exact(_row(space, flat), space.dtype).reshape(space.shape))
+    return space.to_backend(rounded(_row(space, flat), space.dtype).reshape(space.shape))
 
 
 @flatten_space.register(Discrete)
@@ -122,7 +122,7 @@ def _loose_dim(space: Simplex | MaskedBox) -> int:
 @flatten.register(Simplex)
 @flatten.register(MaskedBox)
 def _flatten_loose(space: Simplex | MaskedBox, x: Any) -> Any:
-    return flatten(_loose(space), x)
+    return flatten.rules(_loose(space), x)
 
 
 @unflatten.register(Simplex)
@@ -134,7 +134,8 @@ def _unflatten_loose(space: Simplex | MaskedBox, flat: Any) -> Any:
 @flatten_space.register(Simplex)
 @flatten_space.register(MaskedBox)
 def _flatten_loose_space(space: Simplex | MaskedBox) -> Box:
-    return flatten_space(_loose(space))
+    box: Box = flatten_space.rules(_loose(space))
+    return box
 
 
 @flatdim.register(Dict)
@@ -148,7 +149,7 @@ def _nested_dim(space: Dict | Tuple) -> int:
 def _flatten_nested(space: Dict | Tuple, x: Any) -> Any:
     require_structure(space, [x])
     try:
-        parts = [flatten(child, x[key]) for key, child in space.children().items()]
+        parts = [flatten.rules(child, x[key]) for key, child in space.children().items()]
     except SpaceError as cause:
         # The whole space says where the value is that one child refused.
         raise SpaceError(space.mismatch(x) or str(cause)) from cause
@@ -169,7 +170,7 @@ def _unflatten_nested(space: Dict | Tuple, flat: Any) -> Any:
 @flatten_space.register(Dict)
 @flatten_space.register(Tuple)
 def _flatten_nested_space(space: Dict | Tuple) -> Box:
-    boxes = [flatten_space(child) for child in space.children().values()]
+    boxes = [flatten_space.rules(child) for child in space.children().values()]
     low = np.concatenate([box.low for box in boxes])
     high = np.concatenate([box.high for box in boxes])
     return Box(low, high, dtype=low.dtype, backend=space.backend)

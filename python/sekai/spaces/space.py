@@ -20,7 +20,7 @@ from sekai.spaces.seeding import child_seed, fresh_seed
 from sekai.spaces.value_key import value_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import DTypeLike, NDArray
     from typing_extensions import Self
@@ -35,17 +35,21 @@ ArrayT = TypeVar("ArrayT", bound="NDArray[Any] | np.generic")
 class Space(ABC, Generic[T_co]):
     """A set of values that can be sampled, and asked whether a value belongs.
 
-    A space of your own implements `sample` and `mismatch`, and calls `super().__init__`. Two spaces
-    are equal when they have one type and their public attributes are equal; neither the backend
-    nor the random stream counts.
+    A space of your own implements `sample` and `contains`; or, to say what is wrong with a value,
+    `mismatch` instead of `contains`. The other of the two follows. Two spaces are equal when they
+    have one type and their public attributes are equal; neither the backend nor the random stream
+    counts.
     """
 
-    shape: tuple[int, ...] | None
+    shape: tuple[int, ...] | None = None
     """The shape of a value; None when a value is not one array."""
-    dtype: np.dtype[Any] | None
+    dtype: np.dtype[Any] | None = None
     """The dtype of a value; None when a value is not one array."""
     json_fields: ClassVar[tuple[str, ...] | None] = None
     """The keys of the space's JSON: its constructor's arguments, and attributes of their names."""
+    _rng: np.random.Generator | None = None
+    _backend: BackendOps = get_backend("numpy")
+    _is_numpy: bool = True
 
     def __init__(
         self,
@@ -56,13 +60,13 @@ class Space(ABC, Generic[T_co]):
     ) -> None:
         self.shape = shape
         self.dtype = None if dtype is None else np.dtype(dtype)
-        self._rng: np.random.Generator | None = None
         self._backend = get_backend("numpy" if backend is None else backend)
         self._is_numpy = isinstance(self._backend, NumpyOps)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         remember_type(cls)
+        _complete_membership(cls)
 
     @abstractmethod
     def sample(self, mask: Any = None) -> T_co:
@@ -72,16 +76,20 @@ class Space(ABC, Generic[T_co]):
             mask: what may be drawn; each space says in which form.
         """
 
-    @abstractmethod
-    def mismatch(self, value: object) -> str | None:
-        """None when `value` belongs, else a sentence with what was wanted and what was found."""
-
     def contains(self, x: object) -> bool:
         """Whether `x` belongs to the space."""
         return self.mismatch(x) is None
 
+    if not TYPE_CHECKING:
+        # To type checkers it is not abstract: it follows from `mismatch` where that is written.
+        contains = abstractmethod(contains)
+
+    def mismatch(self, value: object) -> str | None:
+        """None when `value` belongs, else a sentence with what was wanted and what was found."""
+        return None if self.contains(value) else _refusal(self, value)
+
     def __contains__(self, x: object) -> bool:
-        return self.mismatch(x) is None
+        return self.contains(x)
 
     def children(self) -> Mapping[Any, Space[Any]]:
         """The spaces this one is made of, by key or position; override it in a nested space."""
@@ -226,6 +234,51 @@ class Space(ABC, Generic[T_co]):
 
     def __hash__(self) -> int:
         return hash((type(self), self._key()))
+
+
+def _complete_membership(cls: type[Space[Any]]) -> None:
+    """Derive `contains` from `mismatch`, or the other way, where a class defines one of them.
+
+    Each follows from the definition in that very class, so that `super().contains(x)` in a
+    narrower space asks the wider one, and not the narrower one again.
+    """
+    contains, mismatch = (_definer_place(cls, name) for name in ("contains", "mismatch"))
+    if mismatch < contains:
+        cls.contains = _contains_by(cls.mismatch)  # type: ignore[method-assign, assignment]
+    elif contains < mismatch:
+        cls.mismatch = _mismatch_by(  # type: ignore[method-assign, assignment]
+            cls.contains, cls.mismatch
+        )
+
+
+def _definer_place(cls: type, name: str) -> int:
+    return next(place for place, ancestor in enumerate(cls.__mro__) if name in vars(ancestor))
+
+
+def _contains_by(mismatch: Callable[[Any, object], str | None]) -> Callable[[Any, object], bool]:
+    def contains(self: Any, x: object) -> bool:
+        return mismatch(self, x) is None
+
+    contains.__doc__ = Space.contains.__doc__
+    return contains
+
+
+def _mismatch_by(
+    contains: Callable[[Any, object], bool], inherited: Callable[[Any, object], str | None]
+) -> Callable[[Any, object], str | None]:
+    def mismatch(self: Any, value: object) -> str | None:
+        if contains(self, value):
+            return None
+        # The wider space may know better words; the default of `Space` would ask this one again.
+        words = None if inherited is Space.mismatch else inherited(self, value)
+        return words or _refusal(self, value)
+
+    mismatch.__doc__ = Space.mismatch.__doc__
+    return mismatch
+
+
+def _refusal(space: Space[Any], value: object) -> str:
+    return f"wanted a value of {type(space).__name__}, found {value!r}"
 
 
 def read_only(numbers: Any) -> NDArray[Any]:

@@ -65,11 +65,13 @@ class Shaping:
         name, count = str(self.learn_where), len(result.rewards)
         infos: Any = result.infos
         found = list(infos.values(range(count), name))
+        ended = np.flatnonzero(result.terminated | result.truncated)
+        for place, last in zip(ended.tolist(), infos.values(ended, FINAL_INFO), strict=True):
+            # The next episode has begun, and its reset may have said something by the same name.
+            if last is not None and name in last:
+                found[place] = last[name]
         for place, value in enumerate(found):
-            if value is None and (result.terminated[place] or result.truncated[place]):
-                # The episode that follows has begun; what the last step told is kept beside it.
-                found[place] = (infos[place].get(FINAL_INFO) or {}).get(name)
-            if found[place] is None:
+            if value is None:
                 raise StateError(
                     f"learn_where={name!r} is no part of the observations, and env {place} has no "
                     f"such info; it has {', '.join(infos[place])}"

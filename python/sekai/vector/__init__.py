@@ -1,5 +1,6 @@
 """Vector envs: many envs that act together, in this process, an event loop or other processes."""
 
+from sekai.core.result import VecResetResult, VecStepResult
 from sekai.vector.asyncio_env import AsyncVecEnv
 from sekai.vector.autoreset import Autoreset
 from sekai.vector.buffers import StepBuffers
@@ -48,7 +49,9 @@ __all__ = [
     "VecActionWrapper",
     "VecEnv",
     "VecObservationWrapper",
+    "VecResetResult",
     "VecRewardWrapper",
+    "VecStepResult",
     "VecWrapper",
     "env_seed",
     "make_vec",

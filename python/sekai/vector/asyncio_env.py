@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sekai.backend import Backend
 from sekai.core import aio
+from sekai.core.autoreset import has_reset_itself, joined
 from sekai.core.result import ResetResult, StepResult, VecResetResult, VecStepResult
-from sekai.vector.autoreset import Autoreset, fresh, joined
+from sekai.vector.autoreset import Autoreset, fresh
 from sekai.vector.buffers import StepBuffers
 from sekai.vector.faults import OnError, Restart, failure
 from sekai.vector.group import EnvFactory
@@ -33,8 +34,9 @@ class AsyncVecEnv(LocalVecEnv):
     """Awaits `async_step` and `async_reset` of all its envs together.
 
     Use `await vec.async_step(actions)` in a running loop; `vec.step(actions)` works in sync code,
-    in any thread, and in a notebook. A step that is cancelled cancels the steps of its envs and
-    waits for them, so that no env is left in mid-step; then the vector must be reset.
+    in any thread, and in a notebook. If an env raises, the others finish their step before the
+    error is raised. A step that is cancelled cancels the steps of its envs and waits for them, so
+    that no env is left in mid-step; then the vector must be reset.
     """
 
     def __init__(
@@ -104,7 +106,7 @@ class AsyncVecEnv(LocalVecEnv):
             told = failure(error, "step", *group.who(place), action)
             restart = group.rebuilt(place, told)
             return group.settled(place, restart, await self._reset_again(place, restart))
-        if result.terminated or result.truncated:
+        if result.done and not has_reset_itself(result):
             if self.autoreset == "same_step":
                 # The reset may write into the array that the env has shown.
                 final = self._observations.copied(result.observation)
@@ -143,18 +145,18 @@ class AsyncVecEnv(LocalVecEnv):
             raise TimeoutError(f"no answer within {self.step_timeout} seconds") from None
 
     async def _together(self, jobs: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
-        """Wait for all jobs; if one fails, or this wait is cancelled, for the end of the others."""
+        """Wait for all jobs, then raise the first env's error; a cancelled wait cancels them."""
         import asyncio
 
         if not jobs:
             return []
         tasks = [asyncio.ensure_future(job) for job in jobs]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-            await _stop(tasks)
-            for error in [task.exception() for task in tasks if not task.cancelled()]:
-                if error is not None:
-                    raise error
+            await asyncio.wait(tasks)
+            # All are asked, so that none is reported as an error that nobody has seen.
+            errors = [task.exception() for task in tasks if not task.cancelled()]
+            for error in filter(None, errors):
+                raise error
             return [task.result() for task in tasks]
         except BaseException as error:
             await _stop(tasks)
@@ -173,9 +175,12 @@ class AsyncVecEnv(LocalVecEnv):
 
 
 async def _stop(tasks: Sequence[asyncio.Future[Any]]) -> None:
-    """Cancel what still runs and wait until it has ended."""
+    """Cancel what still runs and wait until it has ended; what failed before has been seen."""
     import asyncio
 
+    for task in tasks:
+        if task.done() and not task.cancelled():
+            task.exception()
     running = [task for task in tasks if not task.done()]
     for task in running:
         task.cancel()

@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from sekai.core.autoreset import has_reset_itself, joined
 from sekai.core.env import Env
 from sekai.core.result import ResetResult, StepResult
 from sekai.error import SpaceError, StateError, WorkerError
-from sekai.vector.autoreset import Autoreset, fresh, joined
+from sekai.vector.autoreset import Autoreset, fresh
 from sekai.vector.batching import Batcher
 from sekai.vector.faults import RESTART, OnError, Restart, failure, reason_of
 from sekai.vector.seeding import restart_seed
@@ -81,10 +82,24 @@ class EnvGroup:
         self, actions: Iterable[Any], places: Sequence[int] | None = None
     ) -> list[StepResult[Any]]:
         """Let every env, or those at `places`, act once, with the autoreset that was asked for."""
-        step_one = self.step_one
-        if places is None:
-            return [step_one(place, action) for place, action in enumerate(actions)]
-        return [step_one(place, action) for place, action in zip(places, actions, strict=True)]
+        if places is None and not self.lost and self.autoreset != "next_step":
+            return self._step_all(actions)
+        step_one, chosen = self.step_one, range(len(self.envs)) if places is None else places
+        return [step_one(place, action) for place, action in zip(chosen, actions, strict=True)]
+
+    def _step_all(self, actions: Iterable[Any]) -> list[StepResult[Any]]:
+        """Let every env act once: `step_one` without its calls, which are a third of a step."""
+        results: list[StepResult[Any]] = []
+        for place, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
+            try:
+                result = env.step(action)
+            except Exception as error:
+                result = self._recovered(place, failure(error, "step", *self.who(place), action))
+            else:
+                if result.done:
+                    result = self._ended(place, result)
+            results.append(result)
+        return results
 
     def step_one(self, place: int, action: Any) -> StepResult[Any]:
         """Let one env act, or begin its next episode."""
@@ -96,13 +111,7 @@ class EnvGroup:
             result = self.envs[place].step(action)
         except Exception as error:
             return self._recovered(place, failure(error, "step", *self.who(place), action))
-        if result.terminated or result.truncated:
-            if self.autoreset == "same_step":
-                # The reset may write into the array that the env has shown.
-                final = self.observations.copied(result.observation)
-                return joined(result, final, self.reset_one(place))
-            self.finished[place] = True
-        return result
+        return self._ended(place, result) if result.done else result
 
     def rebuilt(self, place: int, error: WorkerError) -> Restart:
         """Build a failed env anew, or raise its error if restarts were not asked for."""
@@ -193,6 +202,17 @@ class EnvGroup:
                 failures.append(failure(error, "close", *self.who(place)))
         if failures:
             raise failures[0]
+
+    def _ended(self, place: int, result: StepResult[Any]) -> StepResult[Any]:
+        """What the vector shows of a step that ended an episode."""
+        if has_reset_itself(result):
+            return result
+        if self.autoreset == "same_step":
+            # The reset may write into the array that the env has shown.
+            final = self.observations.copied(result.observation)
+            return joined(result, final, self.reset_one(place))
+        self.finished[place] = True
+        return result
 
     def _recovered(self, place: int, error: WorkerError) -> StepResult[Any]:
         restart = self.rebuilt(place, error)

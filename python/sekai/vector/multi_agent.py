@@ -9,13 +9,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.core.autoreset import carried_over, said_by_reset
 from sekai.core.closing import Closing
 from sekai.core.multi_agent import MultiAgentEnv
 from sekai.core.result import VecResetResult, VecStepResult, _ByValue
 from sekai.error import InvalidActionError
 from sekai.spaces import Space
 from sekai.vector.asyncio_env import AsyncVecEnv
-from sekai.vector.autoreset import FINAL_OBSERVATION
+from sekai.vector.autoreset import FINAL_INFO, FINAL_OBSERVATION
 from sekai.vector.batching import Batcher
 from sekai.vector.faults import RESTART
 from sekai.vector.infos import Infos
@@ -47,7 +48,8 @@ class MultiAgentVecStepResult(_ByValue):
     """What one step of N multi-agent envs gave back, by agent name.
 
     Rows of an env in which the agent took no part are zero. `infos[i]` is by agent name; where
-    an episode ended, it has `final_observation` (by agent) and `final_info` as well.
+    an episode ended, it has `final_observation` (by agent) and `final_info` as well, and an agent's
+    info holds what its last step said beside what the reset says.
     """
 
     observations: dict[str, Any]
@@ -216,7 +218,8 @@ class MultiAgentVecEnv(Closing):
                 # The last joint observation is of the step before: what it paid has been paid.
                 rewards[index], terminated[index], truncated[index] = 0.0, False, acted[index]
         told = {
-            index: {FINAL_OBSERVATION: final["observations"]} for index, final in finals.items()
+            index: {FINAL_OBSERVATION: final["observations"], **_agent_infos(result.infos[index])}
+            for index, final in finals.items()
         }
         infos = result.infos.updated(told) if isinstance(result.infos, Infos) else result.infos
         return MultiAgentVecStepResult(
@@ -237,6 +240,16 @@ class MultiAgentVecEnv(Closing):
     def _by_agent(self, table: NDArray[Any]) -> dict[str, NDArray[Any]]:
         columns = np.ascontiguousarray(table.T)
         return dict(zip(self.possible_agents, columns, strict=True))
+
+
+def _agent_infos(info: Mapping[str, Any]) -> dict[str, Any]:
+    """For each agent what its reset said, and what else its last step said."""
+    first = said_by_reset(info)
+    return {
+        agent: {**first.get(agent, {}), **carried_over(last, first.get(agent, {}))}
+        for agent, last in info[FINAL_INFO].items()
+        if isinstance(last, Mapping)
+    }
 
 
 class _Joined:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.backend import Backend
+from sekai.core.autoreset import carried_over
 from sekai.core.result import VecResetResult, VecStepResult
 from sekai.error import StateError
 from sekai.spaces import Space
@@ -285,6 +286,8 @@ class NativeVecEnv(BaseVecEnv):
             told = {key: values[ended] for key, values in self.batch.final_infos().items()}
             columns[FINAL_OBSERVATION] = Column(ended, rows)
             columns[FINAL_INFO] = Column(ended, RowDicts(ended.size, told))
+            for key, values in carried_over(told, columns).items():
+                columns[key] = Column(ended, values)
         return ColumnInfos(self.num_envs, columns)
 
     def _per_env(self, value: Any) -> list[Any]:

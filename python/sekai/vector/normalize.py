@@ -12,7 +12,13 @@ from quant_gym_rs._core import RewardScale
 from sekai.core.result import VecResetResult, VecStepResult
 from sekai.vector.batching import to_backend, to_numpy
 from sekai.vector.vec_env import VecEnv
-from sekai.vector.wrapper import VecObservationWrapper, VecWrapper, everywhere, with_rewards
+from sekai.vector.wrapper import (
+    VecObservationWrapper,
+    VecWrapper,
+    everywhere,
+    waiting_in,
+    with_rewards,
+)
 from sekai.wrappers.nested_moments import NestedMoments
 from sekai.wrappers.normalize_reward import checked_gamma
 
@@ -60,7 +66,7 @@ class NormalizeVecReward(VecWrapper):
         rewards = self.scale.scale(to_numpy(result.rewards), dones, self.learning, running)
         if skips:
             # The step after the end only begins the next episode: its zero is no reward.
-            self._running = ~dones
+            self._running = ~waiting_in(result)
         return with_rewards(result, to_backend(self.backend, rewards))
 
     def _map_some(self, result: VecStepResult[Any], ids: Sequence[int]) -> VecStepResult[Any]:
@@ -69,7 +75,7 @@ class NormalizeVecReward(VecWrapper):
         counts = everywhere(self._running[list(ids)], ids, self.num_envs)
         scaled = self.scale.scale(rewards, dones, self.learning, counts)[list(ids)]
         if self.autoreset == "next_step":
-            self._running[list(ids)] = ~dones[list(ids)]
+            self._running[list(ids)] = ~waiting_in(result)
         return with_rewards(result, to_backend(self.backend, scaled))
 
     def _map_reset(self, result: VecResetResult[Any], ids: Sequence[int]) -> VecResetResult[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from sekai.backend import Backend
+from sekai.core.autoreset import has_reset_itself
 from sekai.core.result import ResetResult, StepResult, VecResetResult, VecStepResult
 from sekai.error import WorkerError
 from sekai.vector.autoreset import Autoreset
@@ -90,7 +91,10 @@ class PipeVecEnv(ProcVecEnv):
                 request = ("step_by_pipe", (here, [self._given[place] for place in local]))
                 messages[mine.number] = REQUEST + dumps(request)
         told: list[StepResult[Any]] = self._told(self._asked(messages, is_step=True), places)
-        self._finished[places] = [result.terminated or result.truncated for result in told]
+        self._finished[places] = [
+            bool(result.terminated or result.truncated) and not has_reset_itself(result)
+            for result in told
+        ]
         try:
             return self._step_result(told, out, chosen)
         except WorkerError as error:

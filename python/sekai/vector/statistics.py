@@ -15,7 +15,7 @@ from sekai.vector.autoreset import FINAL_INFO
 from sekai.vector.batching import to_numpy
 from sekai.vector.columns import Column, RowDicts
 from sekai.vector.vec_env import VecEnv
-from sekai.vector.wrapper import VecWrapper, everywhere, infos_of
+from sekai.vector.wrapper import VecWrapper, everywhere, infos_of, waiting_in
 
 __all__ = ["RecordVecEpisodeStatistics"]
 
@@ -23,9 +23,9 @@ __all__ = ["RecordVecEpisodeStatistics"]
 class RecordVecEpisodeStatistics(VecWrapper):
     """Adds `infos[i]["episode"]`, an `EpisodeStats`, where a step ends an episode.
 
-    With `same_step` autoreset it is in `infos[i]["final_info"]["episode"]` too, where the
-    wrapper of single envs puts it. `tracker` hears of every episode that ends, by default to keep
-    the last ones in memory (`vec.tracker.mean_return()`); it does not hear of single steps.
+    With `same_step` autoreset it is in `infos[i]["final_info"]["episode"]` too. `tracker` hears of
+    every episode that ends, by default to keep the last ones in memory
+    (`vec.tracker.mean_return()`); it does not hear of single steps.
     """
 
     def __init__(self, env: VecEnv, tracker: StatsTracker | None = None) -> None:
@@ -42,7 +42,7 @@ class RecordVecEpisodeStatistics(VecWrapper):
         )
         if skips:
             # The step after the end only begins the next episode, and is no step of either.
-            self._running = ~dones
+            self._running = ~waiting_in(result)
         return result if finished is None else self._told(result, finished)
 
     def _map_some(self, result: VecStepResult[Any], ids: Sequence[int]) -> VecStepResult[Any]:
@@ -51,7 +51,7 @@ class RecordVecEpisodeStatistics(VecWrapper):
         counts = everywhere(self._running[list(ids)], ids, self.num_envs)
         finished = self._totals.step(rewards, dones, counts)
         if self.autoreset == "next_step":
-            self._running[list(ids)] = ~dones[list(ids)]
+            self._running[list(ids)] = ~waiting_in(result)
         if finished is None:
             return result
         # Episodes end in envs; the result has rows.

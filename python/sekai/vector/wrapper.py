@@ -15,7 +15,7 @@ from sekai.spaces import Space
 from sekai.vector.autoreset import FINAL_OBSERVATION, Autoreset
 from sekai.vector.batching import Batcher, to_backend, to_numpy
 from sekai.vector.buffers import StepBuffers
-from sekai.vector.columns import Column
+from sekai.vector.columns import Column, Rows
 from sekai.vector.infos import DictInfos, Infos
 from sekai.vector.seeding import Seeds
 from sekai.vector.vec_env import Ids, Options, VecEnv, checked_ids
@@ -197,12 +197,16 @@ class VecObservationWrapper(VecWrapper):
 
     def _map_finals(self, result: VecStepResult[Any]) -> Sequence[dict[str, Any]]:
         infos = infos_of(result)
-        if self.autoreset != "same_step":
-            return infos
         ended = ended_in(result)
         if not ended.size:
             return infos
         finals = infos.values(ended, FINAL_OBSERVATION)
+        if not isinstance(finals, Rows):
+            # Envs that reset themselves show an end in every mode, others in `same_step` alone.
+            ended = ended[[final is not None for final in finals]]
+            finals = [final for final in finals if final is not None]
+        if not ended.size:
+            return infos
         batch = self._batcher_of(self.env.observation_space).stack(finals)
         shown = to_numpy(self.final_observation(to_backend(self.backend, batch)))
         rows = self._batcher_of(self.observation_space).lazy_rows(shown, ended.size)
@@ -255,6 +259,17 @@ def ended_in(result: VecStepResult[Any]) -> NDArray[np.int64]:
     """The envs whose episode ended in a step."""
     indices: NDArray[np.int64] = to_numpy(result.dones).nonzero()[0]
     return indices
+
+
+def waiting_in(result: VecStepResult[Any]) -> NDArray[np.bool_]:
+    """The envs whose next step only begins an episode, as `next_step` autoreset has it."""
+    waits: NDArray[np.bool_] = to_numpy(result.dones).copy()
+    ended = ended_in(result)
+    if ended.size:
+        # An env that has reset itself goes on with its next action.
+        finals = infos_of(result).values(ended, FINAL_OBSERVATION)
+        waits[ended] = [final is None for final in finals]
+    return waits
 
 
 def infos_of(result: VecStepResult[Any]) -> Infos:

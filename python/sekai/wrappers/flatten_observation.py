@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from sekai.core.env import ActType, Env
 from sekai.core.wrapper import ObservationWrapper
@@ -15,12 +15,16 @@ __all__ = ["FlattenObservation"]
 
 
 class FlattenObservation(ObservationWrapper[NDArray[np.floating[Any]], ActType, Any]):
-    """Flattens observations of any space into a one-dimensional Box."""
+    """Flattens observations of any space into a one-dimensional Box.
 
-    def __init__(self, env: Env[Any, ActType]) -> None:
+    Rows are float32; `dtype="float64"` keeps every bit of float64 and large integer parts.
+    """
+
+    def __init__(self, env: Env[Any, ActType], dtype: DTypeLike = np.float32) -> None:
         super().__init__(env)
-        self.observation_space = flatten_space(env.observation_space)
+        self.observation_space = flatten_space(env.observation_space, dtype=dtype)
+        self.dtype = self.observation_space.dtype
 
     def observation(self, obs: Any) -> NDArray[np.floating[Any]]:
         """`obs` as one row of numbers."""
-        return flatten(self.env.observation_space, obs)
+        return flatten(self.env.observation_space, obs, dtype=self.dtype)

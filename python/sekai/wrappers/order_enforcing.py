@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sekai.core.autoreset import has_reset_itself
 from sekai.core.env import ActType, Env, ObsType
 from sekai.core.result import ResetResult, StepResult
 from sekai.core.wrapper import Wrapper
@@ -90,7 +91,7 @@ class OrderEnforcing(Wrapper[ObsType, ActType, ObsType, ActType]):
 
     def _map_step(self, result: StepResult[ObsType]) -> StepResult[ObsType]:
         # Where a layer below has begun the next episode already, steps may go on.
-        if result.done and "final_observation" not in result.info:
+        if result.done and not has_reset_itself(result):
             self._order.running = False
         return result
 

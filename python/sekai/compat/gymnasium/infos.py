@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sekai.vector.autoreset import FINAL_OBSERVATION
+from sekai.core.autoreset import FINAL_INFO, FINAL_OBSERVATION, carried_over
 
 __all__ = ["FINAL_OBS", "split_infos", "their_names"]
 
@@ -24,8 +24,13 @@ def split_infos(infos: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
     """One dict per env, with our names for the end of an episode.
 
     An entry `x` belongs to the envs for which `_x` is true. Without `_x` it belongs to all: row by
-    row if it has as many rows as there are envs, else as a whole.
+    row if it has as many rows as there are envs, else as a whole. What the finishing step of an
+    episode said stands at the top level too, as in our own vector envs.
     """
+    return [_with_last(info) for info in _split(infos, count)]
+
+
+def _split(infos: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
     dicts: list[dict[str, Any]] = [{} for _ in range(count)]
     for key, value in infos.items():
         if not _is_mask_name(key, infos):
@@ -35,6 +40,11 @@ def split_infos(infos: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
     return dicts
 
 
+def _with_last(info: dict[str, Any]) -> dict[str, Any]:
+    last = info.get(FINAL_INFO)
+    return {**info, **carried_over(last, info)} if isinstance(last, Mapping) else info
+
+
 def _is_mask_name(key: str, infos: Mapping[str, Any]) -> bool:
     return key.startswith("_") and key[1:] in infos
 
@@ -42,7 +52,7 @@ def _is_mask_name(key: str, infos: Mapping[str, Any]) -> bool:
 def _entries(value: Any, mask: Any, count: int) -> Sequence[tuple[int, Any]]:
     held = range(count) if mask is None else np.flatnonzero(mask).tolist()
     if isinstance(value, Mapping):
-        parts = split_infos(value, count)
+        parts = _split(value, count)
         return [(index, parts[index]) for index in held]
     has_rows = isinstance(value, (np.ndarray, list, tuple)) and len(value) == count
     return [(index, value[index] if has_rows else value) for index in held]

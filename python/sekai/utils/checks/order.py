@@ -73,7 +73,7 @@ def _expect_words(inspection: Inspection, moment: str, call: Callable[[], object
     except Exception as error:
         inspection.report.warn(
             moment,
-            f"{moment} raised {described(error)}; sekai.ResetRequired or sekai.ClosedError would "
+            f"{moment} raised {described(error)}; sekai.error.ResetRequired or ClosedError would "
             f"say what to do (the wrapper OrderEnforcing raises them)",
         )
 
