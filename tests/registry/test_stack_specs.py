@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sekai.core.env import Env
 from sekai.core.wrapper import Wrapper
-from sekai.registry import EnvSpec, WrapperSpec, make, register
+from sekai.registry import EnvSpec, WrapperSpec, make, register, register_kind
 from sekai.wrappers import (
     FrameStackObservation,
     NormalizeReward,
@@ -65,6 +65,11 @@ LAYERS = st.sampled_from(
         lambda env: Labelled(env, 5),
     ]
 )
+
+
+@pytest.fixture(autouse=True)
+def kinds(clean_registry: None) -> None:
+    register_kind("double", double)
 
 
 def described(env: Any) -> list[tuple[type, Any]]:
