@@ -234,7 +234,8 @@ def test_a_spec_of_an_unregistered_env_cannot_be_written() -> None:
 
 @pytest.mark.parametrize("name", ["entry_point", "vector_entry_point"])
 def test_a_spec_with_another_entry_point_cannot_be_written(name: str) -> None:
-    spec = dataclasses.replace(EnvSpec("Walk-v0", RandomWalk), **{name: lambda: RandomWalk()})
+    change: dict[str, Any] = {name: lambda: RandomWalk()}
+    spec = dataclasses.replace(EnvSpec("Walk-v0", RandomWalk), **change)
 
     with pytest.raises(ValueError, match=f"the {name} of Walk-v0 is <function"):
         spec.to_json()

@@ -70,6 +70,7 @@ LAYERS = st.sampled_from(
 @pytest.fixture(autouse=True)
 def kinds(clean_registry: None) -> None:
     register_kind("double", double)
+    register_kind("tests.Labelled", Labelled)
 
 
 def described(env: Any) -> list[tuple[type, Any]]:
@@ -91,6 +92,7 @@ def rebuilt(env: Any) -> Any:
 def test_any_stack_is_rebuilt_from_the_json_of_its_spec(
     limit: int | None, order_enforce: bool, validate_actions: bool, layers: list[Any]
 ) -> None:
+    register("Walk-v0", RandomWalk, force=True)
     spec = EnvSpec(
         "Walk-v0",
         RandomWalk,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["check_space"]
+__all__ = ["SPACE_NUMBERS", "check_space", "space_numbers"]
 
 SPACE_NUMBERS = 2**24
 """Numbers in the arrays of a space, at most: its description is short, its arrays need not be."""
@@ -19,16 +19,16 @@ DTYPE = re.compile(r"(bool|u?int(8|16|32|64)|float(16|32|64))")
 
 def check_space(description: Any) -> None:
     """Raise `ValueError` unless a space that JSON describes is of a size that can be meant."""
-    if _space_numbers(description, 0) > SPACE_NUMBERS:
+    if space_numbers(description) > SPACE_NUMBERS:
         raise ValueError(f"the space has too many numbers; expected at most {SPACE_NUMBERS}")
 
 
-def _space_numbers(described: Any, depth: int) -> int:
+def space_numbers(described: Any, depth: int = 0) -> int:
     """Upper bound of the numbers in the arrays of a space, if every size in it is one."""
     if depth > DEPTH:
         raise ValueError("a space is nested too deeply")
     if isinstance(described, list):
-        return sum(_space_numbers(part, depth + 1) for part in described)
+        return sum(space_numbers(part, depth + 1) for part in described)
     if isinstance(described, float) and not math.isfinite(described):
         raise ValueError(f"expected a finite number, got {described}")
     if isinstance(described, int) and abs(described) > 2**64:
@@ -44,7 +44,7 @@ def _space_numbers(described: Any, depth: int) -> int:
         values = each if isinstance(each, list) else [each]
         sizes = [_size(value, "nvec") for value in values]
         total += sum(sizes) if isinstance(each, list) else sizes[0] * max(total, 1)
-    return total + sum(_space_numbers(part, depth + 1) for part in described.values())
+    return total + sum(space_numbers(part, depth + 1) for part in described.values())
 
 
 def _count(sizes: Any, name: str) -> int:
