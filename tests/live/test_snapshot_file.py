@@ -163,7 +163,7 @@ def test_a_snapshot_of_an_older_version_is_refused_by_its_number(tmp_path: Path)
         {"$strange": 1},
         {"$dataclass": ["sekai.__main__:Thing", {}]},
         {"$object": ["sekai.__main__:Thing", {}]},
-        {"$object": ["Costs", {"spread": {"$import": "this:Zen"}}]},
+        {"$object": ["Costs", {"half_spread": {"$import": "this:Zen"}}]},
         {"$object": ["Costs", {"no_such": 1}]},
         {"$object": ["Costs"]},
         {"$object": [["Costs"], {}]},

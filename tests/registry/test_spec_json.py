@@ -302,7 +302,7 @@ def written() -> dict[str, Any]:
         ({"kwargs": {"x": {"$object": ["tests.Fees", {"rate": 1, "x": 2}]}}}, "unknown fields"),
         ({"kwargs": {"x": {"$object": ["tests.Fees", {}]}}}, "cannot build tests.Fees"),
         ({"kwargs": {"x": {"$object": ["double", {}]}}}, "is a function"),
-        ({"kwargs": {"x": {"$object": ["Costs", {"spread": -1.0}]}}}, "spread"),
+        ({"kwargs": {"x": {"$object": ["Costs", {"half_spread": -1.0}]}}}, "half_spread"),
         ({"kwargs": {"x": {"$kind": "Costs"}}}, "unknown kind"),
         ({"kwargs": {"x": {"$enum": ["tests.Side", "mro"]}}}, "has no member"),
         ({"kwargs": {"x": {"$enum": ["tests.Fees", "rate"]}}}, "has no member"),
