@@ -111,7 +111,8 @@ def test_the_user_names_the_modules_of_a_run_folder(folder: Path) -> None:
 
 def test_the_option_imports_what_the_file_does_not_name(folder: Path) -> None:
     file = named(folder, "")
-    trained = call("train", file, "--import", MODULE, "--name", "mine", "--quiet")
+    with isolated():
+        trained = call("train", file, "--import", MODULE, "--name", "mine", "--quiet")
     assert trained.code == 0, trained.err
     assert was_imported(folder)
 
@@ -119,8 +120,7 @@ def test_the_option_imports_what_the_file_does_not_name(folder: Path) -> None:
     assert (refused.code, was_imported(folder)) == (2, False)
     assert f"--import {MODULE}" in refused.err.replace("\n", " ")
 
-    with isolated():
-        judged = call("evaluate", "mine", "--import", MODULE, "--quiet")
+    judged = call("evaluate", "mine", "--import", MODULE, "--quiet")
     assert judged.code == 0, judged.err
 
 

@@ -71,7 +71,7 @@ PLACES: dict[str, tuple[str, str]] = {
     "cli/field_facts.py": ("ast.parse", "source of sekai; parsed, never run"),
     "cli/user_modules.py": (
         "import_module",
-        "modules that the user named, see tests/cli/test_imports.py",
+        "modules that the user named",
     ),
     "compat/__init__.py": ("getattr(module) import_module", "names of its own table"),
     "compose/data_queue.py": ("pickle.loads", "a queue of the user's own processes, with a key"),
@@ -92,7 +92,7 @@ PLACES: dict[str, tuple[str, str]] = {
     "registry/building.py": ("getattr(module)", "names of wrappers that it writes itself"),
     "registry/entry_point.py": (
         "attrgetter import_module",
-        "paths that code registers, or the user types",
+        "paths that code registers",
     ),
     "registry/plugins.py": ("entry_points", "plug-ins that the user installed"),
     "registry/spec_json.py": ("getattr(module)", "names that sekai.wrappers exports"),
