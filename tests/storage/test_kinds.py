@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import json
 import typing
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -185,3 +186,16 @@ def test_a_malformed_name_is_refused(name: Any) -> None:
 def test_only_classes_and_functions_are_kinds() -> None:
     with pytest.raises(TypeError, match="must be a class or a function"):
         register_kind("tests.seven", 7)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        ["MultiPortfolioConfig", {"agents": 2**30}],
+        ["PortfolioConfig", {"slots": 2**40}],
+        ["MarketConfig", {"symbols": 2**40}],
+    ],
+)
+def test_a_config_that_would_exhaust_memory_is_refused(described: list[Any]) -> None:
+    with pytest.raises(ValueError, match="10000"):
+        from_text(json.dumps({"$object": described}))
