@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -129,6 +129,7 @@ def identical(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(SPECS)
 def test_a_spec_equals_itself_read_back_from_strict_json(spec: EnvSpec) -> None:
     text = spec.to_json()
@@ -302,7 +303,7 @@ def written() -> dict[str, Any]:
         ({"kwargs": {"x": {"$object": ["tests.Fees", {"rate": 1, "x": 2}]}}}, "unknown fields"),
         ({"kwargs": {"x": {"$object": ["tests.Fees", {}]}}}, "cannot build tests.Fees"),
         ({"kwargs": {"x": {"$object": ["double", {}]}}}, "is a function"),
-        ({"kwargs": {"x": {"$object": ["Costs", {"half_spread": -1.0}]}}}, "half_spread"),
+        ({"kwargs": {"x": {"$object": ["AgentConfig", {"account": 7}]}}}, "account"),
         ({"kwargs": {"x": {"$kind": "Costs"}}}, "unknown kind"),
         ({"kwargs": {"x": {"$enum": ["tests.Side", "mro"]}}}, "has no member"),
         ({"kwargs": {"x": {"$enum": ["tests.Fees", "rate"]}}}, "has no member"),

@@ -243,18 +243,24 @@ def snapshot_case(folder: Path) -> Iterator[Case]:
 def model_case(folder: Path) -> Iterator[Case]:
     import safetensors.numpy
 
+    from sekai.market import MarketConfig, PopulationConfig
     from sekai.training import A2C, load_policy
     from sekai.training.kept_file import _digest, _words
 
+    market = MarketConfig(population=PopulationConfig(noise=3))
+    envs: dict[str, dict[str, Any]] = {"MarketMaking-v0": {}, "Trading-v0": {"market": market}}
     small: dict[str, Any] = {"num_envs": 2, "rollout_steps": 4, "policy": {"hidden": (4,)}}
-    whole = A2C("MarketMaking-v0", **small).fit(8).save(folder / "whole").read_bytes()
-    text, tensors = _words(whole)["sekai"], safetensors.numpy.load(whole)
     file = folder / "changed.safetensors"
+    wholes = [
+        A2C(id, env_options=options, **small).fit(8).save(folder / id).read_bytes()
+        for id, options in envs.items()
+    ]
+    samples = [(whole, _words(whole)["sekai"], safetensors.numpy.load(whole)) for whole in wholes]
 
     def changed(rng: random.Random) -> bytes:
+        whole, text, tensors = rng.choice(samples)
         if rng.random() < 0.15:
             return edited_bytes(whole, rng)
-        words = text
         if rng.random() < 0.4:
             content = json.loads(text)
             content["env"] = mutated_json(content["env"], rng)
