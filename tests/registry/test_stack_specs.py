@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.core.env import Env
@@ -83,6 +83,7 @@ def rebuilt(env: Any) -> Any:
     return make(EnvSpec.from_json(env.spec.to_json()))
 
 
+@settings(deadline=None)
 @given(
     limit=st.none() | st.integers(1, 9),
     order_enforce=st.booleans(),

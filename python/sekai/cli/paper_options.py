@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sekai.cli.failure import CommandError
-from sekai.storage.codec import parsed
+from sekai.storage.strict_json import parsed
 
 __all__ = ["PaperOptions", "ending_of"]
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sekai.error import SekaiError
 from sekai.evaluation.evaluation import Evaluation
 from sekai.rendering.replacement import replacing
-from sekai.storage.codec import parsed
+from sekai.storage.strict_json import parsed
 
 __all__ = ["EvaluationFileError", "load_evaluation", "save_evaluation"]
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from sekai.error import JournalError
 from sekai.live.whole_file import replaced
-from sekai.storage.codec import from_text, parsed, to_text
+from sekai.storage.codec import from_text, to_text
+from sekai.storage.strict_json import parsed
 
 __all__ = ["Snapshot", "read_snapshot", "write_snapshot"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from sekai.live.feed_health import FeedHealth
-from sekai.storage.codec import parsed
+from sekai.storage.strict_json import parsed
 
 __all__ = ["LatencySummary", "OrderLine", "SessionStatus", "State"]
 

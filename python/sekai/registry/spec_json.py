@@ -11,8 +11,9 @@ from sekai.registry.entry_point import EntryPoint, named
 from sekai.registry.naming import nearest
 from sekai.registry.spec import EnvSpec
 from sekai.registry.wrapper_spec import WrapperSpec
-from sekai.storage.codec import from_json_value, parsed, to_json_value
+from sekai.storage.codec import from_json_value, to_json_value
 from sekai.storage.kinds import is_registered, kind_named, name_of_kind
+from sekai.storage.strict_json import parsed
 
 __all__ = ["spec_from_json", "spec_to_json"]
 

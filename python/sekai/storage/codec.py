@@ -7,15 +7,12 @@ nothing that a file names: classes and functions are looked up in `sekai.storage
 
 from __future__ import annotations
 
-import base64
-import binascii
 import dataclasses
 import datetime
 import enum
 import json
 import math
 import pathlib
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,15 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.spaces import Space
+from sekai.storage.arrays import STORED_DTYPE, base64_of, bytes_in, check_dtype, shape_in, text_in
 from sekai.storage.kinds import is_registered, kind_named, name_of_kind
 from sekai.storage.space_size import check_space
+from sekai.storage.strict_json import check_nodes, parsed
 
 __all__ = [
     "DEPTH",
     "ArrayStore",
     "from_json_value",
     "from_text",
-    "parsed",
     "to_json_value",
     "to_text",
 ]
@@ -39,18 +37,8 @@ __all__ = [
 DEPTH = 64
 """Levels of nested values, at most."""
 
-NODES = 2**22
-"""Values in one text, at most: a short text could otherwise become a large tree."""
-
 INT_BITS = 1024
 """Bits of a whole number; states of random streams have a few hundred."""
-
-INT_DIGITS = 320
-AXES = 32
-STORED_DTYPE = re.compile(r"[<>|](b1|[iu][1248]|f[248]|[mM]8(\[\d{0,9}[A-Za-z]{1,2}\])?)")
-"""Dtypes of the arrays that an `ArrayStore` takes."""
-
-INLINE_DTYPE = re.compile(r"[<>|][biufcmMSUV]\d{1,9}(\[\d{0,9}[A-Za-z]{1,2}\])?")
 
 PYTHON_TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "complex": complex}
 """Types of Python that can be an argument, such as a dtype."""
@@ -79,7 +67,7 @@ def to_text(value: Any, name: str = "the value") -> str:
         ValueError: there is something in it that a data file cannot hold.
     """
     text = json.dumps(to_json_value(value, name), allow_nan=False)
-    _check_nodes(text)
+    check_nodes(text)
     return text
 
 
@@ -90,21 +78,6 @@ def from_text(text: str) -> Any:
         ValueError: it is not what `to_text` writes.
     """
     return from_json_value(parsed(text))
-
-
-def parsed(text: str) -> Any:
-    """Parse strict JSON within bounds: no duplicate keys, no NaN, no long numbers.
-
-    Raises:
-        ValueError: it is something else.
-    """
-    if not isinstance(text, str):
-        raise ValueError(f"expected JSON text, got {type(text).__name__}")
-    _check_nodes(text)
-    try:
-        return _decoder.decode(text)
-    except RecursionError as error:
-        raise ValueError("JSON is nested too deeply") from error
 
 
 def to_json_value(value: Any, name: str = "the value", store: ArrayStore | None = None) -> Any:
@@ -198,13 +171,13 @@ class _Writer:
         if array.dtype.itemsize == 0 and array.size > 1:
             raise ValueError(f"{self.place(path)} is an array of {array.dtype}, which has no bytes")
         return {
-            tag: {"dtype": descr, "shape": list(array.shape), "base64": _base64(array.tobytes())}
+            tag: {"dtype": descr, "shape": list(array.shape), "base64": base64_of(array.tobytes())}
         }
 
     def raw(self, value: Any, path: Path) -> Any:
         content = bytes(value)
         if self.store is None:
-            return {"$bytes": _base64(content)}
+            return {"$bytes": base64_of(content)}
         return {"$bytes": self._stored(np.frombuffer(content, np.uint8), path)}
 
     def dtype(self, dtype: np.dtype[Any], path: Path) -> Any:
@@ -214,7 +187,7 @@ class _Writer:
                 f"cannot hold"
             )
         described = np.lib.format.dtype_to_descr(dtype)
-        _check_descr(described, 0)
+        check_dtype(described)
         return self.write(described, (*path, "dtype"))
 
     def type_name(self, value: Any, path: Path) -> Any:
@@ -344,8 +317,8 @@ class _Reader:
         if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "base64"}:
             raise ValueError("expected an array with dtype, shape and base64")
         dtype = self.dtype(value["dtype"], depth)
-        shape = _shape(value["shape"])
-        data = _bytes(value["base64"])
+        shape = shape_in(value["shape"])
+        data = bytes_in(value["base64"])
         count = math.prod(shape)
         if count * dtype.itemsize != len(data) or count > max(len(data), 1):
             raise ValueError(f"expected an array of shape {shape}, got {len(data)} bytes")
@@ -362,7 +335,7 @@ class _Reader:
 
     def raw(self, value: Any, depth: int) -> bytes:
         if not isinstance(value, list):
-            return _bytes(value)
+            return bytes_in(value)
         array = self._stored(value)
         if array.dtype != np.uint8 or array.ndim != 1:
             raise ValueError(f"expected bytes, got an array of {array.dtype}")
@@ -375,14 +348,14 @@ class _Reader:
 
     def dtype(self, value: Any, depth: int) -> np.dtype[Any]:
         described = self.read(value, depth + 1)
-        _check_descr(described, 0)
+        check_dtype(described)
         dtype: np.dtype[Any] = np.lib.format.descr_to_dtype(described)
         if dtype.hasobject:
             raise ValueError(f"expected a dtype without Python objects, got {dtype}")
         return dtype
 
     def type_named(self, value: Any, depth: int) -> Any:
-        name = _word(value)
+        name = text_in(value)
         if name in PYTHON_TYPES:
             return PYTHON_TYPES[name]
         package, _, plain = name.partition(".")
@@ -391,7 +364,7 @@ class _Reader:
         return _NUMPY_TYPES[plain]
 
     def kind(self, value: Any, depth: int) -> Any:
-        if not is_registered(_word(value)):
+        if not is_registered(text_in(value)):
             raise ValueError(
                 f"unknown kind {value!r:.80}; expected one that the program registers with "
                 f"sekai.registry.register_kind before it reads the file"
@@ -401,7 +374,7 @@ class _Reader:
     def member(self, value: Any, depth: int) -> Any:
         name, member = _pair(value)
         kind = kind_named(name)
-        if not isinstance(kind, enum.EnumMeta) or _word(member) not in kind.__members__:
+        if not isinstance(kind, enum.EnumMeta) or text_in(member) not in kind.__members__:
             raise ValueError(f"{name!r:.80} has no member {member!r:.80}")
         return kind[member]
 
@@ -425,7 +398,7 @@ class _Reader:
 
     def _stored(self, value: Any) -> NDArray[Any]:
         """An array of the store, as it was: each is used once, so a small file stays small."""
-        name, kind = map(_word, _pair(value))
+        name, kind = map(text_in, _pair(value))
         if self.store is None or name not in self.store.arrays:
             raise ValueError(f"there is no array {name!r:.80} in the file")
         if not STORED_DTYPE.fullmatch(kind):
@@ -469,55 +442,10 @@ def _built(name: str, kind: type, fields: Any) -> Any:
     return kind(**fields)
 
 
-def _base64(content: bytes) -> str:
-    return binascii.b2a_base64(content, newline=False).decode("ascii")
-
-
-def _bytes(text: Any) -> bytes:
-    return base64.b64decode(_word(text), validate=True)
-
-
-def _word(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"expected text, got {type(value).__name__}")
-    return value
-
-
 def _pair(value: Any) -> list[Any]:
     if not isinstance(value, list) or len(value) != 2:
         raise ValueError(f"expected a list of two, got {value!r:.80}")
     return value
-
-
-def _shape(value: Any) -> tuple[int, ...]:
-    if not isinstance(value, (list, tuple)) or len(value) > AXES:
-        raise ValueError(f"expected a shape of at most {AXES} axes, got {value!r:.80}")
-    if not all(type(size) is int and 0 <= size <= 2**40 for size in value):
-        raise ValueError(f"expected sizes that are whole numbers from 0, got {value!r:.80}")
-    return tuple(value)
-
-
-def _check_descr(descr: Any, depth: int) -> None:
-    """Raise unless `descr` describes a dtype of numbers, text, times or records of them."""
-    if depth > 4:
-        raise ValueError("a dtype is nested too deeply")
-    if isinstance(descr, str):
-        if not INLINE_DTYPE.fullmatch(descr):
-            raise ValueError(f"unknown dtype {descr!r:.80}")
-    elif isinstance(descr, tuple) and len(descr) == 2:
-        _check_descr(descr[0], depth + 1)
-        _shape(descr[1])
-    elif isinstance(descr, list) and all(
-        isinstance(field, tuple) and len(field) in (2, 3) for field in descr
-    ):
-        for field in descr:
-            names = field[0] if isinstance(field[0], tuple) else (field[0],)
-            if not all(isinstance(name, str) for name in names):
-                raise ValueError(f"expected fields with names, got {field[0]!r:.80}")
-            _check_descr(field[1], depth + 1)
-            _shape(field[2] if len(field) == 3 else ())
-    else:
-        raise ValueError(f"unknown dtype {descr!r:.80}")
 
 
 def _timedelta(reader: _Reader, value: Any, depth: int) -> datetime.timedelta:
@@ -525,35 +453,6 @@ def _timedelta(reader: _Reader, value: Any, depth: int) -> datetime.timedelta:
         raise ValueError(f"expected days, seconds and microseconds, got {value!r:.80}")
     return datetime.timedelta(*value)
 
-
-def _check_nodes(text: str) -> None:
-    # Counts those in strings too: an upper bound, in a fraction of the time that parsing takes.
-    if sum(map(text.count, ",[{")) > NODES:
-        raise ValueError(f"JSON has too many values; expected at most {NODES}")
-
-
-def _parsed_int(digits: str) -> int:
-    if len(digits) > INT_DIGITS:
-        raise ValueError(f"a whole number has {len(digits)} digits; expected at most {INT_DIGITS}")
-    return int(digits)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"duplicate key {twice!r:.80}")
-    return found
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"expected strict JSON, got {name}")
-
-
-_decoder = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_int=_parsed_int, parse_constant=_refuse_constant
-)
 
 # Of two types that are one on a machine, such as long and long long, the last one counts.
 _NUMPY_TYPES: dict[str, type] = {
@@ -606,9 +505,9 @@ _READERS: dict[str, Callable[[_Reader, Any, int], Any]] = {
     "$scalar": _Reader.scalar,
     "$tensor": _Reader.tensor,
     "$dtype": _Reader.dtype,
-    "$path": lambda reader, value, depth: pathlib.Path(_word(value)),
-    "$datetime": lambda reader, value, depth: datetime.datetime.fromisoformat(_word(value)),
-    "$date": lambda reader, value, depth: datetime.date.fromisoformat(_word(value)),
+    "$path": lambda reader, value, depth: pathlib.Path(text_in(value)),
+    "$datetime": lambda reader, value, depth: datetime.datetime.fromisoformat(text_in(value)),
+    "$date": lambda reader, value, depth: datetime.date.fromisoformat(text_in(value)),
     "$timedelta": _timedelta,
     "$type": _Reader.type_named,
     "$kind": _Reader.kind,

@@ -16,7 +16,8 @@ import torch
 from numpy.typing import NDArray
 
 from sekai.error import MissingExtraError, StateError
-from sekai.storage.codec import ArrayStore, from_json_value, parsed, to_json_value
+from sekai.storage.codec import ArrayStore, from_json_value, to_json_value
+from sekai.storage.strict_json import parsed
 
 __all__ = ["ModelFileError", "file_of", "read_file", "write_file"]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sekai.rendering.replacement import replacing
-from sekai.storage.codec import parsed
+from sekai.storage.strict_json import parsed
 
 __all__ = ["LearningCurve"]
 

@@ -13,7 +13,7 @@ from sekai.cli.failure import CommandError
 from sekai.cli.runs.learning_curve import LearningCurve
 from sekai.cli.runs.run_lock import is_locked
 from sekai.rendering.replacement import replacing
-from sekai.storage.codec import parsed
+from sekai.storage.strict_json import parsed
 
 __all__ = ["DEFAULT_ROOT", "RunFolder", "find_run", "free_name", "runs_in"]
 

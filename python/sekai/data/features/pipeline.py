@@ -21,7 +21,7 @@ from sekai.data.features.feature_panel import FeaturePanel
 from sekai.data.features.scaling import SCALINGS, Scaling
 from sekai.data.market_data import MarketData
 from sekai.error import NotFittedError, StateError
-from sekai.storage.codec import parsed
+from sekai.storage.strict_json import parsed
 
 if TYPE_CHECKING:
     from sekai.data.features.stream import FeatureStream
