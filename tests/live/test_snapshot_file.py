@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import errno
 import json
@@ -16,10 +17,12 @@ from hypothesis import strategies as st
 
 import sekai
 from sekai.core.equality import equal_values
+from sekai.core.wrapper import Wrapper
 from sekai.error import JournalError
-from sekai.live import snapshot_file
+from sekai.live import LiveConfig, LiveRunner, snapshot_file
 from sekai.live.snapshot_file import read_snapshot, write_snapshot
 from sekai.registry import isolated, register_kind
+from tests.live.sessions import FREE, follow, world
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,6 +138,32 @@ def test_classes_are_those_that_are_registered(tmp_path: Path) -> None:
 
     with pytest.raises(JournalError, match=r"unknown kind 'tests.Own'.*register_kind"):
         read_snapshot(path)
+
+
+class Noted(Wrapper[Any, Any, Any, Any]):
+    """A wrapper whose state holds an object of its own."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.own = Own(5)
+
+
+def test_a_session_that_cannot_be_snapshotted_does_not_begin(tmp_path: Path) -> None:
+    place = world()
+
+    async def run() -> None:
+        env: Any = Noted(place.env())
+        config = LiveConfig(limits=FREE, sync="never")
+        runner = LiveRunner(follow, env, place.feed(), place.broker(), tmp_path, config)
+        await runner.run(3)
+
+    with pytest.raises(ValueError, match="of type Own.*register_kind"):
+        asyncio.run(run())
+
+    assert b"begun" not in (tmp_path / "journal.jsonl").read_bytes()
+    with isolated():
+        register_kind("tests.Own", Own)
+        asyncio.run(run())
 
 
 def test_a_snapshot_of_an_older_version_is_refused_by_its_number(tmp_path: Path) -> None:

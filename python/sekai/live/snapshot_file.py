@@ -15,7 +15,7 @@ from sekai.live.whole_file import replaced
 from sekai.storage.codec import from_text, to_text
 from sekai.storage.strict_json import parsed
 
-__all__ = ["Snapshot", "read_snapshot", "write_snapshot"]
+__all__ = ["Snapshot", "check_state", "read_snapshot", "write_snapshot"]
 
 FORMAT = "sekai snapshot 2"
 LARGEST = 2**30
@@ -49,6 +49,11 @@ def write_snapshot(path: str | os.PathLike[str], state: Mapping[str, Any], numbe
         replaced(Path(path), f"{head}\n{text}\n".encode("ascii"), wait=True)
     except OSError as error:
         raise JournalError(f"a snapshot cannot be written to {path}: {error}") from error
+
+
+def check_state(state: Mapping[str, Any]) -> None:
+    """Raise `ValueError` unless a snapshot can hold the state of an env."""
+    to_text(dict(state), "the state of the env")
 
 
 def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:
