@@ -89,7 +89,9 @@ class MultiPortfolioConfig(PortfolioConfig):
         given = self.agents
         if isinstance(given, int):
             if isinstance(given, bool) or not 1 <= given <= MOST_AGENTS:
-                raise ValueError(f"agents must be from 1 to {MOST_AGENTS}, was {given!r:.80}")
+                raise ValueError(
+                    f"agents must be at least 1, at most {MOST_AGENTS}, was {given!r:.80}"
+                )
             return
         names = [entry if isinstance(entry, str) else entry[0] for entry in given]
         if not names or not all(isinstance(name, str) and name for name in names):

@@ -269,7 +269,8 @@ class _Reader:
         self.store = store
 
     def read(self, value: Any, depth: int) -> Any:
-        if depth > DEPTH:
+        # A pair of a dict and the fields of an object are levels of JSON, and not of values.
+        if depth > 2 * DEPTH + 2:
             raise ValueError(f"values are nested too deeply; expected at most {DEPTH} levels")
         if isinstance(value, list):
             return [self.read(item, depth + 1) for item in value]
@@ -284,7 +285,7 @@ class _Reader:
             raise ValueError(
                 f"unknown tag {sorted(value)!r:.80}; expected one key out of {sorted(_READERS)}"
             )
-        return _READERS[tag](self, value[tag], depth + 1)
+        return _READERS[tag](self, value[tag], depth)
 
     def number(self, value: Any, depth: int) -> float:
         if value not in ("inf", "-inf", "nan"):
