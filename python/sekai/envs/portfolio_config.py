@@ -138,7 +138,8 @@ class PortfolioConfig(AgentConfig):
         _require(self, "costs", (Costs,))
         if not isinstance(self.slots, int) or not 0 <= self.slots <= MOST_SLOTS:
             raise ValueError(
-                f"slots must be a whole number of at least 0, at most {MOST_SLOTS}, was {self.slots!r:.80}"
+                f"slots must be a whole number of at least 0, at most {MOST_SLOTS}, "
+                f"was {self.slots!r:.80}"
             )
         if self.keep_rows is not None and not (self.stream and self.keep_rows >= LEAST_KEPT):
             raise ValueError(
