@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sekai.cli.experiment.market import reader_of
 from sekai.cli.experiment.read import read_experiment
 from sekai.cli.experiment.source import ExperimentError, Source
 from sekai.registry import isolated
@@ -122,6 +123,10 @@ def test_the_option_imports_what_the_file_does_not_name(folder: Path) -> None:
 
     judged = call("evaluate", "mine", "--import", MODULE, "--quiet")
     assert judged.code == 0, judged.err
+
+
+def test_a_source_that_no_file_can_be_called_is_none() -> None:
+    assert reader_of("x" * 5000) is None
 
 
 @pytest.mark.parametrize("name", ["no_such_module_here", "os.system", "a b", "../x", "x;y"])
