@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "python" / "sekai"
 FLOW = ["data", "market", "envs", "vector", "compose", "training", "evaluation", "live", "cli"]
-FRAMEWORK = ["core", "spaces", "wrappers", "registry", "stats", "rendering", "backend"]
+FRAMEWORK = ["core", "spaces", "wrappers", "registry", "stats", "rendering", "backend", "storage"]
 TORCH_ALLOWED = {"training", "backend/torch_ops.py"}
 
 
@@ -42,6 +42,12 @@ def test_the_framework_imports_no_stage(module: str) -> None:
     for file in (PACKAGE / module).rglob("*.py"):
         reached = stages_used_by(file) & set(FLOW)
         assert not reached, f"{file} imports the stage {reached}"
+
+
+def test_storage_imports_spaces_alone_of_the_framework() -> None:
+    for file in (PACKAGE / "storage").rglob("*.py"):
+        reached = stages_used_by(file) - {"storage", "spaces"}
+        assert not reached, f"{file} imports {reached}"
 
 
 def test_only_training_and_the_torch_backend_import_torch() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import errno
 import json
@@ -16,9 +17,12 @@ from hypothesis import strategies as st
 
 import sekai
 from sekai.core.equality import equal_values
+from sekai.core.wrapper import Wrapper
 from sekai.error import JournalError
-from sekai.live import snapshot_file
+from sekai.live import LiveConfig, LiveRunner, snapshot_file
 from sekai.live.snapshot_file import read_snapshot, write_snapshot
+from sekai.registry import isolated, register_kind
+from tests.live.sessions import FREE, follow, world
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,15 +125,54 @@ def test_a_snapshot_that_cannot_be_written_leaves_the_old_one(
     assert os.listdir(tmp_path) == ["snapshot.json"]
 
 
-def test_classes_are_those_of_trusted_packages(tmp_path: Path) -> None:
+def test_classes_are_those_that_are_registered(tmp_path: Path) -> None:
     path = tmp_path / "snapshot.json"
-    write_snapshot(path, {"own": Own(5)}, 0)
+    with pytest.raises(ValueError, match="of type Own.*register_kind"):
+        write_snapshot(path, {"own": Own(5)}, 0)
+    assert not path.exists()
 
-    with pytest.raises(JournalError, match="classes of"):
+    with isolated():
+        register_kind("tests.Own", Own)
+        write_snapshot(path, {"own": Own(5)}, 0)
+        assert read_snapshot(path).state == {"own": Own(5)}
+
+    with pytest.raises(JournalError, match=r"unknown kind 'tests.Own'.*register_kind"):
         read_snapshot(path)
 
-    package = Own.__module__.partition(".")[0]
-    assert read_snapshot(path, trusted=("sekai", package)).state == {"own": Own(5)}
+
+class Noted(Wrapper[Any, Any, Any, Any]):
+    """A wrapper whose state holds an object of its own."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.own = Own(5)
+
+
+def test_a_session_that_cannot_be_snapshotted_does_not_begin(tmp_path: Path) -> None:
+    place = world()
+
+    async def run() -> None:
+        env: Any = Noted(place.env())
+        config = LiveConfig(limits=FREE, sync="never")
+        runner = LiveRunner(follow, env, place.feed(), place.broker(), tmp_path, config)
+        await runner.run(3)
+
+    with pytest.raises(ValueError, match="of type Own.*register_kind"):
+        asyncio.run(run())
+
+    assert b"begun" not in (tmp_path / "journal.jsonl").read_bytes()
+    with isolated():
+        register_kind("tests.Own", Own)
+        asyncio.run(run())
+
+
+def test_a_snapshot_of_an_older_version_is_refused_by_its_number(tmp_path: Path) -> None:
+    path = tmp_path / "snapshot.json"
+    write_snapshot(path, {"a": 1}, 0)
+    path.write_bytes(path.read_bytes().replace(b"snapshot 2", b"snapshot 1"))
+
+    with pytest.raises(JournalError, match="expected the format 'sekai snapshot 2'"):
+        read_snapshot(path)
 
 
 @pytest.mark.parametrize(
@@ -147,6 +190,14 @@ def test_classes_are_those_of_trusted_packages(tmp_path: Path) -> None:
         {"$dataclass": [1, 2, 3]},
         {"$array": {"dtype": "|O", "shape": [1], "base64": "AAAAAAAAAAA="}},
         {"$strange": 1},
+        {"$dataclass": ["sekai.__main__:Thing", {}]},
+        {"$object": ["sekai.__main__:Thing", {}]},
+        {"$object": ["Costs", {"half_spread": {"$import": "this:Zen"}}]},
+        {"$object": ["Costs", {"no_such": 1}]},
+        {"$object": ["Costs"]},
+        {"$object": [["Costs"], {}]},
+        {"$kind": "Costs"},
+        {"$array": {"dtype": "<f8", "shape": [-1], "base64": ""}},
         [1],
     ],
 )

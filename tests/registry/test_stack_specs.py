@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.core.env import Env
 from sekai.core.wrapper import Wrapper
-from sekai.registry import EnvSpec, WrapperSpec, make, register
+from sekai.registry import EnvSpec, WrapperSpec, make, register, register_kind
 from sekai.wrappers import (
     FrameStackObservation,
     NormalizeReward,
@@ -67,6 +67,12 @@ LAYERS = st.sampled_from(
 )
 
 
+@pytest.fixture(autouse=True)
+def kinds(clean_registry: None) -> None:
+    register_kind("double", double)
+    register_kind("tests.Labelled", Labelled)
+
+
 def described(env: Any) -> list[tuple[type, Any]]:
     """Every layer with what it holds that tells how it was built."""
     names = ("max_episode_steps", "gamma", "taken", "noise", "n")
@@ -77,6 +83,7 @@ def rebuilt(env: Any) -> Any:
     return make(EnvSpec.from_json(env.spec.to_json()))
 
 
+@settings(deadline=None)
 @given(
     limit=st.none() | st.integers(1, 9),
     order_enforce=st.booleans(),
@@ -86,6 +93,7 @@ def rebuilt(env: Any) -> Any:
 def test_any_stack_is_rebuilt_from_the_json_of_its_spec(
     limit: int | None, order_enforce: bool, validate_actions: bool, layers: list[Any]
 ) -> None:
+    register("Walk-v0", RandomWalk, force=True)
     spec = EnvSpec(
         "Walk-v0",
         RandomWalk,

@@ -169,13 +169,16 @@ HARMS: dict[str, Callable[[dict[str, Any]], Any]] = {
     ),
     "vector calls": spec(lambda env: env.update(vector_entry_point="os:system")),
     "wrappers": spec(
-        lambda env: env["wrappers"].append({"entry_point": "os:system", "kwargs": {}, "args": []})
+        lambda env: env["wrappers"].append({"name": "os:system", "kwargs": {}, "args": []})
     ),
     "imports": spec(lambda env: env["kwargs"].update(x={"$import": "antigravity:fly"})),
-    "classes": spec(lambda env: env["kwargs"].update(x={"$jsonable": ["subprocess:Popen", "ls"]})),
+    "classes": spec(lambda env: env["kwargs"].update(x={"$object": ["subprocess:Popen", "ls"]})),
     "nested": spec(
         lambda env: env["kwargs"].update(x=[{"$tuple": [{"$enum": ["antigravity:A", "B"]}]}])
     ),
+    "unknown arguments": spec(lambda env: env["kwargs"].update(shell="touch harm")),
+    "arguments of another type": spec(lambda env: env["kwargs"].update(episode_steps="7")),
+    "huge arguments": spec(lambda env: env["kwargs"].update(inventory_limit=2**100)),
     "unknown env": spec(lambda env: env.update(id="Nowhere-v0")),
     "no spec": lambda content: content.update(env="[]"),
     "spec of numbers": lambda content: content.update(env=7),

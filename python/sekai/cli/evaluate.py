@@ -13,6 +13,7 @@ from sekai.cli.failure import CommandError, guarded
 from sekai.cli.runs.run_folder import DEFAULT_ROOT, find_run
 from sekai.cli.runs.run_lock import RunLock
 from sekai.cli.screen import waiting
+from sekai.cli.user_modules import ImportOption
 
 __all__ = ["EXAMPLES", "evaluate"]
 
@@ -39,6 +40,7 @@ def evaluate(
     runs: Annotated[
         Path, typer.Option(envvar="SEKAI_RUNS", help="Where runs are kept.")
     ] = DEFAULT_ROOT,
+    imports: ImportOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Judge the policy of a run on unseen seeds, beside baselines, and write its report anew."""
@@ -66,7 +68,7 @@ def evaluate(
     for name, (option, value) in told.items():
         if value is not None:
             source.set(("evaluate", name), value, option)
-    experiment = read_experiment(source)
+    experiment = read_experiment(source, imports or ())
     command = shlex.join(["sekai", *sys.argv[1:]])
     what = f"judging on {experiment.evaluate.seeds} unseen seeds"
     with RunLock(folder.path), waiting(what, quiet):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 from sekai.cli.failure import CommandError
+from sekai.cli.user_modules import look_in_working_folder
 from sekai.registry import make
 from sekai.registry.entry_point import load
 
@@ -17,10 +16,7 @@ def made_env(name: str) -> Any:
     """The env of an id, or of a class or function `module:Class` that takes no arguments."""
     if ":" not in name:
         return make(name)
-    here = str(Path.cwd())
-    if here not in sys.path:
-        # As `python -m` has it: files of the working folder can be named.
-        sys.path.insert(0, here)
+    here = look_in_working_folder()
     try:
         entry = load(name)
     except (ImportError, ValueError) as error:

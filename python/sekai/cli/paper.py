@@ -15,6 +15,7 @@ from sekai.cli.failure import FAILED, INTERRUPTED, CommandError, guarded
 from sekai.cli.paper_options import PaperOptions, ending_of
 from sekai.cli.runs.run_folder import DEFAULT_ROOT, find_run
 from sekai.cli.screen import note, say, show_table
+from sekai.cli.user_modules import ImportOption
 
 if TYPE_CHECKING:
     from sekai.cli.paper_session import PaperSession
@@ -64,6 +65,7 @@ def paper(
     runs: Annotated[
         Path, typer.Option(envvar="SEKAI_RUNS", help="Where runs are kept.")
     ] = DEFAULT_ROOT,
+    imports: ImportOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Trade what a run has learnt on a feed, with pretended money and real rules.
@@ -84,7 +86,7 @@ def paper(
         feed=None if feed is None else os.path.abspath(feed), limits=_limits_in(limits),
         speed=speed, on_stop=ending_of(on_stop),
     )  # fmt: skip
-    begun = begin_paper(folder, asked, name=session, resume=resume)
+    begun = begin_paper(folder, asked, name=session, resume=resume, imports=imports or ())
     if not quiet:
         note(f"session {begun.folder.path}; to look at it: sekai watch {begun.folder.path}")
     again = f"sekai paper {folder.name} --resume --session {begun.folder.path.name}"

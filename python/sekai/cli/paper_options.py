@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sekai.cli.failure import CommandError
+from sekai.storage.strict_json import parsed
 
 __all__ = ["PaperOptions", "ending_of"]
 
@@ -39,12 +40,21 @@ class PaperOptions:
         if not file.exists():
             return cls()
         try:
-            return cls(**json.loads(file.read_text(encoding="utf-8")))
+            return cls(**parsed(file.read_text(encoding="utf-8")))._checked()
         except (OSError, ValueError, TypeError) as error:
             raise CommandError(
                 f"{file} does not say what the session was begun with: {error}. Without it, give "
                 f"the same --feed and --limits as then"
             ) from error
+
+    def _checked(self) -> PaperOptions:
+        kinds = {"feed": str, "limits": dict, "speed": (int, float), "on_stop": str}
+        for name, kind in kinds.items():
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):  # type: ignore[arg-type]
+                raise ValueError(f"{name} cannot be {value!r:.80}")
+        ending_of(self.on_stop)
+        return self
 
     def or_else(self, other: PaperOptions) -> PaperOptions:
         """The same, with what `other` says where nothing was asked for."""

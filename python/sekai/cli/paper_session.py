@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -43,7 +43,12 @@ class PaperSession:
 
 
 def begin_paper(
-    run: RunFolder, asked: PaperOptions, *, name: str | None, resume: bool
+    run: RunFolder,
+    asked: PaperOptions,
+    *,
+    name: str | None,
+    resume: bool,
+    imports: Sequence[str] = (),
 ) -> PaperSession:
     """Make a session of a run, or go on with one.
 
@@ -52,6 +57,7 @@ def begin_paper(
         asked: what was asked for; of a session that goes on, the rest is as it was begun.
         name: of the session.
         resume: whether to go on with one.
+        imports: modules of the user that register what the run names.
     """
     from sekai.cli.experiment.read import read_experiment
     from sekai.cli.experiment.source import Source
@@ -60,7 +66,7 @@ def begin_paper(
 
     folder = _folder(run, name, resume)
     asked = asked.or_else(PaperOptions.begun_with(folder.facts))
-    experiment = read_experiment(Source.read(run.config))
+    experiment = read_experiment(Source.read(run.config), imports)
     if experiment.id != "Portfolio-v0":
         raise CommandError(
             f"{run.name} trades {experiment.id}, and a feed has rows for Portfolio-v0"

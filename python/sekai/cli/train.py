@@ -18,8 +18,11 @@ from sekai.cli.runs.run_folder import (
     last_name,
     taken,
 )
+from sekai.cli.user_modules import ImportOption
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sekai.cli.experiment.source import Source
 
 __all__ = ["EXAMPLES", "train"]
@@ -52,6 +55,7 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Any other key of a file."),
     ] = None,
+    imports: ImportOption = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a run was.")] = False,
     runs: Annotated[
         Path, typer.Option(envvar="SEKAI_RUNS", help="Where runs are kept.")
@@ -72,7 +76,9 @@ def train(
     }
     given = {path: one for path, one in options.items() if one[1] is not None}
     if resume:
-        _resume(file, name, [option for option, _ in given.values()], change, runs, quiet)
+        others = [option for option, _ in given.values() if option != "--name"]
+        _require_as_it_was(others + (["--set"] if change else []))
+        _resume(_run_of(file, name, runs), imports or (), quiet)
         return
     from sekai.cli.experiment.source import set_by_text
 
@@ -86,7 +92,7 @@ def train(
         source.set(path, value, option)
     for text in change or ():
         set_by_text(source, f"--set {text.partition('=')[0]}", text)
-    _start(source, runs, quiet)
+    _start(source, runs, imports or (), quiet)
 
 
 def _source(file: Path | None) -> Source:
@@ -109,7 +115,7 @@ def _source(file: Path | None) -> Source:
     return Source.read(file)
 
 
-def _start(source: Source, runs: Path, quiet: bool) -> None:
+def _start(source: Source, runs: Path, imports: Sequence[str], quiet: bool) -> None:
     from sekai.cli.experiment.read import read_experiment
     from sekai.cli.training import start
 
@@ -117,7 +123,7 @@ def _start(source: Source, runs: Path, quiet: bool) -> None:
     is_named = isinstance(wanted, dict) and isinstance(wanted.get("name"), str)
     if is_named and (runs / wanted["name"]).exists():
         raise taken(RunFolder(runs / wanted["name"]))
-    experiment = read_experiment(source)
+    experiment = read_experiment(source, imports)
     called = experiment.run.name or free_name(runs, _usual_name(source))
     start(experiment, RunFolder(runs / called), _command(), quiet)
 
@@ -129,27 +135,21 @@ def _usual_name(source: Source) -> str:
     return f"{env}-{source.values['train'].get('algorithm', 'ppo')}"
 
 
-def _resume(
-    file: Path | None,
-    name: str | None,
-    options: list[str],
-    change: list[str] | None,
-    runs: Path,
-    quiet: bool,
-) -> None:
-    others = [one for one in options if one != "--name"] + (["--set"] if change else [])
+def _require_as_it_was(others: list[str]) -> None:
     if others:
         raise CommandError(
             f"--resume goes on with a run as it was: leave out {', '.join(others)}, or begin anew"
         )
-    run = _run_of(file, name, runs)
+
+
+def _resume(run: RunFolder, imports: Sequence[str], quiet: bool) -> None:
     if run.facts["state"] == "finished":
         raise CommandError(f"{run.path} is finished: `sekai evaluate {run.name}` judges it again")
     from sekai.cli.experiment.read import read_experiment
     from sekai.cli.experiment.source import Source
     from sekai.cli.training import go_on_with
 
-    go_on_with(read_experiment(Source.read(run.config)), run, _command(), quiet)
+    go_on_with(read_experiment(Source.read(run.config), imports), run, _command(), quiet)
 
 
 def _run_of(file: Path | None, name: str | None, runs: Path) -> RunFolder:

@@ -12,6 +12,9 @@ from sekai.market.settings import to_json
 
 __all__ = ["MemberConfig", "MultiPortfolioConfig"]
 
+MOST_AGENTS = 10_000
+"""Bound on memory: every agent has an account and a config of its own."""
+
 Named = tuple[tuple[str, AgentConfig], ...]
 Agents = int | Sequence[str] | Mapping[str, AgentConfig] | Named
 
@@ -85,8 +88,10 @@ class MultiPortfolioConfig(PortfolioConfig):
     def _check_names(self) -> None:
         given = self.agents
         if isinstance(given, int):
-            if isinstance(given, bool) or given < 1:
-                raise ValueError(f"agents must be at least 1, was {given!r}")
+            if isinstance(given, bool) or not 1 <= given <= MOST_AGENTS:
+                raise ValueError(
+                    f"agents must be at least 1, at most {MOST_AGENTS}, was {given!r:.80}"
+                )
             return
         names = [entry if isinstance(entry, str) else entry[0] for entry in given]
         if not names or not all(isinstance(name, str) and name for name in names):

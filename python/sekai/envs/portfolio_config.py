@@ -19,6 +19,9 @@ Terms = tuple[tuple[str, float], ...]
 Reward = str | Mapping[str, float] | Terms | Callable[..., Any]
 
 
+MOST_SLOTS = 10_000
+"""Bound on memory: every slot has a column in every row."""
+
 LEAST_KEPT = 32
 """Rows that costs and lifetimes of assets look back on, and some more."""
 
@@ -134,8 +137,11 @@ class PortfolioConfig(AgentConfig):
         AgentConfig.__post_init__(self)
         _require(self, "execution", (Execution,))
         _require(self, "costs", (Costs,))
-        if not isinstance(self.slots, int) or self.slots < 0:
-            raise ValueError(f"slots must be a whole number of at least 0, was {self.slots!r}")
+        if not isinstance(self.slots, int) or not 0 <= self.slots <= MOST_SLOTS:
+            raise ValueError(
+                f"slots must be a whole number of at least 0, at most {MOST_SLOTS}, "
+                f"was {self.slots!r:.80}"
+            )
         if self.keep_rows is not None and not (self.stream and self.keep_rows >= LEAST_KEPT):
             raise ValueError(
                 f"keep_rows is for streams, and at least {LEAST_KEPT}: was {self.keep_rows!r} with "

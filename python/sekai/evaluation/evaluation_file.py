@@ -10,6 +10,7 @@ import os
 import types
 import typing
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from sekai.error import SekaiError
 from sekai.evaluation.evaluation import Evaluation
 from sekai.rendering.replacement import replacing
+from sekai.storage.strict_json import parsed
 
 __all__ = ["EvaluationFileError", "load_evaluation", "save_evaluation"]
 
@@ -30,7 +32,9 @@ KINDS = ("<f8", "<i8", "<M8[ns]")
 """What arrays of numbers hold; names are lists of strings."""
 
 LARGEST = 2**27
-"""Numbers that an array may hold: more is an attack on memory."""
+"""Numbers that all arrays may hold together: more is an attack on memory."""
+
+MOST_AXES = 8
 
 
 class EvaluationFileError(SekaiError, ValueError):
@@ -54,14 +58,43 @@ def load_evaluation(path: str | os.PathLike[str]) -> Evaluation:
         EvaluationFileError: the file holds no evaluation, or one of another format.
     """
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = parsed(Path(path).read_text(encoding="utf-8"))
+        if not isinstance(found, dict):
+            raise ValueError(f"an object was wanted, found {type(found).__name__}")
+        _check_sizes(found)
         if found["format"] != FORMAT:
             raise ValueError(f"the format {FORMAT!r} was wanted, found {found['format']!r}")
         return typing.cast(Evaluation, _built(Evaluation, found["evaluation"]))
     except KeyError as error:
         raise EvaluationFileError(f"{path} is not an evaluation: it has no {error}") from error
-    except (ValueError, TypeError, AttributeError, RecursionError, zlib.error) as error:
+    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError,
+            zlib.error) as error:  # fmt: skip
         raise EvaluationFileError(f"{path} is not an evaluation: {error}") from error
+
+
+def _check_sizes(value: Any) -> None:
+    """Raise unless all arrays together are of a size that can be meant: bytes are compressed."""
+    total = sum(_sizes(value))
+    if total > LARGEST:
+        raise ValueError(f"at most {LARGEST:,} numbers were wanted in arrays, found {total:,}")
+
+
+def _sizes(value: Any) -> Iterator[int]:
+    if isinstance(value, dict):
+        if value.keys() == {"kind", "shape", "bytes"}:
+            yield _size(value["shape"])
+        for part in value.values():
+            yield from _sizes(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _sizes(part)
+
+
+def _size(shape: Any) -> int:
+    is_shape = isinstance(shape, list) and len(shape) <= MOST_AXES
+    if not is_shape or not all(type(size) is int and 0 <= size <= LARGEST for size in shape):
+        raise ValueError(f"the shape of an array was wanted, found {shape!r:.80}")
+    return math.prod(shape)
 
 
 def _plain(value: Any) -> Any:
@@ -94,11 +127,7 @@ def _unpacked(value: Any) -> NDArray[Any]:
     kind, shape = value["kind"], value["shape"]
     if kind not in KINDS:
         raise ValueError(f"an array of one of {KINDS} was wanted, found {kind!r}")
-    if not all(isinstance(size, int) and size >= 0 for size in shape):
-        raise ValueError(f"the shape of an array was wanted, found {shape}")
-    size = math.prod(shape)
-    if size > LARGEST:
-        raise ValueError(f"at most {LARGEST:,} numbers were wanted in an array, found {size:,}")
+    size = _size(shape)
     # One byte more than there should be tells that there are more.
     content = zlib.decompressobj().decompress(base64.b64decode(value["bytes"]), 8 * size + 1)
     if len(content) != 8 * size:

@@ -34,7 +34,7 @@ from sekai.live.session import Session
 from sekai.live.session_folder import SessionFolder
 from sekai.live.session_journal import SessionJournal
 from sekai.live.session_log import SessionLog
-from sekai.live.snapshot_file import write_snapshot
+from sekai.live.snapshot_file import check_state, write_snapshot
 from sekai.live.status import SessionStatus
 from sekai.live.status_file import StatusWriter
 from sekai.live.winding_up import sell_everything, take_back
@@ -190,6 +190,8 @@ class LiveRunner:
             self.journal.records(), self.journal.count, self.folder, self.episode, keeper,
             self._note_equity,
         )  # fmt: skip
+        # Now, and not when the first snapshot is due: orders may stand by then.
+        check_state(self.episode.env.state_dict())
         if found.is_new:
             self.journal.append(
                 "begun", assets=list(self.episode.assets),

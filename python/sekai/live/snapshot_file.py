@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from sekai.error import JournalError
-from sekai.live.snapshot_values import trusted_value
 from sekai.live.whole_file import replaced
-from sekai.registry.json_value import from_json_value, to_json_value
+from sekai.storage.codec import from_text, to_text
+from sekai.storage.strict_json import parsed
 
-__all__ = ["Snapshot", "read_snapshot", "write_snapshot"]
+__all__ = ["Snapshot", "check_state", "read_snapshot", "write_snapshot"]
 
-FORMAT = "sekai snapshot 1"
+FORMAT = "sekai snapshot 2"
 LARGEST = 2**30
 """Bytes that are read at most."""
 
@@ -43,7 +43,7 @@ def write_snapshot(path: str | os.PathLike[str], state: Mapping[str, Any], numbe
         ValueError: there is something in the state that cannot be written.
         JournalError: it could not be written; the old file is as it was.
     """
-    text = json.dumps(to_json_value(dict(state), "state"), allow_nan=False)
+    text = to_text(dict(state), "state")
     head = json.dumps({"format": FORMAT, "number": number, "digest": _digest(number, text)})
     try:
         replaced(Path(path), f"{head}\n{text}\n".encode("ascii"), wait=True)
@@ -51,13 +51,19 @@ def write_snapshot(path: str | os.PathLike[str], state: Mapping[str, Any], numbe
         raise JournalError(f"a snapshot cannot be written to {path}: {error}") from error
 
 
-def read_snapshot(path: str | os.PathLike[str], trusted: tuple[str, ...] = ("sekai",)) -> Snapshot:
+def check_state(state: Mapping[str, Any]) -> None:
+    """Raise `ValueError` unless a snapshot can hold the state of an env."""
+    to_text(dict(state), "the state of the env")
+
+
+def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:
     """The state that was kept. Without one, replay the journal from its start.
+
+    Classes in it, such as the config of an env, are the built-in kinds of sekai and those that
+    the program has registered with `sekai.registry.register_kind`; nothing is imported.
 
     Args:
         path: the file.
-        trusted: packages whose classes a state may have in it, such as the config of an env;
-            nothing else is imported.
 
     Raises:
         JournalError: there is none, or it is not all that was written.
@@ -66,10 +72,10 @@ def read_snapshot(path: str | os.PathLike[str], trusted: tuple[str, ...] = ("sek
         head, text = _parts(Path(path))
         number = head["number"]
         if head["format"] != FORMAT or type(number) is not int or number < 0:
-            raise ValueError(f"the format {FORMAT!r} was wanted, found {head['format']!r:.40}")
+            raise ValueError(f"expected the format {FORMAT!r}, got {head['format']!r:.40}")
         if head["digest"] != _digest(number, text):
             raise ValueError("its digest does not fit: it is half of it, or it was altered")
-        state = trusted_value(from_json_value(json.loads(text)), trusted)
+        state = from_text(text)
         if not isinstance(state, dict):
             raise ValueError(f"a state was wanted, found {type(state).__name__}")
     except Exception as error:
@@ -86,7 +92,10 @@ def _parts(path: Path) -> tuple[dict[str, Any], str]:
     if len(content) > LARGEST or content[-1:] != b"\n":
         raise ValueError(f"it ends early, or after more than {LARGEST} bytes")
     head, _, text = content[:-1].decode("ascii").partition("\n")
-    return json.loads(head), text
+    described = parsed(head)
+    if not isinstance(described, dict):
+        raise ValueError("its first line does not describe it")
+    return described, text
 
 
 def _digest(number: int, text: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from sekai.live.feed_health import FeedHealth
+from sekai.storage.strict_json import parsed
 
 __all__ = ["LatencySummary", "OrderLine", "SessionStatus", "State"]
 
@@ -107,7 +108,7 @@ class SessionStatus:
     @classmethod
     def from_json(cls, text: str) -> SessionStatus:
         """What `to_json` gave; what cannot be read is a `ValueError`."""
-        found: dict[str, Any] = json.loads(text)
+        found: dict[str, Any] = parsed(text)
         try:
             latency = {name: _latency(one) for name, one in found.pop("latency").items()}
             orders = tuple(OrderLine(**one) for one in found.pop("orders"))

@@ -28,6 +28,8 @@ __all__ = [
 Regime = Literal["calm", "normal", "volatile", "crisis"]
 Preset = Literal["light", "standard"]
 
+MOST_SYMBOLS = 10_000
+
 DEFAULTS: dict[str, dict[str, Any]] = json.loads(market_defaults())
 _LIGHT, _FUNDAMENTAL = DEFAULTS["light"], DEFAULTS["fundamental"]
 _NEWS, _ACCOUNT = DEFAULTS["news"], DEFAULTS["account"]
@@ -269,6 +271,8 @@ class MarketConfig:
 
 def _symbols(symbols: tuple[SymbolConfig, ...] | int) -> tuple[SymbolConfig, ...]:
     if isinstance(symbols, int):
+        if not 1 <= symbols <= MOST_SYMBOLS:
+            raise ValueError(f"symbols must be from 1 to {MOST_SYMBOLS}, was {symbols!r:.80}")
         return tuple(SymbolConfig(sector=index // 4) for index in range(symbols))
     if isinstance(symbols, tuple) and all(isinstance(one, SymbolConfig) for one in symbols):
         return symbols

@@ -12,6 +12,7 @@ from sekai.registry.registry import (
 )
 from sekai.registry.spec import EnvSpec
 from sekai.registry.wrapper_spec import WrapperSpec
+from sekai.storage.kinds import register_kind
 
 __all__ = [
     "EnvId",
@@ -22,6 +23,7 @@ __all__ = [
     "make",
     "namespaces",
     "register",
+    "register_kind",
     "register_namespace",
     "spec",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 
 from sekai.core.env import Env
 from sekai.core.multi_agent import MultiAgentEnv
-from sekai.registry.deferred import resolved
+from sekai.registry.containers import copied
 from sekai.registry.entry_point import loaded
 from sekai.registry.naming import nearest
 from sekai.registry.spec import EnvSpec
@@ -31,7 +31,7 @@ def build(spec: EnvSpec) -> Any:
 
 def _construct(spec: EnvSpec) -> Any:
     creator = loaded(spec.entry_point)
-    kwargs = resolved(spec.kwargs)
+    kwargs = copied(spec.kwargs)
     try:
         env = creator(**kwargs)
     except TypeError as error:

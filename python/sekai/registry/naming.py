@@ -78,5 +78,5 @@ def nearest(wanted: str, known: Iterable[str]) -> list[str]:
     by_lower_case: dict[str, list[str]] = {}
     for name in sorted(known):
         by_lower_case.setdefault(name.lower(), []).append(name)
-    close = difflib.get_close_matches(wanted.lower(), by_lower_case, n=3, cutoff=0.6)
+    close = difflib.get_close_matches(wanted[:100].lower(), by_lower_case, n=3, cutoff=0.6)
     return [name for lowered in close for name in by_lower_case[lowered]][:3]

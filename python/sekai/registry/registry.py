@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from sekai.registry.namespace import Loader, Namespace, Resolver
 from sekai.registry.naming import check_namespace
 from sekai.registry.spec import EnvSpec
 from sekai.registry.wrapper_spec import WrapperSpec
+from sekai.storage.kinds import isolated_kinds
 
 if TYPE_CHECKING:
     from sekai.core.env import Env
@@ -158,13 +159,15 @@ def namespaces() -> list[str]:
     return _catalog.namespaces()
 
 
-def isolated(*, empty: bool = False) -> contextlib.AbstractContextManager[None]:
-    """A context for tests: on leaving it, all is registered as it was before.
+@contextlib.contextmanager
+def isolated(*, empty: bool = False) -> Iterator[None]:
+    """A context for tests: on leaving it, all is registered as it was before, kinds included.
 
     Args:
         empty: begin with nothing registered, and nothing known of plugins.
     """
-    return _catalog.isolated(empty=empty)
+    with _catalog.isolated(empty=empty), isolated_kinds(empty=empty):
+        yield
 
 
 def _independent(new: EnvSpec) -> EnvSpec:

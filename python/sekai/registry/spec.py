@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sekai.core.layer import Layer
-from sekai.registry.containers import copied
+from sekai.registry.containers import copied, equal_arguments
 from sekai.registry.entry_point import EntryPoint, check_entry_point, named
 from sekai.registry.naming import EnvId
 from sekai.registry.wrapper_spec import WrapperSpec
@@ -98,21 +98,32 @@ class EnvSpec:
         return dataclasses.replace(self, wrappers=(*self.wrappers, layer))
 
     def to_json(self) -> str:
-        """The spec as strict JSON, from which `from_json` reads an equal one."""
+        """The spec as strict JSON, from which `from_json` reads an equal one.
+
+        The id stands for the entry points, and wrappers are written by name: those of
+        `sekai.wrappers`, and those registered with `register_kind`.
+
+        Raises:
+            ValueError: the entry points are not those registered under the id, or an argument is
+                of a type that a data file cannot hold.
+        """
         from sekai.registry.spec_json import spec_to_json
 
         return spec_to_json(self)
 
     @classmethod
     def from_json(cls, text: str) -> EnvSpec:
-        """The spec that `to_json` wrote. Nothing is imported before the env is made."""
+        """The spec that `to_json` wrote; its entry points are those registered under its id.
+
+        Raises:
+            UnknownEnvError: no env is registered under the id.
+            ValueError: the text is not what `to_json` writes.
+        """
         from sekai.registry.spec_json import spec_from_json
 
         return spec_from_json(text)
 
     def __eq__(self, other: object) -> bool:
-        from sekai.registry.json_value import equal_arguments
-
         if not isinstance(other, EnvSpec):
             return NotImplemented
         return self.id == other.id and equal_arguments(self._key(), other._key())

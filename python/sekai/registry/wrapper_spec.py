@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from sekai.core.layer import Layer
-from sekai.registry.containers import copied
-from sekai.registry.deferred import resolved
+from sekai.registry.containers import copied, equal_arguments
 from sekai.registry.entry_point import EntryPoint, check_entry_point, loaded, named
 
 __all__ = ["WrapperSpec"]
@@ -57,39 +55,9 @@ class WrapperSpec:
 
     def wrap(self, env: Any) -> Any:
         """Put this layer around `env`."""
-        return loaded(self.entry_point)(env, *resolved(self.args), **resolved(self.kwargs))
-
-    def to_jsonable(self) -> dict[str, Any]:
-        """The spec in types that JSON knows."""
-        from sekai.registry.json_value import entry_point_to_json, to_json_value
-
-        place = f"of the wrapper {self.name}"
-        return {
-            "entry_point": entry_point_to_json(self.entry_point, f"the entry_point {place}"),
-            "kwargs": {
-                name: to_json_value(value, f"the argument {name!r} {place}")
-                for name, value in self.kwargs.items()
-            },
-            "args": [to_json_value(value, f"a positional argument {place}") for value in self.args],
-        }
-
-    @classmethod
-    def from_jsonable(cls, description: Mapping[str, Any]) -> WrapperSpec:
-        """The spec that `to_jsonable` described."""
-        from sekai.registry.json_value import from_json_value
-
-        wanted = {"entry_point", "kwargs", "args"}
-        if not isinstance(description, Mapping) or description.keys() != wanted:
-            raise ValueError(f"a wrapper has the keys {sorted(wanted)}, found {description!r}")
-        return cls(
-            description["entry_point"],
-            from_json_value(description["kwargs"]),
-            from_json_value(description["args"]),
-        )
+        return loaded(self.entry_point)(env, *copied(self.args), **copied(self.kwargs))
 
     def __eq__(self, other: object) -> bool:
-        from sekai.registry.json_value import equal_arguments
-
         if not isinstance(other, WrapperSpec):
             return NotImplemented
         return equal_arguments(self._key(), other._key())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from sekai.core.portable_state import portable
-from sekai.error import StateError
+from sekai.error import SekaiError, StateError
 from sekai.training.acting import Acting
 from sekai.training.actions import ActionMap
 from sekai.training.agent_settings import AgentSettings
@@ -23,6 +23,7 @@ from sekai.training.gathering import WindowGather, window_gather
 from sekai.training.interruption import Interruption
 from sekai.training.keeping import (
     described,
+    env_of,
     load_network,
     network_of,
     read_agent,
@@ -31,7 +32,6 @@ from sekai.training.keeping import (
     space_of,
     windows_of,
 )
-from sekai.training.kept_env import kept_env
 from sekai.training.kept_file import ModelFileError, write_file
 from sekai.training.metrics import Metrics
 from sekai.training.multi.groups import Group
@@ -324,13 +324,21 @@ class Agent(Acting):
 
     @classmethod
     def _from(cls: type[Own], content: Mapping[str, Any], path: Any, env: Any, given: Any) -> Own:
-        if env is None:
-            env = kept_env(content, path)
+        is_named_by_file = env is None
+        if is_named_by_file:
+            env = env_of(content, path)
         require_functions(content, given, path)
         settings = settings_of(content, cls.settings_type)
         # What a file asks for is looked at before anything is made of it.
         cls.kept_network(content, settings)
-        agent = cls(env, seed=content["seed"], settings=settings, **given)
+        try:
+            agent = cls(env, seed=content["seed"], settings=settings, **given)
+        except (*DAMAGES, OverflowError, MemoryError) as error:
+            if not is_named_by_file or isinstance(error, SekaiError):
+                raise
+            raise ModelFileError(
+                f"{path}: the env that the file names cannot be made: {error}: pass env=..."
+            ) from error
         for name in ("observation_space", "action_space"):
             if space_of(content, name) != getattr(agent.vec, name):
                 raise ModelFileError(f"{path} was trained with another {name}")

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from sekai.error import SekaiError
 from sekai.registry import EnvSpec
 from sekai.registry import spec as spec_of
 from sekai.spaces import Space
+from sekai.storage.space_size import SPACE_NUMBERS, check_space, space_numbers
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.gathering import WindowGather
 from sekai.training.kept_file import ModelFileError, read_file
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "described",
+    "env_of",
     "load_network",
     "network_of",
     "read_agent",
@@ -38,11 +41,11 @@ __all__ = [
 
 Kind = TypeVar("Kind", bound=AgentSettings)
 
-LARGEST_SPACE = 2**24
-"""Numbers in a space that a file describes, at most: its words are few, its arrays need not be."""
+LARGEST_COUNTS = {"num_envs": 2**17, "rollout_steps": 2**20, "memory": 2**27, "threads": 2**10}
+"""Settings that decide how much memory or how many threads an agent takes, and their bounds."""
 
-LARGEST_COUNT = 2**20
-"""Envs, and steps of a rollout, that a file can ask for."""
+LARGEST_ROLLOUT = 2**32
+"""Numbers in a rollout or a replay buffer that a file can ask for."""
 
 PACKAGES = ("sekai", "torch", "torchrl", "tensordict", "numpy")
 
@@ -78,7 +81,7 @@ def spec_json(agent: Agent) -> str | None:
 
     try:
         return replace(given, kwargs={**given.kwargs, **agent.env_options}).to_json()
-    except (TypeError, ValueError):
+    except ValueError:
         # Data in memory, for example: the digest says which.
         return None
 
@@ -141,11 +144,26 @@ def settings_of(content: Mapping[str, Any], kind: type[Kind]) -> Kind:
         settings = kind.from_dict(content["settings"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError(f"settings cannot be read: {error}") from error
-    for name in ("num_envs", "rollout_steps"):
+    for name, most in LARGEST_COUNTS.items():
         count = getattr(settings, name, 1)
-        if count > LARGEST_COUNT:
-            raise ModelFileError(f"{name} must be at most {LARGEST_COUNT}, the file has {count}")
+        if count > most:
+            raise ModelFileError(f"{name} must be at most {most}, the file has {count}")
+    _check_rows(content, settings)
     return settings
+
+
+def _check_rows(content: Mapping[str, Any], settings: AgentSettings) -> None:
+    """Raise unless what the agent collects before it learns fits a stated amount of memory."""
+    steps = settings.num_envs * getattr(settings, "rollout_steps", 1)
+    try:
+        row = sum(space_numbers(content[name]) for name in ("observation_space", "action_space"))
+    except (KeyError, ValueError) as error:
+        raise ModelFileError(f"a space cannot be read: {error}") from error
+    numbers = max(steps, getattr(settings, "memory", 1)) * (row + 1)
+    if numbers > LARGEST_ROLLOUT:
+        raise ModelFileError(
+            f"the file asks for a buffer of {numbers} numbers; expected at most {LARGEST_ROLLOUT}"
+        )
 
 
 def windows_of(content: Mapping[str, Any]) -> WindowGather | None:
@@ -156,7 +174,7 @@ def windows_of(content: Mapping[str, Any]) -> WindowGather | None:
     is_shape = isinstance(shape, list) and len(shape) == 3
     if not is_shape or not all(type(count) is int and count > 0 for count in shape):
         raise ModelFileError(f"windows must be three whole numbers above 0, the file has {shape}")
-    if math.prod(shape) > LARGEST_SPACE:
+    if math.prod(shape) > SPACE_NUMBERS:
         raise ModelFileError(f"windows of {shape} numbers were wanted, which is too many")
     return WindowGather.without_data((shape[0], shape[1], shape[2]))
 
@@ -164,24 +182,27 @@ def windows_of(content: Mapping[str, Any]) -> WindowGather | None:
 def space_of(content: Mapping[str, Any], name: str) -> Space[Any]:
     """A space that was kept."""
     try:
-        if _numbers(content[name]) > LARGEST_SPACE:
-            raise ValueError(f"at most {LARGEST_SPACE} numbers were wanted")
+        check_space(content[name])
         return Space.from_jsonable(content[name])
     except Exception as error:
         raise ModelFileError(f"{name} cannot be read: {error}") from error
 
 
-def _numbers(described: Any) -> int:
-    """How many numbers the arrays of a space have that JSON describes."""
-    if isinstance(described, list):
-        return sum(map(_numbers, described))
-    if not isinstance(described, Mapping):
-        return 0
-    shape = described.get("shape")
-    sizes = shape if isinstance(shape, list) else [shape] if isinstance(shape, int) else []
-    counts = (described.get(name) for name in ("n", "size"))
-    own = math.prod(map(int, sizes)) + sum(abs(n) for n in counts if isinstance(n, int))
-    return own + sum(_numbers(part) for part in described.values())
+def env_of(content: Mapping[str, Any], path: Any) -> EnvSpec:
+    """The spec in a file: an env that is registered here, with wrappers and arguments by name.
+
+    Raises:
+        ModelFileError: there is no spec, it cannot be read, or its env is not registered.
+    """
+    text = content.get("env")
+    if text is None:
+        raise ModelFileError(f"{path} does not say how to make its env: pass env=...")
+    try:
+        return EnvSpec.from_json(text)
+    except (ValueError, SekaiError) as error:
+        raise ModelFileError(
+            f"{path}: the env cannot be read, or is not registered here ({error}): pass env=..."
+        ) from error
 
 
 def network_of(content: Mapping[str, Any], make: Callable[[], Chooser | None]) -> Chooser | None:

@@ -12,17 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from sekai.error import MissingExtraError, StateError
-from sekai.training.kept_tree import packed, unpacked
+from sekai.storage.codec import ArrayStore, from_json_value, to_json_value
+from sekai.storage.strict_json import parsed
 
 __all__ = ["ModelFileError", "file_of", "read_file", "write_file"]
 
 NAME = "agent.safetensors"
 """What the file is called in a folder."""
 
-FORMAT = "1"
+FORMAT = "2"
 LARGEST = 64 * 2**30
 """Bytes that are read at most."""
 
@@ -41,11 +43,20 @@ def file_of(path: str | os.PathLike[str]) -> Path:
 
 
 def write_file(path: str | os.PathLike[str], content: Mapping[str, Any]) -> Path:
-    """Keep a nested value; who is killed while writing leaves the old file, or none."""
+    """Keep a nested value; who is killed while writing leaves the old file, or none.
+
+    Raises:
+        StateError: there is something in it that a data file cannot hold.
+    """
     target = file_of(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     tensors: dict[str, NDArray[Any]] = {}
-    words = json.dumps(packed(content, tensors), allow_nan=False)
+    try:
+        words = json.dumps(to_json_value(content, "the state", _store(tensors)), allow_nan=False)
+    except ValueError as error:
+        raise StateError(f"the agent cannot be kept: {error}") from error
+    if len(words) > LONGEST_HEADER // 2:
+        raise StateError(f"the agent cannot be kept: its JSON has {len(words)} characters")
     metadata = {"format": FORMAT, "sekai": words, "digest": _digest(words, tensors)}
     data = _in_order(_safetensors().save(tensors, metadata=metadata))
     handle, fresh = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
@@ -74,7 +85,7 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
         tensors = _safetensors().load(data)
         if words["digest"] != _digest(words["sekai"], tensors):
             raise ModelFileError(f"{file} is damaged: its numbers are not those that were written")
-        content = unpacked(json.loads(words["sekai"]), tensors)
+        content = from_json_value(parsed(words["sekai"]), _store(tensors))
     except ModelFileError:
         raise
     except Exception as error:
@@ -83,6 +94,21 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ModelFileError(f"{file}: an agent was wanted, found {type(content).__name__}")
     return content
+
+
+def _store(tensors: dict[str, NDArray[Any]]) -> ArrayStore:
+    """Arrays and torch's tensors go beside the JSON, as tensors of the file."""
+    return ArrayStore(tensors, _array_of, lambda array: torch.from_numpy(array.copy()))
+
+
+def _array_of(value: Any) -> NDArray[Any] | None:
+    if not isinstance(value, torch.Tensor):
+        return None
+    try:
+        array: NDArray[Any] = value.detach().cpu().numpy()
+    except TypeError as error:
+        raise ValueError(f"a tensor of {value.dtype} has no counterpart in NumPy") from error
+    return array
 
 
 def _in_order(data: bytes) -> bytes:
@@ -110,9 +136,15 @@ def _digest(words: str, tensors: Mapping[str, NDArray[Any]]) -> str:
 
 def _words(data: bytes) -> dict[str, str]:
     length = int.from_bytes(data[:8], "little")
-    words: dict[str, str] = json.loads(data[8 : 8 + length]).get("__metadata__", {})
-    if words.get("format") != FORMAT:
-        raise ModelFileError(f"format {FORMAT} was wanted, found {words.get('format')!r:.80}")
+    header = parsed(data[8 : 8 + length].decode("utf-8"))
+    words = header.get("__metadata__") if isinstance(header, dict) else None
+    if not isinstance(words, dict) or not {"format", "sekai", "digest"} <= words.keys():
+        raise ModelFileError("it has no description of an agent")
+    if words["format"] != FORMAT:
+        raise ModelFileError(
+            f"expected model format {FORMAT}, got {words['format']!r:.80}: save the agent again "
+            f"with this version"
+        )
     return words
 
 

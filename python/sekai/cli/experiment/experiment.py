@@ -53,7 +53,7 @@ class Experiment:
         settings = self.settings.to_dict()
         policy = settings.pop("policy")
         told: dict[str, Any] = {
-            "run": {"name": name, "seed": self.run.seed},
+            "run": {"name": name, "seed": self.run.seed, **_imports(self.run)},
             "env": {"id": self.id, **self.env_given},
         }
         if self.data is not None:
@@ -64,6 +64,10 @@ class Experiment:
             "policy": policy,
             "evaluate": _plain(self.evaluate),
         }
+
+
+def _imports(run: RunSection) -> dict[str, Any]:
+    return {"imports": list(run.imports)} if run.imports else {}
 
 
 def _plain(section: Any) -> dict[str, Any]:

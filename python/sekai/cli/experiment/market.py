@@ -51,7 +51,11 @@ def reader_of(source: str) -> Reader | None:
     if source in [one.name for one in bundled_sets()]:
         return Reader(lambda: load_bundled(source), {})
     path = Path(source)
-    return _file_reader(path) if path.exists() else None
+    try:
+        return _file_reader(path) if path.exists() else None
+    except OSError:
+        # A name that no file system takes, too long for example: there is no such file.
+        return None
 
 
 def known_sources() -> list[str]:

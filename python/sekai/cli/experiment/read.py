@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import Any, NoReturn, TypeVar
 
@@ -19,6 +19,7 @@ from sekai.cli.experiment.sections import (
 )
 from sekai.cli.experiment.source import Source
 from sekai.cli.experiment.values import Misfit, built, converted, mentioned
+from sekai.cli.user_modules import import_modules
 from sekai.data.near_names import near
 from sekai.error import UnknownEnvError
 from sekai.registry import spec
@@ -32,8 +33,13 @@ ELSEWHERE = {"data": "[data]", "features": "features in [data]"}
 Section = TypeVar("Section")
 
 
-def read_experiment(source: Source) -> Experiment:
+def read_experiment(source: Source, imports: Sequence[str] = ()) -> Experiment:
     """Check all that was said, in the order in which it is quick to.
+
+    Args:
+        source: the experiment. One that the user wrote may name the user's modules in `[run]`;
+            the copy in a run folder has nothing imported.
+        imports: modules that register what the experiment names, imported first.
 
     Raises:
         ExperimentError: with the place of the first word that is wrong.
@@ -45,7 +51,7 @@ def read_experiment(source: Source) -> Experiment:
             )
         if not isinstance(value, dict):
             source.refuse((name,), f"{name} must be a section [{name}], was {value!r}")
-    run = _section(source, "run", RunSection)
+    run = _imported(source, _section(source, "run", RunSection), imports)
     kind = _env_kind(source)
     env_given = {name: one for name, one in _said(source, "env").items() if name != "id"}
     env_options = _env_options(source, kind, env_given)
@@ -62,6 +68,21 @@ def read_experiment(source: Source) -> Experiment:
         reader_given=reader_given, reader_options=reader_options, train=train, agent=agent,
         settings=settings, evaluate=evaluate,
     )  # fmt: skip
+
+
+def _imported(source: Source, run: RunSection, imports: Sequence[str]) -> RunSection:
+    """Import the modules that the user named, and refuse those that only a run folder names."""
+    missing = [name for name in run.imports if name not in imports]
+    if source.is_data and missing:
+        options = " ".join(f"--import {name}" for name in missing)
+        source.refuse(
+            ("run", "imports"),
+            f"the run needs the modules {', '.join(missing)}, and a run folder has nothing "
+            f"imported: if you trust them, name them with {options}",
+        )
+    wanted = tuple(dict.fromkeys([*run.imports, *imports]))
+    import_modules(wanted)
+    return dataclasses.replace(run, imports=wanted)
 
 
 def _said(source: Source, name: str) -> dict[str, Any]:

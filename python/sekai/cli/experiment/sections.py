@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from sekai.cli.user_modules import MODULE
 from sekai.data import Pipeline
 from sekai.data.durations import duration
 
@@ -56,8 +57,12 @@ class RunSection:
     """The folder of the run; None for the name of the file, counted up."""
 
     seed: int = 0
+    imports: tuple[str, ...] = ()
+    """Modules of yours that register what the experiment names."""
 
     def __post_init__(self) -> None:
+        malformed = [name for name in self.imports if MODULE.fullmatch(name) is None]
+        _require(not malformed, "imports", "names such as 'package.module'", malformed)
         is_name = self.name is None or NAME.fullmatch(self.name) is not None
         _require(is_name, "name", "letters, digits, '.', '_' and '-'", self.name)
         _require(0 <= self.seed < FIRST_JUDGED_SEED, "seed",

@@ -15,6 +15,10 @@ from sekai.cli.failure import CommandError
 __all__ = ["ExperimentError", "Source", "set_by_text"]
 
 
+LARGEST = 2**20
+"""Bytes of a file, at most."""
+
+
 class ExperimentError(CommandError):
     """An experiment file, or an option, says something that cannot be."""
 
@@ -30,14 +34,19 @@ class Source:
     options: dict[Path, str] = field(default_factory=dict)
     """By the keys that they set, the options that were typed."""
 
+    is_data: bool = False
+    """Whether it is the copy in a run folder: a data file, which has nothing imported."""
+
     @classmethod
     def read(cls, file: FilePath) -> Source:
-        """Read a file.
+        """Read a file; the one that a run folder keeps is a data file, whoever names it.
 
         Raises:
             ExperimentError: there is none, or it is not TOML.
         """
         try:
+            if file.stat().st_size > LARGEST:
+                raise ExperimentError(f"{file} is too large; expected at most {LARGEST} bytes")
             text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ExperimentError(f"{file} cannot be read: {_reason(error)}") from error
@@ -45,7 +54,10 @@ class Source:
             values = toml().loads(text)
         except ValueError as error:
             raise ExperimentError(_not_toml(file, text, str(error))) from error
-        return cls(_plain(values), file, text, places_of(text))
+        except RecursionError as error:
+            raise ExperimentError(f"{file}: this is not TOML: it is nested too deeply") from error
+        is_data = (file.parent / "run.json").exists()
+        return cls(_plain(values), file, text, places_of(text), is_data=is_data)
 
     def set(self, path: Path, value: Any, option: str) -> None:
         """Take what an option says instead of what the file says."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sekai.rendering.replacement import replacing
+from sekai.storage.strict_json import parsed
 
 __all__ = ["LearningCurve"]
 
@@ -36,11 +37,12 @@ class LearningCurve:
         found = []
         for line in self.file.read_text(encoding="utf-8").splitlines():
             try:
-                told = json.loads(line)
-            except ValueError:
-                # Left by a process that was killed while it wrote.
+                told = {name: float(value) for name, value in parsed(line).items()}
+                _ = int(told["steps"])
+            except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+                # Left by a process that was killed while it wrote, or altered since.
                 break
-            found.append({name: float(value) for name, value in told.items()})
+            found.append(told)
         return found
 
     def columns(self) -> dict[str, list[float]]:

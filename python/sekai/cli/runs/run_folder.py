@@ -13,6 +13,7 @@ from sekai.cli.failure import CommandError
 from sekai.cli.runs.learning_curve import LearningCurve
 from sekai.cli.runs.run_lock import is_locked
 from sekai.rendering.replacement import replacing
+from sekai.storage.strict_json import parsed
 
 __all__ = ["DEFAULT_ROOT", "RunFolder", "find_run", "free_name", "runs_in"]
 
@@ -69,11 +70,9 @@ class RunFolder:
     def facts(self) -> dict[str, Any]:
         """What run.json says; a run whose process has gone without a word was interrupted."""
         try:
-            found = json.loads(self._facts.read_text(encoding="utf-8"))
+            found = _checked_facts(parsed(self._facts.read_text(encoding="utf-8")))
         except (OSError, ValueError) as error:
             raise CommandError(self._unreadable(str(error))) from error
-        if not isinstance(found, dict) or "state" not in found:
-            raise CommandError(self._unreadable(f"{self._facts} has no state"))
         if found["state"] == "running" and not is_locked(self.path):
             found["state"] = "interrupted"
         return found
@@ -86,7 +85,7 @@ class RunFolder:
 
     def note(self, **changes: Any) -> None:
         """Write down what has become of the run, beside what was known."""
-        known = json.loads(self._facts.read_text(encoding="utf-8"))
+        known = parsed(self._facts.read_text(encoding="utf-8"))
         self._write({**known, **changes, "updated": now()})
 
     def begin(self, config: str, facts: Mapping[str, Any]) -> None:
@@ -121,6 +120,26 @@ class RunFolder:
     def _write(self, facts: Mapping[str, Any]) -> None:
         with replacing(self._facts, ".json") as draft:
             draft.write_text(json.dumps(facts, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _checked_facts(facts: Any) -> dict[str, Any]:
+    """What run.json says, if what commands calculate with is of the type that they expect."""
+    if not isinstance(facts, dict) or not isinstance(facts.get("state"), str):
+        raise ValueError("run.json has no state")
+    steps, headline = facts.get("planned_steps", 0), facts.get("headline")
+    if type(steps) is not int:
+        raise ValueError(f"planned_steps in run.json must be a whole number, got {steps!r:.80}")
+    if headline is not None and not _is_headline(headline):
+        raise ValueError(f"headline in run.json must be a metric with bounds, got {headline!r:.80}")
+    return facts
+
+
+def _is_headline(headline: Any) -> bool:
+    try:
+        _ = [float(headline[name]) for name in ("value", "low", "high")]
+        return isinstance(headline["metric"], str)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return False
 
 
 def now() -> str:

@@ -21,6 +21,7 @@ from sekai.data.features.feature_panel import FeaturePanel
 from sekai.data.features.scaling import SCALINGS, Scaling
 from sekai.data.market_data import MarketData
 from sekai.error import NotFittedError, StateError
+from sekai.storage.strict_json import parsed
 
 if TYPE_CHECKING:
     from sekai.data.features.stream import FeatureStream
@@ -208,6 +209,14 @@ class Pipeline:
 
     def to_json(self) -> str:
         """The pipeline and what it learned as JSON, if all its features have names."""
+        return json.dumps(self.to_jsonable(), allow_nan=False)
+
+    def to_jsonable(self) -> dict[str, Any]:
+        """The pipeline and what it learned in types that JSON knows.
+
+        Raises:
+            ValueError: a feature or the scaling has no name.
+        """
         nameless = [feature.name for feature in self.features if feature.spec is None]
         if self.scaling is not None and self._scaling_name is None:
             nameless.append(type(self.scaling).__name__)
@@ -216,12 +225,16 @@ class Pipeline:
                 f"features and scalings by name were wanted, found {nameless}: give each a name "
                 f"with register_feature, or keep state_dict() and build the pipeline in code"
             )
-        return json.dumps(self.state_dict(), allow_nan=False)
+        return self.state_dict()
 
     @classmethod
     def from_json(cls, text: str) -> Pipeline:
         """The pipeline that `to_json` wrote."""
-        state = json.loads(text)
+        return cls.from_jsonable(parsed(text))
+
+    @classmethod
+    def from_jsonable(cls, state: Mapping[str, Any]) -> Pipeline:
+        """The pipeline that `to_jsonable` described."""
         pipeline = cls(
             state["features"], scaling=state["scaling"], mask=state["mask"], dtype=state["dtype"],
             clip=None if state["clip"] is None else tuple(state["clip"]),

@@ -9,6 +9,9 @@ from typing import Any
 
 __all__ = ["parsed", "written"]
 
+LONGEST = 1_000
+"""Characters of a feature, at most."""
+
 
 def parsed(spec: str) -> tuple[str, list[Any], dict[str, Any]]:
     """The name, the arguments in order and those by keyword.
@@ -16,9 +19,12 @@ def parsed(spec: str) -> tuple[str, list[Any], dict[str, Any]]:
     Arguments are numbers, strings, True, False and None. A word without quotes is a string, and
     so is a feature in brackets of another: it is looked up by the one that takes it.
     """
+    if len(spec) > LONGEST:
+        raise _unreadable(spec)
     try:
         node = ast.parse(spec.strip(), mode="eval").body
-    except SyntaxError as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        # Brackets in brackets exhaust the parser, and zero bytes are no text to it.
         raise _unreadable(spec) from error
     if isinstance(node, ast.Name):
         return node.id, [], {}
@@ -70,5 +76,5 @@ def _is_call(text: str) -> bool:
 def _unreadable(spec: str) -> ValueError:
     return ValueError(
         f"a feature such as 'momentum', 'momentum(20)' or 'rank(momentum(rows=20))' was wanted, "
-        f"found {spec!r}"
+        f"found {spec!r:.200}"
     )

@@ -54,7 +54,7 @@ class Stored:
                 told[name] = tuple(told[name])
             Frequency(*told["frequency"])
             return cls(**told)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             refuse("file", f"what sekai noted in it cannot be read: {error}", file)
 
     def metadata(self) -> dict[bytes, bytes]:

@@ -101,7 +101,7 @@ class TrialLedger:
                 continue
             try:
                 yield _trial(json.loads(line))
-            except (ValueError, TypeError, KeyError) as error:
+            except (ValueError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
                 warnings.warn(
                     f"line {number} of {self.path} is no trial and does not count: {error}",
                     TornLineWarning,
