@@ -31,6 +31,12 @@ pub struct FundamentalConfig {
 
 /// The smallest difference between discount and growth rate that news can bring about.
 const NARROWEST_GAP: f64 = 0.005;
+/// The largest: whatever is said, a value stays a number above zero.
+const WIDEST_GAP: f64 = 1e6;
+/// The largest standard deviation of the log value over a tick, however volatility drifts.
+const MOST_VOLATILITY: f64 = 1e3;
+/// The smallest and the largest dividend, beyond all that prices can follow.
+const DIVIDENDS: [f64; 2] = [1e-12, 1e12];
 
 /// The value of one share.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,12 +80,13 @@ impl Fundamental {
             + libm::sqrt(config.sector_share) * shared.sector
             + libm::sqrt(own) * stream.normal();
         let volatility = config.volatility * libm::exp(self.log_volatility - config.bias());
+        let volatility = volatility.min(MOST_VOLATILITY);
         let mut change = volatility * shock - 0.5 * volatility * volatility;
         if stream.chance(config.jump_rate) {
             change +=
                 config.jump_size * stream.normal() - 0.5 * config.jump_size * config.jump_size;
         }
-        self.dividend *= libm::exp(change);
+        self.grow(change);
         // Half of what moves volatility is common: crises do not stop at one symbol.
         let volatility_shock =
             std::f64::consts::FRAC_1_SQRT_2 * (shared.volatility + stream.normal());
@@ -89,17 +96,26 @@ impl Fundamental {
 
     /// Dividends turn out higher by `change` of themselves.
     pub(crate) fn surprise(&mut self, change: f64) {
-        self.dividend *= libm::exp(change);
+        self.grow(change);
+    }
+
+    /// Dividends change by `change` of their logarithm.
+    fn grow(&mut self, change: f64) {
+        let [least, most] = DIVIDENDS;
+        self.dividend = (self.dividend * libm::exp(change)).max(least).min(most);
     }
 
     /// Growth rises, or the discount rate falls, so that the value changes by `change` of itself.
     pub(crate) fn rerate(&mut self, change: f64) {
-        self.gap = (self.gap * libm::exp(-change)).max(NARROWEST_GAP);
+        self.gap = (self.gap * libm::exp(-change)).max(NARROWEST_GAP).min(WIDEST_GAP);
     }
 
     pub(crate) fn is_sound(&self) -> bool {
-        let parts = [self.dividend, self.gap];
-        parts.iter().all(|part| part.is_finite() && *part > 0.0) && self.log_volatility.is_finite()
+        let [least, most] = DIVIDENDS;
+        (least..=most).contains(&self.dividend)
+            && self.gap > 0.0
+            && self.gap <= WIDEST_GAP
+            && self.log_volatility.is_finite()
     }
 }
 
