@@ -450,6 +450,8 @@ def twisted_settings(settings: Any, rng: np.random.Generator) -> Any:
 
 
 def twisted_array(array: Any, rng: np.random.Generator) -> Any:
+    if array.ndim == 0:
+        return array
     changed = array.copy()
     kind = rng.integers(5)
     if kind == 0 and changed.size:
@@ -463,7 +465,7 @@ def twisted_array(array: Any, rng: np.random.Generator) -> Any:
         changed = np.concatenate([changed, changed])
     elif kind == 3:
         changed = np.repeat(changed, 2, axis=0)[::2]
-    elif changed.ndim:
+    else:
         changed = changed[..., :0]
     return changed
 

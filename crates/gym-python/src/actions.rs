@@ -28,7 +28,7 @@ impl ActionNumber for f64 {
 
     fn read(value: &Bound<'_, PyAny>) -> Option<Self> {
         // A bool is a number to Python and to NumPy, but no amount.
-        if is_truth(value) { None } else { value.extract().ok() }
+        if is_real(value) { value.extract().ok() } else { None }
     }
 
     #[allow(clippy::cast_precision_loss)] // as Python's own float() rounds whole numbers
@@ -43,7 +43,7 @@ impl ActionNumber for i64 {
 
     fn read(value: &Bound<'_, PyAny>) -> Option<Self> {
         // A bool is an int to Python, but no choice among several.
-        if is_truth(value) { None } else { value.extract().ok() }
+        if is_real(value) { value.extract().ok() } else { None }
     }
 
     /// Another dtype may hold what is no whole number, or none of this size.
@@ -132,12 +132,13 @@ fn copy_of<E: Element + Copy, A>(
     true
 }
 
-/// Whether a value is true or false, to Python or to `NumPy`.
-fn is_truth(value: &Bound<'_, PyAny>) -> bool {
+/// Whether a value can be read as a real number: a bool of Python or of `NumPy` is none, and of a
+/// complex one `NumPy` would hand over the real part alone.
+fn is_real(value: &Bound<'_, PyAny>) -> bool {
     if value.is_instance_of::<PyFloat>() {
-        return false;
+        return true;
     }
     let dtype = || value.getattr(pyo3::intern!(value.py(), "dtype")).ok()?.cast_into().ok();
-    let is_bool = |dtype: Bound<'_, PyArrayDescr>| dtype.kind() == b'b';
-    value.is_instance_of::<PyBool>() || dtype().is_some_and(is_bool)
+    let is_real = |dtype: Bound<'_, PyArrayDescr>| !matches!(dtype.kind(), b'b' | b'c');
+    !value.is_instance_of::<PyBool>() && dtype().is_none_or(is_real)
 }

@@ -6,6 +6,7 @@ use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 
 // One wheel installs both packages, so `sekai.error` is there when an error is raised.
+pyo3::import_exception!(sekai.error, BusyError);
 pyo3::import_exception!(sekai.error, InvalidActionError);
 pyo3::import_exception!(sekai.error, NotReadyError);
 pyo3::import_exception!(sekai.error, ResetRequired);

@@ -8,7 +8,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
-use crate::arrays::owned;
+use crate::actions::ActionNumber;
+use crate::arrays::{described, owned};
 use crate::errors::{InvalidActionError, ResetRequired, StateError};
 use crate::record::record;
 
@@ -97,7 +98,13 @@ impl OrderMatcher {
     }
 
     /// Spread `amount` over the ticks of the next step; a refused amount changes nothing.
-    fn step(&mut self, amount: f64) -> PyResult<OrderSummary> {
+    fn step(&mut self, amount: &Bound<'_, PyAny>) -> PyResult<OrderSummary> {
+        let amount = <f64 as ActionNumber>::read(amount).ok_or_else(|| {
+            InvalidActionError::new_err(format!(
+                "an amount must be a real number, was {}",
+                described(amount)
+            ))
+        })?;
         self.0.step(amount).map(OrderSummary::from).map_err(|error| refused(&error))
     }
 

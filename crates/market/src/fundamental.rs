@@ -131,3 +131,33 @@ impl FundamentalConfig {
         self.long_run() * self.long_run()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::EpisodeKey;
+
+    #[test]
+    fn values_stay_numbers_however_wild_the_settings() {
+        let config = FundamentalConfig {
+            volatility: 1.0,
+            volatility_persistence: 0.9999,
+            volatility_of_volatility: 1.0,
+            jump_rate: 1.0,
+            jump_size: 1.0,
+            ..FundamentalConfig::default()
+        };
+        for seed in 0..20 {
+            let mut stream = EpisodeKey { seed, episode: 0 }.stream(0);
+            let mut fundamental = Fundamental::new(&config, 10_000.0, &mut stream);
+            for _ in 0..2_000 {
+                let shared = Shared { market: 3.0, sector: -3.0, volatility: 3.0 };
+                fundamental.step(&config, shared, &mut stream);
+                fundamental.surprise(1e308);
+                fundamental.rerate(-1e308);
+                assert!(fundamental.is_sound(), "{fundamental:?}");
+                assert!(fundamental.value().is_finite());
+            }
+        }
+    }
+}

@@ -61,7 +61,10 @@ impl Task for Portfolio {
 
     fn is_over(&self) -> bool {
         let episode = &self.episode;
-        episode.row >= episode.last || episode.traders.iter().all(|trader| !trader.is_alive)
+        let has_begun = episode.row >= self.settings.earliest_row();
+        !has_begun
+            || episode.row >= episode.last
+            || episode.traders.iter().all(|trader| !trader.is_alive)
     }
 
     fn is_waiting(&self) -> bool {

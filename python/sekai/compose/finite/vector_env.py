@@ -137,8 +137,13 @@ class FiniteVectorEnv(Closing):
 
     def close(self) -> None:
         """Close every worker. Closing twice is no error."""
-        self._is_guarded = False
-        self._finalizer()
+        try:
+            self._vec.close()
+        finally:
+            # A vector in the middle of a call refuses, and is closed by the next attempt.
+            if self._vec.closed:
+                self._is_guarded = False
+                self._finalizer.detach()
 
     @property
     def alive(self) -> frozenset[int]:
