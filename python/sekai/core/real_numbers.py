@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,8 @@ Value = TypeVar("Value")
 
 def real_numbers(action: Value) -> Value:
     """Return an action as it is, or raise `InvalidActionError` if it has complex numbers."""
-    if np.iscomplexobj(action):
+    given: Any = action
+    if np.iscomplexobj(given):
         raise InvalidActionError(
             f"an action has complex numbers; expected real ones, was {action!r}: pass its real "
             f"part if that is what is meant"
