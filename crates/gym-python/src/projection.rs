@@ -73,7 +73,7 @@ fn project_rows(
     let mut compromises = Vec::new();
     for (((wanted, held), movable), allowed) in rows {
         compromises.push(bits(constraints.project(wanted, held, movable, &mut workspace, allowed)));
-        if !pauses.go_on() {
+        if !pauses.go_on_after_piece() {
             break;
         }
     }

@@ -240,7 +240,7 @@ impl<T: Task> Batch<T> {
                 None => self.episodes[env].begin_next(row),
             }
             self.note_info(env);
-            if !pauses.go_on() {
+            if !pauses.go_on_after_piece() {
                 break;
             }
         }

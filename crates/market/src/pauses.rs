@@ -22,23 +22,23 @@ impl<'a> Pauses<'a> {
         Self { goes_on, since: Instant::now(), pieces: 0 }
     }
 
-    /// Whether to go on after a piece of work, of which there are many.
+    /// Whether to go on after a piece of work that takes less than a microsecond.
     #[inline]
     pub fn go_on(&mut self) -> bool {
         self.pieces += 1;
-        self.pieces < PIECES || self.look()
+        self.pieces < PIECES || self.go_on_after_piece()
+    }
+
+    /// Whether to go on after a piece of work that may take longer.
+    pub fn go_on_after_piece(&mut self) -> bool {
+        self.pieces = 0;
+        self.since.elapsed() < SLICE || self.go_on_after_slice()
     }
 
     /// Whether to go on after a piece of work that took long enough to be a slice.
     pub fn go_on_after_slice(&mut self) -> bool {
         self.since = Instant::now();
         (self.goes_on)()
-    }
-
-    #[cold]
-    fn look(&mut self) -> bool {
-        self.pieces = 0;
-        self.since.elapsed() < SLICE || self.go_on_after_slice()
     }
 }
 

@@ -45,7 +45,7 @@ impl Market {
     pub fn run(&mut self, ticks: usize, pauses: &mut Pauses<'_>) {
         for _ in 0..ticks {
             self.tick();
-            if !pauses.go_on() {
+            if !pauses.go_on_after_piece() {
                 return;
             }
         }
@@ -62,7 +62,7 @@ impl Market {
         let mut recording = Recording::default();
         for tick in 0..ticks {
             self.tick();
-            if !pauses.go_on() {
+            if !pauses.go_on_after_piece() {
                 break;
             }
             for symbol in 0..self.symbols.len() {
