@@ -93,6 +93,11 @@ def single(batch: Any) -> Any:
     return batch
 
 
+def begun(env: Any) -> Any:
+    getattr(env, "reset_all" if hasattr(env, "reset_all") else "reset")()
+    return env
+
+
 OBJECTS: dict[str, Callable[[], Any]] = {
     "TradingBatch": trading_batch,
     "TradingBatch of one": lambda: single(trading_batch(1)),
@@ -110,8 +115,8 @@ OBJECTS: dict[str, Callable[[], Any]] = {
     "RewardScale": lambda: core.RewardScale(3),
     "EpisodeTotals": lambda: core.EpisodeTotals(3),
     "FeatureState": features,
-    "PyTradingEnv": lambda: core.PyTradingEnv(100, 1),
-    "PyVecTradingEnv": lambda: core.PyVecTradingEnv(2, 100, 1),
+    "PyTradingEnv": lambda: begun(core.PyTradingEnv(10**6, 1)),
+    "PyVecTradingEnv": lambda: begun(core.PyVecTradingEnv(2, 10**6, 1)),
 }
 
 SIZED: dict[str, Callable[[int], Any]] = {

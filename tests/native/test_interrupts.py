@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -42,8 +43,8 @@ CALLS = {
         """
     import numpy as np
     from quant_gym_rs._core import project_weights
-    rows = np.random.default_rng(0).normal(0, 1, (400_000, 41))
-    movable = np.ones((400_000, 40), np.bool_)
+    rows = np.random.default_rng(0).normal(0, 1, (60_000, 41))
+    movable = np.ones((60_000, 40), np.bool_)
     limits = dict(lower=[-0.2] * 40, upper=[0.2] * 40, cash_lower=0.0, cash_upper=1.0)
     limits.update(leverage=1.3, sectors=[i % 4 for i in range(40)], sector_caps=[0.4] * 4)
     def good():
@@ -56,17 +57,23 @@ CALLS = {
     import numpy as np, json
     from quant_gym_rs._core import TradingBatch, trading_defaults
     settings = json.loads(trading_defaults())
-    settings["market"]["population"].update(noise=20_000)
-    settings["warm_up"] = 300
-    batch = TradingBatch(json.dumps(settings), 24, 1)
-    rows = np.zeros((24, 54))
+    settings["market"]["population"].update(noise=2_000)
+    settings["warm_up"] = 500
+    batch = TradingBatch(json.dumps(settings), 300, 1)
+    rows = np.zeros((300, 54))
     def good():
         batch.reset(np.arange(1), None, rows, None)
         assert rows[0].any()
 """,
-        "batch.reset(np.arange(24), np.arange(24, dtype=np.uint64), rows, None)",
+        "batch.reset(np.arange(300), np.arange(300, dtype=np.uint64), rows, None)",
     ),
 }
+
+
+def seconds_of(process: int) -> float:
+    """Seconds of a core that a process has used: on a busy machine it may wait for one."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -74,11 +81,12 @@ def test_an_interrupt_ends_a_long_call_within_a_second(name: str) -> None:
     prepare, call = CALLS[name]
     program = textwrap.dedent(prepare) + textwrap.dedent(
         f"""
+        import time
         print("ready", flush=True)
         try:
             {call}
         except KeyboardInterrupt:
-            print("interrupted", flush=True)
+            print("interrupted", time.process_time(), flush=True)
         else:
             print("over", flush=True)
         good()
@@ -91,12 +99,13 @@ def test_an_interrupt_ends_a_long_call_within_a_second(name: str) -> None:
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
         time.sleep(0.4)
-        begun = time.monotonic()
+        begun = seconds_of(child.pid)
         child.send_signal(signal.SIGINT)
-        assert child.stdout.readline() == "interrupted\n"
-        took = time.monotonic() - begun
-        assert child.wait(20) == 0
+        word, seconds = child.stdout.readline().split()
+        assert child.wait(40) == 0
 
+    took = float(seconds) - begun
+    assert word == "interrupted"
     assert took < 1.0, f"it took {took:.2f} seconds"
 
 
