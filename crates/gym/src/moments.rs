@@ -236,8 +236,7 @@ impl Moments {
             return Err(MomentsError::Width { width: values, found: out });
         }
         for (name, found) in [("epsilon", epsilon), ("clip", clip)] {
-            // A comparison with NaN is false, so it is refused too.
-            if !(found >= 0.0) {
+            if found.is_nan() || found < 0.0 {
                 return Err(MomentsError::Limit { name, wanted: "at least 0", found });
             }
         }

@@ -100,12 +100,14 @@ impl Fundamental {
     }
 
     /// Dividends change by `change` of their logarithm.
+    #[allow(clippy::manual_clamp)] // which would let NaN through
     fn grow(&mut self, change: f64) {
         let [least, most] = DIVIDENDS;
         self.dividend = (self.dividend * libm::exp(change)).max(least).min(most);
     }
 
     /// Growth rises, or the discount rate falls, so that the value changes by `change` of itself.
+    #[allow(clippy::manual_clamp)] // which would let NaN through
     pub(crate) fn rerate(&mut self, change: f64) {
         self.gap = (self.gap * libm::exp(-change)).max(NARROWEST_GAP).min(WIDEST_GAP);
     }
