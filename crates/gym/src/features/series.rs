@@ -78,9 +78,9 @@ pub fn series_slices(
         let (bar, view) = read(row, bars, views)?;
         features.push(&bar);
         if raw {
-            features.write_raw(&view, shown)
+            features.write_raw(&view, shown);
         } else {
-            features.write(&view, shown)
+            features.write(&view, shown);
         }
         if !pauses.go_on() {
             break;
