@@ -72,10 +72,10 @@ pub(crate) fn owned<T: Copy, D: Dimension>(view: &ArrayView<'_, T, D>) -> PyResu
 }
 
 /// A new array of zeros, if memory can hold it.
-pub(crate) fn zeros<'py, T: Element, const N: usize>(
-    py: Python<'py>,
+pub(crate) fn zeros<T: Element, const N: usize>(
+    py: Python<'_>,
     shape: [usize; N],
-) -> PyResult<Bound<'py, PyArray<T, Dim<[usize; N]>>>>
+) -> PyResult<Bound<'_, PyArray<T, Dim<[usize; N]>>>>
 where
     [usize; N]: IntoDimension<Dim = Dim<[usize; N]>>,
     Dim<[usize; N]>: Dimension,

@@ -26,7 +26,7 @@ pub(crate) fn interruptible<R: Send>(
     let mut raised = None;
     let result = py.detach(|| {
         let mut goes_on = || {
-            raised = Python::attach(|py| py.check_signals()).err();
+            raised = Python::attach(Python::check_signals).err();
             raised.is_none()
         };
         work(&mut Pauses::new(&mut goes_on))
