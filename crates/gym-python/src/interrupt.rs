@@ -26,7 +26,9 @@ pub(crate) fn interruptible<R: Send>(
     let mut raised = None;
     let result = py.detach(|| {
         let mut goes_on = || {
-            raised = Python::attach(Python::check_signals).err();
+            #[allow(clippy::redundant_closure_for_method_calls)] // a method is not general enough
+            let answer = Python::attach(|py| py.check_signals());
+            raised = answer.err();
             raised.is_none()
         };
         work(&mut Pauses::new(&mut goes_on))
