@@ -113,12 +113,11 @@ impl RunningMoments {
         learn: bool,
         out: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let out = match out {
-            Some(given) => given.cast_into::<PyArrayDyn<T>>().map_err(PyErr::from)?,
-            None => {
-                check_memory("numbers", array.len(), size_of::<T>())?;
-                PyArrayDyn::zeros(array.py(), array.shape(), false)
-            }
+        let out = if let Some(given) = out {
+            given.cast_into::<PyArrayDyn<T>>().map_err(PyErr::from)?
+        } else {
+            check_memory("numbers", array.len(), size_of::<T>())?;
+            PyArrayDyn::zeros(array.py(), array.shape(), false)
         };
         {
             let mut target = out.try_readwrite()?;
