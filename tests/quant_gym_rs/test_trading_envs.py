@@ -211,11 +211,11 @@ def test_the_number_of_actions_must_be_that_of_the_envs() -> None:
     ("build", "wanted"),
     [
         (lambda: PyTradingEnv(max_ticks=0), "max_ticks of at least 1 was wanted, found 0"),
-        (lambda: PyTradingEnv(num_symbols=0), "num_symbols must be at least 1, was 0"),
-        (lambda: PyTradingEnv(num_symbols=1001), "symbols from 1 to 1,000 was wanted"),
+        (lambda: PyTradingEnv(num_symbols=0), "num_symbols must be from 1 to 1000, was 0"),
+        (lambda: PyTradingEnv(num_symbols=1001), "num_symbols must be from 1 to 1000, was 1001"),
         (lambda: PyVecTradingEnv(0), "num_envs must be at least 1, was 0"),
         (lambda: PyVecTradingEnv(2, 0), "max_ticks of at least 1 was wanted, found 0"),
-        (lambda: PyVecTradingEnv(2, num_threads=0), "num_threads must be at least 1, was 0"),
+        (lambda: PyVecTradingEnv(2, num_threads=0), "num_threads must be from 1 to 1024, was 0"),
     ],
 )
 def test_what_cannot_be_built_says_why(build: Any, wanted: str) -> None:

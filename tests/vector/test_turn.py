@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
+from sekai.compose.finite.kinds import FiniteDummyVectorEnv
 from sekai.core.result import StepResult
-from sekai.error import BusyError, InvalidActionError, SekaiError
-from sekai.vector import SyncVecEnv, VecEnv
+from sekai.error import BusyError, InvalidActionError, SekaiError, WorkerError
+from sekai.vector import AsyncVecEnv, MultiAgentVecEnv, SyncVecEnv, VecEnv
 from tests.vector.native_batch import LotteryBatch, lottery_vector
-from tests.vector.worlds import Scripted, build
+from tests.vector.worlds import Faulty, Scripted, build
+from tests.worlds import Duel
 
 
 class Slow(Scripted):
@@ -36,8 +40,25 @@ def slow_native() -> VecEnv:
     return vec
 
 
+class SlowDuel(Duel):
+    """Takes half a second for a step of all agents."""
+
+    def step(self, actions: Any) -> Any:
+        time.sleep(0.5)
+        return super().step(actions)
+
+
+class SlowAsync(Scripted):
+    """Waits half a second for a step, without blocking the event loop."""
+
+    async def async_step(self, action: Any) -> StepResult[Any]:
+        await asyncio.sleep(0.5)
+        return Scripted.step(self, action)
+
+
 VECTORS: dict[str, Callable[[], VecEnv]] = {
     "sync": lambda: SyncVecEnv([Slow] * 2),
+    "async": lambda: AsyncVecEnv([SlowAsync] * 2),
     "proc": lambda: build("proc", [Slow] * 2),
     "native": slow_native,
 }
@@ -46,6 +67,7 @@ CALLS: dict[str, Callable[[VecEnv], object]] = {
     "reset": lambda vec: vec.reset(seed=1),
     "state_dict": lambda vec: vec.state_dict(),
     "load_state_dict": lambda vec: vec.load_state_dict({}),
+    "close": lambda vec: vec.close(),
 }
 WORKER_CALLS: dict[str, Callable[[VecEnv], object]] = {
     "get_attr": lambda vec: vec.get_attr("length"),
@@ -71,6 +93,53 @@ def test_a_call_during_a_step_is_refused_and_the_step_goes_on(name: str) -> None
         thread.join()
 
         assert [*found, vec.step([1, 1])] == expected
+    assert vec.closed
+
+
+def test_a_market_of_several_agents_is_not_closed_in_the_middle_of_a_step() -> None:
+    vec = MultiAgentVecEnv([SlowDuel] * 2)
+    vec.reset(seed=0)
+    actions = {"north": np.zeros((2, 1)), "south": np.zeros(2, np.int64)}
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(vec.step(actions)))
+    thread.start()
+    while not vec.vec._is_busy:  # type: ignore[attr-defined]
+        time.sleep(0.001)
+
+    with pytest.raises(BusyError):
+        vec.close()
+    thread.join()
+
+    assert len(found) == 1
+    assert not vec.closed
+    vec.close()
+    assert vec.closed
+
+
+def test_a_finite_vector_that_was_busy_is_closed_by_the_next_attempt() -> None:
+    vec = FiniteDummyVectorEnv([Slow] * 2)
+    with vec.collector_guard():
+        vec.reset(seed=0)
+        thread = threading.Thread(target=lambda: vec.step([0, 0]))
+        thread.start()
+        while not vec._vec._is_busy:  # type: ignore[attr-defined]
+            time.sleep(0.001)
+        with pytest.raises(BusyError):
+            vec.close()
+        thread.join()
+        assert not vec.closed
+
+    assert vec.closed
+
+
+def test_an_env_that_fails_still_closes_its_vector() -> None:
+    vec = SyncVecEnv([Faulty] * 2)
+    vec.reset(seed=0)
+
+    with pytest.raises(WorkerError):
+        vec.step([1, 1])
+
+    assert vec.closed
 
 
 def test_a_call_that_failed_leaves_the_vector_free() -> None:

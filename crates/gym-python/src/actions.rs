@@ -3,7 +3,7 @@
 use gym::ActionError;
 use numpy::{
     Element, PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods,
-    PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
+    PyUntypedArray, PyUntypedArrayMethods,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat};
@@ -28,7 +28,7 @@ impl ActionNumber for f64 {
 
     fn read(value: &Bound<'_, PyAny>) -> Option<Self> {
         // A bool is a number to Python and to NumPy, but no amount.
-        if is_truth(value) { None } else { value.extract().ok() }
+        if is_real(value) { value.extract().ok() } else { None }
     }
 
     #[allow(clippy::cast_precision_loss)] // as Python's own float() rounds whole numbers
@@ -43,7 +43,7 @@ impl ActionNumber for i64 {
 
     fn read(value: &Bound<'_, PyAny>) -> Option<Self> {
         // A bool is an int to Python, but no choice among several.
-        if is_truth(value) { None } else { value.extract().ok() }
+        if is_real(value) { value.extract().ok() } else { None }
     }
 
     /// Another dtype may hold what is no whole number, or none of this size.
@@ -52,45 +52,29 @@ impl ActionNumber for i64 {
     }
 }
 
-/// The actions of all envs: the array itself, or a copy in the right dtype.
-pub(crate) enum Actions<'a, 'py, A: ActionNumber> {
-    Given(PyReadonlyArrayDyn<'py, A>),
-    Converted(&'a [A]),
-}
-
-impl<A: ActionNumber> Actions<'_, '_, A> {
-    /// Row after row.
-    pub(crate) fn as_slice(&self) -> PyResult<&[A]> {
-        match self {
-            Self::Given(array) => Ok(array.as_slice()?),
-            Self::Converted(numbers) => Ok(numbers),
-        }
-    }
-}
-
-/// The actions of all envs. Where an action is one number, its axis may be left out. Those of
-/// another dtype are copied into `scratch`, which grows once.
-pub(crate) fn of_batch<'a, 'py, A: ActionNumber>(
-    value: &Bound<'py, PyAny>,
+/// Copies the actions of all envs into `actions`, which grows once. Where an action is one number,
+/// its axis may be left out.
+pub(crate) fn of_batch<A: ActionNumber>(
+    value: &Bound<'_, PyAny>,
     num_envs: usize,
     action_len: usize,
-    scratch: &'a mut Vec<A>,
-) -> PyResult<Actions<'a, 'py, A>> {
+    actions: &mut Vec<A>,
+) -> PyResult<()> {
     let has_rows = value.cast::<PyUntypedArray>().is_ok_and(|array| array.ndim() == 2);
     let shape = [num_envs, action_len];
     let shape = if action_len == 1 && !has_rows { &shape[..1] } else { &shape };
-    // Not after a refusal, which would be put into words for nothing.
-    if value.cast::<PyArrayDyn<A>>().is_err() {
-        scratch.resize(num_envs * action_len, A::default());
-        if A::convert(value, shape, scratch) {
-            return Ok(Actions::Converted(scratch));
-        }
+    actions.resize(num_envs * action_len, A::default());
+    if copy_of(value, shape, actions, |number: A| number) || A::convert(value, shape, actions) {
+        return Ok(());
     }
-    readable("actions", value, shape).map(Actions::Given).map_err(|error| {
-        let refusal = InvalidActionError::new_err(error.value(value.py()).to_string());
-        refusal.set_cause(value.py(), Some(error));
-        refusal
-    })
+    Err(readable::<A>("actions", value, shape).err().map_or_else(
+        || InvalidActionError::new_err("actions cannot be read: another call writes into them"),
+        |error| {
+            let refusal = InvalidActionError::new_err(error.value(value.py()).to_string());
+            refusal.set_cause(value.py(), Some(error));
+            refusal
+        },
+    ))
 }
 
 /// The action of a single env: a row of numbers, or the number itself where it is one.
@@ -143,16 +127,18 @@ fn copy_of<E: Element + Copy, A>(
         return false;
     }
     let Ok(array) = array.try_readonly() else { return false };
-    into.iter_mut().zip(array.as_array()).for_each(|(number, given)| *number = convert(*given));
+    let Ok(numbers) = array.as_slice() else { return false };
+    into.iter_mut().zip(numbers).for_each(|(number, given)| *number = convert(*given));
     true
 }
 
-/// Whether a value is true or false, to Python or to `NumPy`.
-fn is_truth(value: &Bound<'_, PyAny>) -> bool {
+/// Whether a value can be read as a real number: a bool of Python or of `NumPy` is none, and of a
+/// complex one `NumPy` would hand over the real part alone.
+fn is_real(value: &Bound<'_, PyAny>) -> bool {
     if value.is_instance_of::<PyFloat>() {
-        return false;
+        return true;
     }
     let dtype = || value.getattr(pyo3::intern!(value.py(), "dtype")).ok()?.cast_into().ok();
-    let is_bool = |dtype: Bound<'_, PyArrayDescr>| dtype.kind() == b'b';
-    value.is_instance_of::<PyBool>() || dtype().is_some_and(is_bool)
+    let is_real = |dtype: Bound<'_, PyArrayDescr>| !matches!(dtype.kind(), b'b' | b'c');
+    !value.is_instance_of::<PyBool>() && dtype().is_none_or(is_real)
 }

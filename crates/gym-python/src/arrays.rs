@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use numpy::ndarray::{ArrayView, Dimension};
+use numpy::ndarray::{ArrayView, Dim, Dimension, IntoDimension};
 use numpy::{
-    Element, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn,
+    Element, PyArray, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn,
     PyUntypedArrayMethods,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+
+use crate::errors::check_memory;
 
 /// An array to read from, of this shape.
 pub(crate) fn readable<'py, E: Element>(
@@ -56,11 +58,43 @@ pub(crate) fn writable<'py, E: Element>(
 }
 
 /// All numbers of an array, one after the other: copied only where they do not lie so.
-pub(crate) fn flat<T: Copy, D: Dimension>(view: ArrayView<'_, T, D>) -> Cow<'_, [T]> {
+pub(crate) fn flat<T: Copy, D: Dimension>(view: ArrayView<'_, T, D>) -> PyResult<Cow<'_, [T]>> {
     match view.to_slice() {
-        Some(numbers) => Cow::Borrowed(numbers),
-        None => Cow::Owned(view.iter().copied().collect()),
+        Some(numbers) => Ok(Cow::Borrowed(numbers)),
+        None => owned(&view).map(Cow::Owned),
     }
+}
+
+/// A copy of all numbers of an array. One that repeats its numbers can have more than memory.
+pub(crate) fn owned<T: Copy, D: Dimension>(view: &ArrayView<'_, T, D>) -> PyResult<Vec<T>> {
+    check_memory("numbers", view.len(), size_of::<T>())?;
+    Ok(view.iter().copied().collect())
+}
+
+/// A new array of zeros, if memory can hold it.
+pub(crate) fn zeros<T: Element, const N: usize>(
+    py: Python<'_>,
+    shape: [usize; N],
+) -> PyResult<Bound<'_, PyArray<T, Dim<[usize; N]>>>>
+where
+    [usize; N]: IntoDimension<Dim = Dim<[usize; N]>>,
+    Dim<[usize; N]>: Dimension,
+{
+    let count = shape.iter().try_fold(1, |count: usize, axis| count.checked_mul(*axis));
+    check_memory("numbers", count.unwrap_or(usize::MAX), size_of::<T>())?;
+    Ok(PyArray::zeros(py, shape, false))
+}
+
+/// A copy of a mask, of this shape. Whatever its bytes are, a flag is set or it is not.
+pub(crate) fn flags(
+    name: impl Display,
+    value: &Bound<'_, PyAny>,
+    shape: &[usize],
+) -> PyResult<Vec<bool>> {
+    array_of::<bool>(&name, value, shape)?;
+    let bytes = value.call_method1(pyo3::intern!(value.py(), "view"), ("uint8",))?;
+    let bytes = readable::<u8>(name, &bytes, shape)?;
+    Ok(bytes.as_slice()?.iter().map(|byte| *byte != 0).collect())
 }
 
 fn array_of<'a, 'py, E: Element>(

@@ -1,15 +1,16 @@
 //! Many episodes of any task, for Python: the protocol `sekai.vector.NativeBatch`, and the short
 //! way of a single env.
 
-use gym::{Batch, BatchError, Observation, Outcome, RowsOf, StepOut, Task};
+use gym::{Batch, BatchError, MOST_THREADS, Observation, Outcome, RowsOf, StepOut, Task};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyBool, PyBytes, PyDict, PyFloat, PySlice, PyString};
 
 use crate::actions::{self, ActionNumber};
-use crate::arrays::{readable, writable};
+use crate::arrays::{flags, readable, writable};
 use crate::errors::{self, NotReadyError, ResetRequired, StateError};
+use crate::interrupt::interruptible;
 use crate::result::{ResetResult, StepResult};
 use crate::shown::Shown;
 
@@ -34,7 +35,7 @@ impl BatchOptions {
     ) -> PyResult<Self> {
         Ok(Self {
             num_envs: at_least_one("num_envs", num_envs)?,
-            num_threads: num_threads.map(|count| at_least_one("num_threads", count)).transpose()?,
+            num_threads: num_threads.map(thread_count).transpose()?,
             max_episode_steps: max_episode_steps
                 .map(|steps| at_least_one("max_episode_steps", steps).map(|steps| steps as u64))
                 .transpose()?,
@@ -49,6 +50,17 @@ fn at_least_one(name: &str, value: i64) -> PyResult<usize> {
         .ok_or_else(|| PyValueError::new_err(format!("{name} must be at least 1, was {value}")))
 }
 
+/// A number of threads that a batch may have.
+pub(crate) fn thread_count(threads: i64) -> PyResult<usize> {
+    usize::try_from(threads).ok().filter(|count| (1..=MOST_THREADS).contains(count)).ok_or_else(
+        || {
+            PyValueError::new_err(format!(
+                "num_threads must be from 1 to {MOST_THREADS}, was {threads}"
+            ))
+        },
+    )
+}
+
 /// A batch, and what a single env needs not to allocate anew in each step.
 pub(crate) struct NativeBatch<T: Task> {
     pub(crate) batch: Batch<T>,
@@ -59,8 +71,8 @@ pub(crate) struct NativeBatch<T: Task> {
     pub(crate) action: Vec<T::Action>,
     /// An info without values.
     told: Py<PyDict>,
-    /// Actions of all envs that came in another type of number.
-    converted: Vec<T::Action>,
+    /// A copy of the actions of all envs.
+    actions: Vec<T::Action>,
 }
 
 /// The arrays of a step, as Python gives them.
@@ -82,7 +94,9 @@ pub(crate) fn entropy(py: Python<'_>) -> PyResult<u64> {
 
 impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
     pub(crate) fn new(py: Python<'_>, prototype: &T, options: &BatchOptions) -> PyResult<Self> {
-        let batch = Batch::new(prototype, options.num_envs, options.num_threads, entropy(py)?);
+        let (envs, threads) = (options.num_envs, options.num_threads);
+        let batch =
+            Batch::try_new(prototype, envs, threads, entropy(py)?).map_err(errors::of_memory)?;
         let (names, layout) = (prototype.info_names(), prototype.layout());
         let names: Vec<_> = names.iter().map(|name| PyString::intern(py, name).unbind()).collect();
         Ok(Self {
@@ -92,7 +106,7 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
             observation: T::Observation::zeros(&layout, 1),
             layout,
             action: vec![T::Action::default(); prototype.action_len()],
-            converted: Vec::new(),
+            actions: Vec::new(),
         })
     }
 
@@ -110,17 +124,21 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
                 check_options(&given?)?;
             }
         }
-        let ids = readable::<i64>("ids", ids, &[count])?;
-        let seeds = seeds.map(|seeds| readable::<u64>("seeds", seeds, &[count])).transpose()?;
+        let ids = readable::<i64>("ids", ids, &[count])?.as_slice()?.to_vec();
+        let seeds = seeds
+            .map(|seeds| {
+                PyResult::Ok(readable::<u64>("seeds", seeds, &[count])?.as_slice()?.to_vec())
+            })
+            .transpose()?;
         let num_envs = self.batch.num_envs();
         let mut observations =
             T::Observation::writable("observations", observations, &self.layout, num_envs)?;
-        let ids = ids.as_slice()?;
-        let seeds = seeds.as_ref().map(|seeds| seeds.as_slice()).transpose()?;
         let observations = T::Observation::rows_of(&mut observations)?;
         let batch = &mut self.batch;
-        py.detach(|| batch.reset(ids, seeds, observations))
-            .map_err(|error| errors::of_batch(&error))
+        interruptible(py, |pauses| {
+            batch.reset_slices(&ids, seeds.as_deref(), observations, pauses)
+        })?
+        .map_err(|error| errors::of_batch(&error))
     }
 
     pub(crate) fn step<'py>(
@@ -130,8 +148,7 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
     ) -> PyResult<()> {
         let num_envs = self.batch.num_envs();
         let shown = |name, given| T::Observation::writable(name, given, &self.layout, num_envs);
-        let (action_len, scratch) = (self.action.len(), &mut self.converted);
-        let actions = actions::of_batch(given.actions, num_envs, action_len, scratch)?;
+        actions::of_batch(given.actions, num_envs, self.action.len(), &mut self.actions)?;
         let mut observations = shown("observations", given.observations)?;
         let mut rewards = writable("rewards", given.rewards, &[num_envs])?;
         let mut terminated = writable("terminated", given.terminated, &[num_envs])?;
@@ -140,8 +157,7 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
             .final_observations
             .map(|finals| shown("final_observations", finals))
             .transpose()?;
-        let skip =
-            given.skip.map(|skip| readable::<bool>("skip", skip, &[num_envs])).transpose()?;
+        let skip = given.skip.map(|skip| flags("skip", skip, &[num_envs])).transpose()?;
         let out = StepOut {
             observations: T::Observation::rows_of(&mut observations)?,
             rewards: rewards.as_slice_mut()?,
@@ -149,8 +165,7 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
             truncated: truncated.as_slice_mut()?,
             finals: finals.as_mut().map(T::Observation::rows_of).transpose()?,
         };
-        let skip = skip.as_ref().map(|skip| skip.as_slice()).transpose()?;
-        step_slices(py, &mut self.batch, actions.as_slice()?, out, skip)
+        step_slices(py, &mut self.batch, &self.actions, out, skip.as_deref())?
             .map_err(|error| errors::of_batch(&error))
     }
 
@@ -197,7 +212,7 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
             truncated: &mut truncated,
             finals: None,
         };
-        step_slices(py, &mut self.batch, &self.action, out, None)
+        step_slices(py, &mut self.batch, &self.action, out, None)?
             .map_err(|error| of_single_env(&error))?;
         let ([reward], [terminated], [truncated]) = (reward, terminated, truncated);
         Ok(Outcome { reward, terminated, truncated })
@@ -295,11 +310,11 @@ fn step_slices<T: Task>(
     actions: &[T::Action],
     out: StepOut<'_, RowsOf<'_, T>>,
     skip: Option<&[bool]>,
-) -> Result<(), BatchError> {
+) -> PyResult<Result<(), BatchError>> {
     if batch.step_nanoseconds() < WORTH_DETACHING_NANOSECONDS {
-        return batch.step(actions, out, skip);
+        return Ok(batch.step(actions, out, skip));
     }
-    py.detach(|| batch.step(actions, out, skip))
+    interruptible(py, |pauses| batch.step_slices(actions, out, skip, pauses))
 }
 
 /// The same errors without the number of the env, of which there is one.

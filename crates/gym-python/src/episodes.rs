@@ -8,6 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::errors::check_memory;
 use crate::result::StepResult;
 
 struct SinceStart(Instant);
@@ -37,10 +38,11 @@ pub(crate) struct EpisodeTotals {
 impl EpisodeTotals {
     #[new]
     #[pyo3(signature = (batch=1))]
-    fn new(batch: usize) -> Self {
+    fn new(batch: usize) -> PyResult<Self> {
+        check_memory("episodes", batch, 3 * size_of::<f64>())?;
         let clock = SinceStart(Instant::now());
         let episodes = Episodes::new(batch, &clock);
-        Self { clock, episodes }
+        Ok(Self { clock, episodes })
     }
 
     /// Add a step of a batch of one; if it ended the episode, return (return, length, seconds).
@@ -49,6 +51,7 @@ impl EpisodeTotals {
         py: Python<'_>,
         result: PyRef<'_, StepResult>,
     ) -> PyResult<Option<(f64, u64, f64)>> {
+        self.check(1)?;
         Ok(self
             .episodes
             .step(0, result.reward(py)?, result.is_done(py), &self.clock)

@@ -1,14 +1,26 @@
 //! Errors of the core as those that `sekai.error` names.
 
 use gym::{BatchError, BatchStateError};
-use pyo3::exceptions::PyValueError;
+use market::MemoryError;
+use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 
 // One wheel installs both packages, so `sekai.error` is there when an error is raised.
+pyo3::import_exception!(sekai.error, BusyError);
 pyo3::import_exception!(sekai.error, InvalidActionError);
 pyo3::import_exception!(sekai.error, NotReadyError);
 pyo3::import_exception!(sekai.error, ResetRequired);
 pyo3::import_exception!(sekai.error, StateError);
+
+/// What memory cannot hold.
+pub(crate) fn of_memory(error: MemoryError) -> PyErr {
+    PyMemoryError::new_err(error.to_string())
+}
+
+/// Refuses `count` times `each` bytes that a caller asked for and the system does not give.
+pub(crate) fn check_memory(what: &'static str, count: usize, each: usize) -> PyResult<()> {
+    market::check_memory(what, count, each).map_err(of_memory)
+}
 
 /// What a batch refused.
 pub(crate) fn of_batch(error: &BatchError) -> PyErr {

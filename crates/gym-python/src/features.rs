@@ -1,12 +1,15 @@
 //! Features of a symbol, for Python.
 
 use gym::features::{
-    BAR_COLUMNS, Bar, FeatureOptions, Features, VIEW_COLUMNS, View, registry, series,
+    BAR_COLUMNS, Bar, FeatureOptions, Features, VIEW_COLUMNS, View, registry, series_slices,
 };
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+
+use crate::arrays::{owned, zeros};
+use crate::interrupt::interruptible;
 
 /// Index, name, group, neutral, low, high, privileged, price level.
 type SpecRow = (usize, &'static str, &'static str, f64, f64, f64, bool, bool);
@@ -77,13 +80,16 @@ impl FeatureState {
         views: Option<PyReadonlyArray2<'py, f64>>,
         raw: bool,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let out = PyArray2::zeros(py, [bars.shape()[0], self.0.len()], false);
+        let count = bars.shape()[0];
+        let bars = owned(&bars.as_array())?;
+        let views = views.map(|views| owned(&views.as_array())).transpose()?;
+        let out = zeros(py, [count, self.0.len()])?;
         {
             let mut target = out.try_readwrite()?;
             let target = target.as_slice_mut()?;
-            let bars = bars.as_slice()?;
-            let views = views.as_ref().map(|views| views.as_slice()).transpose()?;
-            py.detach(|| series(&mut self.0, bars, views, raw, target)).map_err(to_python)?;
+            let (features, views) = (&mut self.0, views.as_deref());
+            interruptible(py, |pauses| series_slices(features, &bars, views, raw, target, pauses))?
+                .map_err(to_python)?;
         }
         Ok(out)
     }

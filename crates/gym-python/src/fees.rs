@@ -5,8 +5,9 @@ use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::errors::check_memory;
 use crate::order_arguments::{Fee, Millionths};
-use crate::order_columns::Column;
+use crate::order_columns::{Column, column};
 use crate::order_error::{OrderError, batch_refusal};
 use crate::record::record;
 
@@ -91,7 +92,9 @@ pub(crate) fn settle_trades<'py>(
     taker_side: Column<'py, i8>,
     fees: FeeModel,
 ) -> PyResult<Bound<'py, PyTuple>> {
-    let (price, size, side) = (price.as_slice()?, size.as_slice()?, taker_side.as_slice()?);
+    let (price, size, side) = (column(price)?, column(size)?, column(taker_side)?);
+    check_memory("settled trades", price.len(), 5 * size_of::<i64>())?;
+    let (price, size, side) = (&price[..], &size[..], &side[..]);
     let settled = match fees {
         FeeModel::Free(_) => py.detach(|| settle_columns(price, size, side, &market::Free)),
         FeeModel::PerLot(fees) => {

@@ -1,4 +1,25 @@
 //! The Python module `quant_gym_rs._core`: converts, calls, converts back.
+//!
+//! # Arrays while the GIL is released
+//!
+//! A `PyReadonlyArray` keeps other native calls from writing into an array, but not other Python
+//! threads: they can write as soon as a call releases the GIL. What a call reads without the GIL is
+//! therefore copied before it is checked (actions, ids, seeds, masks of envs, columns of orders and
+//! trades, bars, weights, rows of windows), so that what was checked is what is used, and no read
+//! races with a write; the copies are small beside the work. One input is not copied: the panel of
+//! `gather_windows` can be larger than memory, and its numbers are only copied out, never checked
+//! or reckoned with, so that a thread that writes into it at the same time finds old or new numbers
+//! in its windows and nothing else. Outputs are written in place, which is why batches are given
+//! them: they are borrowed exclusively, so that no two native calls write into one array at a time,
+//! they are never read back, and a thread that writes into them during the call leaves numbers of
+//! its own there. Calls that keep the GIL, because they are short, borrow what they read.
+//!
+//! # Sizes, signals and panics
+//!
+//! A size that a caller chooses is tried by an allocation that may fail before anything is built
+//! (`market::check_memory`): what memory cannot hold is a `MemoryError`. Calls whose length a caller
+//! chooses go through `interrupt::interruptible`, which looks for signals between slices. States are
+//! checked for what the code relies on when they are decoded; a panic is a bug.
 
 #![allow(clippy::needless_pass_by_value)] // arguments arrive from Python by value
 
@@ -9,6 +30,7 @@ mod episodes;
 mod errors;
 mod features;
 mod fees;
+mod interrupt;
 mod market;
 mod market_config;
 mod market_making;

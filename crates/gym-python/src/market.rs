@@ -6,9 +6,10 @@ use market::{Agent, EpisodeKey, Kind, MarketConfig, Recording, Side, TradeError,
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::{PyIndexError, PyRuntimeError};
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyDict};
 
+use crate::errors::check_memory;
+use crate::interrupt::{self, interruptible_in};
 use crate::market_config::{read, refused};
 use crate::order_arguments::{Direction, Force, Id, Levels, Price, Size};
 use crate::order_columns::{DepthColumns, depth_columns};
@@ -36,6 +37,7 @@ impl Market {
     fn new(config: &str, seed: u64, episode: u64) -> PyResult<Self> {
         let config: MarketConfig = read(config)?;
         config.check().map_err(|error| refused(&error))?;
+        check_memory("markets", 1, config.bytes())?;
         let market = market::Market::new(Arc::new(config), EpisodeKey { seed, episode });
         Ok(Self(Mutex::new(market)))
     }
@@ -43,19 +45,19 @@ impl Market {
     /// Let the world turn `ticks` times, other Python threads running meanwhile.
     #[pyo3(signature = (ticks=1))]
     fn tick(&self, py: Python<'_>, ticks: usize) -> PyResult<()> {
-        py.detach(|| {
-            let mut market = self.0.lock().map_err(|_| broken())?;
-            (0..ticks).for_each(|_| market.tick());
-            Ok(())
-        })
+        let mut market = self.lock(py)?;
+        interruptible_in(py, &self.0, &mut market, |market, pauses| market.run(ticks, pauses))
     }
 
     /// The same, and tell what happened: arrays of (ticks, symbols), and a row for each trade.
     fn record_columns<'py>(&self, py: Python<'py>, ticks: usize) -> PyResult<Bound<'py, PyDict>> {
-        let (recording, symbols) = py.detach(|| {
-            let mut market = self.0.lock().map_err(|_| broken())?;
-            Ok::<_, PyErr>((market.record(ticks), market.symbols().len()))
+        let mut market = self.lock(py)?;
+        let symbols = market.symbols().len();
+        check_memory("recorded ticks", ticks, symbols * Recording::TICK_BYTES)?;
+        let recording = interruptible_in(py, &self.0, &mut market, |market, pauses| {
+            market.record_slices(ticks, pauses)
         })?;
+        drop(market);
         columns_of(py, recording, [ticks, symbols])
     }
 
@@ -138,9 +140,7 @@ impl Market {
         levels: Levels,
     ) -> PyResult<DepthColumns<'py>> {
         let market = self.lock_for(py, None, symbol)?;
-        let mut found = market.symbols()[symbol].book().levels(side.0, levels.0);
-        found.resize(levels.0, market::DepthLevel::default());
-        Ok(depth_columns(py, &found))
+        depth_columns(py, &market.symbols()[symbol].book().levels(side.0, levels.0), levels.0)
     }
 
     /// An agent's account: cash, equity, and lots, realised profit and fees of each symbol.
@@ -210,7 +210,7 @@ impl Market {
 
 impl Market {
     fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, market::Market>> {
-        self.0.lock_py_attached(py).map_err(|_| broken())
+        interrupt::lock(py, &self.0)?.ok_or_else(broken)
     }
 
     /// The market, if it has this agent and symbol.

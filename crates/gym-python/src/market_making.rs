@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::batch::{BatchOptions, NativeBatch};
-use crate::errors::of_batch;
+use crate::errors::{check_memory, of_batch};
 use crate::native_class::{exclusive, native_batch};
 use crate::scene;
 
@@ -61,6 +61,13 @@ fn count(name: &str, value: i64) -> PyResult<u32> {
     })
 }
 
+/// Refuses to work out an optimum whose table memory cannot hold.
+fn check_optimum(task: &MarketMaking) -> PyResult<()> {
+    let MarketMakingSettings { episode_steps, inventory_limit, .. } = *task.settings();
+    let inventories = 2 * inventory_limit as usize + 1;
+    check_memory("steps of the optimum", episode_steps as usize + 1, inventories * size_of::<f64>())
+}
+
 native_batch!(
     /// Many episodes of quoting both sides of a market.
     MarketMakingBatch,
@@ -90,6 +97,7 @@ native_batch!(
         /// The distances that are optimal now, a row for each env.
         fn optimal_action<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyArray2<f64>>> {
             let this = exclusive(slf)?;
+            check_optimum(this.0.batch.task(0))?;
             let rows = PyArray2::zeros(slf.py(), [this.0.batch.num_envs(), 2], false);
             {
                 let mut view = numpy::PyArrayMethods::try_readwrite(&rows)?;
@@ -104,6 +112,7 @@ native_batch!(
         /// The sure wealth that is worth as much as quoting optimally from now on, for each env.
         fn certainty_equivalent<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyArray1<f64>>> {
             let this = exclusive(slf)?;
+            check_optimum(this.0.batch.task(0))?;
             let values = this.0.batch.tasks().map(MarketMaking::certainty_equivalent);
             Ok(PyArray1::from_iter(slf.py(), values))
         }

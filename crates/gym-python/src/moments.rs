@@ -6,6 +6,9 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::arrays::flat;
+use crate::errors::check_memory;
+
 /// Running mean and variance of each of `width` columns.
 #[pyclass(module = "quant_gym_rs")]
 pub(crate) struct RunningMoments(Moments);
@@ -13,8 +16,9 @@ pub(crate) struct RunningMoments(Moments);
 #[pymethods]
 impl RunningMoments {
     #[new]
-    fn new(width: usize) -> Self {
-        Self(Moments::new(width))
+    fn new(width: usize) -> PyResult<Self> {
+        check_memory("columns", width, 2 * size_of::<f64>())?;
+        Ok(Self(Moments::new(width)))
     }
 
     /// Rows seen.
@@ -44,10 +48,10 @@ impl RunningMoments {
     /// Take in rows of float32 or float64 values.
     fn update(&mut self, values: &Bound<'_, PyAny>) -> PyResult<()> {
         if let Ok(array) = values.cast::<PyArrayDyn<f32>>() {
-            return with_slice(array, |rows| self.0.push_rows(rows)).map_err(to_python);
+            return with_slice(array, |rows| self.0.push_rows(rows))?.map_err(to_python);
         }
         if let Ok(array) = values.cast::<PyArrayDyn<f64>>() {
-            return with_slice(array, |rows| self.0.push_rows(rows)).map_err(to_python);
+            return with_slice(array, |rows| self.0.push_rows(rows))?.map_err(to_python);
         }
         Err(not_an_array(values))
     }
@@ -109,19 +113,23 @@ impl RunningMoments {
         learn: bool,
         out: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let out = match out {
-            Some(given) => given.cast_into::<PyArrayDyn<T>>().map_err(PyErr::from)?,
-            None => PyArrayDyn::zeros(array.py(), array.shape(), false),
+        let out = if let Some(given) = out {
+            given.cast_into::<PyArrayDyn<T>>().map_err(PyErr::from)?
+        } else {
+            check_memory("numbers", array.len(), size_of::<T>())?;
+            PyArrayDyn::zeros(array.py(), array.shape(), false)
         };
         {
             let mut target = out.try_readwrite()?;
             let target = target.as_slice_mut()?;
             with_slice(array, |rows| {
+                // Before anything is learnt: a refused call changes nothing.
+                self.0.check_normalising(rows.len(), epsilon, clip, target.len())?;
                 if learn {
                     self.0.push_rows(rows)?;
                 }
                 self.0.normalise_rows(rows, epsilon, clip, target)
-            })
+            })?
             .map_err(to_python)?;
         }
         Ok(out.into_any())
@@ -132,12 +140,9 @@ impl RunningMoments {
 fn with_slice<T: Element + Copy, R>(
     array: &Bound<'_, PyArrayDyn<T>>,
     read: impl FnOnce(&[T]) -> R,
-) -> R {
-    let array = array.readonly();
-    match array.as_slice() {
-        Ok(slice) => read(slice),
-        Err(_) => read(&array.as_array().iter().copied().collect::<Vec<T>>()),
-    }
+) -> PyResult<R> {
+    let array = array.try_readonly()?;
+    Ok(read(&flat(array.as_array())?))
 }
 
 pub(crate) fn moments_from(state: &Bound<'_, PyAny>) -> PyResult<Moments> {

@@ -1,16 +1,17 @@
 //! The class of a native batch: what every one has, so that a task's own file is a page.
 
 use pyo3::PyClass;
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::pyclass::boolean_struct::False;
+
+use crate::errors::BusyError;
 
 /// The only user of an object for the length of a call, or an error that says who else is there.
 pub(crate) fn exclusive<'py, C: PyClass<Frozen = False>>(
     object: &Bound<'py, C>,
 ) -> PyResult<PyRefMut<'py, C>> {
     object.try_borrow_mut().map_err(|_| {
-        PyRuntimeError::new_err(
+        BusyError::new_err(
             "another thread is using this batch: give each thread a batch of its own, or take \
              turns with a lock",
         )

@@ -5,16 +5,20 @@ use std::sync::{Mutex, MutexGuard};
 use market::{Fill, Operations, Order, Side};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
 use pyo3::types::PyBytes;
 
+use crate::errors::check_memory;
+use crate::interrupt::{self, interruptible_in};
 use crate::order_arguments::{Account, Direction, Force, Id, Levels, Price, Rule, Size};
 use crate::order_columns::{
-    AnswerColumns, Column, DepthColumns, OrderColumns, answer_columns, depth_columns,
-    order_columns, slice,
+    AnswerColumns, Column, DepthColumns, OrderColumns, answer_columns, column, depth_columns,
+    order_columns,
 };
 use crate::order_error::{batch_refusal, refusal, unreadable};
 use crate::order_records::{DepthLevel, Placement, QueuePosition, Resting};
+
+/// What the answer to a row of a batch occupies, roughly, apart from its fills.
+const ANSWER_BYTES: usize = 64;
 
 /// A limit order book: price, then time, in integer ticks and lots.
 ///
@@ -215,9 +219,8 @@ impl OrderBook {
         side: Direction,
         levels: Levels,
     ) -> PyResult<DepthColumns<'py>> {
-        let mut found = self.lock(py)?.levels(side.0, levels.0);
-        found.resize(levels.0, market::DepthLevel::default());
-        Ok(depth_columns(py, &found))
+        let found = self.lock(py)?.levels(side.0, levels.0);
+        depth_columns(py, &found, levels.0)
     }
 
     /// Do every row of the columns, other threads running meanwhile; return columns of answers
@@ -235,20 +238,29 @@ impl OrderBook {
         id: Option<Column<'py, i64>>,
         strict: bool,
     ) -> PyResult<AnswerColumns<'py>> {
+        let (kind, side) = (column(kind)?, side.map(column).transpose()?);
+        let [price, size, account, id] = [price, size, account, id].map(|given| given.map(column));
+        let (price, size) = (price.transpose()?, size.transpose()?);
+        let (account, id) = (account.transpose()?, id.transpose()?);
         let rows = Operations {
-            kind: kind.as_slice()?,
-            side: slice(side.as_ref())?,
-            price: slice(price.as_ref())?,
-            size: slice(size.as_ref())?,
-            account: slice(account.as_ref())?,
-            id: slice(id.as_ref())?,
+            kind: &kind,
+            side: side.as_deref(),
+            price: price.as_deref(),
+            size: size.as_deref(),
+            account: account.as_deref(),
+            id: id.as_deref(),
         };
-        let answers = py.detach(|| {
-            let mut book = self.0.lock().map_err(|_| broken())?;
-            let answers = if strict { book.whole_batch(&rows) } else { book.batch(&rows) };
-            answers.map_err(batch_refusal)
+        check_memory("answers", rows.kind.len(), ANSWER_BYTES)?;
+        let mut book = self.lock(py)?;
+        let answers = interruptible_in(py, &self.0, &mut book, |book, pauses| {
+            if strict {
+                book.whole_batch_slices(&rows, pauses)
+            } else {
+                book.batch_slices(&rows, pauses)
+            }
         })?;
-        Ok(answer_columns(py, answers))
+        drop(book);
+        Ok(answer_columns(py, answers.map_err(batch_refusal)?))
     }
 
     /// The whole state as bytes that carry their version and checksum.
@@ -274,7 +286,7 @@ impl OrderBook {
 
 impl OrderBook {
     fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, market::OrderBook>> {
-        self.0.lock_py_attached(py).map_err(|_| broken())
+        interrupt::lock(py, &self.0)?.ok_or_else(broken)
     }
 
     fn take(&self, py: Python<'_>, order: Order) -> PyResult<Placement> {

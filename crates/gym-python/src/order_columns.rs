@@ -4,6 +4,8 @@ use market::{Answers, Fill};
 use numpy::{Element, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
+use crate::arrays::owned;
+use crate::errors::check_memory;
 use crate::order_records::number;
 
 /// One contiguous column.
@@ -36,11 +38,9 @@ pub(crate) type OrderColumns<'py> = (Numbers<'py>, Numbers<'py>, Numbers<'py>, N
 /// Price, size, orders.
 pub(crate) type DepthColumns<'py> = (Numbers<'py>, Numbers<'py>, Numbers<'py>);
 
-/// A column that may be missing, as the core reads it.
-pub(crate) fn slice<'a, T: Element>(
-    column: Option<&'a Column<'_, T>>,
-) -> PyResult<Option<&'a [T]>> {
-    Ok(column.map(PyReadonlyArray1::as_slice).transpose()?)
+/// A copy of a column, which nobody else can write into.
+pub(crate) fn column<T: Element + Copy>(column: Column<'_, T>) -> PyResult<Vec<T>> {
+    owned(&column.as_array())
 }
 
 pub(crate) fn answer_columns(py: Python<'_>, answers: Answers) -> AnswerColumns<'_> {
@@ -82,15 +82,21 @@ pub(crate) fn order_columns<'py>(py: Python<'py>, orders: &[market::Resting]) ->
     )
 }
 
+/// Levels, and zeros behind them up to `count`.
 pub(crate) fn depth_columns<'py>(
     py: Python<'py>,
     levels: &[market::DepthLevel],
-) -> DepthColumns<'py> {
-    let column =
-        |value: fn(&market::DepthLevel) -> i64| PyArray1::from_iter(py, levels.iter().map(value));
-    (
-        column(|level| level.price.0.into()),
-        column(|level| level.size.0.into()),
-        column(|level| level.orders.into()),
-    )
+    count: usize,
+) -> PyResult<DepthColumns<'py>> {
+    let column = |value: fn(&market::DepthLevel) -> i64| -> PyResult<_> {
+        check_memory("levels", count, size_of::<i64>())?;
+        let mut numbers: Vec<i64> = levels.iter().map(value).collect();
+        numbers.resize(count, 0);
+        Ok(PyArray1::from_vec(py, numbers))
+    };
+    Ok((
+        column(|level| level.price.0.into())?,
+        column(|level| level.size.0.into())?,
+        column(|level| level.orders.into())?,
+    ))
 }

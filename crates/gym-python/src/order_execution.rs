@@ -8,6 +8,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
+use crate::actions::ActionNumber;
+use crate::arrays::{described, owned};
 use crate::errors::{InvalidActionError, ResetRequired, StateError};
 use crate::record::record;
 
@@ -68,14 +70,15 @@ impl OrderMatcher {
         impact_cost: f64,
         cash: Option<f64>,
     ) -> PyResult<Self> {
-        let column = |values: Option<Floats<'_>>| values.map(|values| values.as_array().to_vec());
+        let column =
+            |values: Option<Floats<'_>>| values.map(|values| owned(&values.as_array())).transpose();
         let day = OrderDay {
-            price: price.as_array().to_vec(),
-            volume: volume.as_array().to_vec(),
-            tradable: tradable.map(|values| values.as_array().to_vec()),
-            current_cap: column(current_cap),
-            cumulative_cap: column(cumulative_cap),
-            factor: column(factor),
+            price: owned(&price.as_array())?,
+            volume: owned(&volume.as_array())?,
+            tradable: tradable.map(|values| owned(&values.as_array())).transpose()?,
+            current_cap: column(current_cap)?,
+            cumulative_cap: column(cumulative_cap)?,
+            factor: column(factor)?,
         };
         let rules = OrderRules {
             ticks_per_step,
@@ -95,7 +98,13 @@ impl OrderMatcher {
     }
 
     /// Spread `amount` over the ticks of the next step; a refused amount changes nothing.
-    fn step(&mut self, amount: f64) -> PyResult<OrderSummary> {
+    fn step(&mut self, amount: &Bound<'_, PyAny>) -> PyResult<OrderSummary> {
+        let amount = <f64 as ActionNumber>::read(amount).ok_or_else(|| {
+            InvalidActionError::new_err(format!(
+                "an amount must be a real number, was {}",
+                described(amount)
+            ))
+        })?;
         self.0.step(amount).map(OrderSummary::from).map_err(|error| refused(&error))
     }
 

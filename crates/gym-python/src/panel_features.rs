@@ -4,12 +4,13 @@ use gym::panel::{self, Float, Fold, Layout};
 use numpy::ndarray::{ArrayD, ArrayView3};
 use numpy::{
     Element, IntoPyArray, PyArray2, PyArray3, PyArrayDyn, PyArrayMethods, PyReadonlyArray2,
-    PyReadonlyArray3, PyReadonlyArrayDyn,
+    PyReadonlyArray3, PyReadonlyArrayDyn, PyUntypedArrayMethods,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::arrays::flat;
+use crate::arrays::{flat, owned};
+use crate::errors::check_memory;
 
 /// A block of features, and where values are there.
 type Shown<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
@@ -34,7 +35,9 @@ pub(crate) fn rolling_windows<'py>(
     }
     let view = values.as_array();
     let width = view.ncols();
-    table(values.py(), panel::rolling(flat(view).into_owned(), width, rows, fold), width)
+    let numbers = owned(&view)?;
+    check_memory("windows", numbers.len(), 6 * size_of::<f64>())?;
+    table(values.py(), panel::rolling(numbers, width, rows, fold), [view.nrows(), width])
 }
 
 /// The logarithm of each value over that of `rows` rows before, where both are there.
@@ -49,13 +52,18 @@ pub(crate) fn log_changes<'py>(
         return Err(PyValueError::new_err("values and a mask of one shape were wanted"));
     }
     let known = view.iter().zip(&mask).map(|(value, there)| if *there { *value } else { f64::NAN });
-    table(values.py(), panel::log_changes(known.collect(), view.ncols(), rows), view.ncols())
+    check_memory("numbers", view.len(), size_of::<f64>())?;
+    let changes = panel::log_changes(known.collect(), view.ncols(), rows);
+    table(values.py(), changes, [view.nrows(), view.ncols()])
 }
 
 /// The natural logarithm of each value; NaN where there is none.
 #[pyfunction]
-pub(crate) fn logarithms(values: PyReadonlyArrayDyn<'_, f64>) -> Bound<'_, PyArrayDyn<f64>> {
-    values.as_array().mapv(panel::logarithm).into_pyarray(values.py())
+pub(crate) fn logarithms(
+    values: PyReadonlyArrayDyn<'_, f64>,
+) -> PyResult<Bound<'_, PyArrayDyn<f64>>> {
+    check_memory("numbers", values.len(), size_of::<f64>())?;
+    Ok(values.as_array().mapv(panel::logarithm).into_pyarray(values.py()))
 }
 
 /// Blocks of rows by assets by channels side by side: what is infinite is missing, and so is
@@ -74,12 +82,17 @@ pub(crate) fn join_features<'py>(
         )));
     }
     let channels = views.iter().map(|view| view.dim().2).sum::<usize>();
-    let listed_flat = flat(listed_view);
+    if channels == 0 {
+        return Err(PyValueError::new_err("blocks have no channels; expected at least 1"));
+    }
+    let places = rows.saturating_mul(assets);
+    check_memory("places", places, channels.saturating_mul(size_of::<f64>()))?;
+    let listed_flat = flat(listed_view)?;
     let mut joined = vec![f64::NAN; rows * assets * channels];
     let mut first = 0;
     for view in views {
         let width = view.dim().2;
-        let values = flat(view);
+        let values = flat(view)?;
         let places = joined.chunks_exact_mut(channels).zip(values.chunks_exact(width.max(1)));
         for ((place, values), _) in places.zip(&*listed_flat).filter(|(_, listed)| **listed) {
             for (slot, value) in place[first..].iter_mut().zip(values) {
@@ -105,13 +118,21 @@ pub(crate) fn show_features(
 ) -> PyResult<Shown<'_>> {
     let view = values.as_array();
     let (rows, assets, channels) = view.dim();
-    let rises = |firsts: &Vec<usize>| firsts.is_sorted() && firsts.iter().all(|f| *f < channels);
+    let rises = |firsts: &Vec<usize>| {
+        let is_whole = firsts.first() == Some(&0) && firsts.iter().all(|f| *f < channels);
+        is_whole && firsts.is_sorted()
+    };
     if !firsts.as_ref().is_none_or(rises) {
-        return Err(PyValueError::new_err("first channels that rise were wanted, found others"));
+        return Err(PyValueError::new_err(format!(
+            "first channels that rise from 0 to below {channels} were wanted, found others"
+        )));
     }
+    let masks = firsts.as_ref().map_or(1, Vec::len);
+    let place = (channels + masks).saturating_mul(size_of::<f64>());
+    check_memory("places", rows.saturating_mul(assets), place)?;
     let layout = Layout { channels, firsts: firsts.as_deref(), limits };
     let shape = [rows, assets];
-    let numbers = flat(view);
+    let numbers = flat(view)?;
     if is_double {
         shown::<f64>(values.py(), &numbers, layout, shape)
     } else {
@@ -145,7 +166,10 @@ fn lasting<T: Element>(
     Ok(array.into_any())
 }
 
-fn table(py: Python<'_>, values: Vec<f64>, width: usize) -> PyResult<Bound<'_, PyArray2<f64>>> {
-    let rows = values.len() / width.max(1);
-    values.into_pyarray(py).reshape([rows, width])
+fn table(
+    py: Python<'_>,
+    values: Vec<f64>,
+    shape: [usize; 2],
+) -> PyResult<Bound<'_, PyArray2<f64>>> {
+    values.into_pyarray(py).reshape(shape)
 }

@@ -8,7 +8,8 @@ use numpy::{
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::arrays::flat;
+use crate::arrays::{flat, owned};
+use crate::errors::check_memory;
 
 /// What a benchmark returned, and the last known levels.
 type Returned<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>);
@@ -30,8 +31,9 @@ pub(crate) fn panel_flaw(
         )));
     }
     check_places(&prices, fields)?;
-    let [listed, quoted, tradable] = masks.map(flat);
-    let numbers = flat(values.as_array());
+    let [listed, quoted, tradable] = masks;
+    let (listed, quoted, tradable) = (flat(listed)?, flat(quoted)?, flat(tradable)?);
+    let numbers = flat(values.as_array())?;
     let masks = Masks { listed: &listed, quoted: &quoted, tradable: &tradable };
     Ok(flaw(&numbers, fields, &prices, masks).map(|found| {
         let (word, place, field) = match found {
@@ -51,7 +53,7 @@ pub(crate) fn priced_places(
 ) -> PyResult<Bound<'_, PyArray2<bool>>> {
     let (rows, assets, fields) = values.as_array().dim();
     check_places(&prices, fields)?;
-    let found = priced(&flat(values.as_array()), fields, &prices);
+    let found = priced(&flat(values.as_array())?, fields, &prices);
     found.into_pyarray(values.py()).reshape([rows, assets])
 }
 
@@ -67,7 +69,8 @@ pub(crate) fn seen_places<'py>(
             "a mask of {rows} rows and {assets} assets was wanted, found another"
         )));
     }
-    let found = seen(&flat(values.as_array()), fields, &flat(quoted.as_array()));
+    check_places(&[], fields)?;
+    let found = seen(&flat(values.as_array())?, fields, &flat(quoted.as_array())?);
     found.into_pyarray(values.py()).reshape([rows, assets])
 }
 
@@ -90,11 +93,11 @@ pub(crate) fn row_masks<'py>(
             "masks of {assets} assets were wanted, found one of {}",
             mask.as_array().len()
         ))),
-        Some(mask) => Ok(Some(mask.as_array().to_vec())),
+        Some(mask) => owned(&mask.as_array()).map(Some),
         None => Ok(None),
     };
     let given = [given(listed)?, given(quoted)?, given(tradable)?];
-    let numbers = flat(values.as_array());
+    let numbers = flat(values.as_array())?;
     let seen_lately: Vec<bool> = match lately.as_array() {
         view if view.ncols() == assets => {
             view.columns().into_iter().map(|column| column.iter().any(|seen| *seen)).collect()
@@ -130,14 +133,17 @@ pub(crate) fn benchmark_returns<'py>(
             return Err(PyValueError::new_err("levels and masks of one shape were wanted"));
         }
     }
-    let known = before.map_or_else(|| vec![f64::NAN; width], |known| known.as_array().to_vec());
+    check_memory("levels", width, size_of::<f64>())?;
+    let known =
+        before.map_or_else(|| Ok(vec![f64::NAN; width]), |known| owned(&known.as_array()))?;
     if known.len() != width {
         return Err(PyValueError::new_err(format!("{width} known levels were wanted")));
     }
+    check_memory("returns", rows, size_of::<f64>())?;
     let mut benchmark = Benchmark::after(known);
-    let quoted = quoted.as_ref().map(|mask| flat(mask.as_array()));
-    let counted = counted.as_ref().map(|mask| flat(mask.as_array()));
-    let numbers = flat(view);
+    let quoted = quoted.as_ref().map(|mask| flat(mask.as_array())).transpose()?;
+    let counted = counted.as_ref().map(|mask| flat(mask.as_array())).transpose()?;
+    let numbers = flat(view)?;
     let each = |row: usize| {
         let cut = row * width..(row + 1) * width;
         benchmark.push(Levels {
@@ -152,6 +158,9 @@ pub(crate) fn benchmark_returns<'py>(
 }
 
 fn check_places(prices: &[usize], fields: usize) -> PyResult<()> {
+    if fields == 0 {
+        return Err(PyValueError::new_err("values have no fields; expected at least 1"));
+    }
     match prices.iter().find(|place| **place >= fields) {
         None => Ok(()),
         Some(place) => Err(PyValueError::new_err(format!(

@@ -7,14 +7,16 @@ use gym::portfolio::{
     self, ACCOUNT, Bar, INFO, Panel, Portfolio, PortfolioRows, PortfolioSettings, PortfolioShown,
     StepRow, Width,
 };
-use numpy::{Element, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArrayDyn};
+use numpy::{
+    Element, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::arrays::{flat, strided};
 use crate::batch::{BatchOptions, NativeBatch};
-use crate::errors::of_batch;
+use crate::errors::{check_memory, of_batch};
 use crate::market_config::{read, refused};
 use crate::native_class::{exclusive, native_batch};
 use crate::portfolio_account;
@@ -88,13 +90,16 @@ impl<'py> Columns<'py> {
     /// Hands all rows to `push`, one after the other.
     fn each(&self, mut push: impl FnMut(&Bar<'_>) -> PyResult<()>) -> PyResult<()> {
         let Width { assets, features, .. } = self.width;
-        let (open, volume) = (flat_or_none(self.open.as_ref()), flat_or_none(self.volume.as_ref()));
-        let (close, shown) = (flat(self.close.as_array()), flat_or_none(self.features.as_ref()));
-        let masks = [&self.listed, &self.quoted, &self.tradable].map(|mask| flat(mask.as_array()));
-        let [listed, quoted, tradable] = &masks;
-        let decides = flat(self.decides.as_array());
-        let benchmark = flat(self.benchmark.as_array());
-        for (row, time) in flat(self.times.as_array()).iter().enumerate() {
+        check_memory("rows", self.times.len(), Panel::row_bytes(self.width))?;
+        let (open, volume) =
+            (flat_or_none(self.open.as_ref())?, flat_or_none(self.volume.as_ref())?);
+        let (close, shown) = (flat(self.close.as_array())?, flat_or_none(self.features.as_ref())?);
+        let listed = &flat(self.listed.as_array())?;
+        let quoted = &flat(self.quoted.as_array())?;
+        let tradable = &flat(self.tradable.as_array())?;
+        let decides = flat(self.decides.as_array())?;
+        let benchmark = flat(self.benchmark.as_array())?;
+        for (row, time) in flat(self.times.as_array())?.iter().enumerate() {
             push(&Bar {
                 time: *time,
                 open: row_of(&open, row, assets),
@@ -128,8 +133,8 @@ fn column<'py, E: Element>(
 
 fn flat_or_none<'a, E: Element + Copy>(
     column: Option<&'a PyReadonlyArrayDyn<'_, E>>,
-) -> Cow<'a, [E]> {
-    column.map_or(Cow::Borrowed(&[]), |column| flat(column.as_array()))
+) -> PyResult<Cow<'a, [E]>> {
+    column.map_or(Ok(Cow::Borrowed(&[])), |column| flat(column.as_array()))
 }
 
 /// A row of a column; nothing of one that is not known.
@@ -367,7 +372,7 @@ fn logged(
     dict.set_item("rate", PyArray1::from_vec(py, number(|trade| trade.rate)))?;
     let width = StepRow::len(assets);
     let steps = PyArray1::from_vec(py, log.steps);
-    let rows = steps.len()? / width;
+    let rows = steps.len() / width;
     let table: Bound<'_, PyArray2<f64>> = steps.reshape([rows, width])?;
     dict.set_item("steps", table)?;
     Ok(dict)

@@ -1,11 +1,13 @@
 //! The allowed weights nearest to those wanted, for Python.
 
 use gym::portfolio::projection::{Compromise, Constraints, Projection, Workspace};
+use market::Pauses;
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::arrays::readable;
+use crate::arrays::{flags, owned, readable, zeros};
+use crate::interrupt::interruptible;
 
 /// Weights, and for each row what gave, as bits.
 type Projected<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<u8>>);
@@ -43,17 +45,17 @@ pub(crate) fn project_weights<'py>(
     };
     constraints.check().map_err(|error| PyValueError::new_err(error.to_string()))?;
     let (rows, assets) = (wanted.len()?, constraints.assets());
-    let wanted = readable::<f64>("wanted", wanted, &[rows, assets + 1])?;
-    let held = readable::<f64>("held", held, &[rows, assets + 1])?;
-    let movable = readable::<bool>("movable", movable, &[rows, assets])?;
-    let inputs = (wanted.as_slice()?, held.as_slice()?, movable.as_slice()?);
-    all_finite("wanted", inputs.0)?;
-    all_finite("held", inputs.1)?;
-    let weights = PyArray2::zeros(py, [rows, assets + 1], false);
+    let wanted = owned(&readable::<f64>("wanted", wanted, &[rows, assets + 1])?.as_array())?;
+    let held = owned(&readable::<f64>("held", held, &[rows, assets + 1])?.as_array())?;
+    let movable = flags("movable", movable, &[rows, assets])?;
+    all_finite("wanted", &wanted)?;
+    all_finite("held", &held)?;
+    let weights = zeros(py, [rows, assets + 1])?;
     let compromises = {
         let mut target = weights.try_readwrite()?;
         let target = target.as_slice_mut()?;
-        py.detach(|| project_rows(&constraints, inputs, target))
+        let inputs = (&wanted[..], &held[..], &movable[..]);
+        interruptible(py, |pauses| project_rows(&constraints, inputs, target, pauses))?
     };
     Ok((weights, PyArray1::from_vec(py, compromises)))
 }
@@ -62,15 +64,20 @@ fn project_rows(
     constraints: &Constraints,
     (wanted, held, movable): (&[f64], &[f64], &[bool]),
     weights: &mut [f64],
+    pauses: &mut Pauses<'_>,
 ) -> Vec<u8> {
     let assets = constraints.assets();
     let mut workspace = Workspace::new(assets, constraints.sector_caps.len());
     let rows = wanted.chunks_exact(assets + 1).zip(held.chunks_exact(assets + 1));
     let rows = rows.zip(movable.chunks_exact(assets)).zip(weights.chunks_exact_mut(assets + 1));
-    let project = |(((wanted, held), movable), allowed)| {
-        bits(constraints.project(wanted, held, movable, &mut workspace, allowed))
-    };
-    rows.map(project).collect()
+    let mut compromises = Vec::new();
+    for (((wanted, held), movable), allowed) in rows {
+        compromises.push(bits(constraints.project(wanted, held, movable, &mut workspace, allowed)));
+        if !pauses.go_on_after_piece() {
+            break;
+        }
+    }
+    compromises
 }
 
 fn bits(projection: Projection) -> u8 {

@@ -5,6 +5,7 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::errors::check_memory;
 use crate::moments::{moments_from, to_python};
 
 /// Scales the rewards of `batch` episodes by the spread of their discounted returns.
@@ -15,8 +16,9 @@ pub(crate) struct RewardScale(Scale);
 impl RewardScale {
     #[new]
     #[pyo3(signature = (batch=1, gamma=0.99, epsilon=1e-8))]
-    fn new(batch: usize, gamma: f64, epsilon: f64) -> Self {
-        Self(Scale::new(batch, gamma, epsilon))
+    fn new(batch: usize, gamma: f64, epsilon: f64) -> PyResult<Self> {
+        check_memory("episodes", batch, size_of::<f64>())?;
+        Ok(Self(Scale::new(batch, gamma, epsilon)))
     }
 
     /// Returns seen, over all episodes.

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::batch::{BatchOptions, NativeBatch};
-use crate::errors::of_batch;
+use crate::errors::{check_memory, of_batch};
 use crate::market::no_symbol;
 use crate::market_config::{read, refused};
 use crate::native_class::{exclusive, native_batch};
@@ -19,6 +19,7 @@ pub(crate) fn trading_defaults() -> String {
 
 pub(crate) fn prototype<D: Decision>(config: &str) -> PyResult<Trading<D>> {
     let settings: TradingSettings = read(config)?;
+    check_memory("markets", 1, settings.market.bytes())?;
     Trading::new(settings).map_err(|error| refused(&error))
 }
 

@@ -9,19 +9,25 @@ use pyo3::types::PyDict;
 
 use crate::actions::ActionNumber;
 use crate::batch::entropy;
+use crate::errors;
 use crate::market_config::refused;
 use crate::native_class::exclusive;
 
 /// What a step returns: observation, reward, terminated, truncated, info.
 type Five<'py> = (Bound<'py, PyArray1<f64>>, f64, bool, bool, Bound<'py, PyDict>);
 
+/// As many as a market has at most.
+const MOST_SYMBOLS: usize = 1_000;
+
 /// Symbols that share a sector.
 const SECTOR: usize = 4;
 
 /// An env of the usual market with these settings.
 pub(crate) fn prototype(max_ticks: u64, num_symbols: usize) -> PyResult<Trading<SellHoldBuy>> {
-    if num_symbols == 0 {
-        return Err(PyValueError::new_err("num_symbols must be at least 1, was 0"));
+    if !(1..=MOST_SYMBOLS).contains(&num_symbols) {
+        return Err(PyValueError::new_err(format!(
+            "num_symbols must be from 1 to {MOST_SYMBOLS}, was {num_symbols}"
+        )));
     }
     let usual = MarketConfig::default();
     let symbol = |index: usize| SymbolConfig {
@@ -55,7 +61,8 @@ impl PyTradingEnv {
     ) -> PyResult<Self> {
         let prototype = prototype(max_ticks, num_symbols)?;
         let observation = vec![0.0; prototype.layout()];
-        let batch = Batch::new(&prototype, 1, Some(1), entropy(py)?);
+        let batch =
+            Batch::try_new(&prototype, 1, Some(1), entropy(py)?).map_err(errors::of_memory)?;
         Ok(Self { batch, seed, observation })
     }
 

@@ -8,7 +8,10 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::batch::entropy;
+use crate::arrays::zeros;
+use crate::batch::{entropy, thread_count};
+use crate::errors;
+use crate::interrupt::interruptible;
 use crate::market_config::refused;
 use crate::native_class::exclusive;
 use crate::trading_env::{action_space, choice_of, dict_of, info_of, observation_space, prototype};
@@ -41,17 +44,17 @@ impl PyVecTradingEnv {
         max_ticks: u64,
         base_seed: Option<u64>,
         autoreset: bool,
-        num_threads: Option<usize>,
+        num_threads: Option<i64>,
     ) -> PyResult<Self> {
         if num_envs == 0 {
             return Err(PyValueError::new_err("num_envs must be at least 1, was 0"));
         }
-        if num_threads == Some(0) {
-            return Err(PyValueError::new_err("num_threads must be at least 1, was 0"));
-        }
+        let num_threads = num_threads.map(thread_count).transpose()?;
         let prototype = prototype(max_ticks, 1)?;
+        let batch = Batch::try_new(&prototype, num_envs, num_threads, entropy(py)?)
+            .map_err(errors::of_memory)?;
+        errors::check_memory("observations", num_envs, prototype.layout() * size_of::<f64>())?;
         let finals = autoreset.then(|| vec![0.0; num_envs * prototype.layout()]);
-        let batch = Batch::new(&prototype, num_envs, num_threads, entropy(py)?);
         Ok(Self { batch, base_seed, finals })
     }
 
@@ -73,12 +76,12 @@ impl PyVecTradingEnv {
             Some((0..count as u64).map(|env| base.wrapping_add(env)).collect())
         });
         let ids: Vec<i64> = (0i64..).take(count).collect();
-        let observations = PyArray2::zeros(py, [count, this.width()], false);
+        let observations = zeros(py, [count, this.width()])?;
         {
             let mut rows = observations.try_readwrite()?;
             let rows = rows.as_slice_mut()?;
             let batch = &mut this.batch;
-            py.detach(|| batch.reset(&ids, seeds.as_deref(), rows))
+            interruptible(py, |pauses| batch.reset_slices(&ids, seeds.as_deref(), rows, pauses))?
                 .map_err(|error| refused(&error))?;
         }
         // From now on an unseeded reset begins the next episodes of these seeds.
@@ -102,14 +105,14 @@ impl PyVecTradingEnv {
         }
         let choice = |(env, action)| choice_of(action).ok_or_else(|| no_choice(env, action));
         let actions = actions.iter().enumerate().map(choice).collect::<PyResult<Vec<i64>>>()?;
-        let observations = PyArray2::zeros(py, [count, width], false);
+        let observations = zeros(py, [count, width])?;
         let (mut rewards, mut terminated, mut truncated) =
             (vec![0.0; count], vec![false; count], vec![false; count]);
         {
             let mut rows = observations.try_readwrite()?;
             let rows = rows.as_slice_mut()?;
             let (batch, finals) = (&mut this.batch, &mut this.finals);
-            let stepped = py.detach(|| {
+            let stepped = interruptible(py, |pauses| {
                 let out = StepOut {
                     observations: rows,
                     rewards: &mut rewards,
@@ -117,8 +120,8 @@ impl PyVecTradingEnv {
                     truncated: &mut truncated,
                     finals: finals.as_deref_mut(),
                 };
-                batch.step(&actions, out, None)
-            });
+                batch.step_slices(&actions, out, None, pauses)
+            })?;
             stepped.map_err(|error| refusal(&error))?;
         }
         let ended = |env: usize| terminated[env] || truncated[env];

@@ -5,7 +5,8 @@ use numpy::{PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::arrays::{described, readable, writable};
+use crate::arrays::{described, owned, readable, writable};
+use crate::batch::thread_count;
 
 /// Copy, for each of `rows`, the `lookback` rows of `panel` that end with it into `out`.
 #[pyfunction]
@@ -16,14 +17,15 @@ pub(crate) fn gather_windows(
     rows: PyReadonlyArray1<'_, i64>,
     lookback: usize,
     out: &Bound<'_, PyAny>,
-    threads: usize,
+    threads: i64,
 ) -> PyResult<()> {
+    let threads = thread_count(threads)?;
     let shape = shape_of(panel)?;
     let values = readable::<f32>("panel", panel, &shape)?;
     let mut target = writable::<f32>("out", out, &[rows.shape()[0], lookback, shape[1], shape[2]])?;
     let panel = Panel { values: values.as_slice()?, width: shape[1] * shape[2] };
-    let (rows, target) = (rows.as_slice()?, target.as_slice_mut()?);
-    py.detach(|| panel.gather(rows, lookback, &mut Threads::new(Some(threads)), target))
+    let (rows, target) = (owned(&rows.as_array())?, target.as_slice_mut()?);
+    py.detach(|| panel.gather(&rows, lookback, &mut Threads::new(Some(threads)), target))
         .map_err(|error| PyValueError::new_err(error.to_string()))
 }
 

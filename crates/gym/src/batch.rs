@@ -1,12 +1,15 @@
 //! Many episodes of one task, stepped in one call into the caller's buffers.
 
-use market::EpisodeKey;
+use market::{EpisodeKey, MemoryError, Pauses, check_memory};
 use thiserror::Error;
 
 use crate::observation::Observation;
 use crate::rows::{Episode, Rows, StepOut};
 use crate::task::{ActionError, RowsOf, Task};
-use crate::threads::Threads;
+use crate::threads::{Divisible, Threads};
+
+/// What envs of a step take on each thread before it is asked whether to go on, in nanoseconds.
+const SLICE_NANOSECONDS: u64 = 100_000_000;
 
 /// Many episodes of one task.
 ///
@@ -100,6 +103,25 @@ impl<T: Task> Batch<T> {
         }
     }
 
+    /// The same as [`Batch::new`] for a number of envs that a caller chose.
+    ///
+    /// # Errors
+    /// When memory cannot hold so many.
+    ///
+    /// # Panics
+    /// When `num_envs` is 0.
+    pub fn try_new(
+        prototype: &T,
+        num_envs: usize,
+        threads: Option<usize>,
+        entropy: u64,
+    ) -> Result<Self, MemoryError> {
+        let infos = 2 * size_of::<f64>() * prototype.info_names().len();
+        let each = prototype.bytes().saturating_add(size_of::<Episode<T>>() + infos);
+        check_memory("envs", num_envs, each)?;
+        Ok(Self::new(prototype, num_envs, threads, entropy))
+    }
+
     /// The same batch with episodes truncated after `steps` steps, where they last so long.
     #[must_use]
     pub fn with_step_limit(self, steps: Option<u64>) -> Self {
@@ -188,7 +210,21 @@ impl<T: Task> Batch<T> {
         &mut self,
         ids: &[i64],
         seeds: Option<&[u64]>,
+        observations: RowsOf<'_, T>,
+    ) -> Result<(), BatchError> {
+        self.reset_slices(ids, seeds, observations, &mut Pauses::new(&mut || true))
+    }
+
+    /// The same, until it is stopped: episodes have then begun in the first of `ids`.
+    ///
+    /// # Errors
+    /// As [`Batch::reset`].
+    pub fn reset_slices(
+        &mut self,
+        ids: &[i64],
+        seeds: Option<&[u64]>,
         mut observations: RowsOf<'_, T>,
+        pauses: &mut Pauses<'_>,
     ) -> Result<(), BatchError> {
         let layout = self.task(0).layout();
         T::Observation::check(&observations, "observations", &layout, self.num_envs())?;
@@ -204,6 +240,9 @@ impl<T: Task> Batch<T> {
                 None => self.episodes[env].begin_next(row),
             }
             self.note_info(env);
+            if !pauses.go_on_after_piece() {
+                break;
+            }
         }
         Ok(())
     }
@@ -218,10 +257,27 @@ impl<T: Task> Batch<T> {
         out: StepOut<'_, RowsOf<'_, T>>,
         skip: Option<&[bool]>,
     ) -> Result<(), BatchError> {
+        self.step_slices(actions, out, skip, &mut Pauses::new(&mut || true))
+    }
+
+    /// The same, until it is stopped between envs, which only a step that takes long is: the first
+    /// of them have then acted, and the others have not.
+    ///
+    /// # Errors
+    /// As [`Batch::step`].
+    pub fn step_slices(
+        &mut self,
+        actions: &[T::Action],
+        out: StepOut<'_, RowsOf<'_, T>>,
+        skip: Option<&[bool]>,
+        pauses: &mut Pauses<'_>,
+    ) -> Result<(), BatchError> {
         self.check_lengths(actions, &out, skip)?;
         self.check_actions(actions, skip)?;
         let nanoseconds = self.task(0).step_nanoseconds();
-        let work = Rows {
+        let slice = SLICE_NANOSECONDS * self.threads.count() as u64 / u64::from(nanoseconds.max(1));
+        let slice = usize::try_from(slice).unwrap_or(usize::MAX).max(1);
+        let mut work = Rows {
             step_limit: self.step_limit.unwrap_or(u64::MAX),
             episodes: &mut self.episodes,
             infos: &mut self.infos,
@@ -230,6 +286,14 @@ impl<T: Task> Batch<T> {
             out,
             skip,
         };
+        while work.len() > slice {
+            let (now, later) = work.split(slice);
+            self.threads.run(now, nanoseconds);
+            if !pauses.go_on_after_slice() {
+                return Ok(());
+            }
+            work = later;
+        }
         self.threads.run(work, nanoseconds);
         Ok(())
     }

@@ -111,7 +111,11 @@ fn read_episode(episode: &mut Episode<impl Task>, body: &mut &[u8]) -> Result<()
         [1] if episode.begun > 0 => true,
         _ => return Err(SnapshotError::Impossible { found: "an episode that never began" }),
     };
-    episode.task.decode(body)
+    episode.task.decode(body)?;
+    if episode.is_running && episode.task.is_over() {
+        return Err(SnapshotError::Impossible { found: "an episode that runs on behind its end" });
+    }
+    Ok(())
 }
 
 fn put_number(body: &mut Vec<u8>, number: u64) {

@@ -30,6 +30,6 @@ mod volatility;
 pub use bar::Bar;
 pub use input::{BAR_COLUMNS, InputError, VIEW_COLUMNS};
 pub use registry::{FeatureSpec, Group, registry};
-pub use series::{SeriesError, series};
+pub use series::{SeriesError, series, series_slices};
 pub use set::{FeatureOptions, Features};
 pub use view::{NewsView, View};

@@ -37,7 +37,7 @@ pub use reward_scale::RewardScale;
 pub use rows::StepOut;
 pub use settings_error::SettingsError;
 pub use task::{ActionError, Outcome, RowsOf, Task};
-pub use threads::Threads;
+pub use threads::{MOST_THREADS, Threads};
 pub use trading::{
     Decision, RewardTerm, Scene, SceneNews, SceneTrade, SellHoldBuy, TargetWeight, Trading,
     TradingError, TradingSettings,

@@ -159,6 +159,10 @@ impl Task for MarketMaking {
         Err(ActionError { wanted, found: format!("{action:?}") })
     }
 
+    fn is_over(&self) -> bool {
+        self.state.steps >= self.rules.settings.episode_steps
+    }
+
     fn begin(&mut self, key: EpisodeKey, observation: &mut [f64]) {
         self.state = State::new(&self.rules.settings, key);
         self.show(observation);

@@ -25,6 +25,16 @@ pub enum MomentsError {
         /// The value itself.
         value: f64,
     },
+    /// A limit of normalised values leaves no range, or what is added to variances takes away.
+    #[error("{name} must be {wanted}, was {found}")]
+    Limit {
+        /// The argument.
+        name: &'static str,
+        /// What it should be.
+        wanted: &'static str,
+        /// What it was.
+        found: f64,
+    },
     /// Saved moments contradict themselves.
     #[error("saved moments need a mean and a sum of squares of {width} finite values each")]
     Saved {
@@ -32,6 +42,9 @@ pub enum MomentsError {
         width: usize,
     },
 }
+
+/// The most rows that moments can have seen: whole numbers up to here have a float of their own.
+const MOST_ROWS: u64 = 1 << 53;
 
 /// A floating-point sample; statistics are kept in `f64` whatever the samples are.
 pub trait Sample: Copy {
@@ -93,7 +106,13 @@ impl Moments {
     pub fn from_parts(count: u64, mean: Vec<f64>, squares: Vec<f64>) -> Result<Self, MomentsError> {
         let width = mean.len();
         let finite = mean.iter().chain(&squares).all(|value| value.is_finite());
-        if squares.len() != width || !finite || squares.iter().any(|&value| value < 0.0) {
+        // A count beyond that would wrap when rows are taken in, and is no count of rows.
+        let is_counted = count <= MOST_ROWS;
+        if squares.len() != width
+            || !finite
+            || !is_counted
+            || squares.iter().any(|&value| value < 0.0)
+        {
             return Err(MomentsError::Saved { width });
         }
         Ok(Self { count, mean, squares })
@@ -176,7 +195,8 @@ impl Moments {
     /// limited to `clip` on both sides.
     ///
     /// # Errors
-    /// When the values do not form whole rows or `out` has another length.
+    /// When the values do not form whole rows, `out` has another length, or `epsilon` or `clip`
+    /// is below 0 or NaN.
     pub fn normalise_rows<T: Sample>(
         &self,
         rows: &[T],
@@ -184,11 +204,7 @@ impl Moments {
         clip: f64,
         out: &mut [T],
     ) -> Result<(), MomentsError> {
-        self.check_width(rows.len())?;
-        self.check_width(out.len())?;
-        if rows.len() != out.len() {
-            return Err(MomentsError::Width { width: rows.len(), found: out.len() });
-        }
+        self.check_normalising(rows.len(), epsilon, clip, out.len())?;
         if self.width() == 0 {
             return Ok(());
         }
@@ -200,6 +216,29 @@ impl Moments {
             self.write_rows(rows, &scale, |value| value, out);
         } else {
             self.write_rows(rows, &scale, |value| value.clamp(-clip, clip), out);
+        }
+        Ok(())
+    }
+
+    /// Refuses what [`Moments::normalise_rows`] would refuse, rows that are not finite aside.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_normalising(
+        &self,
+        values: usize,
+        epsilon: f64,
+        clip: f64,
+        out: usize,
+    ) -> Result<(), MomentsError> {
+        self.check_width(values)?;
+        if values != out {
+            return Err(MomentsError::Width { width: values, found: out });
+        }
+        for (name, found) in [("epsilon", epsilon), ("clip", clip)] {
+            if found.is_nan() || found < 0.0 {
+                return Err(MomentsError::Limit { name, wanted: "at least 0", found });
+            }
         }
         Ok(())
     }

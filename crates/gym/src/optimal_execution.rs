@@ -151,6 +151,10 @@ impl Task for OptimalExecution {
         Err(ActionError { wanted, found: format!("{:?}", action[0]) })
     }
 
+    fn is_over(&self) -> bool {
+        self.order.steps >= self.rules.settings.episode_steps || self.order.inventory <= 0.0
+    }
+
     fn begin(&mut self, key: EpisodeKey, observation: &mut [f32]) {
         self.order = Order::new(&self.rules.settings, key);
         self.show(observation);

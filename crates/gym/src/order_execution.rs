@@ -208,9 +208,18 @@ impl OrderExecution {
         let (read, left): (Self, _) = postcard::take_from_bytes(bytes).map_err(damaged)?;
         read.day.check()?;
         read.rules.check()?;
-        let is_within = read.first <= read.tick && read.tick <= read.stop;
-        let is_whole = is_within && read.stop <= read.day.ticks() && left.is_empty();
-        let is_consistent = is_whole && read.fills.len() == read.tick - read.first;
-        if is_consistent { Ok(read) } else { Err(ExecutionError::Damaged) }
+        let is_whole = left.is_empty() && read.is_possible();
+        if is_whole { Ok(read) } else { Err(ExecutionError::Damaged) }
+    }
+
+    /// Whether steps can have led here.
+    fn is_possible(&self) -> bool {
+        let is_window = self.first < self.stop && self.stop <= self.day.ticks();
+        let is_within = is_window && self.first <= self.tick && self.tick <= self.stop;
+        let is_order = self.amount > 0.0 && self.amount.is_finite();
+        let holds = (0.0..=self.amount).contains(&self.holdings.position)
+            && self.holdings.dealt.is_finite()
+            && self.holdings.cash.is_none_or(f64::is_finite);
+        is_within && is_order && holds && self.fills.len() == self.tick - self.first
     }
 }

@@ -288,9 +288,13 @@ pub fn push(batch: &mut Batch<Portfolio>, bar: &Bar<'_>) -> Result<(), BarError>
     change_panel(batch, |panel| panel.push(bar))
 }
 
-/// Forgets rows before the last `keep` that no env looks at any more, and tells how many.
+/// Forgets rows before the last `keep` that no env looks at any more, and tells how many. Where no
+/// more rows come, episodes may begin anywhere, and all rows are looked at again.
 pub fn forget(batch: &mut Batch<Portfolio>, keep: usize) -> usize {
     let panel = batch.task(0).panel.clone();
+    if !panel.is_open_ended() {
+        return 0;
+    }
     let lookback = usize::try_from(batch.task(0).settings.lookback).unwrap_or(usize::MAX);
     let looked_at = batch.tasks().map(|task| (task.row() + 1).saturating_sub(lookback)).min();
     let first = looked_at.unwrap_or(0).min(panel.rows().saturating_sub(keep));

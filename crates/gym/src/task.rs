@@ -59,6 +59,11 @@ pub trait Task: Clone + Send + Sync {
     /// Roughly what a step costs, in nanoseconds. Decides only when threads pay.
     fn step_nanoseconds(&self) -> u32;
 
+    /// Bytes that an env occupies, roughly. Decides only whether memory can hold a batch.
+    fn bytes(&self) -> usize {
+        size_of::<Self>()
+    }
+
     /// How much an observation holds: a number of numbers, or the shapes of its parts. The same
     /// for as long as the task lives.
     fn layout(&self) -> <Self::Observation as Observation>::Layout;
@@ -71,6 +76,9 @@ pub trait Task: Clone + Send + Sync {
     /// # Errors
     /// When it cannot: what was wanted, and what was found.
     fn check(&self, action: &[Self::Action]) -> Result<(), ActionError>;
+
+    /// Whether the episode stands where no step can follow; one that runs never does.
+    fn is_over(&self) -> bool;
 
     /// Whether the next step needs data that has not come yet. Asked before anything moves.
     fn is_waiting(&self) -> bool {

@@ -16,6 +16,9 @@ const SMALLEST_SHARE: usize = 16;
 /// Shares for each thread: more than one, so that a late thread is helped by the others.
 const SHARES_PER_THREAD: usize = 4;
 
+/// The most threads that a batch may ask for.
+pub const MOST_THREADS: usize = 1_024;
+
 /// The pools of this process, which batches share.
 static POOLS: Mutex<Vec<Pool>> = Mutex::new(Vec::new());
 
@@ -47,11 +50,11 @@ pub(crate) trait Divisible: Sized + Send {
 }
 
 impl Threads {
-    /// At most `count` threads; `None` for one per core.
+    /// At most `count` threads, from 1 to [`MOST_THREADS`]; `None` for one per core.
     #[must_use]
     pub fn new(count: Option<usize>) -> Self {
         let cores = || thread::available_parallelism().map_or(1, usize::from);
-        Self { count: count.unwrap_or_else(cores).max(1), pool: None }
+        Self { count: count.unwrap_or_else(cores).clamp(1, MOST_THREADS), pool: None }
     }
 
     /// How many threads there are at most.

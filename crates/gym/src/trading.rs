@@ -159,6 +159,11 @@ impl<D: Decision> Task for Trading<D> {
         u32::try_from(cost).unwrap_or(u32::MAX)
     }
 
+    fn bytes(&self) -> usize {
+        let shown = self.shown.symbols.len() * size_of_val(&self.shown.symbols[0]);
+        size_of::<Self>() + shown + self.settings.market.bytes()
+    }
+
     fn layout(&self) -> usize {
         shown::observation_len(&self.settings)
     }
@@ -169,6 +174,10 @@ impl<D: Decision> Task for Trading<D> {
 
     fn check(&self, action: &[D::Number]) -> Result<(), ActionError> {
         action.iter().try_for_each(|number| D::check(*number))
+    }
+
+    fn is_over(&self) -> bool {
+        self.account.ticks >= self.settings.max_ticks
     }
 
     fn begin(&mut self, key: EpisodeKey, observation: &mut [f64]) {

@@ -6,7 +6,7 @@ mod lottery;
 
 use gym::{Batch, BatchError, BatchStateError, StepOut};
 use lottery::Lottery;
-use market::SnapshotError;
+use market::{Kind, Pauses, SnapshotError, open, seal};
 use proptest::prelude::*;
 
 /// A batch beside its buffers.
@@ -268,4 +268,75 @@ fn states_of_other_batches_say_what_they_are() {
         Err(SnapshotError::OtherVersion { wanted: 1, found: 9 }.into())
     );
     assert_eq!(run.batch.encode(), before);
+}
+
+#[test]
+fn a_long_step_that_is_stopped_has_moved_the_first_envs_and_no_others() {
+    let mut run = Run::begun(25_000, 1);
+    let mut asked = 0;
+    let mut once = || {
+        asked += 1;
+        false
+    };
+    let actions = vec![1; 25_000];
+    let out = StepOut {
+        observations: &mut run.observations[..],
+        rewards: &mut run.rewards,
+        terminated: &mut run.terminated,
+        truncated: &mut run.truncated,
+        finals: None,
+    };
+
+    run.batch.step_slices(&actions, out, None, &mut Pauses::new(&mut once)).unwrap();
+
+    let moved: Vec<bool> = run.batch.infos().iter().map(|drawn| *drawn > 0.0).collect();
+    assert_eq!(asked, 1);
+    assert_eq!(moved.iter().position(|moved| !moved), Some(10_000));
+    assert!(!moved[10_000..].contains(&true));
+}
+
+#[test]
+fn a_long_step_that_goes_on_is_the_step_of_one_slice() {
+    let mut sliced = Run::begun(25_000, 1);
+    let mut threaded = sliced.clone();
+    threaded.batch = Batch::new(&Lottery::new(6), 25_000, Some(4), 9);
+    let seeds: Vec<u64> = (0..25_000).map(|env| 100 + env).collect();
+    threaded.reset(Some(&seeds)).unwrap();
+    let actions = vec![1; 25_000];
+
+    sliced.step(&actions, true).unwrap();
+    threaded.step(&actions, true).unwrap();
+
+    assert_eq!(sliced.observations, threaded.observations);
+    assert_eq!(sliced.batch.encode(), threaded.batch.encode());
+}
+
+#[test]
+fn more_envs_than_memory_holds_are_refused() {
+    for num_envs in [1 << 45, 1 << 62, usize::MAX] {
+        let error = Batch::try_new(&Lottery::new(6), num_envs, None, 9).err();
+        assert_eq!(error.map(|error| error.count), Some(num_envs));
+    }
+}
+
+#[test]
+fn an_episode_that_runs_on_behind_its_end_is_refused() {
+    const BATCH: Kind = Kind { magic: *b"SKBA", version: 1, name: "a batch of envs" };
+    let mut run = Run::begun(1, 1);
+    while !run.terminated[0] && !run.truncated[0] {
+        run.step(&[1], false).unwrap();
+    }
+    let state = run.batch.encode();
+    let mut body = open(BATCH, &state).unwrap().to_vec();
+    // Name, version, rules and number of envs; then seed, episodes begun, steps, and the flag.
+    let flag = (8 + 7) + 4 + (8 + 8) + 8 + 24;
+    assert_eq!(body[flag], 0);
+    body[flag] = 1;
+
+    let refused = run.batch.decode(&seal(BATCH, &body));
+
+    assert_eq!(run.batch.encode(), state);
+    if run.truncated[0] {
+        assert!(matches!(refused, Err(BatchStateError::Snapshot(_))), "{refused:?}");
+    }
 }

@@ -10,7 +10,7 @@ mod value;
 use serde::{Deserialize, Serialize};
 
 use crate::fees::Free;
-use crate::id::AccountId;
+use crate::id::{AccountId, OrderId};
 use crate::market::floor::Floor;
 use crate::market::signals::Signals;
 use crate::order::Order;
@@ -186,10 +186,18 @@ pub(crate) fn mid_of(floor: &Floor) -> f64 {
     }
 }
 
-/// A price as near to `ticks` as a book takes it.
-#[allow(clippy::cast_possible_truncation)] // clamped first
+/// A price as near to `ticks` as a book takes it; the lowest where `ticks` is no number.
+#[allow(clippy::cast_possible_truncation)] // limited first
+#[allow(clippy::manual_clamp)] // which would let NaN through
 fn price_at(ticks: f64) -> Ticks {
-    Ticks(ticks.clamp(f64::from(Ticks::MIN.0), f64::from(Ticks::MAX.0)) as i32)
+    Ticks(ticks.max(f64::from(Ticks::MIN.0)).min(f64::from(Ticks::MAX.0)) as i32)
+}
+
+/// Leaves an order in the book and tells its number. A level that is full takes no more, and its
+/// trader comes back in a later tick.
+fn leave(floor: &mut Floor, order: Order) -> u64 {
+    let id = floor.place(order, &Free).ok().and_then(|placement| placement.id);
+    id.map_or(u64::MAX, OrderId::to_bits)
 }
 
 /// Takes up to `size` lots no worse than at `price`. Nobody minds when there are fewer.

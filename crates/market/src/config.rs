@@ -175,6 +175,10 @@ impl Default for MarketConfig {
 
 /// The lowest opening price: below, ticks are too coarse for quotes and indicators.
 const LOWEST_PRICE: i32 = 100;
+/// What a symbol occupies apart from its accounts, roughly: two ladders and their indicators.
+const SYMBOL_BYTES: usize = 48 << 10;
+/// What an account occupies, roughly: what it holds, and the orders that it leaves in the book.
+const ACCOUNT_BYTES: usize = 160;
 /// Most traders of a kind, symbols, or learning agents: keeps accounts within 32 bits.
 const MOST: u32 = 1_000_000;
 
@@ -319,6 +323,14 @@ impl MarketConfig {
             within(field, "from 0 to 1,000,000 lots", lots.into(), 0.0, MOST.into())?;
         }
         within("ruin", "from 0 to 0.99", account.ruin, 0.0, 0.99)
+    }
+
+    /// Bytes that a market of this configuration occupies, roughly.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let accounts = self.population.accounts().saturating_add(self.external as usize);
+        let symbol = accounts.saturating_mul(ACCOUNT_BYTES).saturating_add(SYMBOL_BYTES);
+        self.symbols.len().saturating_mul(symbol)
     }
 
     /// Equity at or below which an agent is ruined.

@@ -31,6 +31,12 @@ pub struct FundamentalConfig {
 
 /// The smallest difference between discount and growth rate that news can bring about.
 const NARROWEST_GAP: f64 = 0.005;
+/// The largest: whatever is said, a value stays a number above zero.
+const WIDEST_GAP: f64 = 1e6;
+/// The largest standard deviation of the log value over a tick, however volatility drifts.
+const MOST_VOLATILITY: f64 = 1e3;
+/// The smallest and the largest dividend, beyond all that prices can follow.
+const DIVIDENDS: [f64; 2] = [1e-12, 1e12];
 
 /// The value of one share.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,12 +80,13 @@ impl Fundamental {
             + libm::sqrt(config.sector_share) * shared.sector
             + libm::sqrt(own) * stream.normal();
         let volatility = config.volatility * libm::exp(self.log_volatility - config.bias());
+        let volatility = volatility.min(MOST_VOLATILITY);
         let mut change = volatility * shock - 0.5 * volatility * volatility;
         if stream.chance(config.jump_rate) {
             change +=
                 config.jump_size * stream.normal() - 0.5 * config.jump_size * config.jump_size;
         }
-        self.dividend *= libm::exp(change);
+        self.grow(change);
         // Half of what moves volatility is common: crises do not stop at one symbol.
         let volatility_shock =
             std::f64::consts::FRAC_1_SQRT_2 * (shared.volatility + stream.normal());
@@ -89,17 +96,28 @@ impl Fundamental {
 
     /// Dividends turn out higher by `change` of themselves.
     pub(crate) fn surprise(&mut self, change: f64) {
-        self.dividend *= libm::exp(change);
+        self.grow(change);
+    }
+
+    /// Dividends change by `change` of their logarithm.
+    #[allow(clippy::manual_clamp)] // which would let NaN through
+    fn grow(&mut self, change: f64) {
+        let [least, most] = DIVIDENDS;
+        self.dividend = (self.dividend * libm::exp(change)).max(least).min(most);
     }
 
     /// Growth rises, or the discount rate falls, so that the value changes by `change` of itself.
+    #[allow(clippy::manual_clamp)] // which would let NaN through
     pub(crate) fn rerate(&mut self, change: f64) {
-        self.gap = (self.gap * libm::exp(-change)).max(NARROWEST_GAP);
+        self.gap = (self.gap * libm::exp(-change)).max(NARROWEST_GAP).min(WIDEST_GAP);
     }
 
     pub(crate) fn is_sound(&self) -> bool {
-        let parts = [self.dividend, self.gap];
-        parts.iter().all(|part| part.is_finite() && *part > 0.0) && self.log_volatility.is_finite()
+        let [least, most] = DIVIDENDS;
+        (least..=most).contains(&self.dividend)
+            && self.gap > 0.0
+            && self.gap <= WIDEST_GAP
+            && self.log_volatility.is_finite()
     }
 }
 
@@ -113,5 +131,35 @@ impl FundamentalConfig {
     /// The long-run variance: keeps the mean of the squared volatility at its setting.
     fn bias(&self) -> f64 {
         self.long_run() * self.long_run()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::EpisodeKey;
+
+    #[test]
+    fn values_stay_numbers_however_wild_the_settings() {
+        let config = FundamentalConfig {
+            volatility: 1.0,
+            volatility_persistence: 0.9999,
+            volatility_of_volatility: 1.0,
+            jump_rate: 1.0,
+            jump_size: 1.0,
+            ..FundamentalConfig::default()
+        };
+        for seed in 0..20 {
+            let mut stream = EpisodeKey { seed, episode: 0 }.stream(0);
+            let mut fundamental = Fundamental::new(&config, 10_000.0, &mut stream);
+            for _ in 0..2_000 {
+                let shared = Shared { market: 3.0, sector: -3.0, volatility: 3.0 };
+                fundamental.step(&config, shared, &mut stream);
+                fundamental.surprise(1e308);
+                fundamental.rerate(-1e308);
+                assert!(fundamental.is_sound(), "{fundamental:?}");
+                assert!(fundamental.value().is_finite());
+            }
+        }
     }
 }

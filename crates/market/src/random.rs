@@ -6,6 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 /// What an episode's randomness depends on: nothing else does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -33,7 +34,24 @@ impl EpisodeKey {
 
 /// A small fast generator for hot loops.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Xoshiro256PlusPlus")]
 pub struct Stream(Xoshiro256PlusPlus);
+
+/// A generator whose state is all zeros, from which it never departs.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("a random stream needs a state that is not all zeros")]
+pub struct DeadStreamError;
+
+impl TryFrom<Xoshiro256PlusPlus> for Stream {
+    type Error = DeadStreamError;
+
+    fn try_from(generator: Xoshiro256PlusPlus) -> Result<Self, DeadStreamError> {
+        let mut ahead = generator.clone();
+        // A state of 256 bits shows itself in four draws.
+        let is_dead = (0..4).all(|_| ahead.next_u64() == 0);
+        if is_dead { Err(DeadStreamError) } else { Ok(Self(generator)) }
+    }
+}
 
 impl Stream {
     /// 64 random bits.

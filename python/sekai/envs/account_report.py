@@ -61,6 +61,8 @@ class AccountReport:
 def _by_place(name: str, given: UnitsOf, assets: Sequence[str], free: int) -> Floats:
     units = np.zeros(len(assets) + free)
     if not isinstance(given, Mapping):
+        if np.iscomplexobj(given):
+            raise ValueError(f"{name} must be real numbers, was {given!r}")
         array = np.asarray(given, np.float64)
         if array.shape != (len(assets),):
             raise ValueError(f"{name} of {len(assets)} assets were wanted, found {array.shape}")

@@ -220,6 +220,8 @@ class RewardedBatch(BatchLayer):
     def _checked(self, given: ArrayLike, state: PortfolioState) -> Floats:
         """The rewards, if they are a finite number for each env."""
         try:
+            if np.iscomplexobj(given):
+                raise TypeError("complex numbers are no rewards")
             rewards = np.asarray(given, np.float64)
         except (TypeError, ValueError) as error:
             raise self._misshapen(state, repr(given)) from error

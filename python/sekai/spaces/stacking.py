@@ -88,6 +88,8 @@ def _stack_arrays(
 ) -> Any:
     made_by = space.backend if backend is None else get_backend(backend)
     if out is None and not isinstance(made_by, NumpyOps):
+        if any(np.iscomplexobj(sample) for sample in samples):
+            raise SpaceError(f"wanted samples of dtype {space.dtype}, found complex numbers")
         rows = [made_by.astype(sample, space.dtype) for sample in samples]
         _require_rows(space, rows)
         return made_by.stack(rows)

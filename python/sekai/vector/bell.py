@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
+    from sekai.vector.timed_pipe import TimedPipe
+
 __all__ = ["Bell"]
 
 ONE = (1).to_bytes(8, "little")
@@ -33,11 +35,11 @@ class Bell:
             return cls(file, file)
         return cls(*os.pipe())
 
-    def send_listener(self, connection: Connection[Any, Any], process_id: int) -> None:
+    def send_listener(self, connection: TimedPipe, process_id: int) -> None:
         """Let the process at the other end listen."""
         send_handle(connection, self._listens, process_id)
 
-    def send_ringer(self, connection: Connection[Any, Any], process_id: int) -> None:
+    def send_ringer(self, connection: TimedPipe, process_id: int) -> None:
         """Let the process at the other end ring."""
         send_handle(connection, self._rings, process_id)
 
@@ -65,7 +67,7 @@ class Bell:
             os.close(file)
 
 
-def send_handle(connection: Connection[Any, Any], file: int, process_id: int) -> None:
+def send_handle(connection: TimedPipe, file: int, process_id: int) -> None:
     """Hand a file descriptor to the process at the other end."""
     from multiprocessing import reduction
 

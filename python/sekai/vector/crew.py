@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pickle
 import select
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +17,11 @@ from numpy.typing import NDArray
 from sekai.error import SekaiError
 from sekai.vector.bell import Bell
 from sekai.vector.shared_memory import SharedBlock, VectorMemory
+from sekai.vector.timed_pipe import TimedPipe, seconds_until
 from sekai.vector.wire import FAULT, REQUEST, STEP, VALUE, error_from, short_number
 from sekai.vector.worker import Assignment, serve
 
 if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
     from multiprocessing.context import BaseContext
     from multiprocessing.process import BaseProcess
 
@@ -30,9 +29,6 @@ __all__ = ["Answer", "Crew", "Lost", "chosen_context"]
 
 CLOSE_SECONDS = 5.0
 """How long the envs of all workers together may take to close."""
-
-STALL_SECONDS = 60
-"""How long a message that has begun may make no progress."""
 
 ALIVE_CHECK_SECONDS = 1.0
 """How often a waiting vector makes sure that the worker it waits for is there."""
@@ -71,10 +67,10 @@ class WorkerProcess:
     ) -> None:
         self._number = assignment.number
         self._orders: NDArray[np.int64] = np.empty(0, np.int64)
-        self._connection, theirs = context.Pipe()
-        _bound_stalls(self._connection)
+        ours, theirs = context.Pipe()
+        self._pipe = TimedPipe(ours)
         is_fork = context.get_start_method() == "fork"
-        inherited = [worker._connection for worker in (*siblings, self)] if is_fork else []
+        inherited = [worker._pipe for worker in (*siblings, self)] if is_fork else []
         self._process: BaseProcess = context.Process(  # type: ignore[attr-defined]
             target=serve,
             args=(theirs, assignment, inherited),
@@ -84,13 +80,13 @@ class WorkerProcess:
         try:
             self._process.start()
         except BaseException:
-            self._connection.close()
+            self._pipe.close()
             raise
         finally:
             theirs.close()
         self._bell = bell
         self._poller = select.poll()
-        self._poller.register(self._connection.fileno(), select.POLLIN)
+        self._poller.register(self._pipe.fileno(), select.POLLIN)
 
     @property
     def process_id(self) -> int:
@@ -103,32 +99,53 @@ class WorkerProcess:
         self._orders = memory.orders
         # What the worker before this one was asked for is not asked of this one.
         self._orders[self._number] = 0
-        block.send(self._connection, self.process_id)
-        self._bell.send_listener(self._connection, self.process_id)
-        next_bell.send_ringer(self._connection, self.process_id)
+        block.send(self._pipe, self.process_id)
+        self._bell.send_listener(self._pipe, self.process_id)
+        next_bell.send_ringer(self._pipe, self.process_id)
 
     def put(self, count: int, message: bytes) -> None:
         """Leave the `count`-th request where the worker looks when it is woken.
 
+        Of a long message, the beginning: the worker has to read before there is room for the rest.
         That a worker is dead is found when its answer does not come.
         """
         if message[:1] == STEP:
             self._orders[self._number] = 2 * count + message[1]
         else:
-            with contextlib.suppress(OSError):
-                self._connection.send_bytes(bytes((short_number(count),)) + message)
+            self._pipe.post(bytes((short_number(count),)) + message)
 
     def wake(self) -> None:
         """Let the worker look for a request."""
         self._bell.ring()
 
+    @property
+    def is_told(self) -> bool:
+        """Whether every request is on its way as a whole."""
+        return self._pipe.is_sent
+
+    def register(self, poller: select.poll) -> int:
+        """Let a poller wait until more of a request can be sent; return the file descriptor."""
+        poller.register(self._pipe.fileno(), self._pipe.wanted_events)
+        return self._pipe.fileno()
+
+    def send_more(self) -> bool:
+        """Send what there is room for; return whether more will be possible."""
+        try:
+            self._pipe.push()
+            self._pipe.pull()
+        except (EOFError, OSError):
+            return False
+        return not self.is_told
+
     def receive(self, number: int, deadline: float | None) -> Answer | Lost:
         """Wait for the answer to request `number`, or find out that none will come."""
         try:
             while True:
-                self._wait(deadline)
-                message = self._connection.recv_bytes()
-                if message[0] == number:
+                message = self._pipe.message()
+                if message is None:
+                    self._wait(deadline)
+                    self._pipe.pull()
+                elif message[0] == number:
                     return _answer(message)
         except (EOFError, OSError) as error:
             exit_code = self.kill()
@@ -152,21 +169,23 @@ class WorkerProcess:
 
     def release(self) -> None:
         """Give back the file descriptors of an ended process."""
-        self._connection.close()
+        self._pipe.close()
         self._process.close()
 
     def _wait(self, deadline: float | None) -> None:
         while True:
-            left = ALIVE_CHECK_SECONDS
-            if deadline is not None:
-                left = min(left, deadline - time.monotonic())
-            if self._poller.poll(max(0.0, left) * 1e3):
+            if self._poller.poll(seconds_until(deadline, ALIVE_CHECK_SECONDS) * 1e3):
                 return
             if not self._process.is_alive() and not self._poller.poll(0):
                 # Its end of the line is open in a process that it has left behind.
                 raise EOFError
             if deadline is not None and time.monotonic() >= deadline:
                 raise TimeoutError
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.is_alive()
 
     def _is_over(self) -> bool:
         """Whether the line has been closed at the other end: the process ends, or is about to."""
@@ -194,18 +213,39 @@ class Crew:
     ) -> dict[int, Answer | Lost]:
         """Send a request to some workers and wait for what each of them says."""
         self._count += 1
+        deadline = None if timeout is None else time.monotonic() + timeout
         for worker, message in messages.items():
             self.workers[worker].put(self._count, message)
         for worker in messages:
             self.workers[worker].wake()
-        return self.collect(messages, short_number(self._count), timeout)
+        self._send_rest([self.workers[worker] for worker in messages], deadline)
+        number = short_number(self._count)
+        return {worker: self.workers[worker].receive(number, deadline) for worker in messages}
 
-    def collect(
-        self, workers: Mapping[int, Any] | range, number: int, timeout: float | None
-    ) -> dict[int, Answer | Lost]:
-        """What each worker says to request `number`; 0 is the greeting of a new one."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        return {worker: self.workers[worker].receive(number, deadline) for worker in workers}
+    def greetings(self, workers: Iterable[int], timeout: float) -> dict[int, Answer | Lost]:
+        """What new workers say first."""
+        deadline = time.monotonic() + timeout
+        return {worker: self.workers[worker].receive(0, deadline) for worker in workers}
+
+    def _send_rest(self, workers: Sequence[WorkerProcess], deadline: float | None) -> None:
+        """Send what did not go at once, to all workers side by side.
+
+        One that has stopped costs the others no time. Who has not read all of it by the deadline
+        will not answer either.
+        """
+        untold = [worker for worker in workers if not worker.is_told]
+        while untold:
+            poller = select.poll()
+            by_file = {worker.register(poller): worker for worker in untold}
+            ready = poller.poll(seconds_until(deadline, ALIVE_CHECK_SECONDS) * 1e3)
+            is_late = deadline is not None and time.monotonic() >= deadline
+            if not ready and (is_late or not any(worker.is_alive for worker in untold)):
+                return
+            done = [by_file[file] for file, _ in ready if not by_file[file].send_more()]
+            for worker in done:
+                # It may have been woken before the first byte had found room.
+                worker.wake()
+            untold = [worker for worker in untold if worker not in done]
 
     def replace(self, number: int, assignment: Assignment) -> None:
         """Begin a new process in the place of one that was lost."""
@@ -278,16 +318,6 @@ def _preload(context: BaseContext) -> None:
     # A list that the program has set is left alone.
     if getattr(server, "_preload_modules", None) == ["__main__"]:
         context.set_forkserver_preload(["__main__", "sekai.vector.worker"])
-
-
-def _bound_stalls(connection: Connection[Any, Any]) -> None:
-    """Let no message take for ever whose other end stops in the middle of it."""
-    import socket
-    import struct
-
-    with socket.socket(fileno=os.dup(connection.fileno())) as line:
-        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-            line.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", STALL_SECONDS, 0))
 
 
 def _answer(message: bytes) -> Answer:

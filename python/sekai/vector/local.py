@@ -10,6 +10,7 @@ from sekai.backend import Backend
 from sekai.error import WorkerError
 from sekai.vector.base import BaseVecEnv, checked_factories
 from sekai.vector.group import EnvFactory, EnvGroup, spaces_of
+from sekai.vector.turn import in_turn
 
 __all__ = ["LocalVecEnv"]
 
@@ -50,8 +51,12 @@ class LocalVecEnv(BaseVecEnv):
         self._check_open()
         return self._group.call(name, args, kwargs)
 
+    @in_turn
     def close(self) -> None:
         """Close every env. Closing twice is no error."""
+        self._shut_down()
+
+    def _shut_down(self) -> None:
         if not self._closed:
             self._closed = self._is_blocked = True
             self._group.close()
@@ -61,7 +66,7 @@ class LocalVecEnv(BaseVecEnv):
         if isinstance(error, WorkerError):
             # What an env says when it is closed must not hide the error that is on its way.
             with contextlib.suppress(Exception):
-                self.close()
+                self._shut_down()
 
     def _env_states(self) -> list[dict[str, Any]]:
         return self._group.state()

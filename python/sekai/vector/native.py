@@ -156,15 +156,7 @@ class NativeVecEnv(BaseVecEnv):
                 self._finals if target.final_observations is None else target.final_observations
             )
         skip = self._finished if self.autoreset == "next_step" and self._finished.any() else None
-        self.batch.step(
-            acts,
-            target.observations,
-            target.rewards,
-            target.terminated,
-            target.truncated,
-            finals,
-            skip,
-        )
+        self._step_native(acts, target, finals, skip)
         if skip is not None:
             self._begin_next(target, skip)
         ended = target.terminated | target.truncated
@@ -215,15 +207,25 @@ class NativeVecEnv(BaseVecEnv):
             return everyone
 
         finals = self._finals if self.autoreset == "same_step" else None
-        self.batch.step(
-            map_arrays(spread, actions),
-            rows.observations,
-            rows.rewards,
-            rows.terminated,
-            rows.truncated,
-            finals,
-            skip,
-        )
+        self._step_native(map_arrays(spread, actions), rows, finals, skip)
+
+    def _step_native(
+        self, actions: Any, rows: StepBuffers, finals: Any, skip: NDArray[np.bool_] | None
+    ) -> None:
+        try:
+            self.batch.step(
+                actions,
+                rows.observations,
+                rows.rewards,
+                rows.terminated,
+                rows.truncated,
+                finals,
+                skip,
+            )
+        except KeyboardInterrupt:
+            # Between two slices of a long step: some envs have acted and others have not.
+            self._interrupted()
+            raise
 
     @in_turn
     def clone(self, source: int, target: int) -> None:
@@ -247,6 +249,7 @@ class NativeVecEnv(BaseVecEnv):
         self._check_open()
         return self._per_env(getattr(self.batch, name)(*args, **kwargs))
 
+    @in_turn
     def close(self) -> None:
         """Let go of the batch. Closing twice is no error."""
         if not self._closed:

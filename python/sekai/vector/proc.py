@@ -190,6 +190,7 @@ class ProcVecEnv(BaseVecEnv):
         """The process ids of the workers."""
         return [worker.process_id for worker in self._crew.workers]
 
+    @in_turn
     def close(self) -> None:
         """Close every env and end the workers. Closing twice is no error."""
         if not self._closed:
@@ -215,7 +216,7 @@ class ProcVecEnv(BaseVecEnv):
 
     def _meet_workers(self) -> None:
         """Hear which spaces the envs have, and share the memory that they need."""
-        greetings = self._crew.collect(range(self.num_workers), 0, START_SECONDS)
+        greetings = self._crew.greetings(range(self.num_workers), START_SECONDS)
         spaces = [self._greeting(worker, greetings[worker]) for worker in greetings]
         for mine, found in zip(self._assignments, spaces, strict=True):
             check_spaces(0, spaces[0], mine.first, found)
@@ -281,7 +282,7 @@ class ProcVecEnv(BaseVecEnv):
         finished = self._finished[mine.first : mine.envs.stop].tolist()
         again = replace(mine, seeds=seeds, finished=finished, lost=str(error))
         self._crew.replace(worker, again)
-        answer = self._crew.collect(range(worker, worker + 1), 0, START_SECONDS)[worker]
+        answer = self._crew.greetings([worker], START_SECONDS)[worker]
         if isinstance(answer, Answer) and answer.error is None:
             assert self._block is not None, "there since the workers were met"
             self._crew.share(worker, self._block, self._memory)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sekai.vector.timed_pipe import TimedPipe
+
 __all__ = ["SLOTS", "SharedBlock", "VectorMemory"]
 
 SLOTS = 2
@@ -46,7 +48,7 @@ class SharedBlock:
         os.ftruncate(file, size)
         return cls(file, size)
 
-    def send(self, connection: Connection[Any, Any], process_id: int) -> None:
+    def send(self, connection: TimedPipe, process_id: int) -> None:
         """Hand the block to the process at the other end."""
         send_handle(connection, self.file, process_id)
 

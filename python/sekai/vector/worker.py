@@ -21,6 +21,7 @@ from sekai.vector.bell import Bell
 from sekai.vector.faults import OnError, unfit
 from sekai.vector.group import EnvFactory, EnvGroup, ResetOrder, spaces_of
 from sekai.vector.shared_memory import SLOTS, SharedBlock, VectorMemory
+from sekai.vector.timed_pipe import TimedPipe
 from sekai.vector.wire import DONE, FAULT, VALUE, Portable, dumps, portable_error, short_number
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Assignment:
 def serve(
     connection: Connection[Any, Any],
     assignment: Assignment,
-    inherited: Sequence[Connection[Any, Any]],
+    inherited: Sequence[TimedPipe],
 ) -> None:
     """Build the envs, then do what the vector asks until it closes or dies."""
     prepare_process(inherited)
@@ -261,7 +262,7 @@ class _Worker:
         return self._observations.copied(self._observations.rows(before)[place])
 
 
-def prepare_process(inherited: Sequence[Connection[Any, Any]] = ()) -> None:
+def prepare_process(inherited: Sequence[TimedPipe] = ()) -> None:
     """Let a worker process leave Ctrl-C to its parent, and end when its parent has ended."""
     import signal
     import threading
@@ -269,9 +270,9 @@ def prepare_process(inherited: Sequence[Connection[Any, Any]] = ()) -> None:
     # Ctrl-C reaches the whole process group; what becomes of the workers is the parent's choice.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    for connection in inherited:
+    for pipe in inherited:
         # A forked worker has its parent's ends too, and would never see them close.
-        connection.close()
+        pipe.close()
     threading.Thread(target=_end_with_parent, name="sekai-parent-watch", daemon=True).start()
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core.env import Env, ObsType
+from sekai.core.real_numbers import real_numbers
 from sekai.core.wrapper import ActionWrapper
 from sekai.error import InvalidActionError, SpaceError
 from sekai.spaces import Box
@@ -29,7 +30,7 @@ class ClipAction(ActionWrapper[ObsType, Array, Array]):
 
     def action(self, action: Array) -> Array:
         """The allowed action nearest to `action`."""
-        if np.isnan(action).any():
+        if np.isnan(real_numbers(action)).any():
             raise InvalidActionError(f"an action of numbers was wanted, found NaN in {action}")
         return np.clip(action, self._low, self._high).astype(self._low.dtype, copy=False)
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core.env import Env, ObsType
+from sekai.core.real_numbers import real_numbers
 from sekai.core.wrapper import ActionWrapper
 from sekai.error import InvalidActionError, SpaceError
 from sekai.spaces import Box
@@ -44,7 +45,7 @@ class RescaleAction(ActionWrapper[ObsType, Array, Array]):
 
     def action(self, action: Array) -> Array:
         """`action` on the env's scale."""
-        share = (np.asarray(action, np.float64) - self._min) / (self._max - self._min)
+        share = (np.asarray(real_numbers(action), np.float64) - self._min) / (self._max - self._min)
         if not ((share >= 0.0) & (share <= 1.0)).all():
             raise InvalidActionError(
                 f"an action between {self._min.min()} and {self._max.max()} was wanted, "
@@ -56,7 +57,7 @@ class RescaleAction(ActionWrapper[ObsType, Array, Array]):
         """The action that `action()` maps to this one."""
         low, high = self._box.low.astype(np.float64), self._box.high.astype(np.float64)
         width = np.where(high > low, high - low, 1.0)
-        share = (np.asarray(action, np.float64) - low) / width
+        share = (np.asarray(real_numbers(action), np.float64) - low) / width
         mapped: Array = self._between(self._min, self._max, share).astype(self._min.dtype)
         return mapped
 

@@ -1,5 +1,6 @@
 //! The features of a whole series, bar by bar.
 
+use market::Pauses;
 use thiserror::Error;
 
 use super::bar::Bar;
@@ -44,6 +45,22 @@ pub fn series(
     raw: bool,
     out: &mut [f64],
 ) -> Result<(), SeriesError> {
+    series_slices(features, bars, views, raw, out, &mut Pauses::new(&mut || true))
+}
+
+/// The same as [`series`], until it is stopped: the features have then taken in the bars whose
+/// rows are written.
+///
+/// # Errors
+/// As [`series`].
+pub fn series_slices(
+    features: &mut Features,
+    bars: &[f64],
+    views: Option<&[f64]>,
+    raw: bool,
+    out: &mut [f64],
+    pauses: &mut Pauses<'_>,
+) -> Result<(), SeriesError> {
     let length = bars.len() / BAR_COLUMNS.len();
     expect("values of bars", length * BAR_COLUMNS.len(), bars.len())?;
     if let Some(views) = views {
@@ -53,11 +70,21 @@ pub fn series(
     // Twice through the input, so that a refused value is found before anything moves.
     for row in 0..length {
         read(row, bars, views)?;
+        if !pauses.go_on() {
+            return Ok(());
+        }
     }
     for (row, shown) in out.chunks_exact_mut(features.len()).enumerate() {
         let (bar, view) = read(row, bars, views)?;
         features.push(&bar);
-        if raw { features.write_raw(&view, shown) } else { features.write(&view, shown) }
+        if raw {
+            features.write_raw(&view, shown);
+        } else {
+            features.write(&view, shown);
+        }
+        if !pauses.go_on() {
+            break;
+        }
     }
     Ok(())
 }

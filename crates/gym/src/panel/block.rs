@@ -5,7 +5,8 @@
 pub struct Layout<'a> {
     /// Channels of values for each asset.
     pub channels: usize,
-    /// The first channel of each feature, if each has a mask of its own; one mask for all if not.
+    /// The first channel of each feature, rising from 0, if each has a mask of its own; one mask
+    /// for all if not.
     pub firsts: Option<&'a [usize]>,
     /// The least and the greatest value that are shown.
     pub limits: Option<(f64, f64)>,
@@ -21,7 +22,7 @@ impl Layout<'_> {
     /// The mask that each channel counts for.
     fn owners(&self) -> Vec<usize> {
         let firsts = self.firsts.unwrap_or(&[0]);
-        let owner = |channel: usize| firsts.iter().filter(|first| **first <= channel).count() - 1;
+        let owner = |channel: usize| firsts.partition_point(|first| *first <= channel) - 1;
         (0..self.channels).map(owner).collect()
     }
 }

@@ -24,6 +24,10 @@ struct Moments(f64, f64);
 #[must_use]
 pub fn rolling(values: Vec<f64>, width: usize, rows: usize, fold: Fold) -> Vec<f64> {
     let gap = f64::NAN;
+    // Windows longer than the panel are missing, however long: their lengths are not reckoned with.
+    if rows > values.len() / width.max(1) {
+        return vec![gap; values.len()];
+    }
     match fold {
         Fold::Sum => folded(values, width, rows, gap, |old, _, new, _| old + new),
         Fold::Maximum => folded(values, width, rows, gap, |old, _, new, _| greater(old, new)),

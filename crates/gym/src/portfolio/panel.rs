@@ -104,6 +104,15 @@ impl Panel {
         }
     }
 
+    /// Bytes that a row of this width occupies, roughly.
+    #[must_use]
+    pub fn row_bytes(width: Width) -> usize {
+        let Width { assets, features, .. } = width;
+        let asset =
+            (COLUMNS + 1) * size_of::<f64>() + 2 + features.saturating_mul(size_of::<f32>());
+        asset.saturating_mul(stride(assets)).saturating_add(128)
+    }
+
     /// How many rows are known.
     #[must_use]
     pub fn rows(&self) -> usize {

@@ -13,7 +13,7 @@ use super::lanes::{LANES, Machine, Plain, fetch, total};
 use super::reward::combine;
 use super::shown::{INFO, PortfolioLayout, PortfolioRows, PortfolioShown, layout};
 use super::starts::span;
-use super::trader::Told;
+use super::trader::{Told, Trader};
 use super::{ActionMode, DESK, Desk, Episode, Portfolio};
 use crate::task::{ActionError, Outcome, Task};
 
@@ -37,6 +37,16 @@ impl Task for Portfolio {
         u32::try_from(account + self.layout().windows.len() / WINDOW_SPEED).unwrap_or(u32::MAX)
     }
 
+    fn bytes(&self) -> usize {
+        let numbers = self
+            .episode
+            .traders
+            .iter()
+            .map(|trader| trader.units.len() + trader.orders.len() + trader.carried.len());
+        let traders = self.episode.traders.len() * size_of::<Trader>();
+        size_of::<Self>() + traders + numbers.sum::<usize>() * size_of::<f64>()
+    }
+
     fn layout(&self) -> PortfolioLayout {
         layout(&self.settings, self.panel.width())
     }
@@ -47,6 +57,14 @@ impl Task for Portfolio {
 
     fn check(&self, action: &[f64]) -> Result<(), ActionError> {
         self.check_choice(action)
+    }
+
+    fn is_over(&self) -> bool {
+        let episode = &self.episode;
+        let has_begun = episode.row >= self.settings.earliest_row();
+        !has_begun
+            || episode.row >= episode.last
+            || episode.traders.iter().all(|trader| !trader.is_alive)
     }
 
     fn is_waiting(&self) -> bool {

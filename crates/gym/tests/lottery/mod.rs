@@ -49,6 +49,10 @@ impl Task for Lottery {
         }
     }
 
+    fn is_over(&self) -> bool {
+        self.drawn >= self.limit
+    }
+
     fn begin(&mut self, key: EpisodeKey, observation: &mut [f64]) {
         self.stream = key.stream(0);
         (self.drawn, self.number) = (0, self.stream.uniform());

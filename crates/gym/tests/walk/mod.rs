@@ -102,6 +102,10 @@ impl Task for Walk {
         Err(ActionError { wanted: "a finite guess".into(), found: action[0].to_string() })
     }
 
+    fn is_over(&self) -> bool {
+        self.index >= self.limit
+    }
+
     fn begin(&mut self, key: EpisodeKey, mut observation: SightRows<'_>) {
         self.stream = key.stream(0);
         self.index = 0;

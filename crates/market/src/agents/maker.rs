@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::turns::Turns;
-use super::{Crowd, PopulationConfig, Seen, price_at};
+use super::{Crowd, PopulationConfig, Seen, leave, price_at};
 use crate::fees::Free;
 use crate::id::{AccountId, OrderId};
 use crate::market::floor::Floor;
@@ -99,7 +99,7 @@ fn requote(
 ) -> u64 {
     let id = OrderId::from_bits(quote);
     let resting = floor.book.order(id);
-    let placement = match resting {
+    let replaced = match resting {
         Some(_) if wanted == 0 => {
             floor.book.cancel(id).expect("the order was just seen");
             return u64::MAX;
@@ -107,10 +107,10 @@ fn requote(
         Some(order) if order.price == price && 2 * order.size.0 >= wanted => return quote,
         Some(_) => floor.replace(id, price, Lots(wanted), &Free),
         None if wanted == 0 => return u64::MAX,
-        None => floor.place(Order::limit(account, side, price, Lots(wanted)), &Free),
+        None => return leave(floor, Order::limit(account, side, price, Lots(wanted))),
     };
-    let id = placement.expect("levels and books of a population are never full").id;
-    id.map_or(u64::MAX, OrderId::to_bits)
+    // Where the new level is full, the quote stays at the old one.
+    replaced.map_or(quote, |placement| placement.id.map_or(u64::MAX, OrderId::to_bits))
 }
 
 pub(super) fn account_of(first: AccountId, index: usize) -> AccountId {

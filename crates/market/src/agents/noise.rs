@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::maker::account_of;
 use super::turns::Turns;
-use super::{Crowd, PopulationConfig, Seen, fullness, price_at, take_near};
-use crate::fees::Free;
+use super::{Crowd, PopulationConfig, Seen, fullness, leave, price_at, take_near};
 use crate::id::{AccountId, OrderId};
 use crate::market::floor::Floor;
 use crate::order::Order;
@@ -81,8 +80,7 @@ impl Crowd for NoiseTraders {
             #[allow(clippy::cast_precision_loss)] // 1 or -1
             let price = price_at(seen.mid - side.sign() as f64 * away);
             let order = Order::limit(account, side, price, Lots(size));
-            let placement = floor.place(order, &Free).expect("a small order always has room");
-            self.waiting[index] = placement.id.map_or(u64::MAX, OrderId::to_bits);
+            self.waiting[index] = leave(floor, order);
         });
     }
 }

@@ -5,8 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Crowd, Seen, fullness, price_at, take_near};
-use crate::fees::Free;
+use super::{Crowd, Seen, fullness, leave, price_at, take_near};
 use crate::id::{AccountId, OrderId};
 use crate::market::floor::Floor;
 use crate::order::Order;
@@ -110,8 +109,7 @@ impl Pool {
         let price = price_at(seen.mid - side.sign() as f64 * away);
         let size = Lots(1 + stream.below(4 * lots));
         let order = Order::limit(self.account, side, price, size);
-        let placement = floor.place(order, &Free).expect("a small order always has room");
-        *place = placement.id.map_or(u64::MAX, OrderId::to_bits);
+        *place = leave(floor, order);
     }
 }
 

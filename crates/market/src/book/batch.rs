@@ -8,6 +8,7 @@ use crate::error::OrderError;
 use crate::fill::Fill;
 use crate::id::{AccountId, OrderId};
 use crate::order::{Order, Placement, Resting};
+use crate::pauses::Pauses;
 use crate::side::Side;
 use crate::units::{Lots, Ticks};
 
@@ -132,12 +133,27 @@ impl OrderBook {
     /// # Errors
     /// When a column cannot be read.
     pub fn batch(&mut self, operations: &Operations<'_>) -> Result<Answers, BatchError> {
+        self.batch_slices(operations, &mut Pauses::new(&mut || true))
+    }
+
+    /// The same, until it is stopped: the answers to the rows that were done.
+    ///
+    /// # Errors
+    /// As [`OrderBook::batch`].
+    pub fn batch_slices(
+        &mut self,
+        operations: &Operations<'_>,
+        pauses: &mut Pauses<'_>,
+    ) -> Result<Answers, BatchError> {
         let kinds = operations.check()?;
         let mut answers = Answers::with_capacity(kinds.len());
         for (row, kind) in kinds.into_iter().enumerate() {
             match self.do_row(kind, operations, row, &mut answers) {
                 Ok(answer) => answers.push(row, answer, 0),
                 Err(reason) => answers.push(row, Answer::NOTHING, reason.status()),
+            }
+            if !pauses.go_on() {
+                break;
             }
         }
         Ok(answers)
@@ -148,6 +164,18 @@ impl OrderBook {
     /// # Errors
     /// When a column cannot be read, or the book refuses a row.
     pub fn whole_batch(&mut self, operations: &Operations<'_>) -> Result<Answers, BatchError> {
+        self.whole_batch_slices(operations, &mut Pauses::new(&mut || true))
+    }
+
+    /// The same, unless it is stopped: then the book is as it was, and nothing is answered.
+    ///
+    /// # Errors
+    /// As [`OrderBook::whole_batch`].
+    pub fn whole_batch_slices(
+        &mut self,
+        operations: &Operations<'_>,
+        pauses: &mut Pauses<'_>,
+    ) -> Result<Answers, BatchError> {
         let kinds = operations.check()?;
         let before = self.clone();
         let mut answers = Answers::with_capacity(kinds.len());
@@ -158,6 +186,10 @@ impl OrderBook {
                     *self = before;
                     return Err(BatchError::Refused { row, reason });
                 }
+            }
+            if !pauses.go_on() {
+                *self = before;
+                return Ok(Answers::default());
             }
         }
         Ok(answers)

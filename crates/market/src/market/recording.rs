@@ -2,6 +2,7 @@
 
 use crate::fill::Fill;
 use crate::market::Market;
+use crate::pauses::Pauses;
 use crate::side::Side;
 
 /// A number for each tick and symbol (ticks first), and a row for each trade.
@@ -40,12 +41,30 @@ pub struct Recording {
 }
 
 impl Market {
+    /// Lets the world turn `ticks` times, or until it is stopped.
+    pub fn run(&mut self, ticks: usize, pauses: &mut Pauses<'_>) {
+        for _ in 0..ticks {
+            self.tick();
+            if !pauses.go_on_after_piece() {
+                return;
+            }
+        }
+    }
+
     /// Lets the world turn `ticks` times and tells what happened. What one incoming order trades
     /// at one price is one trade.
     pub fn record(&mut self, ticks: usize) -> Recording {
+        self.record_slices(ticks, &mut Pauses::new(&mut || true))
+    }
+
+    /// The same, until it is stopped: what was recorded up to then.
+    pub fn record_slices(&mut self, ticks: usize, pauses: &mut Pauses<'_>) -> Recording {
         let mut recording = Recording::default();
         for tick in 0..ticks {
             self.tick();
+            if !pauses.go_on_after_piece() {
+                break;
+            }
             for symbol in 0..self.symbols.len() {
                 recording.note_symbol(self, symbol);
                 recording.note_trades(self, tick, symbol);
@@ -56,6 +75,10 @@ impl Market {
 }
 
 impl Recording {
+    /// Bytes that the recording of a tick occupies for each symbol, roughly: a row of ten columns,
+    /// and some trades.
+    pub const TICK_BYTES: usize = 400;
+
     fn note_symbol(&mut self, market: &Market, index: usize) {
         let symbol = &market.symbols[index];
         let bar = symbol.bar;

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sekai import spaces as ours
 from sekai.backend import as_numpy
+from sekai.core.real_numbers import real_numbers
 
 __all__ = ["owned", "value_from_gymnasium", "value_to_gymnasium"]
 
@@ -49,7 +50,7 @@ def value_from_gymnasium(space: ours.Space[Any], value: Any) -> Any:
     if isinstance(space, ours.MaskedBox):
         return _padded(space, value["values"], value["mask"])
     if isinstance(space, ours.Simplex):
-        return _projected(space, np.asarray(value))
+        return _projected(space, np.asarray(real_numbers(value)))
     return value
 
 

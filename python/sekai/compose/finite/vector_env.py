@@ -151,8 +151,8 @@ class FiniteVectorEnv(Closing):
 
     def close(self) -> None:
         """Close every worker for good. Closing twice is no error."""
-        self._resume_points = None
         self._close_workers()
+        self._resume_points = None
 
     @property
     def alive(self) -> frozenset[int]:
@@ -201,8 +201,13 @@ class FiniteVectorEnv(Closing):
         return f"<{type(self).__name__} of {len(self)} workers, {len(self._alive)} alive>"
 
     def _close_workers(self) -> None:
-        self._is_guarded = False
-        self._finalizer()
+        try:
+            self._vec.close()
+        finally:
+            # A vector in the middle of a call refuses, and is closed by the next attempt.
+            if self._vec.closed:
+                self._is_guarded = False
+                self._finalizer.detach()
 
     def _end_collection(self) -> None:
         """Remember where the workers stand, in case there is another collection."""

@@ -15,6 +15,7 @@ from sekai.compose.orders.metrics import SAOEMetrics, summary_metrics
 from sekai.compose.orders.order import Order, OrderDir
 from sekai.compose.orders.state import SAOEState
 from sekai.compose.simulator import Simulator
+from sekai.core.real_numbers import real_numbers
 from sekai.error import DataError, InvalidActionError
 from sekai.rendering.renderer import Frame
 
@@ -68,7 +69,7 @@ class OrderSimulator(Simulator[Order, SAOEState, float]):
             ResetRequired: the order is done.
         """
         try:
-            wanted = float(amount)
+            wanted = float(real_numbers(amount))
         except (TypeError, ValueError) as error:
             raise InvalidActionError(f"an amount was wanted, found {amount!r}") from error
         begin = self.ticks_index[min(self._matcher.tick, self._stop - 1)]

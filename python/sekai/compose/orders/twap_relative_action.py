@@ -8,6 +8,7 @@ import numpy as np
 
 from sekai.compose.interpreter import ActionInterpreter
 from sekai.compose.orders.state import SAOEState
+from sekai.core.real_numbers import real_numbers
 from sekai.spaces import Box
 
 __all__ = ["TwapRelativeActionInterpreter"]
@@ -32,4 +33,4 @@ class TwapRelativeActionInterpreter(ActionInterpreter[SAOEState, Any, float]):
     def interpret(self, simulator_state: SAOEState, action: Any) -> float:
         """The amount, or what is left if that is less."""
         position = simulator_state.position
-        return min(position, position * simulator_state.step_share * float(action))
+        return min(position, position * simulator_state.step_share * float(real_numbers(action)))
