@@ -19,7 +19,7 @@ Reward = str | Mapping[str, float] | Terms | Callable[..., Any]
 
 
 LEAST_KEPT = 32
-"""Rows that costs and lifetimes of assets look back on, and some more."""
+"""Rows that costs look back on, and some more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
