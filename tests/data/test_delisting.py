@@ -138,9 +138,9 @@ def test_what_the_source_says_is_not_inferred() -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "20d", timedelta(days=20)])
 def test_a_rule_is_a_whole_number_of_days(wrong: Any) -> None:
-    with pytest.raises(ValueError, match=r"expected a whole number of trading days, at least 1"):
+    with pytest.raises(ValueError, match="must be a whole number of trading days"):
         Policies(delist_after=wrong)
-    with pytest.raises(ValueError, match="invalid delist_after"):
+    with pytest.raises(ValueError, match="must be a whole number"):
         panel(np.ones((3, 1), np.bool_), minutes(1, 3), delist_after=wrong)
 
 

@@ -36,8 +36,8 @@ def checked_delist_after(delist_after: int | None) -> int | None:
     is_whole = isinstance(delist_after, int | np.integer) and not isinstance(delist_after, bool)
     if not is_whole or delist_after < 1:
         raise ValueError(
-            f"invalid delist_after {delist_after!r}; expected a whole number of trading days, at "
-            f"least 1, or None to infer no delisting"
+            f"delist_after must be a whole number of trading days, at least 1, or None to infer "
+            f"no delisting; was {delist_after!r}"
         )
     return int(delist_after)
 
