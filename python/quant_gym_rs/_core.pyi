@@ -843,7 +843,7 @@ def seen_places(values: NDArray[np.float64], quoted: NDArray[np.bool_]) -> NDArr
 def row_masks(
     values: NDArray[np.float64],
     prices: Sequence[int],
-    lately: NDArray[np.bool_],
+    still_listed: NDArray[np.bool_],
     listed: NDArray[np.bool_] | None = None,
     quoted: NDArray[np.bool_] | None = None,
     tradable: NDArray[np.bool_] | None = None,
@@ -853,7 +853,7 @@ def row_masks(
     Args:
         values: assets by fields.
         prices: which fields are prices.
-        lately: rows by assets: which showed anything in the rows before.
+        still_listed: rows by assets: which stay listed without showing anything; no row for none.
         listed: those that are, if it is known; and so on.
         quoted: as `listed`.
         tradable: as `listed`.

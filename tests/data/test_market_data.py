@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sekai.data import Calendar, Frequency, MarketData
-from sekai.data.market_data import lifetimes
+from sekai.data.delisting import lifetimes
 from tests.data.panels import stamp
 
 TIMES = np.arange("2020-01-01", "2020-01-07", dtype="datetime64[D]")

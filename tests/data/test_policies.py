@@ -191,15 +191,15 @@ def test_calendars_are_joined_or_cut_or_repeated() -> None:
     assert np.array_equal(filled.quoted, union.quoted)
 
 
-def test_an_asset_is_given_up_after_as_many_rows_as_the_user_says() -> None:
+def test_an_asset_is_given_up_after_as_many_days_as_the_user_says() -> None:
     frame = bars(60)
     frame = frame[(frame["symbol"] != "BBB") | (frame["time"] < "2020-01-11")]
 
-    for rows, listed in ((20, 29), (5, 14), (None, 60)):
-        data = read(frame, delist_after=rows)
+    for days, listed in ((20, 29), (5, 14), (None, 60)):
+        data = read(frame, delist_after=days)
         assert data.listed[:, 1].sum() == listed
         assert data.quoted[:, 1].sum() == 10
-        assert not len(data.repairs)
+        assert [one.kind for one in data.repairs] == (["delisting"] if days else [])
 
 
 def test_a_price_is_not_repeated_after_a_delisting() -> None:

@@ -23,6 +23,8 @@ Bools = NDArray[np.bool_]
 
 FEATURES = ("log_return",)
 INFO = portfolio_names()[1]
+LEAD = ("agent", "reward", "seconds", "refused", "waived")
+"""What a logged step has in front of its info."""
 KINDS = ("commission", "fixed", "spread", "impact", "borrow", "financing", "delisting")
 FREE = Costs(
     proportional=0.0, half_spread=0.0, impact=0.0, borrow=0.0, financing=0.0, delisting=0.0
@@ -72,13 +74,13 @@ class Episode:
 
     def of(self, name: str, agent: int = 0) -> Floats:
         """A number of each step."""
-        place = 1 if name == "reward" else 3 + INFO.index(name)
+        place = LEAD.index(name) if name in LEAD else len(LEAD) + INFO.index(name)
         column: Floats = self.table[agent :: self.agents, place]
         return column
 
     def weights(self, agent: int = 0) -> Floats:
         """What assets and cash are of equity after each step."""
-        rows: Floats = self.table[agent :: self.agents, 3 + len(INFO) :]
+        rows: Floats = self.table[agent :: self.agents, len(LEAD) + len(INFO) :]
         return rows
 
     def fills(self, agent: int = 0) -> list[tuple[int, int, float, float, float]]:

@@ -41,8 +41,15 @@ class ReferenceAccount:
         """Nothing was paid, traded or earned in this step yet."""
         self.paid = dict.fromkeys(KINDS, 0.0)
         self.turnover = self.reward = self.profit = 0.0
+        self.refused = self.waived = self.delisted = 0.0
         self.was_ruined = False
         self.rewarded_cost = self.rewarded_turnover = 0.0
+
+    def owe(self, kind: str, amount: float) -> None:
+        """Pay what nobody chose to: without a loan, no more than there is."""
+        there = amount if self.is_margin else min(amount, max(self.cash, 0.0))
+        self.waived += amount - there
+        self.pay(kind, there)
 
     def pay(self, kind: str, amount: float) -> None:
         self.cash -= amount
@@ -65,20 +72,42 @@ class ReferenceAccount:
         order[~movable & ~np.isin(np.arange(len(order)), list(removed))] = np.nan
         self.orders[due] = order
 
-    def size(self, due: int, marks: Floats, smallest: float) -> None:
+    def size(self, row: int, due: int, marks: Floats, smallest: float, removed: set[int]) -> None:
         """Turn the weights that are due in a row into units, at prices that are known by now."""
         order = self.orders[due]
         for asset in np.flatnonzero(~np.isnan(order)):
             closes, target = order[asset] == 0.0, order[asset] * self.equity / marks[asset]
             before = [units[asset] for row, units in self.orders.items() if row < due]
-            change = target - self.units[asset] - float(np.nansum(before))
+            coming = float(np.nansum(before))
+            if np.isnan(self.orders.get(row + 1, {asset: np.nan})[asset]):
+                # Nothing in the next row takes the place of what is carried.
+                coming += self.carried[asset]
+            change = target - self.units[asset] - coming
+            if asset in removed:
+                change = self.reducing(int(asset), change)
             is_small = abs(change) * marks[asset] < max(smallest - 1e-12, 0.0) * self.equity
+            is_nothing = abs(change) * marks[asset] <= 1e-12 * self.equity
             order[asset] = 0.0 if is_small and not closes else change
+            if coming != 0.0 and (is_nothing or (is_small and not closes)):
+                # What is on its way is enough, and another order would take its place.
+                order[asset] = np.nan
 
-    def sell_all_of(self, asset: int) -> None:
-        """Let what was ordered of an asset and has not filled yet become a sale of all of it."""
-        self.carried[asset] = 0.0
-        self.void(asset)
+    def reducing(self, asset: int, change: float) -> float:
+        """What of a change makes the position smaller, to nothing at most."""
+        held = self.units[asset]
+        if held == 0.0 or np.sign(change) == np.sign(held):
+            return 0.0
+        return float(np.sign(change) * min(abs(change), abs(held)))
+
+    def take_out(self, asset: int) -> None:
+        """Give up orders that would add to a position; weights become sales of all of it."""
+        self.carried[asset] = self.reducing(asset, self.carried[asset])
+        if not self.in_units:
+            self.void(asset)
+            return
+        for order in self.orders.values():
+            if not np.isnan(order[asset]) and self.reducing(asset, order[asset]) == 0.0:
+                order[asset] = np.nan
 
     def void(self, asset: int) -> None:
         """Let orders in an asset that are on their way be of nothing."""
@@ -91,10 +120,10 @@ class ReferenceAccount:
         values = self.units * market.marks[row - 1]
         shorts = float(-values[values < 0].sum())
         cash = self.cash
-        self.pay("borrow", shorts * costs.borrow * year)
+        self.owe("borrow", shorts * costs.borrow * year)
         after_borrow = cash - shorts * costs.borrow * year
         if after_borrow < 0:
-            self.pay("financing", -after_borrow * costs.financing * year)
+            self.owe("financing", -after_borrow * costs.financing * year)
         else:
             own = max(after_borrow - shorts, 0.0)
             self.pay("financing", -own * costs.interest * year)
@@ -107,7 +136,8 @@ class ReferenceAccount:
             self.units[asset] = self.carried[asset] = 0.0
             if self.in_units:
                 self.void(int(asset))
-            self.pay("delisting", abs(value) * costs.delisting)
+            self.delisted += abs(value)
+            self.owe("delisting", abs(value) * costs.delisting)
 
     def mark(self, market: ReferenceMarket, row: int) -> None:
         """Value the account at the close, and be rewarded for the row."""
@@ -158,6 +188,7 @@ class ReferenceAccount:
             "cost": sum(self.paid.values()), "turnover": self.turnover, "gross": self.gross,
             "net": self.net, "drawdown": 1.0 - self.equity / max(self.peak, self.equity),
             "margin_call": float(self.is_called), **self.paid,
+            "refused": self.refused, "waived": self.waived, "delisted": self.delisted,
         }  # fmt: skip
 
 

@@ -55,7 +55,7 @@ class Reference:
                 (self.removed.add if is_out else self.removed.discard)(asset)
                 if is_out:
                     for account in self.accounts:
-                        account.sell_all_of(asset)
+                        account.take_out(asset)
             self._step(action)
             if self.terminated or self.truncated:
                 break
@@ -75,7 +75,8 @@ class Reference:
                 if account.in_units:
                     due = self.row + 1 + config.execution.delay
                     smallest = config.execution.smallest_trade
-                    account.size(due, self.market.marks[self.row], smallest)
+                    marks = self.market.marks[self.row]
+                    account.size(self.row, due, marks, smallest, self.removed)
         self._next_row()
         while not self._is_over() and not self.market.decides[self.row]:
             self._next_row()
@@ -184,6 +185,8 @@ class _Order:
             changes[asset] = self._with_carried(asset, target, change, is_open, is_forced)
             if account.in_units and not account.is_margin:
                 changes[asset] = max(changes[asset], -account.units[asset])
+            if asset in self.episode.removed:
+                changes[asset] = account.reducing(asset, changes[asset])
         return changes
 
     def _forced(self, asset: int, target: float, keep: float) -> float:
@@ -230,6 +233,7 @@ class _Order:
     def afford(self, rates: Floats) -> None:
         """Find the share of what adds to positions that the account can pay for."""
         units, prices = self.account.units, self.prices
+        self._leave_out_what_nobody_pays_for(rates)
         shrinks = np.sign(self.changes) == -np.sign(units)
         self.less = np.where(shrinks, np.minimum(np.abs(self.changes), np.abs(units)), 0.0)
         self.more = np.abs(self.changes) - self.less
@@ -243,11 +247,28 @@ class _Order:
         needed = self.added + self.account.leverage * float((self.more * prices) @ rates)
         self.share = 1.0 if needed <= room else max(room, 0.0) / max(needed, 1e-300)
 
+    def _leave_out_what_nobody_pays_for(self, rates: Floats) -> None:
+        """Without a loan, make only sales whose costs proceeds and cash can pay, cheapest first."""
+        account, self.refused = self.account, 0.0
+        if account.is_margin:
+            return
+        fixed = self.episode.world.config.costs.fixed
+        values = np.where(self.changes < 0.0, -self.changes * self.prices, 0.0)
+        brings = values * (1.0 - rates) - fixed
+        sales = sorted(np.flatnonzero(values > 0.0), key=lambda asset: brings[asset], reverse=True)
+        cash = account.cash
+        for asset in sales:
+            cash += brings[asset]
+            if cash < 0.0 and brings[asset] < 0.0:
+                self.refused += values[asset]
+                self.changes[asset] = 0.0
+
     def fill(self, rates: Floats) -> None:
         """Trade, and pay for it."""
         account, costs = self.account, self.episode.world.config.costs
         done = np.sign(self.changes) * (self.less + self.share * self.more)
         traded = np.abs(done) * self.prices
+        account.refused += self.refused + (1.0 - self.share) * self.added
         account.cash -= float(done @ self.prices)
         account.units = account.units + done
         account.pay("commission", float(traded.sum()) * costs.proportional)

@@ -40,7 +40,7 @@ def has_dust(wanted: Reference, found: Episode) -> bool:
 def assert_same_account(wanted: Reference, found: Episode, agent: int, cash: float) -> None:
     # Of what rounding left of nothing, shares are anything, and so is whether it is called.
     worth_it = [step.infos[agent]["equity"] > RELATIVE * cash for step in wanted.steps]
-    for name in INFO:
+    for name in (*INFO, "refused", "waived"):
         if name == "margin_call":
             calls = np.array([step.infos[agent][name] for step in wanted.steps])
             assert (found.of(name, agent) == calls)[worth_it].all()

@@ -6,15 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import sekai
 from sekai.data import Bar, MarketData, Pipeline
 from sekai.envs import Portfolio
 from sekai.error import StateError
-from sekai.market import Constraints, Execution
+from sekai.market import Constraints, Costs, Execution, MarginAccount
 from tests.data.holed_panels import make_panel
+from tests.envs.portfolio_worlds import World, env_of, market_of, play
+from tests.envs.portfolio_worlds import settings as portfolio_settings
 from tests.envs.streamed_worlds import (
     LOOKBACK,
     episode_bytes,
@@ -40,16 +42,47 @@ def new_asset(data: MarketData, rows: int | None = None) -> MarketData:
     return data.select(data.assets[-1:]).rows(0, len(data) if rows is None else rows)
 
 
-@given(world=worlds(), draw=st.data(), seed=st.integers(0, 2**32))
+def carrying(
+    data: MarketData, delay: int, decisions: str, leverage: float | None = None, **options: Any
+) -> dict[str, Any]:
+    """A world in which orders wait, fill in parts, and are carried over rows without a decision."""
+    execution = Execution(
+        sizing="decision", delay=delay, unfilled="carry", participation=0.5,
+        fill=options.pop("fill", "next_open"),
+    )  # fmt: skip
+    world = {"data": data, "lookback": LOOKBACK, "features": ["log_return"], **options}
+    if leverage is not None:
+        world["account"] = MarginAccount(leverage=leverage)
+    return {**world, "execution": execution, "decisions": decisions}
+
+
+@example(
+    # After the last of it was sold, a sale that was still on its way was made good by a purchase.
+    world=carrying(make_panel(42, 8, 2283328780, 0.05), 1, "complete"),
+    place=3, count=5, seed=3608848293,
+)  # fmt: skip
+@example(
+    # Two sales of the same units sold it short, and it was bought back.
+    world=carrying(
+        make_panel(39, 4, 3409559072, 0.05), 2, "complete", 1.5, fill="next_close",
+        initial_cash=1e3, costs=Costs(fixed=3.0, impact=0.3),
+    ),
+    place=2, count=4, seed=330484754,
+)  # fmt: skip
+@example(
+    world=carrying(make_panel(28, 1, 3571393831, 0.4), 2, "trading_days", 3.0, initial_cash=1e3),
+    place=0, count=3, seed=1002426291,
+)  # fmt: skip
+@given(world=worlds(), place=st.integers(0, 8), count=st.integers(0, 5), seed=st.integers(0, 2**32))
 @settings(deadline=None, max_examples=100)
 def test_what_is_removed_is_sold_and_never_bought(
-    world: dict[str, Any], draw: st.DataObject, seed: int
+    world: dict[str, Any], place: int, count: int, seed: int
 ) -> None:
     data, rng = world["data"], np.random.default_rng(seed)
     env = Portfolio(**world, starts=LOOKBACK, record=True, episode_rows=len(data))
     env.reset(seed=seed)
-    place = draw.draw(st.integers(0, len(data.assets) - 1))
-    name, count = data.assets[place], draw.draw(st.integers(0, 5))
+    place %= len(data.assets)
+    name = data.assets[place]
     is_done = any(env.step(wanted(rng, len(data.assets))).done for _ in range(count))
     if is_done:
         return
@@ -83,6 +116,82 @@ def test_an_order_on_its_way_buys_nothing_of_what_is_removed() -> None:
         env.step(everything)
 
     assert "asset0" not in env.take_log()[0].trades.asset
+
+
+@pytest.mark.parametrize("sizing", ["fill", "decision"])
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_removal_in_a_halt_cancels_at_once_and_closes_when_trading_resumes(
+    side: float, sizing: Any
+) -> None:
+    rows, halted = 16, slice(5, 9)
+    quoted = np.ones((rows, 2), np.bool_)
+    quoted[halted, 0] = False
+    data = market_of(
+        np.where(quoted, 10.0, np.nan), volume=np.full((rows, 2), 2_000.0),
+        listed=np.ones_like(quoted), quoted=quoted,
+    )  # fmt: skip
+    execution = Execution(sizing=sizing, delay=1, unfilled="carry", participation=1.0)
+    env = env_of(
+        data, execution=execution, record=True, account=MarginAccount(leverage=2.0),
+        constraints=Constraints(long_short=True, max_weight=1.0),
+    )  # fmt: skip
+    env.reset(seed=0)
+    half = np.array([0.5 * side, 0.0, 1.0 - 0.5 * side])
+    while env.step(half).info["time_index"] < 6:  # 2,000 units in rows 2, 3; then it is halted
+        pass
+    env.take_log()
+
+    env.remove_asset("A0")
+    while not env.step(half).done:
+        pass
+
+    (log,) = env.take_log()
+    before, closing = log.opening_units[0, 0] * side, log.trades.asset == "A0"
+    units = log.trades.units[closing] * side
+    assert before > 2_000.0
+    assert (units < 0.0).all()
+    assert log.trades.row[closing].min() == 9
+    assert units.sum() == pytest.approx(-before)
+
+
+def test_a_sale_that_stands_goes_on_after_a_removal() -> None:
+    data = market_of(np.full((12, 2), 10.0), volume=np.full((12, 2), 2_000.0))
+    execution = Execution(sizing="decision", delay=3, participation=1.0)
+    env = env_of(data, execution=execution, record=True)
+    env.reset(seed=0)
+    for weight in (0.2, 0.2, 0.2, 0.2, 0.1, 0.2):
+        env.step(np.array([weight, 0.0, 1.0 - weight]))
+
+    # On its way: a sale of 1,000, due in row 8, and a purchase of as many, due in row 9.
+    env.remove_asset("A0")
+    while not env.step(np.array([0.2, 0.0, 0.8])).done:
+        pass
+
+    trades = env.take_log()[0].trades
+    closing = trades.asset == "A0"
+    assert trades.row[closing].tolist() == [4, 8, 10]
+    assert trades.units[closing] == pytest.approx([2_000.0, -1_000.0, -1_000.0])
+
+
+def test_removal_cancels_what_every_agent_has_on_its_way() -> None:
+    data = market_of(np.full((14, 2), 10.0), volume=np.full((14, 2), 1_000.0))
+    config = portfolio_settings(
+        execution=Execution(sizing="decision", delay=1, unfilled="carry", participation=1.0),
+        account=MarginAccount(leverage=2.0),
+        constraints=Constraints(long_short=True, max_weight=1.0),
+    )
+    both = np.array([0.5, 0.0, 0.5, -0.5, 0.0, 1.5])
+    world = World(
+        data=data, config=config, others=(config,), actions=np.tile(both, (13, 1)),
+        removals={3: (0, True)},
+    )  # fmt: skip
+
+    episode = play(world)
+
+    for agent, side in enumerate((1.0, -1.0)):
+        fills = [fill for fill in episode.fills(agent) if fill[1] == 0]
+        assert all((units * side > 0.0) == (row <= 3) for row, _, units, *_ in fills)
+        assert episode.weights(agent)[-1, 0] == pytest.approx(0.0, abs=1e-12)
 
 
 def test_what_is_let_in_again_can_be_bought() -> None:

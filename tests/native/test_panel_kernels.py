@@ -39,7 +39,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     "no field": (lambda: panel_flaw(np.ones((3, 2, 1)), TRUE, TRUE, TRUE, [1]), "the place 1"),
     "no price": (lambda: priced_places(np.ones((3, 2, 1)), [1]), "the place 1"),
     "shown": (lambda: seen_places(np.ones((3, 2, 1)), WIDE), "3 rows and 2 assets"),
-    "seen": (lambda: row_masks(ONES[:, :1], [0], TRUE), "seen of 3 assets"),
+    "seen": (lambda: row_masks(ONES[:, :1], [0], TRUE), "a mask of 3 assets"),
     "listed": (lambda: row_masks(ONES, [0], np.ones((1, 3), np.bool_), TRUE[0]), "3 assets"),
     "quotes": (lambda: benchmark_returns(ONES, WIDE), "one shape"),
     "before": (lambda: benchmark_returns(ONES, None, None, np.ones(3)), "2 known levels"),

@@ -77,11 +77,11 @@ pub(crate) fn seen_places<'py>(
 /// Which assets of a row are listed, quoted and tradable, and which show anything: what is given
 /// of the first three stays, the rest is filled in.
 #[pyfunction]
-#[pyo3(signature = (values, prices, lately, listed=None, quoted=None, tradable=None))]
+#[pyo3(signature = (values, prices, still_listed, listed=None, quoted=None, tradable=None))]
 pub(crate) fn row_masks<'py>(
     values: PyReadonlyArray2<'py, f64>,
     prices: Vec<usize>,
-    lately: PyReadonlyArray2<'py, bool>,
+    still_listed: PyReadonlyArray2<'py, bool>,
     listed: Option<PyReadonlyArray1<'py, bool>>,
     quoted: Option<PyReadonlyArray1<'py, bool>>,
     tradable: Option<PyReadonlyArray1<'py, bool>>,
@@ -98,18 +98,18 @@ pub(crate) fn row_masks<'py>(
     };
     let given = [given(listed)?, given(quoted)?, given(tradable)?];
     let numbers = flat(values.as_array())?;
-    let seen_lately: Vec<bool> = match lately.as_array() {
+    let still: Vec<bool> = match still_listed.as_array() {
         view if view.ncols() == assets => {
-            view.columns().into_iter().map(|column| column.iter().any(|seen| *seen)).collect()
+            view.columns().into_iter().map(|column| column.iter().any(|still| *still)).collect()
         }
         view => {
             return Err(PyValueError::new_err(format!(
-                "what was seen of {assets} assets was wanted, found {}",
+                "a mask of {assets} assets that are listed still was wanted, found {}",
                 view.ncols()
             )));
         }
     };
-    let found = RowMasks::of(&numbers, fields, &prices, &seen_lately, given);
+    let found = RowMasks::of(&numbers, fields, &prices, &still, given);
     let all = [found.listed, found.quoted, found.tradable, found.seen].concat();
     all.into_pyarray(values.py()).reshape([4, assets])
 }

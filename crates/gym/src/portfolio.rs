@@ -163,7 +163,8 @@ impl Portfolio {
     }
 
     /// Takes an asset out of the universe until the next episode, or lets it in again. What is
-    /// held of it is sold as soon as it can be; orders in it that are on their way become sales.
+    /// held of it is sold, or bought back, as soon as it can be; orders on their way that would add
+    /// to it are cancelled at once.
     ///
     /// # Errors
     /// When there is no such asset.
@@ -178,7 +179,9 @@ impl Portfolio {
             self.episode.removed.clear();
         }
         if is_removed {
-            self.episode.traders.iter_mut().for_each(|trader| trader.sell_all_of(asset));
+            let is_in_units = self.settings.is_in_units();
+            let traders = self.episode.traders.iter_mut();
+            traders.for_each(|trader| trader.cancel_increases(asset, is_in_units));
         }
         Ok(())
     }
@@ -248,11 +251,13 @@ impl Portfolio {
         if let Some(log) = &mut self.log {
             log.note_delisted(&self.episode.traders, &self.panel, row, settings.costs.delisting);
         }
-        for trader in self.episode.traders.iter_mut().filter(|trader| trader.is_alive) {
-            trader.accrue(&self.panel, row, &settings.costs);
-            trader.settle_delisted(&self.panel, row, settings);
+        let traders = self.episode.traders.iter_mut().zip(&settings.agents);
+        for (trader, agent) in traders.filter(|(trader, _)| trader.is_alive) {
+            trader.accrue(&self.panel, row, &settings.costs, agent.account);
+            trader.settle_delisted(&self.panel, row, settings, agent.account);
         }
-        let execution = Execution::new(machine, &self.panel, settings, row);
+        let removed = &self.episode.removed;
+        let execution = Execution::new(machine, &self.panel, settings, row, removed);
         let trades = self.log.as_mut().map(|log| &mut log.current().trades);
         execution.run(&mut self.episode.traders, &desk.orders, &mut desk.room, trades);
     }

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from quant_gym_rs._core import row_masks, seen_places
-from sekai.data.market_data import DELIST_AFTER, MarketData
+from sekai.data.delisting import ArrivingLifetimes
+from sekai.data.market_data import MarketData
 from sekai.data.panel_checks import price_places
 
 __all__ = ["ArrivingRows"]
@@ -35,6 +36,12 @@ class ArrivingRows:
         self._series = tuple(history.market)
         self._count = len(history)
         seen = seen_places(history.values, history.quoted)
+        rule = history.delist_after
+        self._lifetimes = (
+            None
+            if rule is None
+            else ArrivingLifetimes(history.calendar, seen, history.listed, rule)
+        )
         self._take_over(
             history.times,
             history.values,
@@ -65,9 +72,8 @@ class ArrivingRows:
         if series.keys() != set(self._series):
             raise ValueError(f"series {sorted(self._series)} were wanted, found {sorted(series)}")
         row = self._shaped("values", np.asarray(values, np.float64), 2)
-        lately = self._masks[3, max(0, self._count - DELIST_AFTER + 1) : self._count]
         masks = row_masks(
-            row, self._prices, lately, self._mask("listed", listed),
+            row, self._prices, self._still_listed(stamp), self._mask("listed", listed),
             self._mask("quoted", quoted), self._mask("tradable", tradable),
         )  # fmt: skip
         self._append(stamp, row, masks, [series[name] for name in self._series])
@@ -92,6 +98,8 @@ class ArrivingRows:
     def take_back(self) -> None:
         """Be as before the latest row, which somebody has refused after all."""
         self._count -= 1
+        if self._lifetimes is not None:
+            self._lifetimes.take_back()
 
     def forget(self, rows: int) -> None:
         """Keep no more of so many of the first rows."""
@@ -127,6 +135,13 @@ class ArrivingRows:
         if market:
             self._market[:, place] = market
         self._count += 1
+        if self._lifetimes is not None:
+            self._lifetimes.take(stamp, masks[3])
+
+    def _still_listed(self, stamp: np.datetime64) -> Bools:
+        """Assets that stay listed without being seen: a row of the mask, or none at first."""
+        before: Bools = self._masks[0, max(0, self._count - 1) : self._count]
+        return before if self._lifetimes is None else self._lifetimes.alive(stamp, before)
 
     def _checked_time(self, time: Any) -> np.datetime64:
         stamp: np.datetime64 = np.datetime64(time, "ns")

@@ -102,6 +102,12 @@ class Calendar:
         return self.local.astype("datetime64[D]")
 
     @cached_property
+    def day_numbers(self) -> NDArray[np.int64]:
+        """The number of each row's trading day: days that have a row, counted from 0."""
+        dates = self.dates.astype(np.int64)
+        return np.cumsum(np.diff(dates, prepend=dates[:1]) != 0)
+
+    @cached_property
     def local(self) -> Times:
         """What the clocks of the time zone show at each row."""
         if self.timezone is None:

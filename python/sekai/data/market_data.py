@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from quant_gym_rs._core import panel_flaw, seen_places
 from sekai.data.calendar import Calendar, Frequency
+from sekai.data.delisting import checked_delist_after, inferred_delistings, lifetimes
 from sekai.data.panel_checks import (
     PRICE_FIELDS,
     check_shape,
@@ -23,7 +24,7 @@ from sekai.data.panel_checks import (
     price_places,
     priced,
 )
-from sekai.data.problems import Problem
+from sekai.data.problems import Problem, Problems
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from sekai.data.reading.options import ReadOptions
     from sekai.data.splits import WalkForward
 
-__all__ = ["DELIST_AFTER", "PRICE_FIELDS", "MarketData", "lifetimes"]
+__all__ = ["PRICE_FIELDS", "MarketData"]
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -40,9 +41,6 @@ Times = NDArray[np.datetime64]
 Path = str | os.PathLike[str]
 
 NO_SERIES: Mapping[str, Floats] = MappingProxyType({})
-
-DELIST_AFTER = 20
-"""Rows without any value after which an asset counts as delisted, where nobody says more."""
 
 
 class MarketData:
@@ -73,6 +71,7 @@ class MarketData:
         timezone: str | None = None,
         frequency: Frequency | None = None,
         warm_up: int = 0,
+        delist_after: int | None = None,
         repairs: Sequence[Problem] = (),
     ) -> None:
         """Take a panel that is in order; `sekai.data` has readers for what is not yet.
@@ -82,8 +81,8 @@ class MarketData:
             assets: the names of the assets.
             fields: what is known of each, such as `open`, `close`, `volume`.
             values: times by assets by fields; NaN where there is none.
-            listed: times by assets; if not given, from the first value until there has been none
-                for `DELIST_AFTER` rows, see `lifetimes`.
+            listed: times by assets; if not given, from the first value on, for as long as
+                `delist_after` says.
             quoted: times by assets; where all prices are there if not given.
             tradable: times by assets; where quoted if not given.
             market: series of the whole market, such as an interest rate, a value for each time.
@@ -91,6 +90,9 @@ class MarketData:
             timezone: where days begin and end; None for UTC.
             frequency: how often there is a row; from the stamps if not given.
             warm_up: leading rows that are history alone: no decision falls on them.
+            delist_after: trading days (days with a row) without a value of an asset after which
+                it counts as delisted, where `listed` does not say so; each is reported in
+                `repairs`. Rows that arrive later follow the same rule. None infers no delisting.
             repairs: what was wrong with the source and how it was mended; no part of the content.
         """
         self.times = frozen(checked_times(times))
@@ -98,6 +100,9 @@ class MarketData:
         self.fields = checked_names("fields", fields)
         self.values = frozen(np.asarray(values, np.float64))
         check_shape("values", self.values, (len(self.times), len(self.assets), len(self.fields)))
+        self.timezone = timezone
+        self.delist_after = checked_delist_after(delist_after)
+        self.repairs = repairs
         self.quoted = self._mask("quoted", quoted, self._priced)
         self.listed = self._mask("listed", listed, self._in_life)
         self.tradable = self._mask("tradable", tradable, lambda: self.quoted)
@@ -105,9 +110,7 @@ class MarketData:
             {name: self._series(name, series) for name, series in (market or {}).items()}
         )
         self.sectors = MappingProxyType(dict(sectors or {}))
-        self.timezone = timezone
         self.warm_up = warm_up
-        self.repairs = repairs
         self._frequency = frequency
         self._check()
 
@@ -230,6 +233,7 @@ class MarketData:
         described = (
             self.assets, self.fields, sorted(self.market), sorted(self.sectors.items()),
             self.timezone, self.warm_up, self.frequency,
+            *(() if self.delist_after is None else ("delist_after", self.delist_after)),
         )  # fmt: skip
         state.update(repr(described).encode())
         masks = (self.listed, self.quoted, self.tradable)
@@ -322,6 +326,7 @@ class MarketData:
         made.market = MappingProxyType(dict(market)) if market else NO_SERIES
         made.sectors = self.sectors
         made.timezone, made.repairs = self.timezone, self.repairs
+        made.delist_after = self.delist_after
         made.warm_up, made._frequency = 0, self.frequency
         return made
 
@@ -331,14 +336,20 @@ class MarketData:
             "values": self.values, "listed": self.listed, "quoted": self.quoted,
             "tradable": self.tradable, "market": self.market, "sectors": self.sectors,
             "timezone": self.timezone, "frequency": self.frequency, "warm_up": self.warm_up,
-            "repairs": self.repairs,
+            "delist_after": self.delist_after, "repairs": self.repairs,
         }  # fmt: skip
 
     def _priced(self) -> Bools:
         return priced(self.fields, self.values)
 
     def _in_life(self) -> Bools:
-        return lifetimes(seen_places(self.values, self.quoted))
+        seen, rule = seen_places(self.values, self.quoted), self.delist_after
+        if rule is None:
+            return lifetimes(seen)
+        listed = lifetimes(seen, rule, self.calendar.day_numbers)
+        found = inferred_delistings(seen, listed, self.times, self.assets, rule)
+        self.repairs = Problems([*self.repairs, *found])
+        return listed
 
     def _mask(self, name: str, given: ArrayLike | None, default: Any) -> Bools:
         mask = frozen(np.asarray(default() if given is None else given))
@@ -372,24 +383,6 @@ class MarketData:
                 "no_price": f"quoted without a {self.fields[field]} above 0",
             }[kind]
             raise ValueError(f"{self.assets[place]} is {what} at {self.times[row]}")
-
-
-def lifetimes(seen: Bools, delist_after: int = DELIST_AFTER) -> Bools:
-    """Where assets are listed: from the row they are first seen in, for as long as they are.
-
-    An asset is given up after `delist_after` rows in a row without it, and not in the first of
-    them: whether it comes back is not known then.
-    """
-    if delist_after < 1:
-        raise ValueError(f"delist_after must be at least 1 row, was {delist_after}")
-    rows = np.arange(1, len(seen) + 1)[:, None]
-    alive = np.empty(seen.shape, np.bool_)
-    # Some assets at a time: counts take eight times the memory of the masks.
-    for start in range(0, seen.shape[1], 32):
-        some = slice(start, start + 32)
-        last_seen = np.maximum.accumulate(np.where(seen[:, some], rows, 0), axis=0)
-        alive[:, some] = last_seen > np.maximum(rows - delist_after, 0)
-    return alive
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from datetime import timedelta
 
-from sekai.data.market_data import DELIST_AFTER
+from sekai.data.delisting import checked_delist_after
 
 __all__ = ["CHOICES", "Policies"]
 
@@ -87,8 +87,10 @@ class Policies:
     """Times at which a series of the whole market has no value, or several."""
     fill_limit: int | None = None
     """The most rows in a row that a value is repeated for; None for as long as it is listed."""
-    delist_after: int | None = DELIST_AFTER
-    """Rows without an asset after which it counts as delisted; None for never."""
+    delist_after: int | None = None
+    """Trading days (days with a row) without an asset after which it counts as delisted, where no
+    table, column or file of instruments says when it is listed. Each delisting that is inferred so
+    is reported in `MarketData.repairs`; None infers none."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -98,7 +100,6 @@ class Policies:
                 raise ValueError(f"{field.name} must be one of {choices}, was {found!r}")
         if self.longest_gap <= timedelta(0):
             raise ValueError(f"longest_gap must be above 0, was {self.longest_gap}")
-        for name in ("fill_limit", "delist_after"):
-            rows = getattr(self, name)
-            if rows is not None and rows < 1:
-                raise ValueError(f"{name} must be at least 1 row, or None, was {rows}")
+        if self.fill_limit is not None and self.fill_limit < 1:
+            raise ValueError(f"fill_limit must be at least 1 row, or None, was {self.fill_limit}")
+        checked_delist_after(self.delist_after)

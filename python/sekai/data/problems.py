@@ -32,6 +32,7 @@ HINTS = {
     "calendar": "Policies(calendars='union'), 'forward_fill' or 'intersection'",
     "gap": "Policies(gaps='allow'), or a longer longest_gap",
     "empty": "Policies(empty='drop')",
+    "delisting": "tell listing=, or leave Policies(delist_after=None) to infer none",
     "listing": "Policies(listing='drop_row'), or mend the table of listings",
     "market": "Policies(market='forward_fill') or 'keep'",
 }

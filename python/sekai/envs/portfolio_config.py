@@ -23,7 +23,7 @@ MOST_SLOTS = 10_000
 """Bound on memory: every slot has a column in every row."""
 
 LEAST_KEPT = 32
-"""Rows that costs and lifetimes of assets look back on, and some more."""
+"""Rows that costs look back on, and some more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,13 @@ INFO = portfolio_names()[1]
 COST_KINDS = ("commission", "fixed", "spread", "impact", "borrow", "financing", "delisting")
 """What can be paid; what cash has earned is a financing cost below 0."""
 
-LEAD = 3
-"""Numbers in front of those of an info: the agent, its reward, seconds."""
+NUMBERS = (
+    "equity", "cash", "pnl", "cost", "turnover", "drawdown", "delisted",
+)  # fmt: skip
+"""What an info and a logged step have in common."""
+
+LEAD = 5
+"""Numbers in front of those of an info: the agent, its reward, seconds, `refused`, `waived`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +56,9 @@ class Trades:
 
     rate: Floats
     """What it cost as a share of its value, apart from what every order costs."""
+
+    is_delisting: NDArray[np.bool_]
+    """Whether nobody ordered it: the asset was delisted, and the position became cash."""
 
     def __len__(self) -> int:
         """How many there are."""
@@ -102,6 +110,15 @@ class Steps:
 
     margin_call: NDArray[np.bool_]
     """Whether only reductions were possible."""
+
+    refused: Floats
+    """Value of due orders that were not filled: too expensive for the account, or above a limit."""
+
+    waived: Floats
+    """Costs that a cash account did not pay, since it had nothing left to pay them with."""
+
+    delisted: Floats
+    """Value of positions that became cash because their assets were delisted."""
 
     costs: Floats
     """What was paid: steps by `COST_KINDS`."""
@@ -181,6 +198,7 @@ class EpisodeLog:
         trades = Trades(
             row, data.times[row], log["agent"].astype(np.int64),
             np.array(data.assets)[log["asset"]], log["units"], log["price"], log["rate"],
+            ~data.listed[row, log["asset"].astype(np.int64)],
         )  # fmt: skip
         opening = int(log["opening_row"])
         units = log["opening_units"].reshape(-1, len(data.assets))
@@ -234,10 +252,11 @@ class EpisodeLog:
 def _steps(table: Floats, data: MarketData) -> Steps:
     info = {name: table[:, LEAD + place] for place, name in enumerate(INFO)}
     row = info["time_index"].astype(np.int64)
-    named = {name: info[name] for name in ("equity", "cash", "pnl", "cost", "turnover", "drawdown")}
+    named = {name: info[name] for name in NUMBERS}
     return Steps(
         row=row, time=data.times[row], agent=table[:, 0].astype(np.int64), reward=table[:, 1],
-        seconds=table[:, 2], margin_call=info["margin_call"] > 0,
+        seconds=table[:, 2], refused=table[:, 3], waived=table[:, 4],
+        margin_call=info["margin_call"] > 0,
         costs=np.stack([info[kind] for kind in COST_KINDS], axis=1),
         weights=table[:, LEAD + len(INFO) :], **named,
     )  # fmt: skip

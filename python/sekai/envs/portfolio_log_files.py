@@ -27,6 +27,7 @@ Columns = dict[str, Any]
 KINDS = ("episode", "step", "trade")
 TYPES = {
     "row": np.int64, "agent": np.int64, "margin_call": np.bool_, "asset": np.str_,
+    "is_delisting": np.bool_,
 }  # fmt: skip
 """Of columns that are not of numbers; those of times are `datetime64[ns]`."""
 

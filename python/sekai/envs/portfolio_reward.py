@@ -66,6 +66,8 @@ class PortfolioState:
     borrow: Floats
     financing: Floats
     delisting: Floats
+    delisted: Floats
+    """Value of positions that became cash because their assets were delisted."""
     weights: NDArray[np.float32]
     """What assets, and last cash, are of equity."""
     terminated: Bools

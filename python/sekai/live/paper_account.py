@@ -188,7 +188,7 @@ class PaperAccount:
         )  # fmt: skip
 
     def remove_asset(self, name: str) -> None:
-        """Take no orders in an asset but those that close the position; earlier ones are void."""
+        """Take only orders that close the position; earlier ones that add to it are cancelled."""
         self._batch.set_removed(0, self._place(name), True)
         self._has = self._look()
 

@@ -78,7 +78,7 @@ pub fn seen(values: &[f64], fields: usize, quoted: &[bool]) -> Vec<bool> {
 /// What a row says of its assets, with what it leaves unsaid filled in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowMasks {
-    /// Which exist: if not given, those that show anything, or did lately.
+    /// Which exist: if not given, those that show anything, and those that are listed still.
     pub listed: Vec<bool>,
     /// Which have prices: if not given, those whose prices are all there.
     pub quoted: Vec<bool>,
@@ -96,12 +96,12 @@ impl RowMasks {
         values: &[f64],
         fields: usize,
         prices: &[usize],
-        lately: &[bool],
+        still_listed: &[bool],
         [listed, quoted, tradable]: [Option<Vec<bool>>; 3],
     ) -> Self {
         let quoted = quoted.unwrap_or_else(|| priced(values, fields, prices));
         let seen = seen(values, fields, &quoted);
-        let alive = || seen.iter().zip(lately).map(|(now, before)| *now || *before).collect();
+        let alive = || seen.iter().zip(still_listed).map(|(now, still)| *now || *still).collect();
         Self {
             listed: listed.unwrap_or_else(alive),
             tradable: tradable.unwrap_or_else(|| quoted.clone()),
@@ -141,9 +141,9 @@ mod tests {
     #[test]
     fn what_is_unsaid_is_filled_in() {
         let values = [1.0, GAP, GAP, 5.0, GAP, GAP, GAP, GAP];
-        let lately = [false, false, true, false];
+        let still_listed = [false, false, true, false];
 
-        let found = RowMasks::of(&values, 2, &[0], &lately, [None, None, None]);
+        let found = RowMasks::of(&values, 2, &[0], &still_listed, [None, None, None]);
 
         assert_eq!(found.quoted, [true, false, false, false]);
         assert_eq!(found.tradable, found.quoted);

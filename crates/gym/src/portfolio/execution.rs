@@ -12,7 +12,7 @@ mod units;
 use super::lanes::{Lanes, Machine, lanes_mut, total};
 use super::log::Trade;
 use super::panel::Panel;
-use super::settings::{FillAt, PortfolioSettings, Unfilled};
+use super::settings::{AccountKind, FillAt, PortfolioSettings, Unfilled};
 use super::trader::Trader;
 
 /// What rounding can leave of an order, as a share of equity.
@@ -54,6 +54,8 @@ struct Plan {
     reduced_cost: f64,
     /// The share of those that can be afforded.
     share: f64,
+    /// Value of sales that are refused since nobody could pay what they cost.
+    refused: f64,
     /// Orders that reduce, and those that only increase.
     reductions: f64,
     only_increases: f64,
@@ -76,6 +78,8 @@ pub(super) struct Execution<'a, M> {
     pub(super) prices: &'a [f64],
     inverse: &'a [f64],
     gates: &'a [f64],
+    /// Assets that the user has taken out of the universe; empty where there are none.
+    removed: &'a [bool],
 }
 
 impl<'a, M: Machine> Execution<'a, M> {
@@ -85,12 +89,14 @@ impl<'a, M: Machine> Execution<'a, M> {
         panel: &'a Panel,
         settings: &'a PortfolioSettings,
         row: usize,
+        removed: &'a [bool],
     ) -> Self {
         let (prices, inverse) = match settings.fill {
             FillAt::NextOpen => panel.opens(row),
             FillAt::NextClose => panel.closes(row),
         };
-        Self { machine, panel, settings, row, prices, inverse, gates: panel.gates(row) }
+        let gates = panel.gates(row);
+        Self { machine, panel, settings, row, prices, inverse, gates, removed }
     }
 
     /// Fills what can be filled of all orders that are due.
@@ -118,8 +124,14 @@ impl<'a, M: Machine> Execution<'a, M> {
                 room.plans[agent] = Plan::default();
                 continue;
             }
-            let changes = &room.changes[agent * stride..][..stride];
-            self.plan(agent, trader, changes, &room.rates, &mut room.plans[agent]);
+            let changes = &mut room.changes[agent * stride..][..stride];
+            let plan = &mut room.plans[agent];
+            plan.refused = 0.0;
+            self.plan(agent, trader, changes, &room.rates, plan);
+            let owes = self.after_sales(trader, plan) < 0.0;
+            if owes && self.settings.agents[agent].account == AccountKind::Cash {
+                self.refuse_sales(agent, trader, changes, &room.rates, plan);
+            }
         }
         self.share_limit(&mut room.plans);
         for (agent, trader) in traders.iter_mut().enumerate().filter(|(_, it)| it.is_alive) {
@@ -162,6 +174,9 @@ impl<'a, M: Machine> Execution<'a, M> {
         }
         if self.settings.is_in_units() {
             self.keep_from_shorts(agent, units, changes);
+        }
+        if !self.removed.is_empty() {
+            self.reduce_only(units, changes);
         }
         value
     }
@@ -295,6 +310,48 @@ impl<'a, M: Machine> Execution<'a, M> {
         })
     }
 
+    /// Cash after an agent's reductions and their costs, before anything is bought.
+    #[inline(always)]
+    fn after_sales(&self, trader: &Trader, plan: &Plan) -> f64 {
+        let fixed = self.settings.costs.fixed * plan.reductions;
+        if plan.reduced > 0.0 {
+            trader.cash + plan.reduced - plan.reduced_cost - fixed
+        } else {
+            0.0
+        }
+    }
+
+    /// Refuses the sales of an account without debts that cost most beyond what they bring, one
+    /// after the other, until cash is no longer below zero, and plans again.
+    #[cold]
+    #[inline(never)]
+    fn refuse_sales(
+        &self,
+        agent: usize,
+        trader: &Trader,
+        changes: &mut [f64],
+        rates: &[f64],
+        plan: &mut Plan,
+    ) {
+        let mut cash = self.after_sales(trader, plan);
+        let mut refused = 0.0;
+        while cash < 0.0 {
+            let sales = changes.iter().zip(&trader.units).enumerate();
+            let sales = sales.filter(|(_, (change, units))| **change * **units < 0.0);
+            let proceeds = sales.map(|(asset, (change, _))| {
+                let value = (change * self.prices[asset]).abs();
+                (asset, value, value * (1.0 - rates[asset]) - self.settings.costs.fixed)
+            });
+            let worst = proceeds.min_by(|(_, _, one), (_, _, other)| one.total_cmp(other));
+            let Some((asset, value, net)) = worst.filter(|(_, _, net)| *net < 0.0) else { break };
+            changes[asset] = 0.0;
+            refused += value;
+            cash -= net;
+        }
+        self.plan(agent, trader, changes, rates, plan);
+        plan.refused = refused;
+    }
+
     /// Cuts everybody's increases alike until all together hold no more than they may.
     fn share_limit(&self, plans: &mut [Plan]) {
         let Some(leverage) = self.settings.shared_leverage else { return };
@@ -337,6 +394,7 @@ impl<'a, M: Machine> Execution<'a, M> {
         let fixed = costs.fixed * orders;
         trader.cash -= total(bought) + rated + fixed;
         trader.told.traded += traded;
+        trader.told.refused += plan.refused + (1.0 - plan.share) * plan.increases;
         let paid = &mut trader.told.paid;
         paid.proportional += traded * costs.proportional;
         paid.spread += traded * costs.half_spread;

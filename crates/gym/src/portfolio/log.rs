@@ -42,13 +42,14 @@ pub struct EpisodeLog {
 }
 
 /// What a row of [`EpisodeLog::steps`] holds: the agent, its reward, seconds that the step took,
-/// the numbers of [`INFO`], and the weights of assets and cash.
+/// the value of orders that were refused, costs that were waived, the numbers of [`INFO`], and the
+/// weights of assets and cash.
 #[derive(Clone, Copy, Debug)]
 pub struct StepRow;
 
 impl StepRow {
     /// Numbers in front of those of [`INFO`].
-    pub const LEAD: usize = 3;
+    pub const LEAD: usize = 5;
 
     /// How long a row is.
     #[must_use]

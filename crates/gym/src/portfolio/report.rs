@@ -141,13 +141,15 @@ impl Portfolio {
     pub(super) fn take_report<M: Machine>(&mut self, machine: M) {
         let (row, settings) = (self.row() + 1, &*self.settings);
         let report = self.episode.reports.remove(0);
-        let execution = Execution::new(machine, &self.panel, settings, row);
+        let execution = Execution::new(machine, &self.panel, settings, row, &[]);
         let trader = &mut self.episode.traders[0];
         let (before, paid) = (trader.owned().to_vec(), trader.told.paid);
         // Turnover is a share of what the account was worth before its fills. Orders that are on
         // their way in what is gone are gone here too.
-        trader.accrue(&self.panel, row, &settings.costs);
-        trader.settle_delisted(&self.panel, row, settings);
+        let (kind, waived) = (settings.agents[0].account, trader.told.waived);
+        trader.accrue(&self.panel, row, &settings.costs, kind);
+        trader.settle_delisted(&self.panel, row, settings, kind);
+        trader.told.waived = waived;
         let value = trader.cash + execution.value_of(&trader.units);
         trader.told.paid = paid.and(&report.paid);
         trader.told.traded += report.traded;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
+use super::costs::Paid;
 use super::lanes::Machine;
 use super::settings::ShownFeatures;
 use super::trader::Trader;
@@ -31,7 +32,7 @@ crate::parts! {
 pub const ACCOUNT: [&str; 5] = ["growth", "drawdown", "gross", "net", "margin_call"];
 
 /// What is told of a step and an account.
-pub const INFO: [&str; 17] = [
+pub const INFO: [&str; 18] = [
     "time_index",
     "equity",
     "cash",
@@ -49,6 +50,7 @@ pub const INFO: [&str; 17] = [
     "borrow",
     "financing",
     "delisting",
+    "delisted",
 ];
 
 /// What is told of each of several agents: its reward, whether the step ruined it, whether it
@@ -164,6 +166,7 @@ impl Portfolio {
             trader.drawdown(),
             called,
         ]);
-        info[10..].copy_from_slice(&told.paid.by_kind());
+        info[10..10 + Paid::KINDS].copy_from_slice(&told.paid.by_kind());
+        info[10 + Paid::KINDS] = told.delisted;
     }
 }

@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use super::execution::NO_WEIGHT;
 use super::lanes::Plain;
+use super::trader::closing_part;
 use super::{DESK, Desk, Portfolio};
 use crate::task::{ActionError, Task};
 
@@ -100,7 +101,8 @@ impl Portfolio {
         }
     }
 
-    /// The units to trade for a weight at the last mark, beside those that are on their way.
+    /// The units to trade for a weight at the last mark, beside those that are on their way. Where
+    /// those are enough there is no order, which would take their place.
     fn units_for(&self, agent: usize, asset: usize, weight: f64) -> f64 {
         if weight.is_nan() {
             return weight;
@@ -111,8 +113,15 @@ impl Portfolio {
         let is_closing = weight.abs() <= NO_WEIGHT;
         let target = if is_closing { 0.0 } else { weight * trader.equity.max(0.0) / mark };
         let coming = trader.on_its_way(asset, row + 1..row + 1 + self.delay());
-        let units = target - trader.units[asset] - coming;
-        let is_large = (units * mark).abs() >= self.settings.smallest_share() * trader.equity;
-        if is_large || is_closing { units } else { 0.0 }
+        let mut units = target - trader.units[asset] - coming;
+        if self.episode.removed.get(asset).copied().unwrap_or(false) {
+            units = closing_part(units, trader.units[asset]);
+        }
+        let value = (units * mark).abs();
+        let is_order = is_closing || value >= self.settings.smallest_share() * trader.equity;
+        if coming != 0.0 && (!is_order || value <= NO_WEIGHT * trader.equity) {
+            return f64::NAN;
+        }
+        if is_order { units } else { 0.0 }
     }
 }

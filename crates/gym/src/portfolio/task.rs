@@ -29,7 +29,7 @@ impl Task for Portfolio {
     type Observation = PortfolioShown;
 
     const NAME: &'static str = "Portfolio";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn step_nanoseconds(&self) -> u32 {
         let (agents, assets) = (self.settings.agents.len(), self.panel.width().assets);
@@ -265,6 +265,7 @@ impl Portfolio {
         for (agent, trader) in self.episode.traders.iter().enumerate() {
             #[allow(clippy::cast_precision_loss)] // agents are few
             rows.extend([agent as f64, trader.told.reward, seconds]);
+            rows.extend([trader.told.refused, trader.told.waived]);
             let start = rows.len();
             rows.resize(start + INFO.len(), 0.0);
             self.write_account(agent, &mut rows[start..]);

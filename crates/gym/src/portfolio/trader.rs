@@ -46,6 +46,11 @@ pub(super) struct Trader {
     pub(super) told: Told,
 }
 
+/// The part of a change that brings a position towards zero, and not beyond.
+pub(super) fn closing_part(change: f64, held: f64) -> f64 {
+    change.clamp((-held).min(0.0), (-held).max(0.0))
+}
+
 /// What a step did to an account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Told {
@@ -55,6 +60,15 @@ pub(super) struct Told {
     pub(super) turnover: f64,
     /// The same in currency.
     pub(super) traded: f64,
+    /// Value of due orders that were not filled since the account could not pay for them, or held
+    /// as much as it may. Told by the log of the step alone, and so no part of the state.
+    #[serde(skip)]
+    pub(super) refused: f64,
+    /// Costs that an account without debts did not pay, since nothing was left to pay them with.
+    #[serde(skip)]
+    pub(super) waived: f64,
+    /// Value of positions that became cash because their assets were delisted.
+    pub(super) delisted: f64,
     pub(super) paid: Paid,
     /// Whether this step ruined it.
     pub(super) is_ruined: bool,
@@ -100,20 +114,22 @@ impl Trader {
 
     /// Pays for what was borrowed from the row before until `row`.
     #[inline(always)]
-    pub(super) fn accrue(&mut self, panel: &Panel, row: usize, costs: &Costs) {
+    pub(super) fn accrue(&mut self, panel: &Panel, row: usize, costs: &Costs, kind: AccountKind) {
         let days = panel.days(row);
         let shorts = 0.5 * (self.gross - self.net);
         if shorts > 0.0 {
-            self.told.paid.borrow += self.pay(shorts * Costs::for_days(costs.borrow, days));
+            self.told.paid.borrow +=
+                self.charge(shorts * Costs::for_days(costs.borrow, days), kind);
         }
         // What was taken in for assets sold short stays with their lender.
         let own = self.cash - shorts.max(0.0);
         if self.cash < 0.0 {
             let owed = -self.cash * Costs::for_days(costs.financing, days);
-            self.told.paid.financing += self.pay(owed);
+            self.told.paid.financing += self.charge(owed, kind);
         } else if own > 0.0 && costs.interest > 0.0 {
             let earned = own * Costs::for_days(costs.interest, days);
-            self.told.paid.financing += self.pay(-earned);
+            self.cash += earned;
+            self.told.paid.financing -= earned;
         }
     }
 
@@ -124,6 +140,7 @@ impl Trader {
         panel: &Panel,
         row: usize,
         settings: &PortfolioSettings,
+        kind: AccountKind,
     ) {
         if panel.all_listed(row) {
             return;
@@ -147,7 +164,8 @@ impl Trader {
             let value = self.units[asset] * marks[asset];
             self.cash += value;
             self.units[asset] = 0.0;
-            lost += self.pay(value.abs() * settings.costs.delisting);
+            self.told.delisted += value.abs();
+            lost += self.charge(value.abs() * settings.costs.delisting, kind);
         }
         self.told.paid.delisting += lost;
     }
@@ -187,25 +205,44 @@ impl Trader {
         }
     }
 
-    /// Units of an asset that orders will bring which are due in some rows.
+    /// Units of an asset that orders bring which are due in some rows, and what is carried of
+    /// earlier ones unless the first of those rows has an order that takes its place.
     pub(super) fn on_its_way(&self, asset: usize, rows: Range<usize>) -> f64 {
-        let orders = rows.map(|row| self.orders[self.due(row).start + asset]);
-        orders.filter(|order| !order.is_nan()).sum()
+        let order = |row| self.orders[self.due(row).start + asset];
+        // Whatever is ordered next takes the place of what is carried.
+        let stands = !rows.is_empty() && order(rows.start).is_nan();
+        let carried = self.carried.get(asset).filter(|_| stands).copied();
+        let delayed = rows.map(order).filter(|order| !order.is_nan());
+        delayed.sum::<f64>() + carried.unwrap_or_default()
     }
 
-    /// Turns all orders in an asset that are on their way into sales of all that is held of it.
-    /// Of units to trade nothing is left: the next decision sells what is held.
-    pub(super) fn sell_all_of(&mut self, asset: usize) {
-        self.cancel(asset);
+    /// Cancels all orders in an asset that are on their way and would add to what is held of it,
+    /// long or short. Weights become sales of all of it, and sales that stand go on.
+    pub(super) fn cancel_increases(&mut self, asset: usize, is_in_units: bool) {
+        let held = self.units[asset];
         if let Some(carried) = self.carried.get_mut(asset) {
-            *carried = 0.0;
+            *carried = closing_part(*carried, held);
+        }
+        if !is_in_units {
+            return self.cancel(asset);
+        }
+        for orders in self.orders.chunks_exact_mut(self.units.len()) {
+            if orders[asset] * held >= 0.0 {
+                orders[asset] = f64::NAN;
+            }
         }
     }
 
-    /// Takes an amount from cash and returns it.
-    fn pay(&mut self, amount: f64) -> f64 {
-        self.cash -= amount;
-        amount
+    /// Takes a cost from cash that nobody chose to incur, and returns what was paid: an account
+    /// without debts pays no more than it has.
+    fn charge(&mut self, cost: f64, kind: AccountKind) -> f64 {
+        let paid = match kind {
+            AccountKind::Cash => cost.min(self.cash.max(0.0)),
+            AccountKind::Margin { .. } => cost,
+        };
+        self.told.waived += cost - paid;
+        self.cash -= paid;
+        paid
     }
 
     /// Where the orders stand that are due in `row`, if they are kept.

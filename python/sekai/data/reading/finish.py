@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.data.market_data import PRICE_FIELDS, lifetimes
+from sekai.data.calendar import Calendar
+from sekai.data.delisting import inferred_delistings, lifetimes
+from sekai.data.market_data import PRICE_FIELDS
 from sekai.data.policies import Policies
 from sekai.data.problems import Problem
 from sekai.data.reading.assemble import Assembled
@@ -31,7 +33,7 @@ def finish(panel: Assembled, verdict: Verdict, options: Options, ledger: Ledger)
     verdict.dropped |= outside
     panel.values[verdict.dropped] = np.nan
     panel.present &= ~verdict.dropped
-    alive = np.where(named, listed, _alive(panel, policies))
+    alive = np.where(named, listed, _alive(panel, policies, named, ledger))
     quoted = _quoted(panel, verdict)
     tradable = quoted & panel.masks.get("tradable", np.True_)
     for fill in verdict.fills:
@@ -45,6 +47,7 @@ def finish(panel: Assembled, verdict: Verdict, options: Options, ledger: Ledger)
         "times": panel.times, "assets": panel.assets, "fields": panel.fields,
         "values": panel.values, "listed": alive, "quoted": quoted, "tradable": tradable,
         "market": panel.market, "timezone": panel.timezone,
+        "delist_after": policies.delist_after,
     }  # fmt: skip
     made_of = _without_empty(made_of, policies, ledger)
     made_of = _without_rows(made_of, panel, policies)
@@ -70,12 +73,23 @@ def _table_of_listings(panel: Assembled, options: Options) -> tuple[Bools, Bools
     return listed, np.array([asset in table for asset in panel.assets])
 
 
-def _alive(panel: Assembled, policies: Policies) -> Bools:
-    """Where assets are listed, as far as rows and a column of the source tell."""
-    # The longest wait a panel has room for stands for never.
-    alive = lifetimes(panel.present, policies.delist_after or len(panel.present) + 1)
+def _alive(panel: Assembled, policies: Policies, named: Bools, ledger: Ledger) -> Bools:
+    """Where assets are listed, as far as a column of the source tells, or else its rows."""
     if "listed" in panel.masks:
-        alive = np.where(panel.present, panel.masks["listed"], alive)
+        # In a row without the asset, it is what it was said to be last.
+        rows = np.arange(len(panel.present))[:, None]
+        last = np.maximum.accumulate(np.where(panel.present, rows, -1), axis=0)
+        said = np.take_along_axis(panel.masks["listed"], np.maximum(last, 0), axis=0)
+        return said & (last >= 0)
+    rule = policies.delist_after
+    if rule is None:
+        return lifetimes(panel.present)
+    times = panel.times.astype("datetime64[ns]")
+    alive = lifetimes(panel.present, rule, Calendar(times, panel.timezone).day_numbers)
+    judged = panel.present[:, ~named], alive[:, ~named]
+    names = [name for name, told in zip(panel.assets, named, strict=True) if not told]
+    for found in inferred_delistings(*judged, times, names, rule):
+        ledger.add(found)
     return alive
 
 

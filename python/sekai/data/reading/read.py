@@ -130,6 +130,7 @@ def _read_stored(source: Source, stored: Stored, options: Options, ledger: Ledge
         sectors={name: sectors[name] for name in panel.assets if name in sectors},
         timezone=stored.timezone, frequency=Frequency(*stored.frequency),
         warm_up=min(stored.warm_up, len(panel.times)) if options.start is None else 0,
+        delist_after=stored.delist_after,
         repairs=ledger.repairs,
     )  # fmt: skip
 

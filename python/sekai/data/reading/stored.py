@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["MARKET_PREFIX", "Stored"]
 
 KEY = b"sekai.market_data"
-VERSION = 1
+VERSION = 2
 MARKET_PREFIX = "market/"
 """Begins the names of columns that are series of the market: a field may have the same name."""
 
@@ -31,14 +31,17 @@ class Stored:
     timezone: str | None
     frequency: tuple[int, float]
     warm_up: int
+    delist_after: int | None
     rows: int
 
     @classmethod
     def of(cls, data: MarketData) -> Stored:
         """What is to be stored of a panel."""
         frequency = (data.frequency.nanoseconds, data.frequency.periods_per_year)
-        return cls(data.assets, data.fields, tuple(data.market), dict(data.sectors),
-                   data.timezone, frequency, data.warm_up, len(data))  # fmt: skip
+        return cls(
+            data.assets, data.fields, tuple(data.market), dict(data.sectors), data.timezone,
+            frequency, data.warm_up, data.delist_after, len(data),
+        )  # fmt: skip
 
     @classmethod
     def found_in(cls, schema: Any, file: str | None = None) -> Stored | None:

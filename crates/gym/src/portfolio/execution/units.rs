@@ -3,6 +3,7 @@
 use super::{Execution, Wish};
 use crate::portfolio::lanes::Machine;
 use crate::portfolio::settings::AccountKind;
+use crate::portfolio::trader::closing_part;
 
 impl<M: Machine> Execution<'_, M> {
     /// What was ordered is what is wanted, where anything can be traded.
@@ -21,6 +22,17 @@ impl<M: Machine> Execution<'_, M> {
         }
         // Orders in what is gone are gone too: a sale would be one of what nobody has.
         if self.panel.listed(self.row)[asset] { wish.orders[asset] } else { 0.0 }
+    }
+
+    /// Assets that were taken out of the universe are only sold, or bought back if sold short,
+    /// whatever was ordered before they were.
+    #[cold]
+    pub(super) fn reduce_only(&self, units: &[f64], changes: &mut [f64]) {
+        for ((change, units), removed) in changes.iter_mut().zip(units).zip(self.removed) {
+            if *removed {
+                *change = closing_part(*change, *units);
+            }
+        }
     }
 
     /// Without a loan nobody sells what is not there, whatever was ordered when it was expected.
