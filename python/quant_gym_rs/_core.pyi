@@ -581,7 +581,7 @@ class PortfolioAgents:
     def __new__(
         cls,
         names: Sequence[str],
-        windows: Sequence[tuple[NDArray[Any], int]],
+        windows: Sequence[tuple[NDArray[Any] | None, int]],
         shown: Sequence[int],
     ) -> PortfolioAgents: ...
 
@@ -638,6 +638,9 @@ class PortfolioBatch(_NativeBatch[dict[str, NDArray[Any]]]):
     def take_trades(self) -> list[tuple[int, float, float, float]]: ...
 
 def portfolio_names() -> tuple[list[str], list[str]]: ...
+def combine_rewards(
+    mode: str, rewards: NDArray[np.float64], took_part: NDArray[np.bool_]
+) -> None: ...
 
 @final
 class TradingBatch(_NativeBatch[NDArray[np.float64]]):

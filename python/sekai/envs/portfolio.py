@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,7 +31,7 @@ from sekai.envs.portfolio_windows import (
 )
 from sekai.spaces import Dict, Space
 
-__all__ = ["Portfolio"]
+__all__ = ["Batch", "Portfolio", "batch_of", "windows_of"]
 
 Observation = dict[str, NDArray[Any]]
 Batch = MarketBatch | BatchLayer
@@ -85,7 +84,7 @@ class Portfolio(NativeEnv[Observation, Any]):
         if feed is not None:
             self._step_one = self._step_when_ready
         self.features, self.pipeline = self.batch.features, self.batch.pipeline
-        self.windows = _windows_of(self.batch, self.config)
+        self.windows = windows_of(self.batch, self.config)
         """What `index` is an index of: `env.windows.gather(indices)` are the windows."""
 
     @property
@@ -177,17 +176,46 @@ class Portfolio(NativeEnv[Observation, Any]):
         Batches that show an index, or windows from a file, have these as `batch.windows`.
         """
         config = _config(config, settings)
-        data = with_slots(simulate_regimes() if data is None else data, config.slots)
         options = (num_threads, max_episode_steps)
-        if isinstance(features, Windows):
-            batch, seen = _batch_of_file(num_envs, data, features, config, options)
-        else:
-            batch, seen = _batch_of_features(num_envs, data, features, config, options)
-        if callable(config.reward):
-            batch = RewardedBatch(batch, config.reward)
-        if config.record:
-            batch.keep_log(True)
+        batch, data, seen = batch_of(num_envs, data, features, config, options)
         return batch, seen, action_space(config.action, data, config.account)
+
+
+def batch_of(
+    num_envs: int,
+    data: MarketData | None,
+    features: FeatureSource | Windows,
+    config: PortfolioConfig,
+    options: Options = (None, None),
+    shown: str | None = None,
+) -> tuple[Batch, MarketData, Dict]:
+    """Build a batch of portfolios in layers, for one agent or several.
+
+    Args:
+        num_envs: how many envs there are.
+        data: what is traded on; a simulated market if not given.
+        features: what is shown.
+        config: how episodes are cut, shown, traded and rewarded, and who trades.
+        options: the number of threads, and the decisions after which episodes are truncated.
+        shown: what the core shows, if not what the config says; see `MarketBatch`.
+
+    Returns:
+        The batch, the data with free places, and what one agent sees of all features.
+    """
+    data = with_slots(simulate_regimes() if data is None else data, config.slots)
+    if isinstance(features, Windows):
+        batch, seen = _batch_of_file(num_envs, data, features, config, options)
+    else:
+        batch, seen = _batch_of_features(num_envs, data, features, config, options, shown)
+    rewards = {
+        name: member.reward if callable(member.reward) else None
+        for name, member in config.members.items()
+    }
+    if any(reward is not None for reward in rewards.values()):
+        batch = RewardedBatch(batch, rewards, getattr(config, "reward_mode", "own"))
+    if config.record:
+        batch.keep_log(True)
+    return batch, data, seen
 
 
 def _batch_of_features(
@@ -196,13 +224,14 @@ def _batch_of_features(
     features: FeatureSource,
     config: PortfolioConfig,
     options: Options,
+    shown: str | None,
 ) -> tuple[Batch, Dict]:
-    shown, pipeline = features_of(data, features)
-    batch = MarketBatch(num_envs, data, shown, pipeline, config, *options)
+    panel, pipeline = features_of(data, features)
+    batch = MarketBatch(num_envs, data, panel, pipeline, config, *options, shown=shown)
     if config.observation == "index":
-        windows = panel_windows(shown, config.lookback)
+        windows = panel_windows(panel, config.lookback)
         return IndexedBatch(batch, windows), observation_space(data, rows=len(data))
-    channels = shown.values.shape[2]
+    channels = panel.values.shape[2]
     return batch, observation_space(data, lookback=config.lookback, channels=channels)
 
 
@@ -212,7 +241,7 @@ def _batch_of_file(
     check_windows(data, windows, config.lookback)
     places, first = window_places(data, windows, decision_rows(data, None, config.decisions))
     # The core shows rows, and their history is in the file.
-    core = replace(config, lookback=1, observation="index")
+    core = config.by_row()
     batch = MarketBatch(num_envs, data, None, None, core, *options, first_row=first)
     shown = FileWindowsBatch(batch, windows, places, config.observation)
     if config.observation == "index":
@@ -223,7 +252,8 @@ def _batch_of_file(
     )
 
 
-def _windows_of(batch: Batch, config: PortfolioConfig) -> WindowSource:
+def windows_of(batch: Batch, config: PortfolioConfig) -> WindowSource:
+    """The windows that an index is an index of."""
     kept: WindowSource | None = getattr(batch, "windows", None)
     if kept is None:
         assert batch.features is not None, "what is shown is computed or comes from a file"

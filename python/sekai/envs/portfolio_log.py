@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ class Trades:
     """When that row was known."""
 
     agent: Integers
-    """Who traded."""
+    """Who traded: the place in `EpisodeLog.agents`."""
 
     asset: NDArray[np.str_]
     """What was traded."""
@@ -69,7 +69,10 @@ class Trades:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """Accounts after each step; where there are several agents, one after the other."""
+    """Accounts after each step; where there are several agents, one after the other.
+
+    Who was ruined has no more steps.
+    """
 
     row: Integers
     """The row of the data that the step has led to."""
@@ -78,7 +81,7 @@ class Steps:
     """When that row was known."""
 
     agent: Integers
-    """Whose account it is."""
+    """Whose account it is: the place in `EpisodeLog.agents`."""
 
     reward: Floats
     """What the step was worth."""
@@ -148,6 +151,9 @@ class EpisodeLog:
     episode: int
     """How many episodes had begun before with that seed."""
 
+    agents: tuple[str, ...]
+    """The names of the agents; `("portfolio",)` where there is one without a name."""
+
     assets: tuple[str, ...]
     """The names of the assets, places that are still free included."""
 
@@ -172,11 +178,22 @@ class EpisodeLog:
     @classmethod
     def take(cls, batch: Any) -> list[EpisodeLog]:
         """What a batch of portfolios has recorded since this was last asked, of all its envs."""
-        return [cls.of(log, batch.data) for log in batch.take_log()]
+        agents = tuple(batch.config.members)
+        return [cls.of(log, batch.data, agents) for log in batch.take_log()]
 
     @classmethod
-    def of(cls, log: Mapping[str, Any], data: MarketData) -> EpisodeLog:
-        """A log of the native batch, with the names and times of its data."""
+    def take_by_agent(cls, batch: Any) -> dict[str, list[EpisodeLog]]:
+        """What a batch has recorded of each agent, as if each had been alone; by name."""
+        logs = cls.take(batch)
+        return {name: [log.of_agent(name) for log in logs] for name in batch.config.members}
+
+    @classmethod
+    def of(
+        cls, log: Mapping[str, Any], data: MarketData, agents: Sequence[str] = ("portfolio",)
+    ) -> EpisodeLog:
+        """A log of the native batch, with the names of its agents, and the names and times of its
+        data.
+        """
         row = log["row"].astype(np.int64)
         trades = Trades(
             row, data.times[row], log["agent"].astype(np.int64),
@@ -185,8 +202,9 @@ class EpisodeLog:
         opening = int(log["opening_row"])
         units = log["opening_units"].reshape(-1, len(data.assets))
         return cls(
-            log["env"], log["seed"], log["episode"], data.assets, dict(data.sectors), opening,
-            data.times[opening], log["opening_cash"], units, trades, _steps(log["steps"], data),
+            log["env"], log["seed"], log["episode"], tuple(agents), data.assets,
+            dict(data.sectors), opening, data.times[opening], log["opening_cash"], units, trades,
+            _steps(log["steps"], data),
         )  # fmt: skip
 
     @property
@@ -208,14 +226,18 @@ class EpisodeLog:
             for sector in sorted(set(self.sectors.values()))
         }
 
-    def of_agent(self, agent: int) -> EpisodeLog:
-        """The same with the trades and steps of one agent alone."""
+    def of_agent(self, agent: int | str) -> EpisodeLog:
+        """The same with the trades and steps of one agent alone, given by its name or place."""
+        if isinstance(agent, str) and agent not in self.agents:
+            raise KeyError(f"one of {', '.join(self.agents)} was wanted, found {agent!r}")
+        place = self.agents.index(agent) if isinstance(agent, str) else agent
         return replace(
             self,
-            opening_cash=self.opening_cash[[agent]],
-            opening_units=self.opening_units[[agent]],
-            trades=_chosen(self.trades, self.trades.agent == agent),
-            steps=_chosen(self.steps, self.steps.agent == agent),
+            agents=(self.agents[place],),
+            opening_cash=self.opening_cash[[place]],
+            opening_units=self.opening_units[[place]],
+            trades=_of_agent(self.trades, place),
+            steps=_of_agent(self.steps, place),
         )
 
     def to_jsonl(self, path: str | Path) -> None:
@@ -243,5 +265,8 @@ def _steps(table: Floats, data: MarketData) -> Steps:
     )  # fmt: skip
 
 
-def _chosen(columns: Any, rows: NDArray[np.bool_]) -> Any:
-    return type(columns)(*(getattr(columns, each.name)[rows] for each in fields(columns)))
+def _of_agent(table: Any, agent: int) -> Any:
+    """The rows of one agent, who is the only one there."""
+    rows = table.agent == agent
+    columns = {each.name: getattr(table, each.name)[rows] for each in fields(table)}
+    return type(table)(**{**columns, "agent": np.zeros_like(columns["agent"])})

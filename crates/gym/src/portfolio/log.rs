@@ -37,7 +37,7 @@ pub struct EpisodeLog {
     pub units: Vec<f64>,
     /// All fills, in the order in which they happened.
     pub trades: Vec<Trade>,
-    /// A row of numbers for each step and agent, see [`StepRow`].
+    /// A row of numbers for each step and agent that took part, see [`StepRow`].
     pub steps: Vec<f64>,
 }
 

@@ -241,10 +241,11 @@ impl Portfolio {
         Instant::now()
     }
 
-    /// Logs what the step did to each account.
+    /// Logs what the step did to the account of each agent that took part.
     fn note(&mut self, seconds: f64) {
         let mut rows = Vec::new();
-        for (agent, trader) in self.episode.traders.iter().enumerate() {
+        let traders = self.episode.traders.iter().enumerate();
+        for (agent, trader) in traders.filter(|(_, trader)| trader.took_part()) {
             #[allow(clippy::cast_precision_loss)] // agents are few
             rows.extend([agent as f64, trader.told.reward, seconds]);
             let start = rows.len();
