@@ -22,7 +22,7 @@ APART = Costs(impact=0.0)
 AGENTS: dict[str, AgentConfig] = {
     "plain": AgentConfig(),
     "bold": AgentConfig(
-        ruin=0.97, account=MarginAccount(leverage=2.0), constraints=Constraints(leverage=1.8)
+        ruin=0.99, account=MarginAccount(leverage=2.0), constraints=Constraints(leverage=1.8)
     ),
     "rich": AgentConfig(initial_cash=3e6, reward={"return": 1.0, "turnover_penalty": 0.1}),
 }

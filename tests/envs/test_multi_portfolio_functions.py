@@ -35,8 +35,8 @@ MIXED: dict[str, AgentConfig] = {
 
 
 def test_each_agent_is_rewarded_by_its_own_function_as_it_is_alone() -> None:
-    env = together(agents=MIXED, starts=10)
-    singles = {name: alone(name, agents=MIXED, starts=10) for name in MIXED}
+    env = together(agents=MIXED, starts=15)
+    singles = {name: alone(name, agents=MIXED, starts=15) for name in MIXED}
     rng = np.random.default_rng(0)
     for one in (env, *singles.values()):
         one.reset(seed=0)  # type: ignore[attr-defined]
@@ -51,7 +51,7 @@ def test_each_agent_is_rewarded_by_its_own_function_as_it_is_alone() -> None:
 
 
 def test_a_function_for_all_rewards_every_agent_with_a_memory_of_its_own() -> None:
-    env = together(agents=3, reward=Smooth(), starts=10)
+    env = together(agents=3, reward=Smooth(), starts=15)
     env.reset(seed=0)
     growths: dict[str, list[float]] = {name: [] for name in env.agents}
 
@@ -101,7 +101,7 @@ def test_the_function_is_given_the_envs_in_which_its_agent_took_part() -> None:
 
 @pytest.mark.parametrize("mode", ["cooperative", "competitive"])
 def test_the_mode_of_rewards_goes_on_top_of_functions(mode: str) -> None:
-    own, shared = (together(agents=MIXED, reward_mode=kind, starts=10) for kind in ("own", mode))
+    own, shared = (together(agents=MIXED, reward_mode=kind, starts=15) for kind in ("own", mode))
     own.reset(seed=0)
     shared.reset(seed=0)
 
@@ -118,7 +118,7 @@ def test_the_mode_of_rewards_goes_on_top_of_functions(mode: str) -> None:
 @pytest.mark.parametrize("mode", ["own", "cooperative"])
 def test_functions_of_returns_share_as_the_terms_of_the_core_do(mode: str) -> None:
     told, own = (
-        together(agents=3, reward=reward, reward_mode=mode, starts=10)
+        together(agents=3, reward=reward, reward_mode=mode, starts=15)
         for reward in ("return", growth)
     )
     told.reset(seed=0)
@@ -130,7 +130,7 @@ def test_functions_of_returns_share_as_the_terms_of_the_core_do(mode: str) -> No
 
 
 def test_logs_have_the_rewards_that_were_given() -> None:
-    env = together(agents=MIXED, reward_mode="cooperative", record=True, starts=10)
+    env = together(agents=MIXED, reward_mode="cooperative", record=True, starts=15)
     env.reset(seed=0)
     results = play_on(env, 20)
 
@@ -146,7 +146,7 @@ def test_logs_of_a_vector_env_have_them_too() -> None:
     vec.reset(seed=5)
     rng = np.random.default_rng(0)
     given: dict[str, list[float]] = {name: [] for name in MIXED}
-    alive = {name: True for name in MIXED}
+    alive = dict.fromkeys(MIXED, True)
     for _ in range(20):
         result = vec.step({name: weights(rng, 3) for name in MIXED})
         for name in MIXED:
@@ -162,7 +162,7 @@ def test_logs_of_a_vector_env_have_them_too() -> None:
 
 
 def test_a_restored_env_remembers_what_its_rewards_did() -> None:
-    env, other = (together(agents=MIXED, starts=10) for _ in range(2))
+    env, other = (together(agents=MIXED, starts=15) for _ in range(2))
     env.reset(seed=0)
     play_on(env, 4)
 
@@ -187,8 +187,8 @@ def test_a_restored_vector_env_remembers_too() -> None:
 
 
 def test_the_state_of_other_functions_is_refused_and_changes_nothing() -> None:
-    env = together(agents=MIXED, starts=10)
-    other = together(agents=3, reward=growth, starts=10)
+    env = together(agents=MIXED, starts=15)
+    other = together(agents=3, reward=growth, starts=15)
     env.reset(seed=0)
     other.reset(seed=0)
     before = env.batch.state_dict()
@@ -200,7 +200,7 @@ def test_the_state_of_other_functions_is_refused_and_changes_nothing() -> None:
 
 
 def test_a_memory_that_is_refused_leaves_all_others_as_they_were() -> None:
-    env = together(agents=3, reward=Smooth(), starts=10)
+    env = together(agents=3, reward=Smooth(), starts=15)
     env.reset(seed=0)
     play_on(env, 3)
     state = env.batch.state_dict()
@@ -238,7 +238,7 @@ def test_a_reward_that_fails_names_its_agent_and_all_have_to_be_reset(kind: str)
 
 
 def test_the_checker_finds_nothing_to_report() -> None:
-    assert check_env(together(agents=MIXED)) == []
+    assert check_env(together(agents=MIXED, episode_rows=10)) == []
 
 
 def test_a_memory_that_cannot_be_saved_names_its_agent() -> None:

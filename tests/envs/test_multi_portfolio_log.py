@@ -18,7 +18,7 @@ STEPS = 20
 
 
 def recorded(**options: Any) -> Any:
-    env = together(record=True, starts=10, **options)
+    env = together(record=True, starts=15, **options)
     env.reset(seed=7)
     return env
 
@@ -44,7 +44,7 @@ def test_each_agent_has_the_log_that_it_has_alone() -> None:
     assert list(logs) == list(AGENTS)
     assert "bold" not in env.agents
     for place, name in enumerate(AGENTS):
-        single = alone(name, record=True, starts=10)
+        single = alone(name, record=True, starts=15)
         single.reset(seed=7)
         rng = np.random.default_rng(0)
         for result in results:
@@ -112,11 +112,10 @@ def test_a_vector_env_has_the_logs_of_its_envs() -> None:
 
     logs = EpisodeLog.take_by_agent(vec.batch)
 
-    for name in AGENTS:
-        for place, env_logs in enumerate(env.take_log()[name] for env in singles):
-            mine = [log for log in logs[name] if log.env == place]
-            found = [timeless(log)[1:] for log in mine]
-            assert found == [timeless(log)[1:] for log in env_logs]
+    for place, wanted in enumerate(env.take_log() for env in singles):
+        for name in AGENTS:
+            found = [timeless(log)[1:] for log in logs[name] if log.env == place]
+            assert found == [timeless(log)[1:] for log in wanted[name]]
 
 
 def test_logs_of_all_agents_survive_files(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from sekai.market import Execution
 from tests.data.holed_panels import make_panel
 from tests.envs.agents_apart import AGENTS, alone, play_on, together, weights
 
-SIZED: dict[str, Any] = {"execution": Execution(sizing="decision"), "starts": 10}
+SIZED: dict[str, Any] = {"execution": Execution(sizing="decision"), "starts": 15}
 
 
 def test_each_agent_orders_what_it_orders_alone_and_nothing_moves() -> None:
@@ -45,7 +45,7 @@ def test_free_places_are_not_among_the_orders(agents: list[str]) -> None:
 
     orders = env.orders({name: np.full(6, 1 / 6) for name in env.agents})
 
-    assert {name: units.shape for name, units in orders.items()} == {name: (3,) for name in agents}
+    assert {name: units.shape for name, units in orders.items()} == dict.fromkeys(agents, (3,))
 
 
 def test_tilts_are_orders_too() -> None:

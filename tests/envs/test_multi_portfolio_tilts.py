@@ -17,8 +17,8 @@ TILTS: dict[str, Any] = {"action": "tilts", "tilt": 0.2}
 
 
 def test_agents_tilt_as_they_do_alone() -> None:
-    env = together(starts=10, **TILTS)
-    singles = {name: alone(name, starts=10, **TILTS) for name in AGENTS}
+    env = together(starts=15, **TILTS)
+    singles = {name: alone(name, starts=15, **TILTS) for name in AGENTS}
     rng = np.random.default_rng(0)
     for one in (env, *singles.values()):
         one.reset(seed=0)  # type: ignore[attr-defined]

@@ -123,7 +123,9 @@ def test_functions_reward_and_logs_record_on_a_file_too(windows: Windows) -> Non
 
 @pytest.mark.parametrize("observation", ["window", "index"])
 def test_the_checker_finds_nothing_wrong(windows: Windows, observation: str) -> None:
-    assert check_env(together(DATA, features=windows, observation=observation)) == []
+    env = together(DATA, features=windows, observation=observation, episode_rows=10)
+
+    assert check_env(env) == []
 
 
 def test_windows_of_other_assets_or_rows_are_refused(windows: Windows) -> None:

@@ -67,7 +67,7 @@ class MarketBatch:
         self._known: NDArray[np.float64] | None = None
         self._stream = _stream(data, pipeline, config) if config.stream else None
         panel = panel_of(data, features, config.decisions, self._benchmark, config.stream)
-        self._core = {"first_row": first_row, "shown": shown}
+        self._core: dict[str, Any] = {"first_row": first_row, "shown": shown}
         settings = config.core_settings(data, **self._core)
         self.native = PortfolioBatch(panel, settings, num_envs, num_threads, max_episode_steps)
         self._levels: NDArray[np.float64] = np.empty(0)

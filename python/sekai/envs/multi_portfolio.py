@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
@@ -83,7 +83,9 @@ class MultiPortfolio(MultiAgentEnv):
         self.batch, known, seen = batch_of(1, known, features, self.config, shown="index")
         self.feed = feed
         """Where rows come from, if not from `push` alone."""
-        self.features, self.pipeline = self.batch.features, self.batch.pipeline
+        self.features: Any = self.batch.features
+        """What is shown, computed from the data; None where windows are in a file."""
+        self.pipeline = self.batch.pipeline
         self.windows = windows_of(self.batch, self.config)
         """What `index` is an index of: `env.windows.gather(indices)` are the windows."""
         self.possible_agents = list(self.config.members)
@@ -91,7 +93,9 @@ class MultiPortfolio(MultiAgentEnv):
         shown = _Shown.of(self.config, seen, _names(self.batch))
         self.observation_spaces, self.action_spaces = shown.spaces, _actions(self.config, known)
         self._named, self._cuts = _named_agents(self.config, shown, self.features)
-        self._step_agents = self.batch.step_agents if feed is None else self._step_when_ready
+        self._step_agents: Callable[..., Any] = self.batch.step_agents
+        if feed is not None:
+            self._step_agents = self._step_when_ready
 
     @property
     def data(self) -> MarketData:

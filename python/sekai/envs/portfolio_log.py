@@ -191,9 +191,7 @@ class EpisodeLog:
     def of(
         cls, log: Mapping[str, Any], data: MarketData, agents: Sequence[str] = ("portfolio",)
     ) -> EpisodeLog:
-        """A log of the native batch, with the names of its agents, and the names and times of its
-        data.
-        """
+        """A log of the native batch, with the names of agents and assets, and times."""
         row = log["row"].astype(np.int64)
         trades = Trades(
             row, data.times[row], log["agent"].astype(np.int64),
