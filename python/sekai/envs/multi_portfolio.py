@@ -14,6 +14,7 @@ from sekai.core.aio import run
 from sekai.core.multi_agent import MultiAgentEnv
 from sekai.core.result import MAResetResult, MAStepResult
 from sekai.data import Bar, BarFeed, FeaturePanel, MarketData, Windows
+from sekai.envs.account_report import AccountReport
 from sekai.envs.agent_infos import AgentInfos
 from sekai.envs.multi_portfolio_config import MemberConfig, MultiPortfolioConfig
 from sekai.envs.portfolio import Batch, batch_of, windows_of
@@ -55,6 +56,7 @@ class MultiPortfolio(MultiAgentEnv):
         "features",
         "pipeline",
         "windows",
+        "window_file",
         "feed",
         "_cuts",
         "_named",
@@ -86,6 +88,8 @@ class MultiPortfolio(MultiAgentEnv):
         self.features: Any = self.batch.features
         """What is shown, computed from the data; None where windows are in a file."""
         self.pipeline = self.batch.pipeline
+        self.window_file = features if isinstance(features, Windows) else None
+        """The windows that were computed before, if that is what is shown."""
         self.windows = windows_of(self.batch, self.config)
         """What `index` is an index of: `env.windows.gather(indices)` are the windows."""
         self.possible_agents = list(self.config.members)
@@ -174,6 +178,13 @@ class MultiPortfolio(MultiAgentEnv):
         rows = np.atleast_2d(self.batch.orders(joint))
         orders = dict(zip(self.possible_agents, rows, strict=True))
         return {name: orders[name] for name in self.agents}
+
+    def report(self, report: AccountReport) -> None:
+        """Say what the account is after the next row that has no report yet, see `Portfolio`.
+
+        Reports are of one account: where there are several agents they are refused.
+        """
+        self.batch.report(report)
 
     def remove_asset(self, name: str) -> None:
         """Take an asset out of the universe until the next episode: all sell it, nobody buys."""
