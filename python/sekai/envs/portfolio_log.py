@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from quant_gym_rs._core import portfolio_names
 from sekai.data import MarketData
 
-__all__ = ["COST_KINDS", "EpisodeLog", "Steps", "Trades"]
+__all__ = ["COST_KINDS", "EpisodeLog", "Steps", "Trades", "taken_part"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -25,6 +25,9 @@ COST_KINDS = ("commission", "fixed", "spread", "impact", "borrow", "financing", 
 
 LEAD = 3
 """Numbers in front of those of an info: the agent, its reward, seconds."""
+
+SECONDS = 2
+"""Where a logged step has how long it took; NaN of an agent that took no part in it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,7 +205,7 @@ class EpisodeLog:
         return cls(
             log["env"], log["seed"], log["episode"], tuple(agents), data.assets,
             dict(data.sectors), opening, data.times[opening], log["opening_cash"], units, trades,
-            _steps(log["steps"], data),
+            _steps(log["steps"][taken_part(log["steps"])], data),
         )  # fmt: skip
 
     @property
@@ -249,6 +252,12 @@ class EpisodeLog:
         from sekai.envs.portfolio_log_files import write_parquet
 
         write_parquet([self], path)
+
+
+def taken_part(steps: Floats) -> NDArray[np.bool_]:
+    """Which of the logged steps are of agents that took part in them, and were not gone."""
+    took_part: NDArray[np.bool_] = ~np.isnan(steps[:, SECONDS])
+    return took_part
 
 
 def _steps(table: Floats, data: MarketData) -> Steps:

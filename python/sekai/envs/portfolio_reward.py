@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from quant_gym_rs._core import PortfolioAgents, combine_rewards, portfolio_names
 from sekai.core.result import ResetResult, StepResult
 from sekai.envs.batch_layer import BatchLayer, InnerBatch, Observation
+from sekai.envs.portfolio_log import taken_part
 from sekai.error import ResetRequired, StateError
 
 __all__ = ["PortfolioState", "RewardFunction", "RewardedBatch"]
@@ -230,9 +231,10 @@ class RewardedBatch(BatchLayer):
         """The episodes that were logged since this was last asked, with these rewards."""
         logs: list[dict[str, Any]] = self.batch.take_log()
         for log in logs:
-            steps, rewards = log["steps"], self._logged[log["env"]]
-            steps[:, REWARD] = rewards[: len(steps)]
-            del rewards[: len(steps)]
+            rewards, took_part = self._logged[log["env"]], taken_part(log["steps"])
+            count = int(took_part.sum())
+            log["steps"][took_part, REWARD] = rewards[:count]
+            del rewards[:count]
         return logs
 
     def state_dict(self) -> dict[str, Any]:
@@ -328,7 +330,7 @@ class RewardedBatch(BatchLayer):
         return given
 
     def _note(self, acted: Rows, given: Floats, took_part: Bools) -> None:
-        """Remember rewards for the log, if one is kept: it has rows of those who took part."""
+        """Remember rewards for the log, if one is kept: those of agents that took part."""
         if self._logged:
             for env, rewards in zip(acted.tolist(), given, strict=True):
                 self._logged[env].extend(rewards[took_part[env]].tolist())

@@ -37,12 +37,13 @@ pub struct EpisodeLog {
     pub units: Vec<f64>,
     /// All fills, in the order in which they happened.
     pub trades: Vec<Trade>,
-    /// A row of numbers for each step and agent that took part, see [`StepRow`].
+    /// A row of numbers for each step and agent, see [`StepRow`].
     pub steps: Vec<f64>,
 }
 
-/// What a row of [`EpisodeLog::steps`] holds: the agent, its reward, seconds that the step took,
-/// the numbers of [`INFO`], and the weights of assets and cash.
+/// What a row of [`EpisodeLog::steps`] holds: the agent, its reward, seconds that the step took
+/// (NaN for an agent that is gone and took no part in it), the numbers of [`INFO`], and the weights
+/// of assets and cash.
 #[derive(Clone, Copy, Debug)]
 pub struct StepRow;
 

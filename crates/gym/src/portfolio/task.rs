@@ -241,11 +241,11 @@ impl Portfolio {
         Instant::now()
     }
 
-    /// Logs what the step did to the account of each agent that took part.
+    /// Logs what the step did to each account.
     fn note(&mut self, seconds: f64) {
         let mut rows = Vec::new();
-        let traders = self.episode.traders.iter().enumerate();
-        for (agent, trader) in traders.filter(|(_, trader)| trader.took_part()) {
+        for (agent, trader) in self.episode.traders.iter().enumerate() {
+            let seconds = if trader.took_part() { seconds } else { f64::NAN };
             #[allow(clippy::cast_precision_loss)] // agents are few
             rows.extend([agent as f64, trader.told.reward, seconds]);
             let start = rows.len();
