@@ -226,9 +226,9 @@ def test_the_account_of_an_only_agent_is_reported_as_that_of_a_portfolio() -> No
     only = MultiPortfolio(DATA.rows(0, 20), agents=["only"], stream=True, **USUAL)
     alone = Portfolio(DATA.rows(0, 20), stream=True, **USUAL)
     for env in (only, alone):
-        env.reset(seed=0)  # type: ignore[attr-defined]
-        env.report(AccountReport(cash=5e4, units={"asset0": 3.0}))  # type: ignore[attr-defined]
-        env.push(next(iter(Bar.each(DATA, 20))))  # type: ignore[attr-defined]
+        env.reset(seed=0)
+        env.report(AccountReport(cash=5e4, units={"asset0": 3.0}))
+        env.push(next(iter(Bar.each(DATA, 20))))
 
     one, other = only.step({"only": HALF}), alone.step(HALF)
 

@@ -126,6 +126,19 @@ def tried(call: Any) -> Any:
         return str(error)
 
 
+def test_agents_have_spaces_of_their_own() -> None:
+    env, other = made({}), made({})
+    for one in (env, other):
+        one.observation_spaces["agent_0"].seed(1)
+        one.action_spaces["agent_0"].seed(1)
+    env.observation_spaces["agent_1"].seed(2)
+    env.action_spaces["agent_1"].seed(2)
+
+    for spaces in ("observation_spaces", "action_spaces"):
+        first, second = (getattr(one, spaces)["agent_0"].sample() for one in (env, other))
+        assert plain(first) == plain(second)
+
+
 def test_every_setting_is_looked_at() -> None:
     assert set(CHANGES) == {field.name for field in fields(MultiPortfolioConfig)}
 

@@ -18,6 +18,7 @@ from sekai.error import ClosedError, FeedEndedError, NotReadyError, ResetRequire
 from sekai.utils.checker import check_env
 from tests.data.holed_panels import make_panel
 from tests.envs.agents_apart import AGENTS, alike, many, together, weights
+from tests.envs.shared_markets import market
 from tests.envs.streamed_worlds import LOOKBACK, episode_bytes, worlds
 from tests.envs.test_portfolio_feed import RowsFeed
 
@@ -197,7 +198,25 @@ def test_what_was_shown_stays_as_it_was_when_rows_come() -> None:
     assert all(np.array_equal(one, copy) for one, copy in shown)
 
 
-def test_states_move_between_history_and_streams() -> None:
+def test_a_stream_that_forgets_shows_the_same_to_all() -> None:
+    data = market(rows=140)
+    agents = {"all": MemberConfig(), "less": MemberConfig(lookback=2, features=("log_return",))}
+    given: dict[str, Any] = {"stream": True, "features": FEATURES, "agents": agents}
+    whole, short = (
+        together(data.rows(0, 30), keep_rows=rows, episode_rows=None, **given)
+        for rows in (None, 32)
+    )
+    assert alike(whole.reset(seed=0), short.reset(seed=0))
+
+    for bar in Bar.each(data, 30):
+        whole.push(bar)
+        short.push(bar)
+        assert alike(whole.step(wanted(whole)), short.step(wanted(short)))
+    with pytest.raises(ValueError, match="keep_rows forgets the first"):
+        short.scene()
+
+
+def test_a_restored_stream_goes_on_bit_for_bit() -> None:
     env, bars = a_stream()
     other, _ = a_stream()
     for bar in bars[:4]:

@@ -96,7 +96,7 @@ def test_an_agent_that_is_shown_less_sees_its_part_of_a_new_asset() -> None:
     shown = play_on(env, 1)[0].observations
     whole = shown["all"]["windows"]
 
-    places = [env.batch.features.names.index(name) for name in TURNED]
+    places = [env.features.names.index(name) for name in TURNED]
     assert np.array_equal(shown["less"]["windows"], whole[-2:, :, places[:1]])
     assert np.array_equal(shown["turned"]["windows"], whole[:, :, places])
     assert not whole.flags.writeable

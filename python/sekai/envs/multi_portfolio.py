@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
@@ -303,11 +304,13 @@ def _names(batch: Batch) -> tuple[str, ...]:
 
 def _part(seen: Dict, rows: int, channels: tuple[int, ...]) -> Dict:
     """What an agent sees that is shown so many rows and channels alone."""
-    windows = seen.spaces.get("windows")
-    if not isinstance(windows, Box):
-        return Dict(dict(seen.spaces))
-    shape = (rows, windows.shape[1], len(channels))
-    return Dict({**seen.spaces, "windows": Box(-np.inf, np.inf, shape, windows.dtype)})
+    # Every agent has spaces of its own: to seed one of them changes no other.
+    own = copy.deepcopy(dict(seen.spaces))
+    windows = own.get("windows")
+    if isinstance(windows, Box):
+        shape = (rows, windows.shape[1], len(channels))
+        own["windows"] = Box(-np.inf, np.inf, shape, windows.dtype)
+    return Dict(own)
 
 
 def _actions(config: MultiPortfolioConfig, data: MarketData) -> dict[str, Space[Any]]:
