@@ -39,6 +39,7 @@ __all__ = [
     "TradingBatch",
     "TradingWeightsBatch",
     "benchmark_returns",
+    "combine_rewards",
     "feature_columns",
     "feature_registry",
     "gather_windows",
