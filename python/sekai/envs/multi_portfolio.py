@@ -98,8 +98,9 @@ class MultiPortfolio(MultiAgentEnv):
         shown = _Shown.of(self.config, seen, _names(self.batch))
         self.observation_spaces, self.action_spaces = shown.spaces, _actions(self.config, known)
         self._named, self._cuts = _named_agents(self.config, shown, self.features)
+        # Looked up once, and without a look at what most envs do not have.
         self._step_agents: Callable[..., Any] = self.batch.step_agents
-        if feed is not None:
+        if feed is not None or self._cuts:
             self._step_agents = self._step_when_ready
 
     @property
@@ -128,8 +129,7 @@ class MultiPortfolio(MultiAgentEnv):
         if seed is not None:
             self._set_rng(int(seed))
         self.agents = list(self.possible_agents)
-        if self._cuts:
-            _cut(observations, self._cuts)
+        _cut(observations, self._cuts)
         return MAResetResult(observations, infos)
 
     def step(self, actions: Mapping[str, Any]) -> MAStepResult:
@@ -145,8 +145,6 @@ class MultiPortfolio(MultiAgentEnv):
         )
         if left is not None:
             self.agents = left
-        if self._cuts:
-            _cut(observations, self._cuts)
         infos: Any = AgentInfos(rewards, INFO, told)
         return MAStepResult(observations, rewards, terminated, truncated, infos)
 
@@ -226,10 +224,15 @@ class MultiPortfolio(MultiAgentEnv):
         return choice
 
     def _step_when_ready(self, agents: PortfolioAgents, actions: Mapping[str, Any]) -> Any:
-        """Act once; what has not come yet of the feed is waited for, wherever this is called."""
+        """Act once; what has not come yet of the feed is waited for, wherever this is called.
+
+        Agents that are shown less are shown less of it.
+        """
         if self.feed is not None and self.batch.waits():
             run(take_rows(self.batch, self.feed))
-        return self.batch.step_agents(agents, actions)
+        observations, *rest = self.batch.step_agents(agents, actions)
+        _cut(observations, self._cuts)
+        return observations, *rest
 
     @staticmethod
     def make_batch(
