@@ -149,9 +149,9 @@ impl Portfolio {
 
     /// The rows of features that agents are shown now, oldest first: rows by assets by features.
     #[must_use]
+    #[allow(clippy::cast_possible_truncation)] // rows fit memory
     pub fn window(&self) -> &[f32] {
-        let lookback = usize::try_from(self.settings.lookback).expect("rows fit memory");
-        self.panel.window(self.row(), lookback)
+        self.panel.window(self.row(), self.settings.lookback as usize)
     }
 
     /// How many agents there are, those that are gone included.
