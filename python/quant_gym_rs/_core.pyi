@@ -39,6 +39,7 @@ __all__ = [
     "TradingBatch",
     "TradingWeightsBatch",
     "benchmark_returns",
+    "combine_rewards",
     "feature_columns",
     "feature_registry",
     "gather_windows",
@@ -583,7 +584,7 @@ class PortfolioAgents:
     def __new__(
         cls,
         names: Sequence[str],
-        windows: Sequence[tuple[NDArray[Any], int]],
+        windows: Sequence[tuple[NDArray[Any] | None, int]],
         shown: Sequence[int],
     ) -> PortfolioAgents: ...
 
@@ -640,6 +641,9 @@ class PortfolioBatch(_NativeBatch[dict[str, NDArray[Any]]]):
     def take_trades(self) -> list[tuple[int, float, float, float]]: ...
 
 def portfolio_names() -> tuple[list[str], list[str]]: ...
+def combine_rewards(
+    mode: str, rewards: NDArray[np.float64], took_part: NDArray[np.bool_]
+) -> None: ...
 
 @final
 class TradingBatch(_NativeBatch[NDArray[np.float64]]):

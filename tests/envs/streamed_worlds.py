@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sekai.data import Bar, MarketData
-from sekai.envs import Portfolio
+from sekai.envs import MultiPortfolio, Portfolio
 from sekai.market import Costs, Execution, MarginAccount
 from tests.data.holed_panels import make_panel
 
@@ -68,7 +68,7 @@ def same(left: Any, right: Any) -> bool:
     return (left.dtype, left.shape, left.tobytes()) == (right.dtype, right.shape, right.tobytes())
 
 
-def episode_bytes(env: Portfolio) -> bytes:
+def episode_bytes(env: Portfolio | MultiPortfolio) -> bytes:
     """The state of an env's episode, without the settings in front of it."""
     body = env.batch.state_dict()["native"][16:-8]
     body = body[8 + int.from_bytes(body[:8], "little") + 4 :]

@@ -20,6 +20,7 @@ from tests.envs.streamed_worlds import same, streamed
 DATA = make_panel(rows=40, assets=3, seed=1, holes=0.0)
 HALF = np.array([0.2, 0.2, 0.2, 0.4])
 NAMES = DATA.assets
+USUAL: dict[str, Any] = {"features": ("log_return",), "lookback": 3}
 
 
 def a_stream(**options: Any) -> tuple[Portfolio, list[Bar]]:
@@ -213,10 +214,26 @@ def test_there_is_no_account_outside_an_episode() -> None:
 def test_the_accounts_of_several_agents_are_not_reported() -> None:
     env = MultiPortfolio()
     env.reset(seed=0)
-    assets = len(env.data.assets)
+    before = env.batch.state_dict()
 
-    with pytest.raises(ValueError, match="a report is of the account of a single agent"):
-        env.batch.report(0, 1.0, np.zeros(assets), np.zeros(assets), np.zeros(7), 0.0)
+    with pytest.raises(ValueError, match="account of a single agent, found 3 agents: use a Port"):
+        env.report(AccountReport(cash=1.0, units={}))
+
+    assert env.batch.state_dict() == before
+
+
+def test_the_account_of_an_only_agent_is_reported_as_that_of_a_portfolio() -> None:
+    only = MultiPortfolio(DATA.rows(0, 20), agents=["only"], stream=True, **USUAL)
+    alone = Portfolio(DATA.rows(0, 20), stream=True, **USUAL)
+    for env in (only, alone):
+        env.reset(seed=0)
+        env.report(AccountReport(cash=5e4, units={"asset0": 3.0}))
+        env.push(next(iter(Bar.each(DATA, 20))))
+
+    one, other = only.step({"only": HALF}), alone.step(HALF)
+
+    assert one.info["only"] == other.info
+    assert one.rewards["only"] == other.reward
 
 
 def test_places_that_are_free_have_no_units() -> None:

@@ -83,7 +83,10 @@ def test_the_registered_env_remembers_how_it_was_made() -> None:
         ({"agents": {"a": MemberConfig(lookback=31)}}, "lookback of 'a' must be from 1 to .* 30"),
         ({"agents": {"a": MemberConfig(lookback=0)}}, "lookback of 'a' must be from 1"),
         ({"agents": {"a": MemberConfig(features=())}}, "features of 'a' must be at least one"),
-        ({"reward": len}, "reward of 'agent_0' must be made of terms"),
+        (
+            {"agents": {"a": MemberConfig(lookback=2)}, "observation": "index"},
+            "'a' is shown less than the others",
+        ),
         ({"observation": "all"}, "observation must be 'window' or 'index'"),
     ],
 )

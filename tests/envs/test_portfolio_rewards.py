@@ -349,7 +349,8 @@ def test_a_memory_that_is_refused_leaves_the_batch_as_it_was() -> None:
     state = vec.state_dict()
     vec.step(plans(2, 1)[0])
     before = vec.state_dict()
-    state["envs"]["batch"]["reward"] = {"sums": np.zeros(5), "counts": np.zeros(5)}
+    memory = {"sums": np.zeros(5), "counts": np.zeros(5)}
+    state["envs"]["batch"]["reward"] = {"portfolio": memory}
 
     with pytest.raises(StateError, match="sums were wanted"):
         vec.load_state_dict(state)

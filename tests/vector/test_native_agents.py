@@ -22,6 +22,9 @@ AGENTS = {
     "turned": MemberConfig(features=("volatility(rows=5)", "log_return"), initial_cash=3e5),
 }
 
+WHOLE = {**AGENTS, "wary": AgentConfig(ruin=0.9), "turned": AgentConfig(initial_cash=3e5)}
+"""The same agents, who are all shown everything."""
+
 COUNT = 4
 STEPS = 40
 
@@ -56,7 +59,10 @@ def record(vec: Any, steps: int = STEPS) -> list[Any]:
 
 
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
-@pytest.mark.parametrize("settings", [{}, {"observation": "index", "reward_mode": "competitive"}])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"observation": "index", "agents": WHOLE, "reward_mode": "competitive"}],
+)
 def test_a_native_batch_gives_what_single_envs_give(autoreset: str, settings: Any) -> None:
     native, single = (made(mode, autoreset=autoreset, **settings) for mode in ("native", "sync"))
     assert isinstance(native, NativeAgentsVecEnv)

@@ -93,7 +93,7 @@ mod _core {
     #[pymodule_export]
     use crate::panel_rows::{benchmark_returns, panel_flaw, priced_places, row_masks, seen_places};
     #[pymodule_export]
-    use crate::portfolio::{PortfolioBatch, PortfolioPanel, portfolio_names};
+    use crate::portfolio::{PortfolioBatch, PortfolioPanel, combine_rewards, portfolio_names};
     #[pymodule_export]
     use crate::portfolio_agents::PortfolioAgents;
     #[pymodule_export]

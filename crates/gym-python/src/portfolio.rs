@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gym::portfolio::{
     self, ACCOUNT, Bar, INFO, Panel, Portfolio, PortfolioRows, PortfolioSettings, PortfolioShown,
-    StepRow, Width,
+    RewardMode, StepRow, Width,
 };
 use numpy::{
     Element, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods,
@@ -14,7 +14,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::arrays::{flat, strided};
+use crate::arrays::{flat, readable, strided, writable};
 use crate::batch::{BatchOptions, NativeBatch};
 use crate::errors::{check_memory, of_batch};
 use crate::market_config::{read, refused};
@@ -382,4 +382,24 @@ fn logged(
 #[pyfunction]
 pub(crate) fn portfolio_names() -> (Vec<&'static str>, Vec<&'static str>) {
     (ACCOUNT.to_vec(), INFO.to_vec())
+}
+
+/// Combine the rewards of the agents of each env that took part in a step, in place: rows of envs
+/// by agents.
+#[pyfunction]
+pub(crate) fn combine_rewards(
+    mode: &str,
+    rewards: &Bound<'_, PyAny>,
+    took_part: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let mode: RewardMode = read(&format!("{mode:?}"))?;
+    let shape: Vec<usize> = rewards.getattr("shape")?.extract()?;
+    let agents = shape.last().copied().filter(|agents| *agents > 0).unwrap_or(1);
+    let mut rewards = writable::<f64>("rewards", rewards, &shape)?;
+    let took_part = readable::<bool>("took_part", took_part, &shape)?;
+    let rows = rewards.as_slice_mut()?.chunks_exact_mut(agents);
+    for (rewards, took_part) in rows.zip(took_part.as_slice()?.chunks_exact(agents)) {
+        portfolio::combine_rewards(mode, rewards, took_part);
+    }
+    Ok(())
 }

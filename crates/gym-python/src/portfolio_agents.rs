@@ -2,7 +2,7 @@
 
 use gym::ActionError;
 use gym::portfolio::{ACCOUNT, INFO, Portfolio, REPORT_LEAD};
-use numpy::{PyArray1, ToPyArray};
+use numpy::{PyArray1, PyArrayMethods, ToPyArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyList, PySlice, PyString};
@@ -23,9 +23,10 @@ pub(crate) struct PortfolioAgents {
     shown: Vec<usize>,
 }
 
-/// The last rows of an array of features; those who see the same share one view of it.
+/// The last rows of an array of features; those who see the same share one view of it. Without an
+/// array, where rows are still to come, they are copied from those that the env has.
 struct Window {
-    features: Py<PyAny>,
+    features: Option<Py<PyAny>>,
     lookback: usize,
 }
 
@@ -42,13 +43,14 @@ pub(crate) type Stepped<'py> = (
 
 #[pymethods]
 impl PortfolioAgents {
-    /// `windows` are arrays of rows by anything, with how many of their rows are shown; `shown`
-    /// says for each agent which of them it sees, and is empty where all see the row's number.
+    /// `windows` are arrays of rows by anything, or none for the rows that the env has, with how
+    /// many of their rows are shown; `shown` says for each agent which of them it sees, and is
+    /// empty where all see the row's number.
     #[new]
     fn new(
         py: Python<'_>,
         names: Vec<Py<PyString>>,
-        windows: Vec<(Py<PyAny>, usize)>,
+        windows: Vec<(Option<Py<PyAny>>, usize)>,
         shown: Vec<usize>,
     ) -> PyResult<Self> {
         let is_known = shown.iter().all(|window| *window < windows.len());
@@ -203,14 +205,16 @@ impl<'a, 'py> Scene<'a, 'py> {
     ) -> PyResult<Self> {
         let row = batch.batch.task(0).row();
         let view = |window: &Window| {
+            let Some(features) = &window.features else {
+                return own_window(batch.batch.task(0), window.lookback, py);
+            };
             let (end, lookback) = (row + 1, window.lookback);
             let first = isize::try_from(end.saturating_sub(lookback))?;
-            window.features.bind(py).get_item(PySlice::new(py, first, isize::try_from(end)?, 1))
+            features.bind(py).get_item(PySlice::new(py, first, isize::try_from(end)?, 1))
         };
         let views = agents.windows.iter().map(view).collect::<PyResult<_>>()?;
         let mask = batch.observation.mask.to_pyarray(py);
-        // Everybody is shown the same array, so nobody may change it.
-        mask.call_method1(intern!(py, "setflags"), (false,))?;
+        lock(mask.as_any())?;
         Ok(Self { agents, py, views, row, mask })
     }
 
@@ -235,6 +239,27 @@ impl<'a, 'py> Scene<'a, 'py> {
         dict.set_item(intern!(py, "account"), PyArray1::from_slice(py, account))?;
         Ok(dict)
     }
+}
+
+/// A copy of the last rows that an env has of the features.
+fn own_window<'py>(
+    task: &Portfolio,
+    lookback: usize,
+    py: Python<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let width = task.panel().width();
+    let rows = task.window();
+    let first = rows.len().saturating_sub(lookback * width.assets * width.features);
+    let copy = PyArray1::from_slice(py, &rows[first..]);
+    let window = copy.reshape([lookback, width.assets, width.features])?.into_any();
+    lock(&window)?;
+    Ok(window)
+}
+
+/// Everybody is shown the same array, so nobody may change it.
+fn lock(array: &Bound<'_, PyAny>) -> PyResult<()> {
+    array.call_method1(intern!(array.py(), "setflags"), (false,))?;
+    Ok(())
 }
 
 /// The places of those who still trade.

@@ -49,7 +49,7 @@ pub use costs::{Costs, Paid};
 pub use log::{EpisodeLog, StepRow, Trade};
 pub use panel::{Panel, SlotError};
 pub use report::{Account, AccountReport, ReportError};
-pub use reward::{PortfolioTerm, RewardRule};
+pub use reward::{PortfolioTerm, RewardRule, combine_rewards};
 pub use settings::{
     AccountKind, ActionMode, AgentSettings, FillAt, PortfolioError, PortfolioSettings, RewardMode,
     ShownFeatures, Sizing, Starts, Unfilled,
@@ -145,6 +145,13 @@ impl Portfolio {
     #[must_use]
     pub fn panel(&self) -> &Arc<Panel> {
         &self.panel
+    }
+
+    /// The rows of features that agents are shown now, oldest first: rows by assets by features.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation)] // rows fit memory
+    pub fn window(&self) -> &[f32] {
+        self.panel.window(self.row(), self.settings.lookback as usize)
     }
 
     /// How many agents there are, those that are gone included.

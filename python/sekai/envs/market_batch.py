@@ -43,6 +43,7 @@ class MarketBatch:
         max_episode_steps: int | None = None,
         first_row: int | None = None,
         windows: RollingWindows | None = None,
+        shown: str | None = None,
     ) -> None:
         """Begin with data whose last `config.slots` assets are places that are still free.
 
@@ -56,6 +57,8 @@ class MarketBatch:
             max_episode_steps: decisions after which episodes are truncated.
             first_row: the first row for a decision, if not the one after the warm-up.
             windows: what is shown from elsewhere of rows that are still to come.
+            shown: what the native batch shows, if not what the config says: `"index"` where
+                windows are shown from elsewhere.
         """
         self.config = config
         self.features = features
@@ -67,7 +70,8 @@ class MarketBatch:
         self._known: NDArray[np.float64] | None = None
         self._stream = _stream(data, pipeline, config) if config.stream else None
         panel = panel_of(data, features, config.decisions, self._benchmark, config.stream)
-        settings = config.core_settings(data, first_row)
+        self._core: dict[str, Any] = {"first_row": first_row, "shown": shown}
+        settings = config.core_settings(data, **self._core)
         self.native = PortfolioBatch(panel, settings, num_envs, num_threads, max_episode_steps)
         self._levels: NDArray[np.float64] = np.empty(0)
         self._is_logged, self._logged = False, list[dict[str, Any]]()
@@ -76,7 +80,7 @@ class MarketBatch:
         self._has_forgotten = False
         # Another thread may bring rows. Where none can come, nothing stands before a step.
         self._lock = threading.RLock()
-        for name in ("reset", "step", "reset_one", "step_one"):
+        for name in ("reset", "step", "reset_one", "step_one", "reset_agents", "step_agents"):
             method = getattr(self.native, name)
             setattr(self, name, self._in_turn(method) if config.stream else method)
 
@@ -153,9 +157,15 @@ class MarketBatch:
                 self._fill(asset_alone(name, data, self.data))
 
     def orders(self, action: Any, env: int = 0) -> NDArray[np.float64]:
-        """The units of each asset that an action of an env means now; NaN is no order."""
+        """The units of each asset that an action of an env means now; NaN is no order.
+
+        Where there are several agents, those of one after the other, in a row each.
+        """
         with self._lock:
-            return self.native.orders(env, action)[: len(self.assets)]
+            units = self.native.orders(env, action)
+        agents = len(self.config.members)
+        rows = units.reshape(agents, -1)[:, : len(self.assets)]
+        return rows[0] if agents == 1 else rows
 
     def report(self, report: AccountReport, env: int = 0) -> None:
         """Say what the account of an env is after the next row that has no report yet."""
@@ -189,9 +199,12 @@ class MarketBatch:
             data, infos = self.data, self.native.infos()
         if len(self._levels) != len(data):
             self._levels = self._benchmark.levels(data)
-        agents = {"portfolio": self.config.initial_cash}
-        told = {name: float(infos[name][env]) for name in ("cost", "turnover")}
-        return {**portfolio_scene(held, data, agents, self._levels), **told}
+        agents = {name: own.initial_cash for name, own in self.config.members.items()}
+        scene = portfolio_scene(held, data, agents, self._levels)
+        if len(agents) > 1:
+            return scene
+        # Infos of a batch are those of the first agent.
+        return {**scene, **{name: float(infos[name][env]) for name in ("cost", "turnover")}}
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to continue from here, bit for bit, on the same rows."""
@@ -257,7 +270,7 @@ class MarketBatch:
         data = with_asset(self.data, place, asset)
         stream = None if self._stream is None else self.pipeline.stream(data)
         panel = self._panel_of_one(asset, place, self.pipeline.transform(data))
-        self.native.fill_slot(place, panel, self.config.core_settings(data))
+        self.native.fill_slot(place, panel, self.config.core_settings(data, **self._core))
         self._data, self._stream, self._known = data, stream, None
         self._free -= 1
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from sekai.data import MarketData
 from sekai.envs.portfolio_config import AgentConfig, PortfolioConfig
-from sekai.market.settings import to_json
 
 __all__ = ["MemberConfig", "MultiPortfolioConfig"]
 
@@ -30,6 +29,7 @@ class MemberConfig(AgentConfig):
     """Names of the channels that it is shown, see `FeaturePanel.names`; None is all of them."""
 
 
+REWARD_MODES = ("own", "cooperative", "competitive")
 AGENT_FIELDS = tuple(field.name for field in fields(AgentConfig))
 
 
@@ -50,7 +50,8 @@ class MultiPortfolioConfig(PortfolioConfig):
 
     reward_mode: Literal["own", "cooperative", "competitive"] = "own"
     """Whether agents are given their own reward, the mean of all, or how much more than the mean
-    of the others they have earned. Only those count who took part in the step."""
+    of the others they have earned, functions in Python included. Only those count who took part in
+    the step."""
 
     def __post_init__(self) -> None:
         # By name: a class with slots is made twice, and `super()` knows the first one only.
@@ -58,6 +59,8 @@ class MultiPortfolioConfig(PortfolioConfig):
         object.__setattr__(self, "agents", _fixed(self.agents))
         if self.observation not in ("window", "index"):
             raise ValueError(f"observation must be 'window' or 'index', was {self.observation!r}")
+        if self.reward_mode not in REWARD_MODES:
+            raise ValueError(f"reward_mode must be one of {REWARD_MODES}, was {self.reward_mode!r}")
         self._check_names()
         for name, member in self.members.items():
             self._check_member(name, member)
@@ -76,14 +79,21 @@ class MultiPortfolioConfig(PortfolioConfig):
             for entry in given
         }
 
-    def core_settings(self, data: MarketData, first_row: int | None = None) -> str:
-        """What the Rust core is given."""
-        together = {
-            "agents": [member.settings(data) for member in self.members.values()],
+    def by_row(self) -> MultiPortfolioConfig:
+        """The same episodes, of which the core shows the row alone."""
+        members = {name: AgentConfig(**_agent_fields(own)) for name, own in self.members.items()}
+        usual: dict[str, Any] = {name: _usual(name) for name in AGENT_FIELDS}
+        return replace(self, lookback=1, observation="index", agents=members, **usual)
+
+    def _agent_settings(self, data: MarketData) -> dict[str, Any]:
+        members = self.members.values()
+        # Rewards that functions say are combined after those have said them.
+        is_said = any(callable(member.reward) for member in members)
+        return {
+            "agents": [member.settings(data) for member in members],
             "shared_leverage": self.shared_leverage,
-            "reward_mode": self.reward_mode,
+            "reward_mode": "own" if is_said else self.reward_mode,
         }
-        return to_json({**self.shared_settings(data, first_row), **together})
 
     def _check_names(self) -> None:
         given = self.agents
@@ -107,11 +117,6 @@ class MultiPortfolioConfig(PortfolioConfig):
             )
 
     def _check_member(self, name: str, member: MemberConfig) -> None:
-        if callable(member.reward):
-            raise ValueError(
-                f"the reward of {name!r} must be made of terms, see `AgentConfig.reward`: "
-                f"functions are for envs of one agent, found {member.reward!r}"
-            )
         rows = self.lookback if member.lookback is None else member.lookback
         if not 1 <= rows <= max(self.lookback, 1):
             raise ValueError(
@@ -119,6 +124,13 @@ class MultiPortfolioConfig(PortfolioConfig):
             )
         if member.features is not None and not member.features:
             raise ValueError(f"the features of {name!r} must be at least one, or None for all")
+        is_whole = member.lookback is None and member.features is None
+        if self.observation == "index" and not is_whole:
+            raise ValueError(
+                f"{name!r} is shown less than the others, and with observation='index' all are "
+                "shown the same row: leave out its lookback and features, or use "
+                "observation='window'"
+            )
 
 
 def _fixed(agents: Agents) -> int | tuple[str, ...] | Named:

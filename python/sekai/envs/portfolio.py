@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,7 +32,7 @@ from sekai.envs.portfolio_windows import (
 )
 from sekai.spaces import Dict, Space
 
-__all__ = ["Portfolio"]
+__all__ = ["Batch", "Portfolio", "batch_of", "windows_of"]
 
 Observation = dict[str, NDArray[Any]]
 Batch = MarketBatch | BatchLayer
@@ -95,7 +94,7 @@ class Portfolio(NativeEnv[Observation, Any]):
         self.features, self.pipeline = self.batch.features, self.batch.pipeline
         self.window_file = features if isinstance(features, Windows) else None
         """The windows that were computed before, if that is what is shown."""
-        self.windows = _windows_of(self.batch, self.config)
+        self.windows = windows_of(self.batch, self.config)
         """What `index` is an index of: `env.windows.gather(indices)` are the windows."""
 
     @property
@@ -187,17 +186,46 @@ class Portfolio(NativeEnv[Observation, Any]):
         Batches that show an index, or windows from a file, have these as `batch.windows`.
         """
         config = _config(config, settings)
-        data = with_slots(simulate_regimes() if data is None else data, config.slots)
         options = (num_threads, max_episode_steps)
-        if isinstance(features, Windows):
-            batch, seen = _batch_of_file(num_envs, data, features, config, options)
-        else:
-            batch, seen = _batch_of_features(num_envs, data, features, config, options)
-        if callable(config.reward):
-            batch = RewardedBatch(batch, config.reward)
-        if config.record:
-            batch.keep_log(True)
+        batch, data, seen = batch_of(num_envs, data, features, config, options)
         return batch, seen, action_space(config.action, data, config.account)
+
+
+def batch_of(
+    num_envs: int,
+    data: MarketData | None,
+    features: FeatureSource | Windows,
+    config: PortfolioConfig,
+    options: Options = (None, None),
+    shown: str | None = None,
+) -> tuple[Batch, MarketData, Dict]:
+    """Build a batch of portfolios in layers, for one agent or several.
+
+    Args:
+        num_envs: how many envs there are.
+        data: what is traded on; a simulated market if not given.
+        features: what is shown.
+        config: how episodes are cut, shown, traded and rewarded, and who trades.
+        options: the number of threads, and the decisions after which episodes are truncated.
+        shown: what the core shows, if not what the config says; see `MarketBatch`.
+
+    Returns:
+        The batch, the data with free places, and what one agent sees of all features.
+    """
+    data = with_slots(simulate_regimes() if data is None else data, config.slots)
+    if isinstance(features, Windows):
+        batch, seen = _batch_of_file(num_envs, data, features, config, options)
+    else:
+        batch, seen = _batch_of_features(num_envs, data, features, config, options, shown)
+    rewards = {
+        name: member.reward if callable(member.reward) else None
+        for name, member in config.members.items()
+    }
+    if any(reward is not None for reward in rewards.values()):
+        batch = RewardedBatch(batch, rewards, getattr(config, "reward_mode", "own"))
+    if config.record:
+        batch.keep_log(True)
+    return batch, data, seen
 
 
 def _batch_of_features(
@@ -206,18 +234,19 @@ def _batch_of_features(
     features: FeatureSource,
     config: PortfolioConfig,
     options: Options,
+    shown: str | None,
 ) -> tuple[Batch, Dict]:
     if config.stream and config.observation == "index":
         raise ValueError(
             "a stream shows windows, since rows to come are in no array yet: observation must "
             "be 'window', was 'index'; Windows of a file, opened with a pipeline, show both"
         )
-    shown, pipeline = features_of(data, features)
-    batch = MarketBatch(num_envs, data, shown, pipeline, config, *options)
+    panel, pipeline = features_of(data, features)
+    batch = MarketBatch(num_envs, data, panel, pipeline, config, *options, shown=shown)
     if config.observation == "index":
-        windows = panel_windows(shown, config.lookback)
+        windows = panel_windows(panel, config.lookback)
         return IndexedBatch(batch, windows), observation_space(data, rows=len(data))
-    channels = shown.values.shape[2]
+    channels = panel.values.shape[2]
     return batch, observation_space(data, lookback=config.lookback, channels=channels)
 
 
@@ -229,7 +258,7 @@ def _batch_of_file(
     known = windows if rolling is None else rolling
     places, first = window_places(data, known, decision_rows(data, None, config.decisions))
     # The core shows rows, and their history is in the file.
-    core = replace(config, lookback=1, observation="index")
+    core = config.by_row()
     batch = MarketBatch(
         num_envs, data, None, windows.pipeline, core, *options, first_row=first, windows=rolling
     )
@@ -243,7 +272,8 @@ def _batch_of_file(
     )
 
 
-def _windows_of(batch: Batch, config: PortfolioConfig) -> WindowSource:
+def windows_of(batch: Batch, config: PortfolioConfig) -> WindowSource:
+    """The windows that an index is an index of."""
     kept: WindowSource | None = getattr(batch, "windows", None)
     if kept is None:
         assert batch.features is not None, "what is shown is computed or comes from a file"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -153,14 +153,27 @@ class PortfolioConfig(AgentConfig):
                 f"{self.starts!r}"
             )
 
-    def core_settings(self, data: MarketData, first_row: int | None = None) -> str:
-        """What the Rust core is given; no decision before `first_row`, or in the warm-up."""
-        alone = {
-            "agents": [self.settings(data)],
-            "shared_leverage": None,
-            "reward_mode": "own",
-        }
-        return to_json({**self.shared_settings(data, first_row), **alone})
+    @property
+    def members(self) -> Mapping[str, AgentConfig]:
+        """The config of each agent, by name."""
+        return {"portfolio": self}
+
+    def by_row(self) -> PortfolioConfig:
+        """The same episodes, of which the core shows the row alone."""
+        return replace(self, lookback=1, observation="index")
+
+    def core_settings(
+        self, data: MarketData, first_row: int | None = None, shown: str | None = None
+    ) -> str:
+        """Settings of the Rust core as JSON.
+
+        Args:
+            data: what is traded on.
+            first_row: the first row for a decision; the one after the warm-up if not given.
+            shown: `"window"` or `"index"`, if not as in `observation`.
+        """
+        settings = {**self.shared_settings(data, first_row), **self._agent_settings(data)}
+        return to_json(settings if shown is None else {**settings, "shown": shown})
 
     def shared_settings(self, data: MarketData, first_row: int | None = None) -> dict[str, Any]:
         """What the Rust core is given of all that is no agent's own."""
@@ -173,6 +186,13 @@ class PortfolioConfig(AgentConfig):
             "episode_rows": self.episode_rows,
             "starts": _starts(self.starts, data),
             "first_row": self._first_row(data) if first_row is None else first_row,
+        }
+
+    def _agent_settings(self, data: MarketData) -> dict[str, Any]:
+        return {
+            "agents": [member.settings(data) for member in self.members.values()],
+            "shared_leverage": None,
+            "reward_mode": "own",
         }
 
     def _first_row(self, data: MarketData) -> int:

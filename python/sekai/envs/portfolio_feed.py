@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from sekai.data import Bar, BarFeed, MarketData
 from sekai.envs.portfolio_config import PortfolioConfig
 
 __all__ = ["begun_with", "take_rows"]
 
+Config = TypeVar("Config", bound=PortfolioConfig)
+
 
 def begun_with(
-    data: MarketData | BarFeed | None, config: PortfolioConfig
-) -> tuple[MarketData | None, BarFeed | None, PortfolioConfig]:
+    data: MarketData | BarFeed | None, config: Config
+) -> tuple[MarketData | None, BarFeed | None, Config]:
     """The rows that are known, the feed that has the others, and the config of both together."""
     if isinstance(data, MarketData) or not isinstance(data, BarFeed):
         return data, None, config

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from quant_gym_rs._core import portfolio_names
 from sekai.data import MarketData
 
-__all__ = ["COST_KINDS", "EpisodeLog", "Steps", "Trades"]
+__all__ = ["COST_KINDS", "EpisodeLog", "Steps", "Trades", "taken_part"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -31,6 +31,9 @@ NUMBERS = (
 LEAD = 5
 """Numbers in front of those of an info: the agent, its reward, seconds, `refused`, `waived`."""
 
+SECONDS = 2
+"""Where a logged step has how long it took; NaN of an agent that took no part in it."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trades:
@@ -43,7 +46,7 @@ class Trades:
     """When that row was known."""
 
     agent: Integers
-    """Who traded."""
+    """Who traded: the place in `EpisodeLog.agents`."""
 
     asset: NDArray[np.str_]
     """What was traded."""
@@ -77,7 +80,10 @@ class Trades:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """Accounts after each step; where there are several agents, one after the other."""
+    """Accounts after each step; where there are several agents, one after the other.
+
+    Who was ruined has no more steps.
+    """
 
     row: Integers
     """The row of the data that the step has led to."""
@@ -86,7 +92,7 @@ class Steps:
     """When that row was known."""
 
     agent: Integers
-    """Whose account it is."""
+    """Whose account it is: the place in `EpisodeLog.agents`."""
 
     reward: Floats
     """What the step was worth."""
@@ -165,6 +171,9 @@ class EpisodeLog:
     episode: int
     """How many episodes had begun before with that seed."""
 
+    agents: tuple[str, ...]
+    """The names of the agents; `("portfolio",)` where there is one without a name."""
+
     assets: tuple[str, ...]
     """The names of the assets, places that are still free included."""
 
@@ -189,11 +198,20 @@ class EpisodeLog:
     @classmethod
     def take(cls, batch: Any) -> list[EpisodeLog]:
         """What a batch of portfolios has recorded since this was last asked, of all its envs."""
-        return [cls.of(log, batch.data) for log in batch.take_log()]
+        agents = tuple(batch.config.members)
+        return [cls.of(log, batch.data, agents) for log in batch.take_log()]
 
     @classmethod
-    def of(cls, log: Mapping[str, Any], data: MarketData) -> EpisodeLog:
-        """A log of the native batch, with the names and times of its data."""
+    def take_by_agent(cls, batch: Any) -> dict[str, list[EpisodeLog]]:
+        """What a batch has recorded of each agent, as if each had been alone; by name."""
+        logs = cls.take(batch)
+        return {name: [log.of_agent(name) for log in logs] for name in batch.config.members}
+
+    @classmethod
+    def of(
+        cls, log: Mapping[str, Any], data: MarketData, agents: Sequence[str] = ("portfolio",)
+    ) -> EpisodeLog:
+        """A log of the native batch, with the names of agents and assets, and times."""
         row = log["row"].astype(np.int64)
         trades = Trades(
             row, data.times[row], log["agent"].astype(np.int64),
@@ -203,8 +221,9 @@ class EpisodeLog:
         opening = int(log["opening_row"])
         units = log["opening_units"].reshape(-1, len(data.assets))
         return cls(
-            log["env"], log["seed"], log["episode"], data.assets, dict(data.sectors), opening,
-            data.times[opening], log["opening_cash"], units, trades, _steps(log["steps"], data),
+            log["env"], log["seed"], log["episode"], tuple(agents), data.assets,
+            dict(data.sectors), opening, data.times[opening], log["opening_cash"], units, trades,
+            _steps(log["steps"][taken_part(log["steps"])], data),
         )  # fmt: skip
 
     @property
@@ -226,14 +245,18 @@ class EpisodeLog:
             for sector in sorted(set(self.sectors.values()))
         }
 
-    def of_agent(self, agent: int) -> EpisodeLog:
-        """The same with the trades and steps of one agent alone."""
+    def of_agent(self, agent: int | str) -> EpisodeLog:
+        """The same with the trades and steps of one agent alone, given by its name or place."""
+        if isinstance(agent, str) and agent not in self.agents:
+            raise KeyError(f"one of {', '.join(self.agents)} was wanted, found {agent!r}")
+        place = self.agents.index(agent) if isinstance(agent, str) else agent
         return replace(
             self,
-            opening_cash=self.opening_cash[[agent]],
-            opening_units=self.opening_units[[agent]],
-            trades=_chosen(self.trades, self.trades.agent == agent),
-            steps=_chosen(self.steps, self.steps.agent == agent),
+            agents=(self.agents[place],),
+            opening_cash=self.opening_cash[[place]],
+            opening_units=self.opening_units[[place]],
+            trades=_of_agent(self.trades, place),
+            steps=_of_agent(self.steps, place),
         )
 
     def to_jsonl(self, path: str | Path) -> None:
@@ -249,6 +272,12 @@ class EpisodeLog:
         write_parquet([self], path)
 
 
+def taken_part(steps: Floats) -> NDArray[np.bool_]:
+    """Which of the logged steps are of agents that took part in them, and were not gone."""
+    took_part: NDArray[np.bool_] = ~np.isnan(steps[:, SECONDS])
+    return took_part
+
+
 def _steps(table: Floats, data: MarketData) -> Steps:
     info = {name: table[:, LEAD + place] for place, name in enumerate(INFO)}
     row = info["time_index"].astype(np.int64)
@@ -262,5 +291,8 @@ def _steps(table: Floats, data: MarketData) -> Steps:
     )  # fmt: skip
 
 
-def _chosen(columns: Any, rows: NDArray[np.bool_]) -> Any:
-    return type(columns)(*(getattr(columns, each.name)[rows] for each in fields(columns)))
+def _of_agent(table: Any, agent: int) -> Any:
+    """The rows of one agent, who is the only one there."""
+    rows = table.agent == agent
+    columns = {each.name: getattr(table, each.name)[rows] for each in fields(table)}
+    return type(table)(**{**columns, "agent": np.zeros_like(columns["agent"])})

@@ -81,7 +81,7 @@ def read_parquet(path: str | Path) -> list[EpisodeLog]:
 def _tables(log: EpisodeLog) -> dict[str, Columns]:
     episode = {
         "env": [log.env], "seed": np.array([log.seed], np.uint64), "episode": [log.episode],
-        "assets": [list(log.assets)],
+        "agents": [list(log.agents)], "assets": [list(log.assets)],
         "sectors": [[log.sectors.get(asset, "") for asset in log.assets]],
         "opening_row": [log.opening_row], "opening_time": np.array([log.opening_time]),
         "opening_cash": [log.opening_cash.tolist()],
@@ -109,7 +109,8 @@ def _log(tables: dict[str, Columns]) -> EpisodeLog:
     kept = {each.name: _array(each.name, steps.get(each.name, ())) for each in fields(Steps)}
     kept.update(costs=np.stack(paid, axis=1), weights=weights)
     return EpisodeLog(
-        env=int(one["env"]), seed=int(one["seed"]), episode=int(one["episode"]), assets=assets,
+        env=int(one["env"]), seed=int(one["seed"]), episode=int(one["episode"]),
+        agents=tuple(one["agents"]), assets=assets,
         sectors={asset: sector for asset, sector in pairs if sector},
         opening_row=int(one["opening_row"]),
         opening_time=np.datetime64(one["opening_time"], "ns"),

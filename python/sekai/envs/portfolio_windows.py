@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quant_gym_rs._core import PortfolioAgents
 from sekai.core.result import ResetResult, StepResult
 from sekai.data import FeaturePanel, MarketData, PanelWindows, RollingWindows, Windows
 from sekai.envs.batch_layer import BatchLayer, InnerBatch, Observation
@@ -115,6 +116,30 @@ class FileWindowsBatch(IndexedBatch):
         result = self.batch.step_one(action)
         shown = self._shown(result.observation)
         return StepResult(shown, result.reward, result.terminated, result.truncated, result.info)
+
+    def reset_agents(self, agents: PortfolioAgents, seed: int | None = None) -> Any:
+        """Begin an episode of a batch of one, for agents that have names."""
+        observations, infos = self.batch.reset_agents(agents, seed)
+        return self._shown_to_all(observations), infos
+
+    def step_agents(self, agents: PortfolioAgents, actions: Mapping[str, Any]) -> Any:
+        """Step a batch of one with the actions of agents by name."""
+        observations, *rest = self.batch.step_agents(agents, actions)
+        return self._shown_to_all(observations), *rest
+
+    def _shown_to_all(self, observations: Mapping[str, Observation]) -> dict[str, Observation]:
+        """The observations of all agents, who share one window that nobody can write into."""
+        first = next(iter(observations.values()))
+        seen = self._shown(first)[self._part]
+        if self._part == "windows":
+            seen.flags.writeable = False
+        return {
+            name: {
+                self._part: seen if self._part == "windows" else seen.copy(),
+                **{part: value for part, value in own.items() if part != "index"},
+            }
+            for name, own in observations.items()
+        }
 
     def _shown(self, observation: Observation) -> Observation:
         """The observation of a batch of one, with a window in the place of its row."""

@@ -84,6 +84,11 @@ class NativeAgentsVecEnv(MultiAgentVecEnv):
             for name, space in self.action_spaces.items()
         }
 
+    @property
+    def batch(self) -> NativeBatch:
+        """What steps all envs: rows are pushed to it, and logs are taken from it."""
+        return self._agents.batch
+
     def _all_actions(self, actions: Mapping[str, Any]) -> Any:
         """The agents' actions one after the other; those of agents that are gone are nothing."""
         given = super()._all_actions(actions)

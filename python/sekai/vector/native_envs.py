@@ -68,14 +68,15 @@ def multi_portfolio(
     """
     kind = load("sekai.envs.multi_portfolio:MultiPortfolio")
     options: dict[str, Any] = {"autoreset": autoreset, "backend": backend, "copy": copy}
-    env = kind(**kwargs)
-    if len(env.possible_agents) == 1:
-        single: Any = functools.partial(
-            make, "MultiPortfolio-v0", max_episode_steps=max_episode_steps, **kwargs
-        )
-        return MultiAgentVecEnv([single] * num_envs, **options)
-    agents = env.make_batch(num_envs, num_threads=num_threads, max_episode_steps=max_episode_steps)
-    return NativeAgentsVecEnv(AgentsBatch(**agents), **options)
+    agents = kind.make_batch(
+        num_envs, num_threads=num_threads, max_episode_steps=max_episode_steps, **kwargs
+    )
+    if len(agents["action_spaces"]) > 1:
+        return NativeAgentsVecEnv(AgentsBatch(**agents), **options)
+    single: Any = functools.partial(
+        make, "MultiPortfolio-v0", max_episode_steps=max_episode_steps, **kwargs
+    )
+    return MultiAgentVecEnv([single] * num_envs, **options)
 
 
 market_making = native_vector("sekai.envs.market_making:MarketMaking")

@@ -41,9 +41,9 @@ pub struct EpisodeLog {
     pub steps: Vec<f64>,
 }
 
-/// What a row of [`EpisodeLog::steps`] holds: the agent, its reward, seconds that the step took,
-/// the value of orders that were refused, costs that were waived, the numbers of [`INFO`], and the
-/// weights of assets and cash.
+/// What a row of [`EpisodeLog::steps`] holds: the agent, its reward, seconds that the step took
+/// (NaN for an agent that is gone and took no part in it), the value of orders that were refused,
+/// costs that were waived, the numbers of [`INFO`], and the weights of assets and cash.
 #[derive(Clone, Copy, Debug)]
 pub struct StepRow;
 

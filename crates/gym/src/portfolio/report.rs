@@ -31,7 +31,10 @@ pub type Account = AccountReport;
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum ReportError {
     /// Several agents have several accounts.
-    #[error("a report is of the account of a single agent, found {found} agents")]
+    #[error(
+        "a report is of the account of a single agent, found {found} agents: use a Portfolio for \
+         each account"
+    )]
     Agents {
         /// How many there are.
         found: usize,

@@ -1,6 +1,7 @@
 //! What a row is worth to a portfolio: terms that can be weighed against each other.
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use super::settings::RewardMode;
 use super::trader::Trader;
@@ -99,12 +100,24 @@ pub(super) fn combine(mode: RewardMode, traders: &mut [Trader]) {
     if mode == RewardMode::Own || traders.len() == 1 {
         return;
     }
-    let taking = traders.iter().filter(|trader| trader.took_part());
+    let mut rewards: SmallVec<[f64; 16]> =
+        traders.iter().map(|trader| trader.told.reward).collect();
+    let took_part: SmallVec<[bool; 16]> = traders.iter().map(Trader::took_part).collect();
+    combine_rewards(mode, &mut rewards, &took_part);
+    for (trader, reward) in traders.iter_mut().zip(rewards) {
+        trader.told.reward = reward;
+    }
+}
+
+/// Combines the rewards of the agents of one env that took part in a step; others stay as they
+/// are.
+pub fn combine_rewards(mode: RewardMode, rewards: &mut [f64], took_part: &[bool]) {
+    let taking = rewards.iter().zip(took_part).filter(|(_, took_part)| **took_part);
     let (sum, count) =
-        taking.fold((0.0, 0.0), |(sum, count), trader| (sum + trader.told.reward, count + 1.0));
-    for trader in traders.iter_mut().filter(|trader| trader.took_part()) {
-        let own = trader.told.reward;
-        trader.told.reward = match mode {
+        taking.fold((0.0, 0.0), |(sum, count), (reward, _)| (sum + reward, count + 1.0));
+    for (reward, _) in rewards.iter_mut().zip(took_part).filter(|(_, took_part)| **took_part) {
+        let own = *reward;
+        *reward = match mode {
             RewardMode::Cooperative => sum / count,
             RewardMode::Competitive if count > 1.0 => own - (sum - own) / (count - 1.0),
             RewardMode::Competitive | RewardMode::Own => own,

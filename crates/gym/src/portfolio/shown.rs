@@ -91,8 +91,7 @@ impl Portfolio {
         if let [index] = &mut *shown.index {
             *index = i64::try_from(row).expect("rows fit memory");
         } else {
-            let lookback = usize::try_from(self.settings.lookback).expect("rows fit memory");
-            shown.windows.copy_from_slice(self.panel.window(row, lookback));
+            shown.windows.copy_from_slice(self.window());
         }
         self.show_mask(row, shown.mask);
         let width = shown.mask.len() + 1;

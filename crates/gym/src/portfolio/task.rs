@@ -263,6 +263,7 @@ impl Portfolio {
     fn note(&mut self, seconds: f64) {
         let mut rows = Vec::new();
         for (agent, trader) in self.episode.traders.iter().enumerate() {
+            let seconds = if trader.took_part() { seconds } else { f64::NAN };
             #[allow(clippy::cast_precision_loss)] // agents are few
             rows.extend([agent as f64, trader.told.reward, seconds]);
             rows.extend([trader.told.refused, trader.told.waived]);

@@ -39,8 +39,7 @@ class MultiPortfolioTask(PortfolioTask):
         batch, logs = _batch_of(vec), dict[int, EpisodeLog]()
         if batch is None or self._data is None:
             return logs
-        for raw in batch.take_log():
-            log = EpisodeLog.of(raw, self._data)
+        for log in EpisodeLog.take(batch):
             if len(log.steps):
                 logs.setdefault(log.env, log)
         return logs
