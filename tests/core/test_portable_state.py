@@ -18,7 +18,7 @@ import pytest
 
 from sekai.core.portable_state import portable
 from sekai.error import StateError
-from sekai.training.kept_tree import packed, unpacked
+from sekai.storage.codec import ArrayStore, from_json_value, to_json_value
 from tests.worlds import Duel, RandomWalk
 
 ACTION = np.full(2, 0.25, dtype=np.float32)
@@ -112,8 +112,8 @@ class Rich(RandomWalk):
 
 
 def _through_a_file(state: Any) -> Any:
-    tensors: dict[str, Any] = {}
-    return unpacked(packed(portable(state), tensors), tensors)
+    store = ArrayStore({})
+    return from_json_value(to_json_value(portable(state), "state", store), store)
 
 
 def test_objects_of_every_kind_come_back_from_plain_values() -> None:
@@ -184,3 +184,29 @@ def test_an_object_whose_class_the_env_does_not_tell_is_refused_and_changes_noth
 
     assert fresh.account is None
     assert fresh.state_dict()["generators"] == before["generators"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"__sekai_generator": {"bit_generator": "test"}},
+        {"__sekai_generator": {"bit_generator": "seed", "state": 1}},
+        {"__sekai_generator": 3},
+        {"__sekai_fields": {"__class__": 1}},
+        {"__sekai_fields": {"a b": 1}},
+        {"__sekai_same": 10**6},
+        {"__sekai_deque": [-5, []]},
+        {"__sekai_datetime": "yesterday"},
+    ],
+)
+def test_a_damaged_state_is_refused_and_calls_nothing(damage: Any) -> None:
+    env = Rich()
+    env.reset(seed=1)
+    state = portable(env.state_dict())
+    state["values"]["account"] = damage
+    before = portable(env.state_dict())
+
+    with pytest.raises(StateError):
+        env.load_state_dict(state)
+
+    assert portable(env.state_dict())["values"]["recent"] == before["values"]["recent"]

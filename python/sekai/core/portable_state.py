@@ -32,6 +32,8 @@ __all__ = ["CODE", "SECTIONS", "Reference", "portable", "restored_generator", "r
 CODE = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type)
 SECTIONS = ("generators", "parts", "values")
 
+BIT_GENERATORS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
+
 MARK = "portable"
 """The key of a captured state whose values are plain."""
 
@@ -87,14 +89,28 @@ def revived_values(owner: object, state: Mapping[str, Any]) -> dict[str, Any]:
     if not state.get(MARK):
         return dict(values)
     reader = _Reader(type(owner).__qualname__)
-    return {
-        name: reader.read(value, getattr(owner, name, None), name) for name, value in values.items()
-    }
+    try:
+        return {
+            name: reader.read(value, getattr(owner, name, None), name)
+            for name, value in values.items()
+        }
+    except StateError:
+        raise
+    except Exception as error:
+        # Whatever a damaged file holds: constructors raise errors of their own.
+        raise StateError(f"malformed state of {type(owner).__qualname__}: {error!r}") from error
 
 
 def restored_generator(state: Mapping[str, Any]) -> np.random.Generator:
-    """A generator that continues where the one with this state stood."""
-    bit_generator = getattr(np.random, state["bit_generator"])()
+    """A generator that continues where the one with this state stood.
+
+    Raises:
+        StateError: the state is of no bit generator of NumPy.
+    """
+    kind = state.get("bit_generator")
+    if kind not in BIT_GENERATORS:
+        raise StateError(f"unknown bit generator {kind!r:.80}; expected one of {BIT_GENERATORS}")
+    bit_generator = getattr(np.random, kind)()
     bit_generator.state = dict(state)
     return np.random.Generator(bit_generator)
 
@@ -254,6 +270,9 @@ class _Reader:
     def _record(self, inner: Mapping[str, Any], own: Any, path: str) -> Any:
         if _fields_of(own) is None:
             raise self._unknown(path, own)
+        strange = [name for name in inner if not name.isidentifier() or name.startswith("__")]
+        if strange:
+            raise StateError(f"{self._owner}.{path} has no field {strange[0]!r:.80}")
         fields = {
             name: self.read(value, getattr(own, name, None), f"{path}.{name}")
             for name, value in inner.items()

@@ -52,7 +52,7 @@ BUILT_IN: dict[str, str] = {
     "PopulationConfig": "sekai.market.config:PopulationConfig",
     "PortfolioConfig": "sekai.envs.portfolio_config:PortfolioConfig",
     "SimulatedMinutes": "sekai.compose.orders.simulated_minutes:SimulatedMinutes",
-    "StateOwner": "sekai.core.state:_Reference",
+    "StateOwner": "sekai.core.portable_state:Reference",
     "SymbolConfig": "sekai.market.config:SymbolConfig",
     "TradingConfig": "sekai.envs.trading:TradingConfig",
 }
