@@ -138,7 +138,8 @@ class BarredBatch(NumpyBatch):
 
     def masks(self) -> NDArray[np.int8]:
         barred = (self.clock + np.arange(self.num_envs)) % 4
-        return (np.arange(4) != barred[:, None]).astype(np.int8)
+        masks: NDArray[np.int8] = (np.arange(4) != barred[:, None]).astype(np.int8)
+        return masks
 
     def infos(self) -> dict[str, NDArray[Any]]:
         return {"action_mask": self.masks()}

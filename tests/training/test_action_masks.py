@@ -91,7 +91,7 @@ def test_a_policy_from_a_file_takes_the_envs_own_observations_and_masks(
     space: Space[Any], tmp_path: Path
 ) -> None:
     agent = PPO(partial(Barred, space), num_envs=2, **QUICK).fit(64)
-    policy = load_policy(agent.save(tmp_path))
+    policy: Any = load_policy(agent.save(tmp_path))
     rng = np.random.default_rng(0)
 
     for _ in range(50):

@@ -170,4 +170,6 @@ def test_the_state_that_an_env_tells_is_for_the_mixer_alone() -> None:
 
     assert agent.network.mixer.mixer.state_dim == 5
     assert all(STATE not in name for name in agent.network.inputs.leaves)
-    assert bool((agent._team_samples()["state"] == 7.0).all())
+    samples = agent._team_samples()
+    assert samples is not None
+    assert bool((samples["state"] == 7.0).all())
