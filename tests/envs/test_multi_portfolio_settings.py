@@ -176,4 +176,4 @@ def test_the_same_settings_are_seen_the_same() -> None:
 )
 def test_settings_that_cannot_go_together_are_refused(settings: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        MultiPortfolioConfig(**settings)
+        MultiPortfolio(config=MultiPortfolioConfig(**settings))

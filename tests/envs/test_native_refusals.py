@@ -181,7 +181,9 @@ def test_nothing_is_made_of_nothing(task: str, name: str) -> None:
     make_batch = type(sekai.make(task).unwrapped).make_batch  # type: ignore[attr-defined]
 
     for value in (0, -1):
-        with pytest.raises(ValueError, match=f"{name} must be (at least 1|from 1 to 1024), was {value}"):
+        with pytest.raises(
+            ValueError, match=f"{name} must be (at least 1|from 1 to 1024), was {value}"
+        ):
             make_batch(**{"num_envs": 2, **TASKS[task], name: value})
 
 

@@ -14,9 +14,9 @@ import datetime
 import decimal
 import enum
 import functools
-import logging
 import pathlib
 import re
+import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -27,7 +27,15 @@ import numpy as np
 from sekai.error import StateError
 from sekai.spaces import Space
 
-__all__ = ["CODE", "SECTIONS", "Reference", "portable", "restored_generator", "revived_values"]
+__all__ = [
+    "BIT_GENERATORS",
+    "SECTIONS",
+    "Reference",
+    "is_code",
+    "portable",
+    "restored_generator",
+    "revived_values",
+]
 
 CODE = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type)
 SECTIONS = ("generators", "parts", "values")
@@ -40,8 +48,8 @@ MARK = "portable"
 TAG = "__sekai_"
 """What the only key of a dict begins with that stands for something else."""
 
-FIXED = (*CODE, functools.partial, logging.Logger, logging.LoggerAdapter, re.Pattern, Space)
-"""What the constructor builds and no step changes: kept by the env, and not in the file."""
+FIXED = (functools.partial, re.Pattern, Space)
+"""Beside code, what the constructor builds and no step changes: not in the file."""
 
 PLAIN = (bool, int, float, str, bytes, bytearray, np.generic, type(None))
 
@@ -62,6 +70,19 @@ class Reference(enum.Enum):
     """Stands in a state for the object that the state was taken from."""
 
     OWNER = "owner"
+
+
+def is_code(value: Any) -> bool:
+    """Whether `value` is a function, class, module or logger: no state."""
+    # Imported by whoever has a logger, and not by every `import sekai`.
+    logging = sys.modules.get("logging")
+    loggers = () if logging is None else (logging.Logger, logging.LoggerAdapter)
+    return isinstance(value, (*CODE, *loggers))
+
+
+def is_fixed(value: Any) -> bool:
+    """Whether the constructor builds `value` and no step changes it."""
+    return is_code(value) or isinstance(value, FIXED)
 
 
 def portable(state: Any) -> Any:
@@ -134,7 +155,7 @@ class _Writer:
     def write(self, value: Any, path: str) -> Any:
         if isinstance(value, Reference):
             return {f"{TAG}owner": True}
-        if isinstance(value, FIXED):
+        if is_fixed(value):
             return {f"{TAG}fixed": True}
         if isinstance(value, enum.Enum):
             return {f"{TAG}member": value.name}
@@ -189,7 +210,9 @@ class _Writer:
     def _elements(self, values: Any, path: str) -> list[Any]:
         """What a set or deque holds; nothing there would say of which class objects are."""
         for value in values:
-            is_object = _fields_of(value) is not None and not isinstance(value, (*FIXED, *PLAIN))
+            is_object = _fields_of(value) is not None and not (
+                is_fixed(value) or isinstance(value, PLAIN)
+            )
             if is_object or isinstance(value, enum.Enum):
                 raise self._refused(value, path)
         return [self.write(part, path) for part in values]
@@ -232,7 +255,7 @@ class _Reader:
         if tag in TEXTS:
             return TEXTS[tag][2](inner)
         if tag == "fixed":
-            if not isinstance(own, FIXED):
+            if not is_fixed(own):
                 raise self._unknown(path, own)
             return own
         if not isinstance(own, enum.Enum) or inner not in type(own).__members__:

@@ -9,16 +9,16 @@ spaces also where a dict, list or tuple holds nothing else; the rest is copied d
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from sekai.core.portable_state import (
-    CODE,
+    BIT_GENERATORS,
     SECTIONS,
     Reference,
+    is_code,
     restored_generator,
     revived_values,
 )
@@ -26,8 +26,6 @@ from sekai.error import SekaiError, StateError
 from sekai.spaces import Space
 
 __all__ = ["capture", "check", "restore", "restored_generator"]
-
-LEFT_OUT = (*CODE, logging.Logger)
 
 
 def capture(owner: object, excluded: Collection[str]) -> dict[str, Any]:
@@ -38,7 +36,7 @@ def capture(owner: object, excluded: Collection[str]) -> dict[str, Any]:
     # One memory for all attributes: what they share, they share in the copy too.
     memory: dict[int, Any] = {id(owner): Reference.OWNER}
     for name, value in vars(owner).items():
-        if name in excluded or isinstance(value, LEFT_OUT):
+        if name in excluded or is_code(value):
             continue
         if isinstance(value, np.random.Generator):
             generators[name] = value.bit_generator.state
@@ -77,7 +75,7 @@ def restore(owner: object, state: Mapping[str, Any], excluded: Collection[str]) 
     _restore_parts(owner, state["parts"])
     kept = {*state["generators"], *state["parts"], *state["values"], *excluded}
     for name, value in list(vars(owner).items()):
-        if name not in kept and not isinstance(value, LEFT_OUT):
+        if name not in kept and not is_code(value):
             delattr(owner, name)
     for name, generator in state["generators"].items():
         setattr(owner, name, restored_generator(generator))
@@ -87,9 +85,12 @@ def restore(owner: object, state: Mapping[str, Any], excluded: Collection[str]) 
 
 
 def _check_generator(name: str, state: Any) -> None:
+    kind = state.get("bit_generator") if isinstance(state, Mapping) else None
+    if kind not in BIT_GENERATORS:
+        raise StateError(f"generator {name!r} is of kind {kind!r}, known are {BIT_GENERATORS}")
     try:
         restored_generator(state)
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise StateError(f"the state of generator {name!r} is damaged: {error!r}") from error
 
 

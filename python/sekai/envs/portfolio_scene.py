@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from quant_gym_rs._core import PortfolioBatch
 from sekai.data import MarketData
+from sekai.envs.portfolio_log import LEAD
 from sekai.error import ResetRequired
 
 __all__ = ["Holdings", "continued", "holdings", "portfolio_scene"]
@@ -108,7 +109,7 @@ def _goes_on(first: Log, second: Log) -> bool:
 def _end(log: Log) -> tuple[int, int, int, int]:
     # The row follows the agent, its reward and the seconds.
     steps = log["steps"]
-    return (*_key(log), int(steps[-1, 3] if len(steps) else log["opening_row"]))
+    return (*_key(log), int(steps[-1, LEAD] if len(steps) else log["opening_row"]))
 
 
 def _key(log: Log) -> tuple[int, int, int]:

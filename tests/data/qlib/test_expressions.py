@@ -168,6 +168,7 @@ CAUSAL = [
 
 
 @settings(max_examples=80, deadline=None)
+@example(text="DayCumsum($volume)", ends=(240, 240))
 @given(text=st.sampled_from(CAUSAL), ends=st.tuples(st.integers(0, 719), st.integers(1, 720)))
 def test_a_value_depends_neither_on_where_reading_begins_nor_on_where_it_ends(
     ticks: QlibProvider, text: str, ends: tuple[int, int]

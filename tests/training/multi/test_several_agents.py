@@ -155,7 +155,7 @@ def test_algorithms_for_one_agent_refuse_several() -> None:
 
 
 def test_qmix_refuses_numbers() -> None:
-    with pytest.raises(SpaceError, match="picks from a Discrete space"):
+    with pytest.raises(SpaceError, match="picks from Discrete and MultiDiscrete spaces"):
         QMIX(Chain(1, True, discrete=False))
 
 

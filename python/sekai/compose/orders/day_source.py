@@ -17,7 +17,7 @@ from sekai.error import DataError
 
 __all__ = ["TRADABLE", "OneDay", "OrderData", "PanelDays", "frame_days", "intraday", "window"]
 
-OrderData: TypeAlias = "DayTicks | IntradayData | MarketData | str | os.PathLike[str] | Any"
+OrderData: TypeAlias = DayTicks | IntradayData | MarketData | str | os.PathLike[str] | Any
 """A day, anything that has days, a panel, a frame of ticks, or the folder of a `TickStore`."""
 
 TRADABLE = "$tradable"

@@ -32,7 +32,8 @@ def cumulated(window: Window, values: Array, start: str, end: str, granularity: 
     result = np.zeros(len(numbers), numbers.dtype)
     counted = np.where(before, 0, numbers)
     _, begins = np.unique(window.days, return_index=True)
-    for begin, stop in zip(begins, [*begins[1:], len(numbers)], strict=True):
+    stops = [*begins[1:], len(numbers)][: len(begins)]
+    for begin, stop in zip(begins, stops, strict=True):
         day = counted[begin:stop]
         result[begin:stop] = np.where(np.isnan(day), np.nan, np.nancumsum(day))
     return np.where(clock > _time(end), 0, result).astype(numbers.dtype)
