@@ -15,10 +15,24 @@ from sekai.training.distributed.rows import cut_rows
 from sekai.training.randomness import Portion, portion_drawn
 from sekai.training.trained_policy import Chooser
 
-__all__ = ["Padded", "Probe", "take_weights", "weights_of"]
+__all__ = ["Padded", "Probe", "keeps_lanes", "take_weights", "weights_of"]
 
 PROBES = 32
 """Batches that are computed to see whether others compute the same."""
+
+
+LANES = 16
+"""Numbers that the widest registers hold."""
+
+
+def keeps_lanes(portion: Portion) -> bool:
+    """Whether rows of a portion lie in the same lanes of registers as among all rows.
+
+    Exponentials and the like differ in the last bit between whole registers and the rest of an
+    array, which is computed number by number.
+    """
+    is_whole = portion.count % LANES == 0 or portion.end == portion.whole
+    return portion.first % LANES == 0 and is_whole
 
 
 class Padded:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sekai.error import StateError
 from sekai.training.agent_settings import AgentSettings
-from sekai.training.distributed.matching import Padded, Probe, take_weights
+from sekai.training.distributed.matching import Padded, Probe, keeps_lanes, take_weights
 from sekai.training.policies.build import BACKBONES, Factory
 from sekai.training.randomness import Portion, portion_drawn
 from sekai.vector.seeding import env_seed
@@ -98,7 +98,7 @@ class Worker:
         """Find a way to compute what the learner computes, bit for bit; whether there is one."""
         network = self.agent.network
         take_weights(network, probe.weights)
-        if probe.is_met(network.leanings):
+        if keeps_lanes(self.order.portion) and probe.is_met(network.leanings):
             return True
         padded = Padded(network, self.order.portion)
         # First, since networks may choose to find out what they lean to.
