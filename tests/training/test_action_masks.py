@@ -34,17 +34,18 @@ REPLAY: dict[str, Any] = {**TEAM, "warm_up": 64, "batch_size": 16, "memory": 512
 
 
 @pytest.mark.parametrize("kind", [PPO, A2C])
-def test_a_hundred_thousand_actions_in_training_and_evaluation_keep_to_the_masks(
-    kind: type[Agent],
+@pytest.mark.parametrize("actions", [12_000, pytest.param(100_000, marks=pytest.mark.nightly)])
+def test_actions_in_training_and_evaluation_keep_to_the_masks(
+    kind: type[Agent], actions: int
 ) -> None:
     batch, judged = BarredBatch(256), BarredBatch(256)
     agent = kind(vector(batch), **QUICK)
 
-    agent.fit(100_000)
-    play(agent, vector(judged), 100_000 // 9, seed=1)
+    agent.fit(actions)
+    play(agent, vector(judged), actions // 9, seed=1)
 
-    assert batch.actions >= 100_000
-    assert judged.actions >= 100_000
+    assert batch.actions >= actions
+    assert judged.actions >= actions
 
 
 @pytest.mark.parametrize("space", [PICKS, SEVERAL], ids=["one pick", "two picks"])
@@ -71,7 +72,7 @@ def test_masks_of_every_kind_of_vector_env_are_kept_to(kind: Any) -> None:
 def test_masks_of_several_agents_are_kept_to(kind: type[Agent], options: dict[str, Any]) -> None:
     agent = kind(BarredTeam, **options)
 
-    agent.fit(2_000, [Evaluate(BarredTeam, every=10, episodes=8)])
+    agent.fit(800, [Evaluate(BarredTeam, every=4, episodes=8)])
 
     stored = agent.vec.reset(seed=1).observations["masks"]
     assert {name: rows.shape for name, rows in stored.items()} == {"one": (4, 4), "other": (4, 5)}
