@@ -45,12 +45,12 @@ bench: $(VENV)/.dev $(VENV)/.built ## benchmarks beside their peers
 	@$(BIN)/python benchmarks/market.py
 	@$(BIN)/python benchmarks/windows.py
 	@$(BIN)/python benchmarks/portfolio.py
-	@$(BIN)/python benchmarks/provider_directories.py
+	@$(BIN)/python benchmarks/qlib_provider.py
 	@$(BIN)/python benchmarks/orders.py
 	@$(BIN)/python benchmarks/training.py
 	@$(BIN)/python benchmarks/optima.py
 	@$(BIN)/python benchmarks/planted_signal.py
-	@$(BIN)/python benchmarks/honest_statistics.py
+	@$(BIN)/python benchmarks/evaluation_statistics.py
 	@$(BIN)/python benchmarks/live.py
 
 nightly: $(VENV)/.dev $(VENV)/.built ## the long runs, and a random search for counterexamples

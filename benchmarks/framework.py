@@ -1,4 +1,4 @@
-"""What a step costs in the framework itself, beside gymnasium and PyPI's sekai 0.2.0.
+"""Step overhead of the framework, compared with gymnasium and PyPI's sekai 0.2.0.
 
 The env does nothing, so all that is measured is what the framework adds: the result object, then
 wrappers. Peers that share our import name run in an interpreter of their own, in turn with us.
@@ -59,14 +59,14 @@ print(json.dumps({name: values[1:] for name, values in times.items()}))
 
 
 class Still(sekai.Env[Any, Any]):
-    """Nothing ever happens."""
+    """Env that does nothing."""
 
     def __init__(self) -> None:
         self.observation_space = sekai.Box(-np.inf, np.inf, shape=(8,), dtype=np.float32)
         self.action_space = sekai.Discrete(2)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> sekai.ResetResult[Any]:
-        """Begin."""
+        """Start an episode."""
         return sekai.ResetResult(OBSERVATION, {})
 
     def step(self, action: int) -> sekai.StepResult[Any]:
@@ -75,7 +75,7 @@ class Still(sekai.Env[Any, Any]):
 
 
 class StillByName(Still):
-    """The same, with the flags named, as examples like to write it."""
+    """The same env, with flags passed by keyword."""
 
     def step(self, action: int) -> sekai.StepResult[Any]:
         """Do nothing."""
@@ -83,14 +83,14 @@ class StillByName(Still):
 
 
 class GymnasiumStill(gymnasium.Env[Any, Any]):
-    """The same for gymnasium."""
+    """The same env for gymnasium."""
 
     def __init__(self) -> None:
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (8,), np.float32)
         self.action_space = gymnasium.spaces.Discrete(2)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        """Begin."""
+        """Start an episode."""
         return OBSERVATION, {}
 
     def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -99,23 +99,23 @@ class GymnasiumStill(gymnasium.Env[Any, Any]):
 
 
 def ours_limited() -> sekai.Env[Any, Any]:
-    """Two everyday wrappers of ours."""
+    """Env with two wrappers of sekai."""
     return sekai.RecordEpisodeStatistics(sekai.TimeLimit(Still(), 1000))
 
 
 def ours_normalised() -> sekai.Env[Any, Any]:
-    """Four everyday wrappers of ours."""
+    """Env with four wrappers of sekai."""
     return sekai.NormalizeReward(sekai.NormalizeObservation(ours_limited()))
 
 
 def theirs_limited() -> gymnasium.Env[Any, Any]:
-    """The same two of gymnasium's."""
+    """Env with the same two wrappers of gymnasium."""
     limited = gymnasium_wrappers.TimeLimit(GymnasiumStill(), 1000)
     return gymnasium_wrappers.RecordEpisodeStatistics(limited)
 
 
 def theirs_normalised() -> gymnasium.Env[Any, Any]:
-    """The same four of gymnasium's."""
+    """Env with the same four wrappers of gymnasium."""
     normalised = gymnasium_wrappers.NormalizeObservation(theirs_limited())
     return gymnasium_wrappers.NormalizeReward(normalised)
 
@@ -135,7 +135,7 @@ THEIRS = {
 
 
 def stepping_ours(env: sekai.Env[Any, Any]) -> Callable[[], int]:
-    """A run of steps, asking after each whether the episode is over."""
+    """Return a run of steps that tests the end of the episode after each."""
     env.reset(seed=0)
 
     def run() -> int:
@@ -148,7 +148,7 @@ def stepping_ours(env: sekai.Env[Any, Any]) -> Callable[[], int]:
 
 
 def stepping_theirs(env: gymnasium.Env[Any, Any]) -> Callable[[], int]:
-    """The same run with gymnasium's tuples."""
+    """Return the same run with gymnasium's tuples."""
     env.reset(seed=0)
 
     def run() -> int:

@@ -1,8 +1,8 @@
-"""A day of trades through a live session, faster than it happened: nothing lost, and how late.
+"""Soak test of a live session: latency and completeness of a day of trades in minutes.
 
-An exchange in a process of its own sends trades over a websocket. They are decoded, checked, made
-into rows, and a small policy decides on each row; a paper broker with a ledger trades, a journal is
-kept. Another process keeps the other core busy all the while.
+An exchange in another process sends trades over a websocket. They are decoded, checked and
+aggregated to rows; a small policy decides on each row, a paper broker with a ledger fills orders,
+and the session keeps its journal. A further process keeps the other core busy.
 
     python benchmarks/live.py [--minutes 10] [--calm]
 """
@@ -51,10 +51,10 @@ LIMITS = RiskLimits(max_orders_per_minute=None, max_daily_loss=None, max_drawdow
 
 
 def history() -> MarketData:
-    """What is known before the first trade: rows of the same length, up to that moment."""
+    """History before the first trade: rows of the same length."""
     end = np.datetime64(BEGIN_MS, "ms").astype("datetime64[ns]")
     span = np.timedelta64(ROW_SECONDS, "s")
-    # Spans lie on whole multiples of their length.
+    # Rows are aligned to multiples of their length.
     end -= (end - np.datetime64(0, "ns")) % span
     prices = np.full((HISTORY, len(SYMBOLS), 1), 100.0)
     noise = np.random.default_rng(0).normal(0.0, 1e-4, prices.shape).cumsum(axis=0)
@@ -69,14 +69,9 @@ def history() -> MarketData:
 
 
 class Linear:
-    """A small policy: scores of assets are a matrix times what is shown, weights their softmax."""
+    """Linear softmax policy on the windows."""
 
     def __init__(self, size: int) -> None:
-        """Draw the matrix.
-
-        Args:
-            size: numbers in a window.
-        """
         self._matrix = np.random.default_rng(0).normal(0.0, 0.1, (size, len(SYMBOLS) + 1))
 
     def predict(self, observation: Any, deterministic: bool = True) -> Any:
@@ -86,7 +81,7 @@ class Linear:
 
 
 def policy_in(folder: Path, env: Any) -> Any:
-    """A small network, as it comes out of a file."""
+    """Small PPO network, loaded from a file."""
     from sekai.training import PPO, load_policy
 
     agent = PPO(env, policy={"backbone": "mlp", "width": 32}, seed=0)
@@ -95,13 +90,13 @@ def policy_in(folder: Path, env: Any) -> Any:
 
 
 class Memory:
-    """How much memory the process has, second by second."""
+    """Resident memory of the process over time."""
 
     def __init__(self) -> None:
         self.samples: list[tuple[float, float]] = []
 
     async def watch(self) -> None:
-        """Look twice a second."""
+        """Sample twice a second."""
         page = resource.getpagesize()
         while True:
             pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
@@ -109,31 +104,35 @@ class Memory:
             await asyncio.sleep(0.5)
 
     def growth(self) -> tuple[float, float]:
-        """Megabytes at the end, and megabytes an hour over the last two thirds."""
+        """Final size in MB, and growth in MB per hour over the last two thirds."""
         times, sizes = np.asarray(self.samples[len(self.samples) // 3 :]).T
         slope = float(np.polyfit(times - times[0], sizes, 1)[0])
         return float(sizes[-1]), slope * 3600
 
 
 def env_options(known: MarketData) -> dict[str, Any]:
-    """What the env is made with."""
+    """Arguments of the env."""
     return {
-        "data": known, "features": ["log_return", "volatility(20)"], "lookback": 8,
-        "stream": True, "keep_rows": 1_024,  # as in `sekai paper`
-        "episode_rows": None, "execution": Execution(sizing="decision"),
-    }  # fmt: skip
+        "data": known,
+        "features": ["log_return", "volatility(20)"],
+        "lookback": 8,
+        "stream": True,
+        "keep_rows": 1_024,  # as in `sekai paper`
+        "episode_rows": None,
+        "execution": Execution(sizing="decision"),
+    }
 
 
 async def soak(
     port: int, folder: Path, rows: int, is_network: bool
 ) -> tuple[SessionStatus, Memory]:
-    """Trade until so many rows have come."""
+    """Run a session of `rows` rows."""
     known = history()
     options = env_options(known)
     env = sekai.make("Portfolio-v0", **options)
-    learnt = {**options, "stream": False, "keep_rows": None, "episode_rows": 20}
+    training = {**options, "stream": False, "keep_rows": None, "episode_rows": 20}
     acting = (
-        policy_in(folder, sekai.make_vec("Portfolio-v0", 2, **learnt))
+        policy_in(folder, sekai.make_vec("Portfolio-v0", 2, **training))
         if is_network
         else Linear(int(np.prod(env.observation_space["windows"].shape)))  # type: ignore[index]
     )
@@ -153,7 +152,7 @@ async def soak(
 
 
 def tape(seconds: float) -> tuple[int, int]:
-    """How many trades there are before a moment, and how much is traded in hundredths."""
+    """Number and volume (in hundredths) of the trades in the first `seconds`."""
     made, count, hundredths = Tape(0, RATE), 0, 0
     while True:
         frame = json.loads(made.next())
@@ -162,96 +161,98 @@ def tape(seconds: float) -> tuple[int, int]:
         count, hundredths = count + 1, hundredths + round(100 * float(frame["q"]))
 
 
-def of_rows(folder: Path) -> tuple[int, int]:
-    """How many rows there are in the journal, and how much was traded in them in hundredths."""
+def journaled(folder: Path) -> tuple[int, int]:
+    """Number and volume (in hundredths) of the rows in the journal."""
     records = read_journal(folder / "session" / "journal.jsonl")
     bars = [record.fields["values"][:, -1] for record in records if record.kind == "bar"]
     return len(bars), round(100 * float(np.sum(bars)))
 
 
 def started(folder: Path, speed: float, is_calm: bool) -> tuple[list[subprocess.Popen[bytes]], int]:
-    """The exchange, a process that keeps a core busy, and the port."""
-    place = folder / "port"
-    command = [
-        sys.executable, str(Path(__file__).with_name("live_exchange.py")), "--port-file",
-        str(place), "--speed", str(speed), "--rate", str(RATE),
-    ]  # fmt: skip
+    """Start the exchange and a process that keeps a core busy; return both and the port."""
+    port_file = folder / "port"
+    script = str(Path(__file__).with_name("live_exchange.py"))
+    options = ["--port-file", str(port_file), "--speed", str(speed), "--rate", str(RATE)]
+    command = [sys.executable, script, *options]
     running = [subprocess.Popen(command)]
     if not is_calm:
         running.append(subprocess.Popen([sys.executable, "-c", BUSY]))
-    # The session has a core to itself, the exchange and the load share the others.
+    # The session has one core, the exchange and the load share the others.
     first, *others = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {first})
-    for one in running:
-        os.sched_setaffinity(one.pid, set(others) or {first})
-    while not place.exists():
+    for process in running:
+        os.sched_setaffinity(process.pid, set(others) or {first})
+    while not port_file.exists():
         time.sleep(0.05)
-    return running, int(place.read_text(encoding="utf-8"))
+    return running, int(port_file.read_text(encoding="utf-8"))
 
 
 def main() -> None:
-    """Run it and show what came of it."""
+    """Run the session and print the report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0, help="for the whole day")
-    parser.add_argument("--hours", type=float, default=24.0, help="of the day")
-    parser.add_argument("--calm", action="store_true", help="leave the other core alone")
-    parser.add_argument("--network", action="store_true", help="decide by a network of torch")
-    given = parser.parse_args()
-    rows = int(given.hours * 3_600 / ROW_SECONDS)
-    speed = given.hours * 60 / given.minutes
+    parser.add_argument("--minutes", type=float, default=10.0, help="duration of the run")
+    parser.add_argument("--hours", type=float, default=24.0, help="hours of the day to replay")
+    parser.add_argument("--calm", action="store_true", help="do not keep the other core busy")
+    parser.add_argument("--network", action="store_true", help="use a torch network as policy")
+    arguments = parser.parse_args()
+    rows = int(arguments.hours * 3_600 / ROW_SECONDS)
+    speed = arguments.hours * 60 / arguments.minutes
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        running, port = started(folder, speed, given.calm)
+        running, port = started(folder, speed, arguments.calm)
         begin = time.process_time()
         try:
-            status, memory = asyncio.run(soak(port, folder, rows, given.network))
+            status, memory = asyncio.run(soak(port, folder, rows, arguments.network))
         finally:
-            for one in running:
-                one.kill()
+            for process in running:
+                process.kill()
         spent = time.process_time() - begin
         report(status, memory, folder, rows, spent)
 
 
 def report(status: SessionStatus, memory: Memory, folder: Path, rows: int, spent: float) -> None:
-    """Tables of what came of it; an error if anything was lost."""
-    trades, wanted = tape(rows * ROW_SECONDS)
-    found_rows, found = of_rows(folder)
+    """Print the tables; exit with an error if anything was lost."""
+    trades, expected = tape(rows * ROW_SECONDS)
+    actual_rows, actual = journaled(folder)
     end, growth = memory.growth()
     show(
-        "Trades that were sent, and what stands in the journal (wanted: the same)",
+        "Trades sent and journaled (target: equal)",
         ["", "trades", "rows", "traded"],
         [
-            ["sent", f"{trades:,}", f"{rows:,}", f"{wanted / 100:,.2f}"],
-            ["journal", "", f"{found_rows:,}", f"{found / 100:,.2f}"],
+            ["sent", f"{trades:,}", f"{rows:,}", f"{expected / 100:,.2f}"],
+            ["journal", "", f"{actual_rows:,}", f"{actual / 100:,.2f}"],
         ],
     )
     show(
-        "Latency in milliseconds (wanted: feed to decision p99 below 2)",
+        "Latency in milliseconds (target: feed to decision p99 below 2)",
         ["", "count", "p50", "p99", "p99.9", "largest"],
         [
-            [name.replace("_", " "), f"{one.count:,}", f"{one.p50:.3f}", f"{one.p99:.3f}",
-             f"{one.p999:.3f}", f"{one.largest:.3f}"]
-            for name, one in status.latency.items()
+            [
+                name.replace("_", " "),
+                f"{summary.count:,}",
+                *(f"{getattr(summary, key):.3f}" for key in ("p50", "p99", "p999", "largest")),
+            ]
+            for name, summary in status.latency.items()
         ],
-    )  # fmt: skip
+    )
     env = sekai.make("Portfolio-v0", **env_options(history()))
     parity = check_parity(folder / "session", env)
     health = status.feed
+    counters = f"{health.duplicates}, {health.late}, {health.gaps}, {health.dropped}"
     show(
-        "The session",
+        "Session",
         ["", ""],
         [
             ["memory at the end, MB", f"{end:.1f}"],
-            ["growth in the last two thirds, MB an hour", f"{growth:.2f}"],
+            ["growth in the last two thirds, MB per hour", f"{growth:.2f}"],
             ["CPU seconds of the session", f"{spent:.1f}"],
             ["rows that replay to the same bytes", f"{parity.equal:,} of {parity.rows:,}"],
-            ["duplicates, late, gaps, dropped", f"{health.duplicates}, {health.late}, "
-             f"{health.gaps}, {health.dropped}"],
+            ["duplicates, late, gaps, dropped", counters],
             ["fills", f"{status.fills:,}"],
         ],
-    )  # fmt: skip
-    if (found_rows, found) != (rows, wanted) or not parity.is_whole:
-        raise SystemExit("something was lost, came twice, or does not replay")
+    )
+    if (actual_rows, actual) != (rows, expected) or not parity.is_whole:
+        raise SystemExit("rows were lost or duplicated, or do not replay")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The market beside its peers: the order book, trading, market making, execution.
+"""Benchmark of the market against its peers: order book, trading, market making, execution.
 
-By CPU time, and by wall time where threads work side by side; medians of repeats that take turns.
+CPU time, and wall time with several threads; medians of interleaved repeats.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How benchmarks measure: CPU time, medians of interleaved repeats, ratios in a table."""
+"""Measurement tools: CPU time, medians of interleaved repeats, tables."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rich.console import Console
 from rich.table import Table
 
 PEERS = Path(__file__).parent.parent / ".venv" / "peers"
-"""Where peers that cannot share our interpreter have environments of their own."""
+"""Folder of virtual environments for peers that cannot share our interpreter."""
 
 
 def interleaved(
     subjects: Mapping[str, Callable[[], int]], repeats: int = 15
 ) -> dict[str, list[float]]:
-    """Nanoseconds of CPU time per unit for each subject, taking turns so that noise is shared.
+    """Measure CPU nanoseconds per unit of each subject, interleaved so that noise is shared.
 
     A subject does its work once per call and returns how many units that was.
     """
@@ -36,12 +36,12 @@ def interleaved(
 
 
 def medians(times: Mapping[str, list[float]]) -> dict[str, float]:
-    """The middle of each subject's times."""
+    """Median time of each subject."""
     return {name: statistics.median(values) for name, values in times.items()}
 
 
 def peer_python(name: str, *packages: str) -> Path:
-    """The interpreter of an environment that holds `packages` and not this project."""
+    """Return the interpreter of a virtual environment that holds `packages`."""
     folder = PEERS / name
     python = folder / "bin" / "python"
     if not python.exists():
@@ -54,7 +54,7 @@ def peer_python(name: str, *packages: str) -> Path:
 
 
 def in_peer(python: Path, script: str, *arguments: str) -> dict[str, list[float]]:
-    """What a script printed as JSON when run by a peer's interpreter."""
+    """Run a script with a peer's interpreter and return its JSON output."""
     command = [str(python), "-I", "-c", script, *arguments]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     result: dict[str, list[float]] = json.loads(printed)

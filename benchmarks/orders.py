@@ -1,8 +1,8 @@
-"""One order, and a thousand: how long they take.
+"""Benchmark of order execution: one order, and a thousand.
 
 Qlib's nested executors take about 3.6 s for one order of eight steps over a day of minutes. The
-thousand are worked on minutes of nine symbols, in the folder that `SEKAI_DATA` names or beside
-the repository; on made-up minutes where there is none.
+thousand are executed on minutes of nine symbols, in the folder of `SEKAI_DATA` or beside the
+repository; on synthetic minutes if there is none.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def one_order() -> list[list[str]]:
 
 
 def minutes() -> MarketData:
-    """Three days of made-up minutes, as a panel with the fields that an exchange wants."""
+    """Three days of synthetic minutes, as a panel with the fields of an exchange."""
     world = SimulatedMinutes()
     days = [world.day("AAA", np.datetime64("2020-01-02") + n) for n in range(3)]
     columns = [np.concatenate([day.column(f"${n}") for day in days]) for n in ("close", "volume")]

@@ -1,10 +1,9 @@
-"""What a step of Portfolio-v0 costs, one env or many, and how that grows.
+"""Benchmark of steps of Portfolio-v0, of one env and of many, and their scaling.
 
-CPU time on one thread, medians of repeats that take turns, since the machine is shared. Every
-other action is off the simplex, so that the projection works; where weights are said to be allowed,
-they are as a policy that ends in a softmax gives them. Peers run in interpreters of their
-own, in the same run: PyPI's sekai 0.2.0, whose observations have one feature, and FinRL's
-StockTradingEnv.
+CPU time on one thread, medians of interleaved repeats, since the machine is shared. Every other
+action is off the simplex, so that weights are projected; allowed weights are those of a softmax
+policy. Peers run in interpreters of their own, in the same run: PyPI's sekai 0.2.0,
+whose observations have one feature, and FinRL's StockTradingEnv.
 """
 
 from __future__ import annotations

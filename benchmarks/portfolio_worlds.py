@@ -14,9 +14,9 @@ import sekai
 from measure import in_peer, peer_python
 from quant_gym_rs._core import PortfolioBatch
 from sekai.data import FeaturePanel, MarketData, Windows, simulate_gbm
-from sekai.data.windows.window_writer import WriteOptions
+from sekai.data.windows.window_file import WriteOptions
 from sekai.envs import PortfolioConfig
-from sekai.envs.portfolio_panel import panel_of
+from sekai.envs.portfolio.panel import build_panel
 
 Market = tuple[MarketData, FeaturePanel]
 
@@ -177,7 +177,7 @@ def core_run(
     config = PortfolioConfig(observation="index", lookback=lookback)
     settings = json.loads(config.core_settings(data))
     settings["agents"] *= agents
-    panel = panel_of(data, features, config.decisions, config.benchmark, open_ended=False)
+    panel = build_panel(data, features, config.decisions, config.benchmark, open_ended=False)
     batch = PortfolioBatch(panel, json.dumps(settings), envs, 1)
     assets = len(data.assets)
     shown = shown_arrays(envs, agents, assets)

@@ -60,10 +60,10 @@ def envs_of(size: Size) -> VecEnv:
 
 def ours(size: Size, normalise: bool) -> PPO:
     """PPO of sekai."""
-    policy = {"backbone": "mlp", "normalise": normalise}
+    policy = {"backbone": "mlp", "norm_obs": normalise}
     return PPO(
-        envs_of(size), policy=policy, normalise_rewards=normalise, rollout_steps=size.rollout_steps,
-        epochs=EPOCHS, minibatches=size.minibatches, learning_rate=RATE,
+        envs_of(size), policy=policy, norm_reward=normalise, n_steps=size.rollout_steps,
+        n_epochs=EPOCHS, batch_size=size.samples // size.minibatches, learning_rate=RATE,
     )  # fmt: skip
 
 

@@ -10,7 +10,6 @@ from unittest.mock import patch
 
 import torch
 
-import sekai.training.ppo
 from sekai.training import PPO
 
 __all__ = ["PHASES", "phases_of"]
@@ -84,15 +83,15 @@ def _watched(agent: PPO, clock: Clock) -> Iterator[None]:
         (agent.network, "choose", "policy forward"),
         (agent.actions, "to_env", "policy forward"),
         (agent.rollout, "fill", "storing"),
-        (normaliser, "learn", "normalisation"),
-        (learner, "_read", "normalisation"),
+        (normaliser, "update", "normalisation"),
+        (learner, "_preprocessed", "normalisation"),
         (learner, "_rewards", "normalisation"),
         (learner, "batch", "advantages"),
         (learner, "log_probs", "loss forward"),
-        (learner.descent, "loss", "loss forward"),
-        (learner.descent.optimiser, "step", "optimiser"),
-        (learner.descent, "_cut", "optimiser"),
-        (sekai.training.ppo, "taken", "drawing samples"),
+        (agent, "_loss", "loss forward"),
+        (learner.gradient_step.optimizer, "step", "optimiser"),
+        (learner.gradient_step, "_clip", "optimiser"),
+        (learner, "minibatch", "drawing samples"),
         (torch.Tensor, "backward", "backward"),
     ]
     patches = [

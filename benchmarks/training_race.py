@@ -45,17 +45,17 @@ Score = Callable[[Callable[[Any], NDArray[np.float64]]], float]
 # the same weights, which is what its policies are for. Theirs reads all in a row, and of its
 # networks the one without hidden layers is by far the quickest to learn from it.
 OURS: dict[str, Any] = {
-    "num_envs": 256,
-    "rollout_steps": 4,
+    "n_envs": 256,
+    "n_steps": 4,
     "learning_rate": 1e-2,
     "learning_rate_schedule": "constant",
-    "discount": 0.5,
-    "trace": 0.0,
+    "gamma": 0.5,
+    "gae_lambda": 0.0,
     "policy": {
         "width": 16,
         "encoder_layers": 1,
         "activation": "silu",
-        "initial_spread": 1.0,
+        "std_init": 1.0,
     },
 }
 THEIRS: dict[str, Any] = {

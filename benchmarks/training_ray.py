@@ -28,7 +28,7 @@ from sekai.training import PPO, Callback
 ITERATIONS = 7
 ROUNDS = 2
 ROLLOUT_STEPS = 128
-NETWORK = {"hidden": (64, 64)}
+NETWORK = {"net_arch": (64, 64)}
 WORKERS = (0, 1, 2)
 """0 is one process."""
 
@@ -40,9 +40,9 @@ class Clocked(PPO):
         super().__init__(env, **given)
         self.acting: list[float] = []
 
-    def _let_act(self, moments: Sequence[int]) -> None:
+    def _run_envs(self, step_counts: Sequence[int]) -> None:
         begin = time.process_time()
-        super()._let_act(moments)
+        super()._run_envs(step_counts)
         self.acting.append(time.process_time() - begin)
 
 
@@ -59,7 +59,7 @@ class Clock(Callback):
         """Look at the clocks."""
         self.wall.append(time.perf_counter())
         self.own.append(time.process_time())
-        numbers = agent._crew.posts.ask("greet", [()] * self.workers) if self.workers else []
+        numbers = agent._engine.pool.ask("greet", [()] * self.workers) if self.workers else []
         self.theirs.append([_cpu_seconds(number) for number in numbers])
 
 
@@ -83,8 +83,8 @@ class Times:
 
 def timed(env: str, num_envs: int, workers: int) -> Times:
     """A training with so many workers; 0 for one process."""
-    settings = {"rollout_steps": ROLLOUT_STEPS, "policy": NETWORK, "seed": 1}
-    agent, clock = Clocked(env, num_envs=num_envs, **settings), Clock(workers)
+    settings = {"n_steps": ROLLOUT_STEPS, "policy": NETWORK, "seed": 1}
+    agent, clock = Clocked(env, n_envs=num_envs, **settings), Clock(workers)
     engine: dict[str, Any] = {"engine": "ray", "workers": workers} if workers else {}
     agent.fit(ITERATIONS * agent.iteration_steps, [clock], **engine)
     first, last = clock.theirs[0], clock.theirs[-1]
@@ -121,8 +121,8 @@ def _least(times: Sequence[Times]) -> Times:
     return min(times, key=lambda one: one.way)
 
 
-def _middle_step(moments: Sequence[float]) -> float:
-    pairs = zip(moments[1:], moments[:-1], strict=True)
+def _middle_step(step_counts: Sequence[float]) -> float:
+    pairs = zip(step_counts[1:], step_counts[:-1], strict=True)
     return statistics.median(after - before for after, before in pairs)
 
 

@@ -59,20 +59,20 @@ class Judge:
 # there on are reported): rollouts of 512 to 8,192 samples, one to ten epochs, rates from 2e-3 to
 # 3e-2, clips of 0.2 and 0.4, three spreads; for theirs smaller and smoother networks, too.
 OURS: dict[str, Any] = {
-    "num_envs": 1024,
-    "rollout_steps": 2,
-    "epochs": 1,
-    "minibatches": 2,
-    "clip": 0.4,
+    "n_envs": 1024,
+    "n_steps": 2,
+    "n_epochs": 1,
+    "batch_size": 1_024,
+    "clip_range": 0.4,
     "learning_rate": 2e-2,
     "learning_rate_schedule": "constant",
-    "discount": 0.5,
-    "trace": 0.5,
+    "gamma": 0.5,
+    "gae_lambda": 0.5,
     # What is seen here is of the usual size as it is.
-    "policy": {"initial_spread": 0.3, "normalise": False},
+    "policy": {"std_init": 0.3, "norm_obs": False},
 }
 THEIRS: dict[str, Any] = {
-    "num_envs": 256,
+    "n_envs": 256,
     "n_steps": 4,
     "n_epochs": 2,
     "batch_size": 512,
@@ -144,8 +144,8 @@ class Looks(BaseCallback):
 
 def theirs(seed: int, judge: Judge, settings: dict[str, Any] = THEIRS) -> None:
     """PPO of stable-baselines3."""
-    count, options = settings["num_envs"], {**settings}
-    del options["num_envs"]
+    count, options = settings["n_envs"], {**settings}
+    del options["n_envs"]
     vec = sekai.make_vec(ENV, count, copy=False, num_threads=1)
     env = Stretched(to_stable_baselines3(vec))
     env.seed(seed)

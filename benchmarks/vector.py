@@ -1,4 +1,4 @@
-"""What a step of many envs costs, beside gymnasium, stable-baselines3 and PyPI's sekai 0.2.0.
+"""Step time of vector envs, compared with gymnasium, stable-baselines3 and sekai 0.2.0.
 
 CPU time within one process, wall time where processes work side by side; medians of repeats that
 take turns, since the machine is shared. Peers that share our import name run in an interpreter of
@@ -67,7 +67,7 @@ print(json.dumps({"us": times[1:]}))
 
 
 class Quick(sekai.Env[Any, Any]):
-    """Does next to nothing, with an observation of `numbers` floats."""
+    """Env with almost no work and an observation of `numbers` floats."""
 
     def __init__(self, numbers: int = 4) -> None:
         self.observation_space = sekai.Box(-1.0, 1.0, shape=(numbers,), dtype=np.float32)
@@ -76,7 +76,7 @@ class Quick(sekai.Env[Any, Any]):
         self._steps = 0
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> sekai.ResetResult[Any]:
-        """Begin."""
+        """Start an episode."""
         self._steps = 0
         return sekai.ResetResult(self._shown, {})
 
@@ -87,7 +87,7 @@ class Quick(sekai.Env[Any, Any]):
 
 
 class GymnasiumQuick(gymnasium.Env[Any, Any]):
-    """The same for gymnasium and stable-baselines3."""
+    """The same env for gymnasium and stable-baselines3."""
 
     def __init__(self) -> None:
         self.observation_space = gymnasium.spaces.Box(-1.0, 1.0, (4,), np.float32)
@@ -96,7 +96,7 @@ class GymnasiumQuick(gymnasium.Env[Any, Any]):
         self._steps = 0
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        """Begin."""
+        """Start an episode."""
         self._steps = 0
         return self._shown, {}
 
@@ -107,7 +107,7 @@ class GymnasiumQuick(gymnasium.Env[Any, Any]):
 
 
 class Busy(Quick):
-    """Needs a core for 200 microseconds a step."""
+    """Env that computes for 200 microseconds per step."""
 
     def step(self, action: Any) -> sekai.StepResult[Any]:
         """Compute."""
@@ -118,7 +118,7 @@ class Busy(Quick):
 
 
 class Waiting(Quick):
-    """Waits 20 milliseconds for somebody else."""
+    """Env that waits 20 milliseconds per step."""
 
     async def async_step(self, action: Any) -> sekai.StepResult[Any]:
         """Wait."""
@@ -127,7 +127,7 @@ class Waiting(Quick):
 
 
 class StillBatch:
-    """A native batch that costs one copy, to measure the layers around it."""
+    """Native batch that costs one copy, to measure the Python code around it."""
 
     def __init__(self, num_envs: int, numbers: int, ends: bool) -> None:
         self.num_envs = num_envs
@@ -138,11 +138,11 @@ class StillBatch:
         self._steps = 0
 
     def reset(self, ids: Any, seeds: Any, observations: Any, options: Any) -> None:
-        """Begin."""
+        """Start episodes."""
         observations[ids] = self._shown[ids]
 
     def step(self, actions: Any, observations: Any, *results: Any) -> None:
-        """Copy; if asked to, end one episode in a hundred."""
+        """Copy; optionally end one episode in a hundred."""
         rewards, terminated, truncated, finals, _ = results
         self._steps += 1
         np.copyto(observations, self._shown)
@@ -155,17 +155,17 @@ class StillBatch:
             finals[ended] = self._shown[ended]
 
     def clone_env(self, source: int, target: int) -> None:
-        """All envs are alike."""
+        """Do nothing: all envs are equal."""
 
     def infos(self) -> dict[str, Any]:
-        """Nothing to say."""
+        """Return no infos."""
         return {}
 
     final_infos = infos
     state_dict = infos
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Nothing to load."""
+        """Do nothing: there is no state."""
 
 
 def steps_of(
@@ -183,7 +183,7 @@ def steps_of(
 
 
 def in_turn(subjects: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """The median time of each subject, taking turns so that noise is shared."""
+    """Return the median time of each subject, interleaved so that noise is shared."""
     times: dict[str, list[float]] = {name: [] for name in subjects}
     for run in subjects.values():
         run()
@@ -194,19 +194,19 @@ def in_turn(subjects: Mapping[str, Callable[[], float]], rounds: int) -> dict[st
 
 
 def peer(kind: str, steps: int) -> float:
-    """What sekai 0.2.0 needs for a step, in its own interpreter."""
+    """Measure a step of sekai 0.2.0 in its own interpreter."""
     python = peer_python("sekai-0.2.0", "sekai==0.2.0", "numpy", "cloudpickle")
     return statistics.median(in_peer(python, PEER_SCRIPT, kind, str(ENVS), str(steps))["us"])
 
 
 def ready(vec: VecEnv) -> Callable[[], object]:
-    """A step of a vector env that has been reset."""
+    """Return a function that steps a vector env that has been reset."""
     vec.reset(seed=0)
     return partial(vec.step, np.zeros(vec.num_envs, np.int64))
 
 
 def trivial_envs_in_one_process(rounds: int) -> None:
-    """Our Sync beside those of the peers."""
+    """Compare SyncVecEnv with those of the peers."""
     actions = np.zeros(ENVS, np.int64)
     theirs = gymnasium.vector.SyncVectorEnv([GymnasiumQuick] * ENVS)
     theirs.reset(seed=0)
@@ -230,7 +230,7 @@ def trivial_envs_in_one_process(rounds: int) -> None:
 
 
 def trivial_envs_in_processes(rounds: int) -> None:
-    """Our Proc beside those of the peers, which have one process per env."""
+    """Compare ProcVecEnv with those of the peers, which have one process per env."""
     actions = np.zeros(ENVS, np.int64)
     theirs = gymnasium.vector.AsyncVectorEnv([GymnasiumQuick] * ENVS)
     theirs.reset(seed=0)
@@ -254,7 +254,7 @@ def trivial_envs_in_processes(rounds: int) -> None:
 
 
 def show_rates(title: str, times: Mapping[str, float]) -> None:
-    """Times, rates, and how much slower each subject is than the first."""
+    """Print times, rates and ratios to the first subject."""
     ours = next(iter(times.values()))
     rows = [
         [name, f"{one:,.0f}", f"{ENVS / one * 1e6:,.0f}", f"{one / ours:.2f}x"]
@@ -264,7 +264,7 @@ def show_rates(title: str, times: Mapping[str, float]) -> None:
 
 
 def envs_that_compute(rounds: int) -> None:
-    """Where processes pay."""
+    """Compare vector envs on expensive envs."""
     with ProcVecEnv([Busy] * ENVS, num_workers=WORKERS) as vec:
         subjects = {
             "sync": steps_of(ready(SyncVecEnv([Busy] * ENVS)), 20, WALL),
@@ -281,7 +281,7 @@ def envs_that_compute(rounds: int) -> None:
 
 
 def envs_that_wait(rounds: int) -> None:
-    """Where an event loop pays."""
+    """Compare vector envs on envs that wait."""
     vec = AsyncVecEnv([Waiting] * 1000)
     (step,) = in_turn({"async": steps_of(ready(vec), 3, WALL)}, rounds).values()
     show(
@@ -292,7 +292,7 @@ def envs_that_wait(rounds: int) -> None:
 
 
 def layers(rounds: int) -> None:
-    """What normalising and statistics add to a step of many envs, with and without endings."""
+    """Measure the overhead of normalization and statistics, with and without episode ends."""
     stacks: dict[str, Callable[[VecEnv], VecEnv]] = {
         "the batch alone": lambda vec: vec,
         "statistics": RecordVecEpisodeStatistics,
@@ -326,14 +326,14 @@ def layers(rounds: int) -> None:
 
 
 def still_vector(ends: bool) -> VecEnv:
-    """1,024 envs that cost next to nothing; ten of their episodes end in every step, or none."""
+    """Create 1,024 trivial envs; ten episodes end in every step, or none."""
     quick = Quick(64)
     still = StillBatch(1024, 64, ends)
     return NativeVecEnv(still, quick.observation_space, quick.action_space, copy=False)
 
 
 def cost_against_size(rounds: int) -> None:
-    """Where the time goes as vectors and observations grow."""
+    """Measure times as vectors and observations grow."""
     rows = []
     for numbers, size in [(4, "16 B"), (1024, "4 KB"), (65536, "256 KB")]:
         for count in (1, 16, 256, 4096):
@@ -346,7 +346,7 @@ def cost_against_size(rounds: int) -> None:
 
 
 def sizes(count: int, numbers: int, rounds: int) -> list[str]:
-    """The times of one size."""
+    """Measure one size."""
     factories = [partial(Quick, numbers)] * count
     steps = max(2, min(200, 20_000 // count, 2**26 // (count * numbers)))
     sync = SyncVecEnv(factories)
@@ -370,7 +370,7 @@ def sizes(count: int, numbers: int, rounds: int) -> list[str]:
 
 
 def step_alone(envs: list[Any], actions: list[Any]) -> None:
-    """Step envs without a vector around them."""
+    """Step envs without a vector env."""
     for env, action in zip(envs, actions, strict=True):
         if env.step(action).done:
             env.reset()

@@ -1,6 +1,6 @@
-"""Windows beside a plain copy of as many bytes, and beside NumPy's ways to gather them.
+"""Throughput of window gathering, compared with a plain copy and with NumPy indexing.
 
-By CPU time, medians of repeats that take turns.
+CPU time, medians of interleaved repetitions.
 """
 
 from __future__ import annotations
@@ -16,8 +16,12 @@ from measure import interleaved, medians, show
 from sekai.data.windows.panel_windows import PanelWindows
 from sekai.data.windows.window_file import Windows
 
-SHAPES = ((5040, 5, 5, 20, 1024), (5040, 20, 8, 60, 16), (5040, 20, 8, 60, 256),
-          (20_000, 100, 16, 60, 256))  # fmt: skip
+SHAPES = (
+    (5040, 5, 5, 20, 1024),
+    (5040, 20, 8, 60, 16),
+    (5040, 20, 8, 60, 256),
+    (20_000, 100, 16, 60, 256),
+)
 """Rows, assets, features, lookback and batch of each comparison."""
 
 
@@ -26,24 +30,24 @@ def in_memory(rows: int, assets: int, features: int, lookback: int, batch: int) 
     rng = np.random.default_rng(0)
     windows = panel_windows(rng.standard_normal((rows, assets, features), np.float32), lookback)
     picks = rng.integers(lookback - 1, rows, batch)
-    places = picks[:, None] + np.arange(1 - lookback, 1)
+    indices = picks[:, None] + np.arange(1 - lookback, 1)
     out = windows.gather(picks)
     other = out.copy()
-    found = gigabytes(
+    rates = gigabytes(
         out.nbytes,
         {
             "copy": lambda: np.copyto(out, other),
             "ours": lambda: windows.gather(picks, out),
-            "indexing": lambda: windows.panel[places],
-            "take": lambda: np.take(windows.panel, places, axis=0, out=out, mode="clip"),
+            "indexing": lambda: windows.panel[indices],
+            "take": lambda: np.take(windows.panel, indices, axis=0, out=out, mode="clip"),
         },
     )
     shape = f"{batch} x {lookback} x {assets} x {features}, {out.nbytes / 1e6:.1f} MB"
-    return [shape, *(f"{found[name]:.1f}" for name in ("copy", "ours", "indexing", "take"))]
+    return [shape, *(f"{rates[name]:.1f}" for name in ("copy", "ours", "indexing", "take"))]
 
 
 def in_file(batch: int = 256) -> list[str]:
-    """Gigabytes per second of CPU time, for a file that the system holds in memory."""
+    """Gigabytes per second of CPU time, for a file in the page cache."""
     rng = np.random.default_rng(1)
     panel = panel_windows(rng.standard_normal((5040, 20, 8), np.float32), 60)
     with tempfile.TemporaryDirectory() as folder:
@@ -56,7 +60,7 @@ def in_file(batch: int = 256) -> list[str]:
             picks = rng.integers(0, len(windows), batch)
             out = windows.gather(picks)
             other = out.copy()
-            found = gigabytes(
+            rates = gigabytes(
                 out.nbytes,
                 {
                     "copy": lambda: np.copyto(out, other),
@@ -64,21 +68,23 @@ def in_file(batch: int = 256) -> list[str]:
                     "map": lambda: np.take(mapped, picks, axis=0, out=out, mode="clip"),
                 },
             )
-    return [f"{out.nbytes / 1e6:.1f} MB", *(f"{found[name]:.1f}" for name in found)]
+    return [f"{out.nbytes / 1e6:.1f} MB", *(f"{rates[name]:.1f}" for name in rates)]
 
 
 def panel_windows(panel: NDArray[np.float32], lookback: int) -> PanelWindows:
-    """Windows of a panel whose names do not matter."""
+    """Windows of a panel with placeholder names."""
     rows, assets, features = panel.shape
     return PanelWindows(
-        panel, lookback, times=np.datetime64("2000-01-01", "m") + np.arange(rows),
-        assets=[f"A{place}" for place in range(assets)],
-        features=[f"F{place}" for place in range(features)],
-    )  # fmt: skip
+        panel,
+        lookback,
+        times=np.datetime64("2000-01-01", "m") + np.arange(rows),
+        assets=[f"A{index}" for index in range(assets)],
+        features=[f"F{index}" for index in range(features)],
+    )
 
 
 def gigabytes(size: int, subjects: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Gigabytes per second of each subject, which moves `size` bytes a call."""
+    """Gigabytes per second of each subject at `size` bytes per call."""
     calls = max(1, 2 * 10**7 // size)
 
     def repeated(run: Callable[[], object]) -> Callable[[], int]:
@@ -96,8 +102,11 @@ def gigabytes(size: int, subjects: dict[str, Callable[[], object]]) -> dict[str,
 def main() -> None:
     """Measure panels in memory, and a file."""
     ways = ["copy", "ours", "NumPy's indexing", "NumPy's take"]
-    show("Windows of a panel, GB/s of CPU time", ["batch", *ways],
-         [in_memory(*shape) for shape in SHAPES])  # fmt: skip
+    show(
+        "Windows of a panel, GB/s of CPU time",
+        ["batch", *ways],
+        [in_memory(*shape) for shape in SHAPES],
+    )
     show("Windows of a file, GB/s of CPU time", ["batch", "copy", "ours", "map"], [in_file()])
 
 

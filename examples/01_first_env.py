@@ -1,4 +1,4 @@
-"""Write an environment of your own, let sekai check it, and play it."""
+"""Custom environment: define it, run the checker, and play it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DAYS = 252
 
 
 class Reversion(sekai.Env[Any, Any]):
-    """Hold a spread that wanders around zero: short, flat or long. Changing one's mind costs."""
+    """Trade a mean-reverting spread: short, flat or long, with a cost per change."""
 
     def __init__(self, cost: float = 0.02) -> None:
         self.cost = cost
@@ -22,7 +22,7 @@ class Reversion(sekai.Env[Any, Any]):
         self.action_space = sekai.Discrete(3, start=-1)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> sekai.ResetResult[Any]:
-        self._set_rng(seed)  # all chance comes from `self.rng`: the same seed, the same episode
+        self._set_rng(seed)  # draw from `self.rng` only: the same seed, the same episode
         self._spread, self._position, self._day = float(self.rng.normal()), 0, 0
         return sekai.ResetResult(self._observe(), info={})
 
@@ -31,7 +31,7 @@ class Reversion(sekai.Env[Any, Any]):
         self._position, self._day = int(action), self._day + 1
         self._spread = 0.95 * self._spread + 0.3 * float(self.rng.normal())
         reward = self._position * (self._spread - before) - self.cost * turnover
-        # Nobody is ruined, so nothing terminates; after a year the episode is cut off.
+        # There is no ruin, so nothing terminates; after a year the episode is truncated.
         is_over = self._day == DAYS
         return sekai.StepResult(self._observe(), reward, False, is_over, {"turnover": turnover})
 

@@ -1,4 +1,4 @@
-"""Put layers around an environment, and run many of it at once: the same numbers, faster."""
+"""Wrappers and vector envs: wrap an environment and run many at once, faster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENVS, STEPS = 64, 200
 
 
 def layered() -> sekai.Env[Any, Any]:
-    """A market maker whose quotes are given from -1 to 1, for at most 100 steps."""
+    """Market making with actions from -1 to 1 and at most 100 steps."""
     env: Any = sekai.make("MarketMaking-v0", episode_steps=STEPS)
     env = sekai.TimeLimit(env, 100)  # the end of the limit truncates, it never terminates
     env = sekai.RescaleAction(env, -1.0, 1.0)
@@ -22,7 +22,7 @@ def layered() -> sekai.Env[Any, Any]:
 
 
 def statistics_of_many() -> NDArray[np.float64]:
-    """The returns of the episodes of 64 layered envs."""
+    """Episode returns of 64 wrapped envs."""
     returns: list[float] = []
     with sekai.SyncVecEnv([layered] * ENVS) as vec:
         vec.reset(seed=1)  # env i has the seed 1 + i

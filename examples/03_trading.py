@@ -1,4 +1,4 @@
-"""Trade in a living market: a rule in 128 of them at once, and the film of one episode."""
+"""Trading in a simulated market: a rule in 128 envs at once, and a video of one episode."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SELL, HOLD, BUY = 0, 1, 2
 
 
 def below_worth(seen: NDArray[Any], enter: float = 6e-4, limit: float = 0.3) -> NDArray[Any]:
-    """Buy below the fair value and sell above it, up to a limit; leave when that is over."""
+    """Buy below the fair value and sell above it, up to a limit; close the position later."""
     deviation, position = seen[..., DEVIATION], seen[..., POSITION]
     lowest = np.where(position < 0, 0.0, -enter)
     highest = np.where(position > 0, 0.0, enter)

@@ -1,4 +1,4 @@
-"""Hold a portfolio on bars from Parquet files: learn from the past, trade the rest after costs."""
+"""Portfolio on bars from Parquet files: fit on the training part, trade the rest with costs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Weights = NDArray[np.float64]
 
 
 def write_bars(folder: Path) -> Path:
-    """Made-up days of nine assets in three files: yours may be split as you like."""
+    """Synthetic days of nine assets in three files."""
     data = simulate_regimes(assets=9, rows=1500, seed=11)
     for row in (0, 500, 1000):
         data.rows(row, row + 500).to_parquet(folder / f"bars_{row}.parquet")
@@ -26,7 +26,7 @@ def write_bars(folder: Path) -> Path:
 
 
 def equal_weight(seen: dict[str, Any]) -> Weights:
-    """The same of everything, and no cash."""
+    """Equal weights, and no cash."""
     assets = len(seen["mask"])
     return np.append(np.full(assets, 1.0 / assets), 0.0)
 
@@ -58,18 +58,18 @@ def main() -> None:
     bars = sys.argv[1] if len(sys.argv) > 1 else None  # with time, symbol, open, close, volume
     with tempfile.TemporaryDirectory() as folder:
         data = MarketData.from_parquet(Path(bars) if bars else write_bars(Path(folder)))
-    # Rows between the parts are left out, so that nothing that was learnt from reaches the test.
+    # Rows between the parts are left out (embargo), so that no training data leaks into the test.
     train, test = data.split(0.7, embargo=5, warm_up=90)
     pipeline = default_pipeline(train).fit(train)
-    print(f"{data}\n   learn from {len(train)} rows, trade {len(test) - test.warm_up}\n")
-    env = sekai.make(
-        "Portfolio-v0", data=test, features=pipeline, starts="sequential", episode_rows=None,
-        costs=Costs(proportional=0.0005), constraints=Constraints(max_weight=0.4), record=True,
-    )  # fmt: skip
+    print(f"{data}\n   train on {len(train)} rows, trade {len(test) - test.warm_up}\n")
+    settings: dict[str, Any] = {"starts": "sequential", "episode_rows": None, "record": True}
+    settings["costs"] = Costs(proportional=0.0005)
+    settings["constraints"] = Constraints(max_weight=0.4)
+    env = sekai.make("Portfolio-v0", data=test, features=pipeline, **settings)
     momentum = pipeline.transform(test).names.index("momentum(rows=60)")
     rules: dict[str, Any] = {"equal weight, every day": equal_weight, "buy and hold": hold}
     rules["momentum"] = lambda seen: strongest(seen["windows"][-1, :, momentum])
-    print(f"{'':<26}{'return':>10}{'deepest fall':>15}{'costs':>10}")
+    print(f"{'':<26}{'return':>10}{'max drawdown':>15}{'costs':>10}")
     for name, decide in rules.items():
         growth, fall, cost = play(env, decide)
         print(f"{name:<26}{growth:>+10.2%}{fall:>15.2%}{cost:>10.2%}")

@@ -1,4 +1,4 @@
-"""Let several portfolios trade in one market: accounts are isolated, but size moves prices."""
+"""Several portfolios in one market: isolated accounts, shared impact."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAYS = 120
 
 
 def choose(name: str, day: int, seen: dict[str, Any]) -> NDArray[np.float64]:
-    """Small and large chase last month's winner every day, patient buys all once and waits."""
+    """Small and large buy last month's winner every day, patient buys and holds all assets."""
     assets = len(seen["mask"])
     if name == "patient":
         held: NDArray[np.float64] = seen["weights"].astype(np.float64)

@@ -1,4 +1,4 @@
-"""Work an order within a day: fast costs impact, slow bears risk, and a picture shows how."""
+"""Order execution within a day: impact against risk, with a rendered chart."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLANS: dict[str, tuple[int, ...]] = {
 
 
 def make() -> Any:
-    """Made-up minutes of a day; what is filled costs, the more of the market it is the more."""
+    """Synthetic minutes of a day, with costs and market impact."""
     return sekai.make(
         "OrderExecution-v0",
         amount=(5_000.0, 40_000.0),

@@ -1,4 +1,4 @@
-"""Train a portfolio on the past, and judge it on days it never saw, beside simple baselines."""
+"""Train a portfolio agent, and evaluate it on held-out days against baselines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ASSETS, DAYS = 8, 2_000
 
 
 def market(seed: int = 3) -> MarketData:
-    """Prices that move at random, and a little by what a signal said the day before."""
+    """Random prices, slightly predicted by the signal of the day before."""
     rng = np.random.default_rng(seed)
     signal, noise = rng.standard_normal((2, DAYS, ASSETS))
     for day in range(1, DAYS):
@@ -47,27 +47,31 @@ def noise(data: MarketData) -> Any:
 def main() -> None:
     """Split, train, judge, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, default=Path("runs/judged"))
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("runs/evaluation"))
     parser.add_argument("--steps", type=int, default=15_000, help="decisions to learn from")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    # Days between the parts are left out, so that nothing that was learnt from reaches the test.
+    # Days between the parts are left out (embargo), so that no training data leaks into the test.
     train, test = market().split(0.65, embargo=5)
     task: dict[str, Any] = {"features": ("signal", "noise"), "lookback": 1, "episode_rows": 126}
 
     begin = time.perf_counter()
     agent = PPO("Portfolio-v0", seed=1, env_options={**task, "data": train})
     agent.fit(options.steps)
-    print(f"learnt from {agent.steps:,} decisions in {time.perf_counter() - begin:.0f} seconds\n")
+    print(f"trained on {agent.steps:,} steps in {time.perf_counter() - begin:.0f} seconds\n")
 
-    # The same episodes, cash, costs and fills for everybody: what differs is what was decided.
-    judged = evaluate(
-        agent, "Portfolio-v0", name="PPO", env_options={**task, "data": test}, seeds=8,
+    # All policies get the same episodes, cash, costs and fill rules.
+    evaluation = evaluate(
+        agent,
+        "Portfolio-v0",
+        name="PPO",
+        env_options={**task, "data": test},
+        seeds=8,
         baselines=["equal_weight", "buy_and_hold", "momentum", "risk_parity"],
-        ledger=options.folder / "trials.jsonl",  # every trial on this data makes luck more likely
-    )  # fmt: skip
-    print(judged)
-    print(f"\nthe whole report: {judged.to_html(options.folder / 'report.html')}")
+        ledger=options.folder / "trials.jsonl",  # counts trials for the deflated Sharpe ratio
+    )
+    print(evaluation)
+    print(f"\nfull report: {evaluation.to_html(options.folder / 'report.html')}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Stop a training and go on later: what comes out is the same to the last bit."""
+"""Save and resume training: the result is identical bit for bit."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import sekai
 from sekai.training import PPO, load_policy
 
 FIRST, SECOND = 4_096, 4_096
-OPTIONS: dict[str, Any] = {"num_envs": 16, "rollout_steps": 64, "seed": 7}
+OPTIONS: dict[str, Any] = {"n_envs": 16, "n_steps": 64, "seed": 7}
 
 
 def new_agent() -> PPO:
-    """A market maker that knows nothing yet."""
+    """Untrained market maker."""
     return PPO("MarketMaking-v0", env_options={"episode_steps": 100}, **OPTIONS)
 
 
 def same(one: PPO, other: PPO) -> bool:
-    """Whether all that two agents have learnt is equal, bit for bit."""
+    """Return True if the parameters of two agents are equal, bit for bit."""
     ours, theirs = one.network.state_dict(), other.network.state_dict()
     return ours.keys() == theirs.keys() and all(bool((ours[k] == theirs[k]).all()) for k in ours)
 
 
 def main() -> None:
-    """Train without a break and with one, compare, and let the saved policy act."""
+    """Train with and without interruption, compare, and use the saved policy."""
     whole = new_agent()
     whole.fit(FIRST)  # in two parts, so that schedules of rates are planned the same
     whole.fit(SECOND)

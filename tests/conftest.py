@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -16,6 +17,10 @@ from hypothesis import settings
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
 settings.register_profile("search", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile("repeatable")
+
+# A shell that starts the tests in the background has interrupts ignored, and the tests send some.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PACKAGE = "no package {}; pip install it, or -e '.[dev]' for all"
 

@@ -3,14 +3,40 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "python" / "sekai"
-FLOW = ["data", "market", "envs", "vector", "compose", "training", "evaluation", "live", "cli"]
-FRAMEWORK = ["core", "spaces", "wrappers", "registry", "stats", "rendering", "backend", "storage"]
+FLOW = [
+    "data",
+    "market",
+    "envs",
+    "vector",
+    "compose",
+    "training",
+    "evaluation",
+    "experiment",
+    "live",
+    "cli",
+]
+FRAMEWORK = [
+    "backend",
+    "config",
+    "core",
+    "error.py",
+    "registry",
+    "rendering",
+    "spaces",
+    "stats",
+    "storage",
+    "utils",
+    "wrappers",
+]
+COMPAT_MAY_USE = {"data", "market", "envs", "vector", "compose"}
+"""Stages that bridges translate; the later ones know nothing of other frameworks."""
 TORCH_ALLOWED = {"training", "backend/torch_ops.py"}
 
 
@@ -29,6 +55,21 @@ def stages_used_by(file: Path) -> set[str]:
     return {part[1] for part in parts if part[0] == "sekai" and len(part) > 1}
 
 
+def files_of(name: str) -> list[Path]:
+    """Python files of a package or module of sekai."""
+    path = PACKAGE / name
+    return [path] if path.suffix else sorted(path.rglob("*.py"))
+
+
+def docstrings_of(file: Path) -> Iterator[tuple[str, str]]:
+    """Qualified name and docstring of a module, its classes and its functions."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            name = getattr(node, "name", "module")
+            yield f"{file.name}:{getattr(node, 'lineno', 1)} {name}", ast.get_docstring(node) or ""
+
+
 @pytest.mark.parametrize("stage", FLOW)
 def test_a_stage_never_imports_a_later_one(stage: str) -> None:
     later = set(FLOW[FLOW.index(stage) + 1 :])
@@ -39,14 +80,41 @@ def test_a_stage_never_imports_a_later_one(stage: str) -> None:
 
 @pytest.mark.parametrize("module", FRAMEWORK)
 def test_the_framework_imports_no_stage(module: str) -> None:
-    for file in (PACKAGE / module).rglob("*.py"):
+    for file in files_of(module):
         reached = stages_used_by(file) & set(FLOW)
         assert not reached, f"{file} imports the stage {reached}"
 
 
-def test_storage_imports_spaces_alone_of_the_framework() -> None:
+def test_bridges_use_no_stage_after_composition() -> None:
+    for file in files_of("compat"):
+        reached = stages_used_by(file) & set(FLOW) - COMPAT_MAY_USE
+        assert not reached, f"{file} imports the stage {reached}"
+
+
+def test_entry_points_written_as_text_exist() -> None:
+    for file in PACKAGE.rglob("*.py"):
+        for path in re.findall(r'"(sekai(?:\.\w+)+):(\w+)"', file.read_text(encoding="utf-8")):
+            module, name = path
+            source = PACKAGE.parent / module.replace(".", "/")
+            target = source.with_suffix(".py")
+            target = target if target.exists() else source / "__init__.py"
+            text = target.read_text(encoding="utf-8")
+            assert re.search(rf"\b{name}\b", text), f"{file} names {module}:{name}"
+
+
+def test_registered_entry_points_do_not_point_to_a_later_stage() -> None:
+    allowed = {"envs": {"vector", "compose", "rendering"}}
+    for stage in FLOW:
+        later = set(FLOW[FLOW.index(stage) + 1 :]) - allowed.get(stage, set())
+        for file in files_of(stage):
+            text = file.read_text(encoding="utf-8")
+            reached = {path[0] for path in re.findall(r'"sekai\.(\w+)((?:\.\w+)*):\w+"', text)}
+            assert not reached & later, f"{file} registers {reached & later}"
+
+
+def test_storage_imports_spaces_and_errors_alone_of_the_framework() -> None:
     for file in (PACKAGE / "storage").rglob("*.py"):
-        reached = stages_used_by(file) - {"storage", "spaces"}
+        reached = stages_used_by(file) - {"storage", "spaces", "error"}
         assert not reached, f"{file} imports {reached}"
 
 
@@ -65,3 +133,56 @@ def test_nothing_that_is_loaded_from_a_path_is_unpickled() -> None:
             if isinstance(node, ast.Attribute) and node.attr == "load":
                 owner = getattr(node.value, "id", "")
                 assert owner not in {"pickle", "cloudpickle", "joblib"}, f"{file}:{node.lineno}"
+
+
+ONCE = {
+    r"\bos\.replace\(|\bos\.rename\(": {"storage/files.py"},
+    r"\bos\.fsync\(|\bos\.fdatasync\(": {"storage/files.py"},
+    r"\bfcntl\b|\bmsvcrt\b": {"storage/lock.py"},
+    r"\bdifflib\b": {"storage/names.py"},
+    r"\bEventFileWriter\b": {"storage/event_file.py"},
+    r"\btomllib\b|\btomli\b": {"config/toml_file.py"},
+}
+"""Mechanisms that exist once: what they are recognised by, and their module."""
+
+
+@pytest.mark.parametrize("pattern", ONCE)
+def test_a_mechanism_stands_in_one_module(pattern: str) -> None:
+    found = {
+        file.relative_to(PACKAGE).as_posix()
+        for file in PACKAGE.rglob("*.py")
+        if re.search(pattern, file.read_text(encoding="utf-8"))
+    }
+    assert found == ONCE[pattern]
+
+
+def test_class_names_are_unique() -> None:
+    owners: dict[str, set[str]] = {}
+    for file in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and node.name[0] != "_":
+                owners.setdefault(node.name, set()).add(file.relative_to(PACKAGE).as_posix())
+
+    assert {name: files for name, files in owners.items() if len(files) > 1} == {}
+
+
+def test_docstrings_begin_with_a_term() -> None:
+    riddles = re.compile(r"(What|Who|Whoever|How|Whether|Let|Where|When|Which)\b")
+    found = [
+        name
+        for file in PACKAGE.rglob("*.py")
+        for name, docstring in docstrings_of(file)
+        if riddles.match(docstring)
+    ]
+
+    assert found == [], f"{len(found)} docstrings do not begin with a noun phrase or imperative"
+
+
+def test_no_file_is_longer_than_a_topic() -> None:
+    long = {
+        file.relative_to(PACKAGE).as_posix(): count
+        for file in PACKAGE.rglob("*.py")
+        if (count := len(file.read_text(encoding="utf-8").splitlines())) > 600
+    }
+
+    assert long == {}

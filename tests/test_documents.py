@@ -61,7 +61,8 @@ def test_every_document_has_a_block_to_run() -> None:
     assert len(DOCUMENTS) > 5
     assert EXAMPLES
     for document in DOCUMENTS:
-        assert as_script(document).strip(), f"{document.name} shows no Python"
+        has_code = document.name != "glossary.md"
+        assert bool(as_script(document).strip()) == has_code, document.name
 
 
 def test_links_between_documents_lead_somewhere() -> None:

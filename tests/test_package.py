@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 
 NAMES = {
     "environments": ["Env", "MultiAgentEnv", "ResetResult", "StepResult"],
+    "experiments": ["run_experiment"],
     "spaces": ["Box", "Dict", "Discrete", "MultiBinary", "MultiDiscrete", "Space", "Tuple"],
     "own wrappers": ["ActionWrapper", "ObservationWrapper", "RewardWrapper", "Wrapper"],
     "wrappers": [
@@ -42,7 +43,8 @@ NAMES = {
 
 FRAMEWORK = ["backend", "compat", "core", "error", "registry", "rendering", "spaces", "stats"]
 FRAMEWORK += ["utils", "vector", "wrappers"]
-STAGES = ["cli", "compose", "data", "envs", "evaluation", "live", "market", "training"]
+STAGES = ["cli", "compose", "config", "data", "envs", "evaluation", "experiment", "live"]
+STAGES += ["market", "training"]
 
 PATHS = [
     "sekai.core.multi_agent:MultiAgentEnv",

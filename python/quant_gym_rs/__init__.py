@@ -1,4 +1,4 @@
-"""The Rust core of sekai: trading envs that can be used without the rest."""
+"""Rust core of sekai: trading envs that can be used on their own."""
 
 from quant_gym_rs._core import PyTradingEnv, PyVecTradingEnv
 

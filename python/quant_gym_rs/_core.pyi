@@ -1,4 +1,4 @@
-"""What the compiled core offers to `sekai`."""
+"""Type stubs of the compiled core of `sekai`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +40,7 @@ __all__ = [
     "TradingWeightsBatch",
     "benchmark_returns",
     "combine_rewards",
+    "cost_kinds",
     "feature_columns",
     "feature_registry",
     "gather_windows",
@@ -48,6 +49,7 @@ __all__ = [
     "logarithms",
     "market_defaults",
     "market_settled",
+    "optimal_trajectory",
     "panel_flaw",
     "portfolio_names",
     "priced_places",
@@ -57,6 +59,7 @@ __all__ = [
     "seen_places",
     "settle_trades",
     "show_features",
+    "split_steps",
     "trading_defaults",
 ]
 
@@ -66,7 +69,7 @@ _Floats = TypeVar("_Floats", bound=NDArray[np.floating[Any]])
 @disjoint_base
 @dataclass(init=False, frozen=True, slots=True, eq=False)
 class StepResult(Generic[_Observation]):
-    """What one step gave back."""
+    """Result of one step."""
 
     observation: _Observation
     reward: float
@@ -86,12 +89,19 @@ class StepResult(Generic[_Observation]):
     def __iter__(self) -> Iterator[Any]: ...
     @property
     def done(self) -> bool:
-        """Whether the episode is over: terminated or truncated."""
+        """True if the episode is over: terminated or truncated."""
+
+def split_steps(
+    results: list[StepResult[Any]],
+) -> tuple[
+    list[Any], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], list[dict[str, Any]]
+]:
+    """Columns of step results: observations, rewards, terminated, truncated, infos."""
 
 @disjoint_base
 @dataclass(init=False, frozen=True, slots=True, eq=False)
 class ResetResult(Generic[_Observation]):
-    """What one reset gave back."""
+    """Result of one reset."""
 
     observation: _Observation
     info: dict[str, Any]
@@ -107,7 +117,7 @@ _Codes: TypeAlias = NDArray[np.int8]
 
 @final
 class Fill:
-    """One trade; its price is the resting order's."""
+    """Fill; its price is the resting order's."""
 
     __match_args__: tuple[str, ...]
     def __new__(
@@ -141,7 +151,7 @@ class Fill:
 
 @final
 class Placement:
-    """What became of an order; filled, resting and cancelled lots add up to its size."""
+    """Outcome of an order; filled, resting and cancelled lots add up to its size."""
 
     __match_args__: tuple[str, ...]
     def __new__(
@@ -172,7 +182,7 @@ class Placement:
 
 @final
 class Resting:
-    """An order that rests in a book."""
+    """Resting order."""
 
     __match_args__: tuple[str, ...]
     def __new__(cls, id: int, account: int, side: int, price: int, size: int) -> Resting: ...
@@ -193,7 +203,7 @@ class Resting:
 
 @final
 class DepthLevel:
-    """One price level as everybody sees it."""
+    """Depth of one price level."""
 
     __match_args__: tuple[str, ...]
     def __new__(cls, price: int, size: int, orders: int) -> DepthLevel: ...
@@ -238,7 +248,7 @@ class OrderSummary:
 
 @final
 class OrderMatcher:
-    """An order that is being worked: the matching and the costs behind both order simulators."""
+    """Execution of one order: matching and costs of both order simulators."""
 
     def __new__(
         cls,
@@ -263,38 +273,38 @@ class OrderMatcher:
         impact_cost: float = 0.0,
         cash: float | None = None,
     ) -> Self:
-        """An order of `amount` that may be worked from tick `first` up to `stop`, not included.
+        """Create an order of `amount`, executed from tick `first` up to `stop`, not included.
 
         Args:
-            price: the deal price of each tick of the day.
-            volume: what the market traded in each.
-            is_buy: which way the order goes.
-            amount: how much is to be traded.
-            first: the first tick of the order.
-            stop: the tick after its last.
-            ticks_per_step: how many ticks a step has, counted from the day's first.
-            carries: ask again in a step's later ticks for what a cap refused.
-            finishes: ask for all that is left in the last tick.
-            tradable: where fills are possible at all.
-            current_cap: the most that is filled in each tick.
-            cumulative_cap: the most that is filled up to and including each tick.
-            factor: adjusted shares times this are real ones.
-            trade_unit: real shares come in multiples of this.
-            open_cost: commission of purchases, as a share.
-            close_cost: commission of sales, as a share.
-            min_cost: the least commission.
-            impact_cost: times the square of the share of the market's value.
-            cash: what can be paid with; None if money is no object.
+            price: fill price of each tick of the day.
+            volume: market volume of each tick.
+            is_buy: True to buy, False to sell.
+            amount: size of the order.
+            first: first tick of the order.
+            stop: tick after its last.
+            ticks_per_step: number of ticks per step, counted from the first tick of the day.
+            carries: request unfilled amounts again in later ticks of the step.
+            finishes: request all remaining size in the last tick.
+            tradable: mask of ticks in which fills are possible.
+            current_cap: volume cap of each tick.
+            cumulative_cap: cumulative volume cap up to and including each tick.
+            factor: adjustment factor: adjusted shares times this are real shares.
+            trade_unit: trade unit of real shares.
+            open_cost: commission of purchases, as a share of value.
+            close_cost: commission of sales, as a share of value.
+            min_cost: minimum commission.
+            impact_cost: impact coefficient of the squared participation.
+            cash: available cash; None if unlimited.
         """
 
     def step(self, amount: float) -> OrderSummary:
         """Spread `amount` over the ticks of the next step; a refused amount changes nothing."""
 
     def total(self) -> OrderSummary:
-        """What happened in all steps so far."""
+        """Summary of all steps so far."""
 
     def fills(self, begin: int = 0, stop: int | None = None) -> NDArray[np.float64]:
-        """Rows wanted, filled, value, cost, price and volume, of ticks that have been worked."""
+        """Table of executed ticks: requested, filled, value, cost, price and volume."""
 
     @property
     def done(self) -> bool: ...
@@ -317,7 +327,7 @@ class OrderMatcher:
 
 @final
 class QueuePosition:
-    """How far back in the queue of its price a resting order stands."""
+    """Queue position of a resting order at its price."""
 
     __match_args__: tuple[str, ...]
     def __new__(cls, lots_ahead: int, orders_ahead: int) -> QueuePosition: ...
@@ -332,7 +342,7 @@ class QueuePosition:
 
 @disjoint_base
 class OrderBook:
-    """A limit order book: price, then time, in integer ticks and lots."""
+    """Limit order book with price-time priority, in integer ticks and lots."""
 
     def __new__(cls, self_trade: int = ...) -> Self: ...
     def place(
@@ -386,7 +396,7 @@ class OrderBook:
 
 @final
 class Free:
-    """Nothing is charged: an upper bound on what a strategy earns."""
+    """No fees: an upper bound on the profit of a strategy."""
 
     __match_args__: tuple[str, ...]
     def __new__(cls) -> Free: ...
@@ -397,7 +407,7 @@ class Free:
 
 @final
 class PerLot:
-    """A fixed fee for each lot, in ticks; negative for a rebate."""
+    """Fixed fee per lot, in ticks; negative for a rebate."""
 
     __match_args__: tuple[str, ...]
     def __new__(cls, maker: int, taker: int) -> PerLot: ...
@@ -412,7 +422,7 @@ class PerLot:
 
 @final
 class OfNotional:
-    """A part of the notional, in millionths, rounded up in favour of the market."""
+    """Fee as a share of the notional, in millionths, rounded up in favour of the market."""
 
     __match_args__: tuple[str, ...]
     def __new__(cls, maker_millionths: int, taker_millionths: int) -> OfNotional: ...
@@ -457,7 +467,7 @@ class RunningMoments:
 
 @final
 class RewardScale:
-    """Scales the rewards of `batch` episodes by the spread of their discounted returns."""
+    """Reward scaling of `batch` episodes by the deviation of their discounted returns."""
 
     def __new__(
         cls, batch: int = 1, gamma: float = 0.99, epsilon: float = 1e-08
@@ -501,7 +511,7 @@ class EpisodeTotals:
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 class _NativeBatch(Generic[_Observation]):
-    """What the batches of all tasks have in common: `sekai.vector.NativeBatch`, and more."""
+    """Base class of native batches: `sekai.vector.NativeBatch`, and more."""
 
     @property
     def num_envs(self) -> int: ...
@@ -534,7 +544,7 @@ class _NativeBatch(Generic[_Observation]):
 
 @final
 class MarketMakingBatch(_NativeBatch[NDArray[np.float64]]):
-    """Many episodes of quoting both sides of a market."""
+    """Batch of market making episodes."""
 
     def __new__(
         cls,
@@ -551,7 +561,7 @@ class MarketMakingBatch(_NativeBatch[NDArray[np.float64]]):
 
 @final
 class OptimalExecutionBatch(_NativeBatch[NDArray[np.float32]]):
-    """Many episodes of working an order."""
+    """Batch of optimal execution episodes."""
 
     def __new__(
         cls,
@@ -567,7 +577,7 @@ class OptimalExecutionBatch(_NativeBatch[NDArray[np.float32]]):
 
 @final
 class PortfolioPanel:
-    """Rows of market data, shared by all batches that are made on them."""
+    """Panel of market data, shared by all batches on it."""
 
     def __new__(cls, columns: dict[str, Any], open_ended: bool = False) -> PortfolioPanel: ...
     @property
@@ -579,7 +589,7 @@ class PortfolioPanel:
 
 @final
 class PortfolioAgents:
-    """What agents are called, and what each of them is shown of the features."""
+    """Names of the agents, and the features that each of them observes."""
 
     def __new__(
         cls,
@@ -590,7 +600,7 @@ class PortfolioAgents:
 
 @final
 class PortfolioBatch(_NativeBatch[dict[str, NDArray[Any]]]):
-    """Many episodes of holding portfolios."""
+    """Batch of portfolio episodes."""
 
     def __new__(
         cls,
@@ -640,14 +650,26 @@ class PortfolioBatch(_NativeBatch[dict[str, NDArray[Any]]]):
     def take_log(self) -> list[dict[str, Any]]: ...
     def take_trades(self) -> list[tuple[int, float, float, float]]: ...
 
+def cost_kinds() -> list[str]:
+    """Names of the cost kinds, in the order in which costs are written."""
+
 def portfolio_names() -> tuple[list[str], list[str]]: ...
+def optimal_trajectory(
+    steps: int,
+    step_time: float,
+    volatility: float,
+    risk_aversion: float,
+    effective_impact: float,
+) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+    """Decay in a step; optimal holdings after each step and trades as shares of the rest."""
+
 def combine_rewards(
     mode: str, rewards: NDArray[np.float64], took_part: NDArray[np.bool_]
 ) -> None: ...
 
 @final
 class TradingBatch(_NativeBatch[NDArray[np.float64]]):
-    """Many episodes of selling, holding or buying."""
+    """Batch of trading episodes: sell, hold or buy."""
 
     def __new__(
         cls,
@@ -663,7 +685,7 @@ class TradingBatch(_NativeBatch[NDArray[np.float64]]):
 
 @final
 class TradingWeightsBatch(_NativeBatch[NDArray[np.float64]]):
-    """Many episodes of setting the share of equity to hold."""
+    """Batch of trading episodes: target share of equity to hold."""
 
     def __new__(
         cls,
@@ -679,7 +701,7 @@ class TradingWeightsBatch(_NativeBatch[NDArray[np.float64]]):
 
 @final
 class PyTradingEnv:
-    """A trading env: sell (0), hold (1) or buy (2) in an agent-based order-book market."""
+    """Trading env: sell (0), hold (1) or buy (2) in an agent-based order-book market."""
 
     def __new__(
         cls, max_ticks: int = 10_000, seed: int | None = None, num_symbols: int = 1
@@ -696,7 +718,7 @@ class PyTradingEnv:
 
 @final
 class PyVecTradingEnv:
-    """Many trading envs; env i of an unseeded reset has the seed `base_seed + i`."""
+    """Batch of trading envs; env i of an unseeded reset has the seed `base_seed + i`."""
 
     def __new__(
         cls,
@@ -734,7 +756,7 @@ def project_weights(
     sector_caps: Sequence[float | None] | None = None,
     turnover: float | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
-    """The allowed weights nearest to each row of `wanted`, and what gave, as bits."""
+    """Project each row of `wanted` to allowed weights; relaxed constraints are bits."""
 
 def market_defaults() -> str: ...
 def market_settled(config: str, regime: str) -> str: ...
@@ -742,7 +764,7 @@ def trading_defaults() -> str: ...
 
 @final
 class FeatureState:
-    """The features of one symbol, kept up to date bar by bar."""
+    """Feature set of one symbol, updated bar by bar."""
 
     def __new__(
         cls, normalize: bool = False, privileged: bool = True, full55: bool = False
@@ -763,14 +785,14 @@ class FeatureState:
 def feature_registry(
     full55: bool = False,
 ) -> list[tuple[int, str, str, float, float, float, bool, bool]]:
-    """What is known of each feature beforehand, in the order of a row."""
+    """Descriptions of the features, in the order of a row."""
 
 def feature_columns() -> tuple[list[str], list[str]]:
-    """The names of the columns of bars, and of views."""
+    """Column names of bars, and of views."""
 
 @disjoint_base
 class Market:
-    """A market in mid-flight, with learning agents that trade in it."""
+    """Running simulated market, with learning agents that trade in it."""
 
     def __new__(cls, config: str, seed: int = 0, episode: int = 0) -> Self: ...
     def tick(self, ticks: int = 1) -> None: ...
@@ -799,20 +821,20 @@ class Market:
     def decode(self, state: bytes) -> None: ...
 
 def rolling_windows(values: NDArray[np.float64], rows: int, fold: str) -> NDArray[np.float64]:
-    """All windows of `rows` rows: their `sum`, `maximum`, `minimum` or `deviation`."""
+    """Rolling `sum`, `maximum`, `minimum` or `deviation` over `rows` rows."""
 
 def log_changes(
     values: NDArray[np.float64], there: NDArray[np.bool_], rows: int
 ) -> NDArray[np.float64]:
-    """The logarithm of each value over that of `rows` rows before, where both are there."""
+    """Log return over `rows` rows, where both values are present."""
 
 def logarithms(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The natural logarithm of each value; NaN where there is none."""
+    """Natural logarithm of each value; NaN where undefined."""
 
 def join_features(
     blocks: Sequence[NDArray[np.float64]], listed: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    """Blocks of rows by assets by channels side by side, NaN where nothing is listed or finite."""
+    """Concatenate blocks of rows by assets by channels; NaN where not listed or not finite."""
 
 def show_features(
     values: NDArray[np.float64],
@@ -820,13 +842,13 @@ def show_features(
     firsts: Sequence[int] | None = None,
     is_double: bool = False,
 ) -> tuple[NDArray[np.floating], NDArray[np.bool_]]:
-    """Joined features as a block that is shown, and where they are there.
+    """Convert joined features to a feature block, and masks of those present.
 
     Args:
         values: rows by assets by channels.
-        limits: the least and the greatest value.
+        limits: clipping range.
         firsts: the first channel of each feature, if each has a mask of its own.
-        is_double: numbers of 8 bytes instead of 4.
+        is_double: float64 instead of float32.
     """
 
 def panel_flaw(
@@ -836,13 +858,13 @@ def panel_flaw(
     tradable: NDArray[np.bool_],
     prices: Sequence[int],
 ) -> tuple[Literal["not_listed", "not_quoted", "no_price"], int, int, int] | None:
-    """The first thing that is wrong with the rows of a panel: what, row, asset and field."""
+    """First flaw of the rows of a panel: its kind, row, asset and field."""
 
 def priced_places(values: NDArray[np.float64], prices: Sequence[int]) -> NDArray[np.bool_]:
-    """Where all prices of a panel are there, or all values if no field is a price."""
+    """Mask of entries with all prices present, or all values if no field is a price."""
 
 def seen_places(values: NDArray[np.float64], quoted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Where assets of a panel show anything: a value, or that they are quoted."""
+    """Mask of entries with any data: a value, or a quoted flag."""
 
 def row_masks(
     values: NDArray[np.float64],
@@ -852,15 +874,15 @@ def row_masks(
     quoted: NDArray[np.bool_] | None = None,
     tradable: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.bool_]:
-    """Which assets of a row are listed, quoted and tradable, and which show anything.
+    """Masks of listed, quoted and tradable assets of a row, and of those with any data.
 
     Args:
         values: assets by fields.
-        prices: which fields are prices.
-        still_listed: rows by assets: which stay listed without showing anything; no row for none.
-        listed: those that are, if it is known; and so on.
-        quoted: as `listed`.
-        tradable: as `listed`.
+        prices: indices of the price fields.
+        still_listed: rows by assets: mask of those listed even without data; no row for none.
+        listed: mask of listed assets; by default those with data or still listed.
+        quoted: mask of quoted assets; by default those with all prices present.
+        tradable: mask of tradable assets; by default those quoted.
     """
 
 def benchmark_returns(
@@ -869,13 +891,13 @@ def benchmark_returns(
     counted: NDArray[np.bool_] | None = None,
     before: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What a benchmark returned in each row, and the levels that are known after them.
+    """Benchmark returns of each row, and the last known levels after them.
 
     Args:
-        levels: rows by what the mean is taken of.
-        quoted: where levels are known, if not all are.
-        counted: whose returns are part of the mean, if not all are.
-        before: what was known before the first row.
+        levels: rows by series whose mean return is taken.
+        quoted: mask of known levels; all by default.
+        counted: mask of levels in the mean; all by default.
+        before: last known levels before the first row.
     """
 
 def gather_windows(

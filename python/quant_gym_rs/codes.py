@@ -1,4 +1,4 @@
-"""The numbers by which calls and columns name sides, rules, operations and refusals."""
+"""Integer codes of sides, time in force, self-trade rules, operations and statuses."""
 
 from __future__ import annotations
 
@@ -8,50 +8,50 @@ __all__ = ["Operation", "SelfTrade", "Side", "Status", "TimeInForce"]
 
 
 class Side(IntEnum):
-    """Whether an order buys or sells."""
+    """Side of an order: buy or sell."""
 
     BUY = 0
     SELL = 1
 
     @property
     def opposite(self) -> Side:
-        """The side that this one trades against."""
+        """Opposite side."""
         return Side.SELL if self is Side.BUY else Side.BUY
 
     @property
     def sign(self) -> int:
-        """1 for a buyer, -1 for a seller: the direction in which a fill moves a position."""
+        """Sign of a fill's position change: 1 for a buyer, -1 for a seller."""
         return 1 if self is Side.BUY else -1
 
 
 class TimeInForce(IntEnum):
-    """What an order does with the lots that cannot trade at once."""
+    """Time in force: handling of lots that cannot trade at once."""
 
     GOOD_TILL_CANCELLED = 0
-    """They rest until they trade or are cancelled."""
+    """Rest until filled or cancelled."""
     POST_ONLY = 1
-    """They rest, and an order that could trade at once is refused."""
+    """Rest; an order that could trade at once is refused."""
     IMMEDIATE_OR_CANCEL = 2
-    """They are cancelled."""
+    """Cancel."""
     FILL_OR_KILL = 3
-    """An order with such lots is refused."""
+    """Refuse the order."""
 
 
 class SelfTrade(IntEnum):
-    """The rule for an incoming order that meets a resting order of its own account."""
+    """Self-trade prevention: rule for an incoming order that matches its own resting order."""
 
     ALLOW = 0
-    """They trade like any two orders."""
+    """Trade like any two orders."""
     CANCEL_RESTING = 1
-    """The resting (older) order is cancelled and the incoming one goes on."""
+    """Cancel the resting (older) order and continue with the incoming one."""
     CANCEL_INCOMING = 2
-    """What is left of the incoming (newer) order is cancelled."""
+    """Cancel the rest of the incoming (newer) order."""
     DECREMENT_BOTH = 3
-    """Both lose the smaller of the two sizes without a trade."""
+    """Reduce both by the smaller of the two sizes without a trade."""
 
 
 class Operation(IntEnum):
-    """What a row of a batch does, and which columns it reads."""
+    """Operation of a batch row, with the columns that it reads."""
 
     LIMIT = 0
     """account, side, price, size"""
@@ -66,7 +66,7 @@ class Operation(IntEnum):
     CANCEL = 5
     """id"""
     REDUCE = 6
-    """id, size: the lots to take away"""
+    """id, size: the lots to remove"""
     REPLACE = 7
     """id, price, size"""
     CANCEL_ALL = 8
@@ -74,7 +74,7 @@ class Operation(IntEnum):
 
 
 class Status(IntEnum):
-    """What became of a row of a batch: done, or why it was refused."""
+    """Status of a batch row: executed, or the reason of the refusal."""
 
     OK = 0
     SIZE_OUT_OF_RANGE = 1

@@ -40,8 +40,10 @@ if TYPE_CHECKING:
         cli,
         compat,
         compose,
+        config,
         data,
         evaluation,
+        experiment,
         live,
         market,
         rendering,
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
         utils,
         vector,
     )
+    from sekai.experiment import run_experiment
     from sekai.utils.checker import check_env
     from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv, VecEnv
     from sekai.vector.make_vec import make_vec
@@ -94,11 +97,13 @@ __all__ = [
     "cli",
     "compat",
     "compose",
+    "config",
     "core",
     "data",
     "envs",
     "error",
     "evaluation",
+    "experiment",
     "live",
     "make",
     "make_vec",
@@ -107,6 +112,7 @@ __all__ = [
     "register_namespace",
     "registry",
     "rendering",
+    "run_experiment",
     "spaces",
     "spec",
     "stats",
@@ -118,7 +124,7 @@ __all__ = [
 
 
 def _gymnasium_spec(id: str) -> EnvSpec | None:
-    """How to make `gymnasium/<id>`; gymnasium is imported when first asked."""
+    """Spec of `gymnasium/<id>`; gymnasium is imported when the first one is looked up."""
     from sekai.compat.gymnasium.namespace import resolve
 
     return resolve(id)
@@ -130,8 +136,10 @@ LAZY = {
     "cli": "sekai.cli",
     "compat": "sekai.compat",
     "compose": "sekai.compose",
+    "config": "sekai.config",
     "data": "sekai.data",
     "evaluation": "sekai.evaluation",
+    "experiment": "sekai.experiment",
     "live": "sekai.live",
     "market": "sekai.market",
     "rendering": "sekai.rendering",
@@ -144,6 +152,7 @@ LAZY = {
     "SyncVecEnv": "sekai.vector",
     "VecEnv": "sekai.vector",
     "make_vec": "sekai.vector",
+    "run_experiment": "sekai.experiment",
 }
 """Where names are found that are imported at first use, to keep `import sekai` quick."""
 

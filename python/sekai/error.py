@@ -1,4 +1,4 @@
-"""Everything that sekai raises on purpose: one base, few children."""
+"""Exceptions of sekai: one base class, few subclasses."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ __all__ = [
 
 
 class SekaiError(Exception):
-    """Base of every error that sekai raises on purpose."""
+    """Base class of all exceptions that sekai raises."""
 
 
 class ResetRequired(SekaiError, RuntimeError):  # noqa: N818 - the name is part of the contract
-    """`step()` was called before `reset()`, or after the episode had ended."""
+    """`step()` was called before `reset()`, or after the end of an episode."""
 
 
 class ClosedError(SekaiError, RuntimeError):
@@ -42,56 +42,55 @@ class ClosedError(SekaiError, RuntimeError):
 
 
 class BusyError(SekaiError, RuntimeError):
-    """A vector env was asked for something while a call to it was under way; nothing has moved."""
+    """A vector env was called while another call was running; nothing has changed."""
 
 
 class InvalidActionError(SekaiError, ValueError):
-    """An action does not belong to the action space; nothing has moved."""
+    """An action is not in the action space; the env was not stepped."""
 
 
 class SpaceError(SekaiError, ValueError):
-    """Spaces disagree, or a value does not fit the space it was given to."""
+    """Spaces disagree, or a value is not in its space."""
 
 
 class StateError(SekaiError, ValueError):
-    """A state cannot be taken or loaded; the object is as it was before."""
+    """A state cannot be saved or loaded; the object is unchanged."""
 
 
 class NotFittedError(SekaiError, RuntimeError):
-    """Something that learns from data was used before `fit()`."""
+    """A model or pipeline was used before `fit()`."""
 
 
 class NotReadyError(SekaiError, RuntimeError):
-    """A step needs data that has not come yet; nothing has moved."""
+    """A step needs data that has not arrived; the env was not stepped."""
 
 
 class FeedError(SekaiError, RuntimeError):
-    """A feed cannot go on, or sent what cannot be read."""
+    """A feed cannot continue, or sent unreadable data."""
 
 
 class FeedEndedError(FeedError):
-    """A feed has come to its end."""
+    """A feed has ended."""
 
 
 class BrokerError(SekaiError, RuntimeError):
-    """A broker could not be reached or did not answer: nobody knows whether it acted."""
+    """A broker could not be reached or did not answer: it is unknown whether it acted."""
 
 
 class JournalError(SekaiError, RuntimeError):
-    """A journal cannot be written or read; what was written before is still whole."""
+    """A journal cannot be written or read; earlier records are intact."""
 
 
 class OrderError(SekaiError, ValueError):
-    """A book refused an operation, or cannot read it; nothing has moved."""
+    """An order book rejected an operation or cannot read it; the book is unchanged.
+
+    Args:
+        message: the problem and the expectation.
+        status: code of the reason in `sekai.market.Status`, if the book rejected it.
+        row: index of the operation in its batch, if it was one of a batch.
+    """
 
     def __init__(self, message: str, status: int | None = None, row: int | None = None) -> None:
-        """Say what was wanted and found.
-
-        Args:
-            message: what was wanted and what was found.
-            status: the reason by its number in `sekai.market.Status`, if it is the book's.
-            row: the row at fault, if the operation was one of a batch.
-        """
         super().__init__(message)
         self.status = status
         self.row = row
@@ -101,15 +100,14 @@ class OrderError(SekaiError, ValueError):
 
 
 class DataError(SekaiError, ValueError):
-    """Data are not what they should be; nothing was made of them."""
+    """Invalid data; nothing was created from it.
+
+    Args:
+        message: the first problems and the remedy.
+        problems: every `sekai.data.Problem`.
+    """
 
     def __init__(self, message: str, problems: Sequence[Any] = ()) -> None:
-        """Say what is wrong, and keep all of it.
-
-        Args:
-            message: the first problems, and what can be done.
-            problems: every `sekai.data.Problem`.
-        """
         super().__init__(message)
         self.problems = problems
 
@@ -122,19 +120,19 @@ class UnknownEnvError(SekaiError, LookupError):
 
 
 class DuplicateEnvError(SekaiError, ValueError):
-    """The id is registered already and `force=True` was not given."""
+    """The id is already registered and `force=True` was not passed."""
 
 
 class NamespaceError(SekaiError, ImportError):
-    """A namespace's loader failed; its own error is the cause."""
+    """The loader of a namespace failed; its exception is the cause."""
 
 
 class MissingExtraError(SekaiError, ImportError):
-    """An optional package is needed and not installed."""
+    """An optional package is required and not installed."""
 
     @classmethod
     def of(cls, package: str, extra: str, purpose: str) -> MissingExtraError:
-        """The error that names the missing `package` and the `extra` which brings it."""
+        """Return the error for a missing `package`, naming the `extra` that installs it."""
         return cls(
             f"{purpose} needs the package {package!r}, which is not installed: "
             f"pip install 'sekai[{extra}]'"
@@ -142,7 +140,16 @@ class MissingExtraError(SekaiError, ImportError):
 
 
 class WorkerError(SekaiError, RuntimeError):
-    """A sub-environment of a vector env failed, hung or died."""
+    """A sub-environment of a vector env raised, timed out or died.
+
+    Args:
+        message: the env and the problem.
+        env_index: index of the failed env.
+        seed: seed of its last reset.
+        last_action: action of the failed step.
+        exit_code: exit code of its process if that ended; negative for a signal.
+        remote_traceback: traceback in the worker process.
+    """
 
     def __init__(
         self,
@@ -154,16 +161,6 @@ class WorkerError(SekaiError, RuntimeError):
         exit_code: int | None = None,
         remote_traceback: str | None = None,
     ) -> None:
-        """Say what happened, and keep what is needed to look into it.
-
-        Args:
-            message: what was wanted and what was found.
-            env_index: the env at fault.
-            seed: the seed with which that env was last reset.
-            last_action: the action that it was given.
-            exit_code: how its process ended, if it did; negative for a signal.
-            remote_traceback: where in its process the env raised.
-        """
         super().__init__(message)
         self.env_index = env_index
         self.seed = seed
@@ -172,5 +169,5 @@ class WorkerError(SekaiError, RuntimeError):
         self.remote_traceback = remote_traceback
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Errors are pickled by their positional arguments alone unless told otherwise.
+        # By default exceptions are pickled by their positional arguments only.
         return type(self), self.args, vars(self)

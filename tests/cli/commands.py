@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from sekai.cli.command import main
 
@@ -47,6 +48,13 @@ def begin(*arguments: str | os.PathLike[str], folder: Path) -> subprocess.Popen[
     )  # fmt: skip
 
 
+def skip_evaluation(patch: pytest.MonkeyPatch) -> None:
+    """Train without an evaluation, which is tested elsewhere and takes longer than training."""
+    patch.setattr("sekai.experiment.run.evaluate_run", lambda *arguments: None)
+    patch.setattr("sekai.experiment.run.write_run_report", lambda *arguments: None)
+    patch.setattr("sekai.cli.summary.show_summary", lambda *arguments: None)
+
+
 def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
     """That of this process, which finds the package where this one does."""
     paths = os.pathsep.join(path for path in sys.path if path)
@@ -55,7 +63,7 @@ def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
 
 def assert_same_agent(one: Path, other: Path) -> None:
     """Two files hold the same agent, bit for bit; in which order they do is not said."""
-    from sekai.training.kept_file import read_file  # With torch, which most tests do without.
+    from sekai.training.checkpoint import read_file
 
     assert one.name == other.name
     assert _plain(read_file(one)) == _plain(read_file(other))
@@ -85,14 +93,14 @@ episode_steps = 20
 [train]
 algorithm = "ppo"
 steps = {steps}
-num_envs = 4
-rollout_steps = 8
-epochs = 1
-minibatches = 1
+n_envs = 4
+n_steps = 8
+n_epochs = 1
+batch_size = 32
 checkpoint_every = {every}
 
 [policy]
-hidden = [8]
+net_arch = [8]
 
 [evaluate]
 seeds = 2

@@ -64,7 +64,7 @@ def test_a_bundled_set_is_a_source_too() -> None:
 def test_sound_data_passes(bars: Path) -> None:
     told = call("data", "validate", bars, "-o", "timezone=UTC")
 
-    assert (told.code, told.out) == (0, f"{bars}: nothing found\n")
+    assert (told.code, told.out) == (0, f"{bars}: no problems found\n")
 
 
 def test_unsound_data_fails_with_what_was_found(holes: Path) -> None:
@@ -118,7 +118,7 @@ def test_data_that_is_not_there_is_misuse(command: str) -> None:
     told = call("data", command, "sp50")
 
     assert told.code == 2
-    assert "there is no file or folder 'sp50'" in told.err
+    assert "unknown source 'sp50'" in told.err
     assert "did you mean 'sp500'?" in told.err
 
 
@@ -139,11 +139,11 @@ def test_data_that_cannot_be_read_is_a_failure(command: str, name: str, tmp_path
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("tme=Date", "--option tme: there is no such option; did you mean 'time'"),
+        ("tme=Date", "--option tme: the reader has no key 'tme'; did you mean 'time'"),
         ("policies.mising=halt", "--option policies.mising: [policies] has no key 'mising'"),
         ("policies.missing=helt", "--option policies.missing: "),
-        ("time=5", "--option time: time must be text, was 5"),
-        ("timezone", "--option timezone: name=value was wanted"),
+        ("time=5", "--option time: time must be text, got 5"),
+        ("timezone", "--option timezone: expected name=value"),
     ],
 )
 def test_options_of_readers_are_checked(bars: Path, option: str, said: str) -> None:

@@ -85,7 +85,7 @@ def test_an_env_that_keeps_the_rules_passes() -> None:
     told = call("check", "MarketMaking-v0", "--steps", "30")
 
     assert told.code == 0
-    assert "nothing found" in told.out
+    assert "no problems" in told.out
 
 
 @pytest.mark.usefixtures("own_envs")
@@ -101,7 +101,7 @@ def test_an_env_that_breaks_the_rules_fails_with_what_was_found() -> None:
     ("name", "said"),
     [
         ("own_envs:Borken", "own_envs:Borken"),
-        ("no_such_module:Env", "no module 'no_such_module'"),
+        ("no_such_module:Env", "no module named 'no_such_module'"),
         ("own_envs:NUMBER", "a class or a function"),
         ("own envs:Broken", "package.module:Class"),
     ],

@@ -108,7 +108,7 @@ def test_an_unforeseen_error_is_one_line_and_a_traceback_if_asked_for(
     told = call("list")
 
     assert (told.code, told.out) == (1, "")
-    assert told.err == "error: RuntimeError: something odd (--debug shows where)\n"
+    assert told.err == "error: RuntimeError: something odd (--debug shows the traceback)\n"
     with pytest.raises(RuntimeError, match="something odd"):
         call("list", "--debug")
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from sekai.cli import training
-from sekai.cli.runs.run_folder import RunFolder
+from sekai.experiment import run as runs
+from sekai.experiment.run_folder import RunFolder
 from sekai.training import Agent, Callback
 from tests.cli.commands import assert_same_agent, begin, call, experiment
 
@@ -111,7 +111,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(
     told = call("train", "--resume", "--name", run.name, "--runs", run.path.parent)
 
     assert told.code == 0, told.err
-    assert f"goes on from {run.checkpoints}" in told.err
+    assert f"resuming from {run.checkpoints}" in told.err
     assert_same_training(run, uninterrupted)
 
 
@@ -140,12 +140,12 @@ class Interrupting(Callback):
 def test_the_first_interrupt_lets_the_iteration_end_and_the_second_does_not(
     numbers: tuple[int, ...], iterations: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = training._callbacks
+    made = runs._callbacks
 
     def interrupting(*given: Any) -> list[Callback]:
         return [Interrupting(numbers), *made(*given)]
 
-    monkeypatch.setattr(training, "_callbacks", interrupting)
+    monkeypatch.setattr(runs, "_callbacks", interrupting)
     before = signal.getsignal(signal.SIGTERM)
 
     told = call("train", experiment(tmp_path, steps=32 * 5), "--runs", tmp_path / "runs")

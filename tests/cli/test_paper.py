@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from sekai.cli import training
 from sekai.data import simulate_gbm
 from sekai.error import BrokerError
 from sekai.live import SessionFolder, read_journal, read_status
-from tests.cli.commands import begin, call
+from tests.cli.commands import begin, call, skip_evaluation
 
 PORTFOLIO = """\
 [run]
@@ -34,8 +33,8 @@ features = ["log_return"]
 [train]
 algorithm = "ppo"
 steps = 256
-num_envs = 8
-rollout_steps = 8
+n_envs = 8
+n_steps = 8
 
 [evaluate]
 seeds = 3
@@ -50,8 +49,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = folder / "small.toml"
     file.write_text(PORTFOLIO, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        # How it is judged is tried elsewhere, and takes longer than all of this.
-        patch.setattr(training, "_judge", lambda *given: None)
+        skip_evaluation(patch)
         found = call("train", file, "--runs", folder / "runs", "--quiet")
     assert found.code == 0, found.err
     return folder / "runs"
@@ -114,7 +112,7 @@ def test_the_last_session_is_the_one_that_was_written_last(runs: Path) -> None:
 
     found = call("paper", "small", "--runs", runs, "--bars", "3", "--resume", "-q")
 
-    assert "to go on  sekai paper small --resume --session a" in found.out
+    assert "continue  sekai paper small --resume --session a" in found.out
 
 
 def test_a_session_that_breaks_off_says_how_to_go_on(
@@ -129,7 +127,7 @@ def test_a_session_that_breaks_off_says_how_to_go_on(
 
     assert found.code == 1
     assert "nobody answers" in found.err
-    assert "to go on: sekai paper small --resume --session first" in found.err
+    assert "to continue: sekai paper small --resume --session first" in found.err
 
 
 def test_rows_of_a_folder_are_traded_as_they_come(runs: Path, tmp_path: Path) -> None:
@@ -202,10 +200,10 @@ def test_limits_of_a_file_hold(runs: Path, tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["nobody"], "there is no run 'nobody'"),
-        (["small", "--resume"], "has no session to go on with"),
+        (["small", "--resume"], "has no session to continue"),
         (["small", "--on-stop", "panic"], "--on-stop must be hold or flatten"),
-        (["small", "--session", "../elsewhere"], "--session must be a name and no path"),
-        (["small", "--feed", "nowhere.toml"], "nowhere.toml cannot be read"),
+        (["small", "--session", "../elsewhere"], "--session must be a name and not a path"),
+        (["small", "--feed", "nowhere.toml"], "nowhere.toml: No such file"),
     ],
 )
 def test_what_cannot_be_done_is_said(runs: Path, arguments: list[str], words: str) -> None:
@@ -220,21 +218,24 @@ def test_what_cannot_be_done_is_said(runs: Path, arguments: list[str], words: st
     [
         ('kind = "pigeon"\n', "feed.toml:1:8: kind must be one of replay, folder"),
         ('kind = "folder"\n', "a folder feed needs path"),
-        ('kind = "folder"\npath = "x"\nspeed = 3\n', "feed.toml:3:1: a folder feed knows path"),
+        (
+            'kind = "folder"\npath = "x"\nspeed = 3\n',
+            "feed.toml:3:1: a folder feed has no key 'speed'; expected one of path",
+        ),
         (
             'kind = "recorded"\npath = "feed.toml"\nrows_of = "candles"\n',
             "rows of candles need seconds",
         ),
         (
             'kind = "recorded"\npath = "feed.toml"\nrows_of = "books"\n',
-            "rows_of must be trades or candles, was 'books'",
+            "rows_of must be 'trades' or 'candles', got 'books'",
         ),
         (
             'kind = "recorded"\npath = "feed.toml"\nseconds = 60\nwait_seconds = 2\n',
-            "wait_seconds is for rows of candles",
+            "wait_seconds needs rows of candles",
         ),
         ('kind = "websocket"\n', "needs url, or url_variable"),
-        ('kind = "websocket"\nurl = "ws://x"\ndecoder = "morse"\n', "binance or json, was 'morse'"),
+        ('kind = "websocket"\nurl = "ws://x"\ndecoder = "morse"\n', "got 'morse'"),
     ],
 )
 def test_a_wrong_feed_file_is_pointed_at(runs: Path, tmp_path: Path, text: str, words: str) -> None:
@@ -254,7 +255,7 @@ def test_unknown_limits_are_named(runs: Path, tmp_path: Path) -> None:
     found = call("paper", "small", "--runs", runs, "--limits", file)
 
     assert found.code == 2
-    assert "found max_hope" in found.err
+    assert "has no key 'max_hope'" in found.err
     assert not (runs / "small" / "live").exists()
 
 
@@ -268,7 +269,7 @@ def test_an_interrupt_stops_after_the_row_and_leaves_a_session_to_go_on_with(run
 
     assert process.returncode == 130, err
     assert "stopping after this row" in err
-    assert f"to go on  sekai paper small --resume --session {folder.path.name}" in out
+    assert f"continue  sekai paper small --resume --session {folder.path.name}" in out
     assert read_status(folder.status).state == "stopped"
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sekai.cli.runs.run_folder import RunFolder
 from sekai.evaluation import load_evaluation
+from sekai.experiment.run_folder import RunFolder
 from sekai.training import TrainedPolicy, load_policy
 from tests.cli.commands import Outcome, assert_same_agent, call, experiment
 
@@ -100,7 +100,7 @@ def test_names_that_nobody_chose_count_up(trained: tuple[Path, Outcome], runs: P
 def test_options_alone_are_an_experiment(tmp_path: Path) -> None:
     told = call(
         "train", "--env", "MarketMaking-v0", "--steps", "32", "--runs", tmp_path, "--quiet",
-        "--set", "train.num_envs=2", "--set", "train.rollout_steps=4", "--set", "evaluate.seeds=2",
+        "--set", "train.n_envs=2", "--set", "train.n_steps=4", "--set", "evaluate.seeds=2",
         "--set", "env.episode_steps=10", "--set", "evaluate.sensitivity=false",
     )  # fmt: skip
 
@@ -115,7 +115,7 @@ def test_data_is_cut_and_the_part_that_is_judged_on_was_never_seen(tmp_path: Pat
         "[env.costs]\nproportional = 0.002\n"
         '[data]\nsource = "simulate_gbm"\nassets = 3\nrows = 600\nsplit = [0.5, 0.25]\n'
         'features = ["log_return", "momentum(20)"]\nscaling = "zscore"\n'
-        "[train]\nsteps = 64\nnum_envs = 4\nrollout_steps = 8\n"
+        "[train]\nsteps = 64\nn_envs = 4\nn_steps = 8\n"
         "[evaluate]\nseeds = 3\nevery = 1\nsensitivity = false\n"
         'baselines = ["equal_weight", "buy_and_hold", "random"]\n'
     )
@@ -123,7 +123,7 @@ def test_data_is_cut_and_the_part_that_is_judged_on_was_never_seen(tmp_path: Pat
     told = call("train", file, "--runs", tmp_path / "runs")
 
     assert told.code == 0, told.err
-    assert "learns from 295 rows" in told.err
+    assert "training on 295 rows" in told.err
     judged = load_evaluation(tmp_path / "runs" / "stocks" / "evaluation.json")
     assert list(judged.baselines) == ["equal_weight", "buy_and_hold", "random"]
     assert "eval/return" in judged.learning
@@ -154,7 +154,7 @@ def test_a_part_that_cannot_be_judged_on_is_found_before_anything_is_learnt(
     )  # fmt: skip
 
     assert told.code == 1
-    assert "is judged on 30 rows" in told.err
+    assert "test on 30 rows" in told.err
     assert not (tmp_path / "runs").exists()
 
 
@@ -165,7 +165,7 @@ def test_a_run_that_fails_says_so_and_goes_on_when_asked_to(
         raise OSError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr("sekai.cli.training.judge", failing)
+        patch.setattr("sekai.experiment.run.evaluate_run", failing)
         told = call("train", trained[0] / "small.toml", "--name", "late", "--runs", runs)
     listed = call("runs", "late", "--runs", runs).out
 
@@ -195,10 +195,10 @@ def test_a_finished_run_is_not_gone_on_with(runs: Path) -> None:
         (["--resume"], "needs a run"),
         (["smal", "--resume"], "did you mean 'small'?"),
         (
-            ["small", "--resume", "--steps", "5", "--set", "train.clip=1"],
+            ["small", "--resume", "--steps", "5", "--set", "train.clip_range=1"],
             "leave out --steps, --set",
         ),
-        (["small"], "cannot be read"),
+        (["small"], "cannot read small"),
         ([], "needs an id"),
     ],
 )
@@ -219,9 +219,9 @@ def test_an_experiment_that_is_not_there_is_said_with_those_that_are(
     beside = call("train", "mine.toml")
 
     assert (alone.code, beside.code) == (2, 2)
-    assert "there is none in this folder" in alone.err
+    assert "this folder has none" in alone.err
     assert "--env" in alone.err
-    assert "there are yours.toml;" in beside.err
+    assert "this folder has yours.toml." in beside.err
 
 
 def test_a_file_in_the_place_of_the_folder_of_runs_is_named(tmp_path: Path) -> None:
@@ -229,7 +229,9 @@ def test_a_file_in_the_place_of_the_folder_of_runs_is_named(tmp_path: Path) -> N
     told = call("train", "--env", "MarketMaking-v0", "--steps", "8", "--runs", tmp_path / "runs")
 
     assert told.code == 2
-    assert "runs is a file: name another with --runs" in " ".join(told.err.split())
+    assert "runs is a file, not a folder for runs; choose another with --runs" in " ".join(
+        told.err.split()
+    )
 
 
 def test_a_place_that_is_closed_is_named_with_what_to_do(
@@ -242,7 +244,7 @@ def test_a_place_that_is_closed_is_named_with_what_to_do(
     told = call("train", "--env", "MarketMaking-v0", "--steps", "8", "--runs", tmp_path / "closed")
 
     assert told.code == 1
-    assert "closed is closed to you: change its permissions" in " ".join(told.err.split())
+    assert "closed; change its permissions" in " ".join(told.err.split())
 
 
 @pytest.fixture
@@ -255,9 +257,13 @@ def copied(runs: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("words", "file", "said"),
     [
-        (["evaluate", "small"], "run.json", "config.toml --name small-2` trains it anew"),
-        (["evaluate", "small"], "policy.safetensors", "config.toml --name small-2` trains it anew"),
-        (["report", "small"], "evaluation.json", "`sekai evaluate small` judges it again"),
+        (["evaluate", "small"], "run.json", "--name small-2` trains it again"),
+        (
+            ["evaluate", "small"],
+            "policy.safetensors",
+            "--name small-2` trains it again",
+        ),
+        (["report", "small"], "evaluation.json", "`sekai evaluate small` evaluates it again"),
     ],
 )
 def test_a_file_of_a_run_that_is_not_whole_is_said_with_what_to_type(
@@ -281,7 +287,7 @@ def test_a_run_is_judged_again_with_other_seeds_and_baselines(runs: Path) -> Non
     judged = load_evaluation(runs / "small" / "evaluation.json")
     assert len(judged.seeds) == 4
     assert list(judged.baselines) == ["random", "idle", "last_action"]
-    assert "4 episodes" in told.out
+    assert "4 unseen episodes" in told.out
 
 
 @pytest.mark.parametrize(
@@ -323,8 +329,8 @@ def test_pictures_are_drawn_into_a_folder(runs: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (Path.unlink, "was not judged yet"),
-        (lambda file: file.write_text("{}"), "is not an evaluation: it has no 'format'"),
+        (Path.unlink, "has no evaluation"),
+        (lambda file: file.write_text("{}"), "is not an evaluation: missing key 'format'"),
     ],
 )
 def test_a_run_that_was_not_judged_has_no_report(
@@ -350,7 +356,7 @@ def test_no_runs_are_no_error(tmp_path: Path) -> None:
     told = call("runs", "--runs", tmp_path)
 
     assert (told.code, told.out) == (0, "")
-    assert "nothing was trained" in told.err
+    assert "no runs in" in told.err
 
 
 def test_envs_that_cannot_be_kept_are_trained_and_gone_on_with_in_new_episodes(
@@ -358,7 +364,7 @@ def test_envs_that_cannot_be_kept_are_trained_and_gone_on_with_in_new_episodes(
 ) -> None:
     words = [
         "train", "--env", "gymnasium/CartPole-v1", "--steps", "64", "--runs", str(tmp_path),
-        "--set", "train.num_envs=2", "--set", "train.rollout_steps=8", "--set", "evaluate.seeds=2",
+        "--set", "train.n_envs=2", "--set", "train.n_steps=8", "--set", "evaluate.seeds=2",
         "--set", "train.checkpoint_every=1",
     ]  # fmt: skip
 
@@ -366,21 +372,21 @@ def test_envs_that_cannot_be_kept_are_trained_and_gone_on_with_in_new_episodes(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("sekai.cli.training.judge", interrupted)
+        patch.setattr("sekai.experiment.run.evaluate_run", interrupted)
         stopped = call(*words)
     told = call("train", tmp_path / "cartpole-ppo", "--resume")
 
     assert stopped.code == 130
     assert (tmp_path / "cartpole-ppo" / "checkpoints" / "00000004.safetensors").is_file()
     assert told.code == 0, told.err
-    assert "goes on from" in told.err
+    assert "resuming from" in told.err
     assert "episode_return" in told.out
 
 
 def test_several_agents_are_trained_and_judged(tmp_path: Path) -> None:
     told = call(
         "train", "--env", "MultiPortfolio-v0", "--steps", "16", "--runs", tmp_path, "--quiet",
-        "--set", "train.num_envs=1", "--set", "train.rollout_steps=16", "--set", "env.agents=2",
+        "--set", "train.n_envs=1", "--set", "train.n_steps=16", "--set", "env.agents=2",
         "--set", "env.episode_rows=20", "--set", "evaluate.seeds=8",
         "--set", "evaluate.sensitivity=false",
         "--set", 'evaluate.baselines=["equal_weight", "buy_and_hold", "momentum"]',

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sekai.cli.runs.growing_curve import MOST_POINTS, GrowingCurve
-from sekai.cli.runs.learning_curve import LearningCurve
-from sekai.cli.runs.run_lock import RunLock
-from sekai.cli.runs.training_source import TrainingSource
-from sekai.live.watch import Source
+from sekai.cli.training_source import MAX_POINTS, CurveFollower, TrainingSource
+from sekai.experiment.run_folder import LearningCurve, lock_run
+from sekai.live.watch import MonitorSource
 from tests.live.watch.samples import begin_run, learn
 
 
@@ -28,10 +26,10 @@ def test_a_training_is_a_source_and_says_how_far_it_is(tmp_path: Path) -> None:
     run = begin_run(tmp_path, rows=30)
     source = TrainingSource(run)
 
-    with RunLock(run.path):
+    with lock_run(run.path):
         found = source.read()
 
-    assert isinstance(source, Source)
+    assert isinstance(source, MonitorSource)
     assert (source.kind, source.title) == ("training", "demo")
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert (found["state"], found["steps"], found["planned_steps"]) == ("running", 30720, 100_000)
@@ -45,7 +43,7 @@ def test_a_training_is_a_source_and_says_how_far_it_is(tmp_path: Path) -> None:
 def test_speed_and_time_left_are_those_of_late(tmp_path: Path) -> None:
     run = begin_run(tmp_path, rows=10)
     source = TrainingSource(run)
-    with RunLock(run.path):
+    with lock_run(run.path):
         os.utime(run.curve.file, (1000, 1000))
         first = source.read()
         learn(run, 12)
@@ -67,7 +65,7 @@ def test_a_training_that_went_back_is_followed(tmp_path: Path) -> None:
     before = source.version()
     assert source.read()["steps"] == 10 * 1024
 
-    run.curve.go_back_to(4 * 1024)
+    run.curve.truncate(4 * 1024)
 
     assert source.version() != before
     assert source.read()["steps"] == 4 * 1024
@@ -87,7 +85,7 @@ def test_a_run_that_cannot_be_read_leaves_the_last_with_a_note(tmp_path: Path, t
     assert source.version() != version
     found = source.read()
 
-    assert found["note"].startswith("run.json cannot be read, this is the last that could")
+    assert found["note"].startswith("cannot read run.json, showing the last valid state")
     assert found["planned_steps"] == before["planned_steps"] == 100_000
 
 
@@ -122,7 +120,7 @@ def test_the_process_is_asked_for_only_now_and_then(tmp_path: Path) -> None:
 
 def test_a_line_is_read_when_it_is_whole_and_odd_ones_are_left_out(tmp_path: Path) -> None:
     file = tmp_path / "metrics.jsonl"
-    curve = GrowingCurve(file)
+    curve = CurveFollower(file)
     curve.follow()
     assert curve.columns() == {}
 
@@ -142,12 +140,12 @@ def test_long_curves_are_thinned_and_keep_their_ends_and_peaks(tmp_path: Path) -
     file = tmp_path / "metrics.jsonl"
     rows = [{"steps": at, "a": float(at == 7777)} for at in range(20_000)]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    curve = GrowingCurve(file)
+    curve = CurveFollower(file)
 
     curve.follow()
 
     found = curve.columns()["a"]
-    assert len(found["steps"]) <= MOST_POINTS
+    assert len(found["steps"]) <= MAX_POINTS
     assert found["steps"][0] == 0
     assert found["steps"][-1] == 19_999
     assert max(one for one in found["values"] if one is not None) == 1.0
@@ -165,7 +163,7 @@ def test_however_it_grows_the_curve_is_the_same(
     for number, metrics in enumerate(told, start=1):
         whole(number, metrics)
     text = whole.file.read_bytes() if told else b""
-    growing = GrowingCurve(folder / "growing.jsonl")
+    growing = CurveFollower(folder / "growing.jsonl")
     begin = 0
     with (folder / "growing.jsonl").open("wb", buffering=0) as lines:
         for end in sorted([*cuts, len(text)]):

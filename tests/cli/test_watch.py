@@ -17,9 +17,9 @@ import httpx
 import pytest
 
 from sekai.cli.failure import CommandError
-from sekai.cli.runs.run_lock import RunLock
-from sekai.cli.watched import find_sources, newest_source
-from sekai.live.session_folder import SessionFolder
+from sekai.cli.watch import find_sources, newest_source
+from sekai.experiment.run_folder import lock_run
+from sekai.live.config import SessionFolder
 from tests.cli.commands import begin, call, environment
 from tests.live.watch.samples import TOKEN, begin_run, put, sample
 
@@ -62,7 +62,7 @@ def test_a_run_is_shown_with_its_sessions_that_run_or_else_the_last(runs: Path) 
     for name in ("one", "two"):
         put(SessionFolder(runs / "momentum" / "live" / name), sample(state="stopped"))
     assert titles() == ["paper", "momentum"]
-    with RunLock(runs / "momentum"):
+    with lock_run(runs / "momentum"):
         assert titles() == ["momentum", "paper"]
     paper = SessionFolder(runs / "momentum" / "live" / "paper")
     put(paper, sample(state="stopped"))
@@ -78,7 +78,7 @@ def test_a_wrong_name_is_answered_with_near_ones(runs: Path, tmp_path: Path) -> 
     assert "did you mean 'momentum/live/paper'?" in call(
         "watch", "momentum/live/papre", "--runs", runs
     ).err  # fmt: skip
-    assert "nothing was trained or traded there yet" in call(
+    assert "there are no runs yet" in call(
         "watch", "one", "--runs", tmp_path / "none"
     ).err  # fmt: skip
 
@@ -88,7 +88,7 @@ def test_without_a_name_it_is_what_told_something_last(runs: Path) -> None:
     run = begin_run(runs, "value", rows=1)
     assert newest_source(runs).title == "paper", "the others do not run"
 
-    with RunLock(run.path):
+    with lock_run(run.path):
         os.utime(run.curve.file, (time.time() + 5, time.time() + 5))
         assert newest_source(runs).title == "value"
         os.utime(session.status, (time.time() + 9, time.time() + 9))
@@ -96,11 +96,11 @@ def test_without_a_name_it_is_what_told_something_last(runs: Path) -> None:
 
     for ended in (sample(state="stopped"), sample(updated="2026-01-02T03:04:05.678+00:00")):
         put(session, ended)
-        with pytest.raises(CommandError, match="nothing runs in .* now"):
+        with pytest.raises(CommandError, match="nothing is running in .*"):
             newest_source(runs)
-    with pytest.raises(CommandError, match="nothing runs in .* now; name one to look at: momentum"):
+    with pytest.raises(CommandError, match="nothing is running in .*; name one of momentum"):
         newest_source(runs)
-    with pytest.raises(CommandError, match="sekai train begins one"):
+    with pytest.raises(CommandError, match="start a run with sekai train"):
         newest_source(runs / "none")
 
 
@@ -214,7 +214,7 @@ def test_a_port_that_is_taken_is_said_to_be(runs: Path) -> None:
         told = call("watch", "momentum", "--runs", runs, "--port", str(other.getsockname()[1]))
 
     assert told.code == 2
-    assert "cannot be listened at" in told.err
+    assert "cannot listen on" in told.err
     assert "--port 0" in told.err
 
 

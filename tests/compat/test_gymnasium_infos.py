@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sekai.compat.gymnasium.infos import split_infos, their_names
+from sekai.compat.gymnasium.vectors import split_infos, to_gymnasium_keys
 
 
 def test_an_entry_belongs_to_the_envs_that_its_mask_names() -> None:
@@ -41,5 +41,5 @@ def test_an_entry_without_a_mask_belongs_to_all() -> None:
 
 
 def test_the_last_observation_has_a_name_on_either_side() -> None:
-    assert their_names({"final_observation": 1, "x": 2}) == {"final_obs": 1, "x": 2}
+    assert to_gymnasium_keys({"final_observation": 1, "x": 2}) == {"final_obs": 1, "x": 2}
     assert split_infos({"final_obs": np.array([5])}, 1) == [{"final_observation": 5}]

@@ -10,7 +10,7 @@ import pytest
 
 from sekai import spaces as ours
 from sekai.compat import space_from_gymnasium, space_to_gymnasium
-from sekai.compat.gymnasium.values import value_from_gymnasium, value_to_gymnasium
+from sekai.compat.gymnasium.spaces import value_from_gymnasium, value_to_gymnasium
 from sekai.error import SpaceError
 
 EXACT: list[ours.Space[Any]] = [

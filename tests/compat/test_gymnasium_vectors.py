@@ -165,7 +165,7 @@ def test_a_gymnasium_vector_continues_from_a_saved_state() -> None:
 def test_a_state_of_something_else_is_refused() -> None:
     ours = from_gymnasium_vector(cart_poles(AutoresetMode.SAME_STEP))
 
-    with pytest.raises(StateError, match="a state of SyncVectorEnv was wanted"):
+    with pytest.raises(StateError, match="state must be of a SyncVectorEnv"):
         ours.load_state_dict({"gymnasium_env": 3})
 
 

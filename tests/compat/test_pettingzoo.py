@@ -213,9 +213,9 @@ def test_a_restored_env_continues_where_it_was() -> None:
 
 
 def test_what_is_no_parallel_env_is_refused() -> None:
-    with pytest.raises(TypeError, match="MultiAgentEnv was wanted"):
+    with pytest.raises(TypeError, match="must be a sekai MultiAgentEnv"):
         to_pettingzoo(RandomWalk())  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"ParallelEnv was wanted, found <"):
+    with pytest.raises(TypeError, match=r"ParallelEnv, got <"):
         from_pettingzoo(Duel())
     with pytest.raises(TypeError, match="aec_to_parallel"):
         from_pettingzoo(generated_agents_env_v0.env())

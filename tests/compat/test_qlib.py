@@ -87,9 +87,13 @@ def test_calling_it_again_switches_and_old_values_are_not_served(tmp_path: Path)
 @pytest.mark.parametrize(
     ("change", "error", "said"),
     [
-        ({"provider_uri_1mn": "x"}, ValueError, "no key 'provider_uri_1mn'.*'provider_uri_1min'"),
-        ({"provider_uri_5min": "nowhere"}, DataError, "there is no folder 'nowhere'"),
-        ({"provider_uri_5min": 5}, ValueError, "provider_uri_5min must be a folder, was 5"),
+        (
+            {"provider_uri_1mn": "x"},
+            ValueError,
+            "unknown key 'provider_uri_1mn'.*'provider_uri_1min'",
+        ),
+        ({"provider_uri_5min": "nowhere"}, DataError, "missing Qlib provider directory 'nowhere'"),
+        ({"provider_uri_5min": 5}, ValueError, "provider_uri_5min must be a folder, got 5"),
         ({"feature_root_dir": "nowhere"}, DataError, "nowhere.*neither backtest nor feature"),
         ({"feature_columns_today": ["$clos"]}, DataError, r"no column '\$clos'.*'\$close'"),
         ({"feature_columns_today": ["close"]}, ValueError, "columns such as '\\$close'"),
@@ -98,7 +102,7 @@ def test_calling_it_again_switches_and_old_values_are_not_served(tmp_path: Path)
         ({"feature_columns_yesterday": ["$close"]}, ValueError, "columns such as '\\$close_1'"),
         ({"feature_columns_yesterday": []}, ValueError, "a list of columns"),
         ({"feature_columns_today": ["$close", "$close"]}, ValueError, "each once"),
-        ({"feature_columns_today": ["$close", "$x"]}, ValueError, "found 1 and 2"),
+        ({"feature_columns_today": ["$close", "$x"]}, ValueError, "got 1 and 2"),
     ],
 )
 def test_a_config_that_is_wrong_is_refused_and_changes_nothing(

@@ -128,12 +128,12 @@ def test_attributes_and_methods_reach_the_chosen_envs() -> None:
 
 
 def test_another_autoreset_mode_is_refused() -> None:
-    with pytest.raises(ValueError, match="autoreset='same_step'"):
+    with pytest.raises(ValueError, match="autoreset must be 'same_step'"):
         to_stable_baselines3(SyncVecEnv([RandomWalk], autoreset="next_step"))
 
 
 def test_what_is_no_vector_env_is_refused() -> None:
-    with pytest.raises(TypeError, match="vector env was wanted"):
+    with pytest.raises(TypeError, match="must be a sekai vector env"):
         to_stable_baselines3(RandomWalk())  # type: ignore[arg-type]
 
 

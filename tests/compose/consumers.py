@@ -6,10 +6,10 @@ import multiprocessing
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sekai.vector.wire import Portable
+from sekai.vector.messages import CloudPickled
 
 
-def run(job: Portable, answers: Any) -> None:
+def run(job: CloudPickled, answers: Any) -> None:
     """Do a job in this process and tell what came of it."""
     try:
         answers.send(job.value())
@@ -26,7 +26,7 @@ class Consumers:
         self.answers, self.processes = [], []
         for _ in range(count):
             mine, theirs = context.Pipe(duplex=False)
-            process = context.Process(target=run, args=(Portable(job), theirs), daemon=True)
+            process = context.Process(target=run, args=(CloudPickled(job), theirs), daemon=True)
             process.start()
             theirs.close()
             self.answers.append(mine)

@@ -112,7 +112,7 @@ def test_components_do_not_keep_their_wrapper_alive() -> None:
         gc.enable()
 
     for component in left:
-        with pytest.raises(ReferenceError, match=f"{type(component).__name__}.* is gone: .*keep"):
+        with pytest.raises(ReferenceError, match=f"{type(component).__name__}.* is gone; .*keep"):
             _ = component.env
 
 
@@ -205,9 +205,11 @@ def test_calling_an_interpreter_is_final() -> None:
             return None
 
     for bases in [(Sly, Seen), (Sly, Push)]:
-        with pytest.raises(TypeError, match="Sly defines __call__, which is final.*interpret"):
+        with pytest.raises(TypeError, match="Sly overrides __call__, which is final.*interpret"):
             type("Mixed", bases, {})
-    with pytest.raises(TypeError, match="Own defines __call__, which is final.*write interpret"):
+    with pytest.raises(
+        TypeError, match="Own overrides __call__, which is final.*implement interpret"
+    ):
         type("Own", (Seen,), {"__call__": Sly.__call__})
     assert issubclass(Seen, Interpreter)
 
@@ -251,7 +253,7 @@ class Bare(ActionInterpreter[Place, Any, float]):
     [
         ({"state_interpreter": Seen}, "state_interpreter must be a sekai.compose.StateInterpreter"),
         ({"action_interpreter": Seen()}, "action_interpreter must be a .*ActionInterpreter"),
-        ({"action_interpreter": Bare()}, "Bare must have an action_space, a sekai.Space"),
+        ({"action_interpreter": Bare()}, "action_space of Bare must be a sekai.Space"),
         ({"reward_fn": abs}, "reward_fn must be a sekai.compose.Reward"),
         ({"aux_info_collector": {}}, "aux_info_collector must be a .*AuxiliaryInfoCollector"),
         ({"logger": print}, "logger must be a sekai.compose.LogCollector"),

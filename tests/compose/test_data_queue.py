@@ -149,8 +149,8 @@ def test_a_queue_must_be_active_to_be_used_and_becomes_so_once() -> None:
     ("options", "match"),
     [
         ({"repeat": 0}, "repeat must be at least 1, or -1"),
-        ({"repeat": -2}, "repeat must be a whole number of at least -1"),
-        ({"repeat": 1.5}, "repeat must be a whole number"),
+        ({"repeat": -2}, "repeat must be an integer of at least -1"),
+        ({"repeat": 1.5}, "repeat must be an integer"),
         ({"producer_num_workers": -1}, "producer_num_workers must be"),
         ({"queue_maxsize": -1}, "queue_maxsize must be"),
         ({"seed": -1}, "seed must be"),
@@ -258,7 +258,7 @@ def test_closing_waits_for_the_seed_that_is_being_read_and_reads_no_other() -> N
 
 
 def test_the_position_in_a_queue_is_no_state() -> None:
-    with DataQueue([1, 2]) as queue, pytest.raises(StateError, match="cannot be put back"):
+    with DataQueue([1, 2]) as queue, pytest.raises(StateError, match="cannot be saved"):
         copy.deepcopy(iter(queue))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sekai.compose import DataQueue, data_queue_line, data_queue_server
+from sekai.compose import DataQueue, data_queue
 from sekai.error import ClosedError, WorkerError
 from tests.compose.consumers import Consumers
 from tests.compose.resources import resources, started, wait_until_gone
@@ -60,7 +60,7 @@ def test_a_process_that_forks_shares_seeds_with_its_child() -> None:
         reader, writer = os.pipe()
         if not os.fork():
             os.write(writer, pickle.dumps([next(seeds) for _ in range(20)]))
-            os._exit(seeds._line.process != os.getpid())
+            os._exit(seeds._connection.process != os.getpid())
         taken.extend(next(seeds) for _ in range(20))
         assert os.wait()[1] == 0, "the child speaks on a line of its own"
         return [*taken, *pickle.loads(os.read(reader, 9999)), *seeds]
@@ -126,7 +126,7 @@ def test_a_consumer_that_is_killed_while_it_waits_loses_nothing() -> None:
         doomed = Consumers("fork", 2, lambda: list(queue))
         server = queue._server
         assert server is not None
-        while len(server._lines) < 2:
+        while len(server._connections) < 2:
             time.sleep(0.01)
         for process in doomed.processes:
             process.kill()
@@ -147,7 +147,7 @@ def wait_for(event: threading.Event) -> None:
 
 def test_a_stopped_consumer_keeps_nobody_waiting() -> None:
     def ask_and_stop() -> None:
-        line = data_queue_line.connected(queue._address())
+        line = data_queue.open_connection(queue._address())
         line.send_bytes(b"?")
         os.kill(os.getpid(), signal.SIGSTOP)
 
@@ -156,7 +156,7 @@ def test_a_stopped_consumer_keeps_nobody_waiting() -> None:
         stopped = Consumers("fork", 1, ask_and_stop)
         server = queue._server
         assert server is not None
-        while not server._lines:
+        while not server._connections:
             time.sleep(0.01)
         (taken,) = Consumers("fork", 1, lambda: len(list(queue))).results()
 
@@ -308,7 +308,7 @@ def test_other_users_are_neither_served_nor_believed(monkeypatch: pytest.MonkeyP
     with DataQueue(range(5), shuffle=False) as queue:
         elsewhere = pickle.loads(pickle.dumps(queue))
         users = iter([os.geteuid() + 1, os.geteuid() + 1, os.geteuid(), os.geteuid() + 1])
-        monkeypatch.setattr(data_queue_line, "_user_of", lambda _: next(users))
+        monkeypatch.setattr(data_queue, "_user_of", lambda _: next(users))
         for _ in range(2):
             with pytest.raises(ClosedError) as raised:
                 next(iter(elsewhere))
@@ -321,7 +321,7 @@ def test_other_users_are_neither_served_nor_believed(monkeypatch: pytest.MonkeyP
 def test_where_addresses_are_files_they_are_removed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(data_queue_line, "HAS_ABSTRACT_NAMES", False)
+    monkeypatch.setattr(data_queue, "HAS_ABSTRACT_NAMES", False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with DataQueue(range(9)) as queue:
         (folder,) = tmp_path.iterdir()
@@ -345,4 +345,4 @@ def test_nothing_is_left_of_queues_and_their_readers() -> None:
         cycle()
 
     assert resources() == before
-    assert not data_queue_server._open_servers
+    assert not data_queue._open_servers

@@ -168,7 +168,9 @@ def test_there_is_no_status_before_the_first_reset_and_a_new_one_with_each() -> 
     assert env.status is not first
     assert env.status["cur_step"] == env.status.cur_step == 0
     assert env.status["initial_state"] == 5.0
-    with pytest.raises(KeyError, match="no 'steps' in the status; there are .*'cur_step'"):
+    with pytest.raises(
+        KeyError, match="unknown status field 'steps'; expected one of .*'cur_step'"
+    ):
         env.status["steps"]
 
 

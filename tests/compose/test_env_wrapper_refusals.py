@@ -54,7 +54,7 @@ def test_only_the_seeds_can_end_the_episodes(place: str) -> None:
         return Stopping(seed)
 
     env = EnvWrapper(simulator_fn, StoppingSeen(), Push(), [1.0, 2.0])
-    with pytest.raises(RuntimeError, match=r"the episode of the seed 1\.0 was begun") as raised:
+    with pytest.raises(RuntimeError, match=r"the episode of the seed 1\.0 was started") as raised:
         env.reset()
     assert isinstance(raised.value.__cause__, StopIteration)
     with pytest.raises(ResetRequired, match="the last reset failed"):
@@ -73,7 +73,7 @@ def test_an_iteration_that_stops_inside_a_step_is_an_error() -> None:
     env = EnvWrapper(Stopping, Seen(), Push(), [1.0, 2.0])
     env.reset()
 
-    with pytest.raises(RuntimeError, match="only the seeds may end") as raised:
+    with pytest.raises(RuntimeError, match="only the iterator of seeds may raise it") as raised:
         env.step(1)
 
     assert isinstance(raised.value.__cause__, StopIteration)
@@ -132,7 +132,7 @@ def test_a_step_that_fails_halfway_ends_the_episode() -> None:
 
     env = walk_env(reward=Wild())
     env.reset()
-    with pytest.raises(RewardError, match="the reward 'Wild' must be finite, was nan"):
+    with pytest.raises(RewardError, match="reward 'Wild' must be finite, got nan"):
         env.step(2)
 
     with pytest.raises(ResetRequired, match="failed after the simulator had moved"):
@@ -154,7 +154,7 @@ def test_steps_out_of_turn_are_refused() -> None:
 def test_what_is_no_simulator_is_refused() -> None:
     env: Any = EnvWrapper(lambda seed: seed, Seen(), Push(), [1.0])
 
-    with pytest.raises(TypeError, match=r"simulator_fn returns must be a .*Simulator, was 1\.0"):
+    with pytest.raises(TypeError, match=r"result of simulator_fn must be a .*Simulator, got 1\.0"):
         env.reset()
     with pytest.raises(TypeError, match="abstract"):
         Simulator(0)  # type: ignore[abstract]
@@ -163,7 +163,7 @@ def test_what_is_no_simulator_is_refused() -> None:
 def test_a_bad_framework_seed_takes_no_seed_away() -> None:
     env = walk_env([1.0, 2.0])
 
-    with pytest.raises(ValueError, match="seed must be a whole number"):
+    with pytest.raises(ValueError, match="seed must be a non-negative integer"):
         env.reset(seed=-1)
 
     assert env.reset().observation["position"] == 1.0

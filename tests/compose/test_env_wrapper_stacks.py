@@ -20,8 +20,7 @@ from sekai.compose import (
     check_nan_observation,
 )
 from sekai.core.env import Env
-from sekai.core.equality import equal_values
-from sekai.core.result import ResetResult
+from sekai.core.result import ResetResult, equal_values
 from sekai.error import InvalidActionError, ResetRequired, WorkerError
 from sekai.registry import isolated
 from sekai.spaces import Box
@@ -254,7 +253,7 @@ def test_a_factory_is_registered_and_made() -> None:
         with pytest.raises(ResetRequired):
             env.step(1)
         env.reset()
-        with pytest.raises(InvalidActionError, match="the action does not fit"):
+        with pytest.raises(InvalidActionError, match="action is not in"):
             env.step(7)
         assert [env.step(1).truncated for _ in range(3)] == [False, False, True]
         assert sekai.check_env(sekai.make("walks/Walk-v0", starts=999), n_steps=20) == []

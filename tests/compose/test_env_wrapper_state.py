@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sekai import check_env
-from sekai.compose import Attached, EnvWrapper
+from sekai.compose import EnvAware, EnvWrapper
 from sekai.error import ClosedError, StateError
 from tests.compose.walks import Push, Seen, Walk, walk_env
 from tests.spaces.strategies import law
@@ -108,7 +108,7 @@ def test_seeds_that_cannot_be_copied_are_an_error_that_says_so() -> None:
     env = walk_env(generated())
     env.reset()
 
-    with pytest.raises(StateError, match="from a generator, which cannot be copied.*pass a list"):
+    with pytest.raises(StateError, match="seeds of a generator cannot be saved; pass a list"):
         env.state_dict()
     assert env.step(2).observation["position"] == STARTS[0] + 1
 
@@ -146,7 +146,7 @@ def test_an_iterator_with_a_state_of_its_own_is_asked_for_it() -> None:
     assert env.reset().observation["position"] == 2.0
 
 
-class Drawn(Attached):
+class Drawn(EnvAware):
     """Seeds from the stream of whichever env asks."""
 
     def __iter__(self) -> Iterator[float]:
@@ -175,8 +175,8 @@ def test_seeds_may_be_drawn_from_the_stream_of_the_env() -> None:
     ("seeds", "words"),
     [
         ([1.0, 2.0], "a position among 2 seeds"),
-        (None, "it is of seeds of another kind"),
-        (itertools.chain(STARTS), "it is of seeds of another kind"),
+        (None, "it is of another kind of seeds"),
+        (itertools.chain(STARTS), "it is of another kind of seeds"),
     ],
 )
 def test_a_state_of_other_seeds_is_refused_and_changes_nothing(

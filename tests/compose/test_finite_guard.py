@@ -272,14 +272,14 @@ def test_a_writer_that_fails_does_not_hide_why_the_collection_ended(
     env = countdowns(queue, "dummy", 2, [Broken("flush"), Memory()])
 
     with (
-        pytest.warns(RuntimeWarning, match="Broken could not keep what it knew: OSError"),
+        pytest.warns(RuntimeWarning, match="Broken.flush.* failed: OSError"),
         pytest.raises(KeyError, match="user"),
         env.collector_guard(),
     ):
         raise KeyError("user")
 
     assert env.closed
-    assert env.listeners.writers[1].calls == ["all_ready", "flush"]  # type: ignore[attr-defined]
+    assert env.writers.writers[1].calls == ["all_ready", "flush"]  # type: ignore[attr-defined]
 
 
 def test_a_reset_without_a_guard_is_warned_of(queue: DataQueue[Any], env_type: str) -> None:

@@ -74,9 +74,9 @@ def test_a_tensor_of_one_element_is_a_scalar() -> None:
 def test_what_is_no_number_is_no_scalar(value: Any) -> None:
     collector = LogCollector()
 
-    with pytest.raises(TypeError, match="'x' must be a number, was"):
+    with pytest.raises(TypeError, match="'x' must be a number, got"):
         collector.add_scalar("x", value)
-    with pytest.raises(TypeError, match=r"'x' must be one number, was ndarray of shape \(2,\)"):
+    with pytest.raises(TypeError, match=r"'x' must be one number, got ndarray of shape \(2,\)"):
         collector.add_scalar("x", np.zeros(2))
     assert collector.logs() == {}
 
@@ -84,9 +84,9 @@ def test_what_is_no_number_is_no_scalar(value: Any) -> None:
 def test_strings_and_arrays_are_what_they_say() -> None:
     collector = LogCollector()
 
-    with pytest.raises(TypeError, match="'x' must be a string, was int 5"):
+    with pytest.raises(TypeError, match="'x' must be a string, got int 5"):
         collector.add_string("x", 5)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="'x' must be an array.*was list: add_any takes"):
+    with pytest.raises(TypeError, match="'x' must be an array.*got list; use add_any"):
         collector.add_array("x", [1, 2])
 
 
@@ -112,7 +112,7 @@ def test_frames_and_series_of_pandas_are_arrays() -> None:
 def test_a_name_is_taken_once_a_step() -> None:
     collector = LogCollector()
     collector.add_scalar("x", 1)
-    with pytest.raises(ValueError, match="'x' is in the log of this step already"):
+    with pytest.raises(ValueError, match="'x' is already in the log of this step"):
         collector.add_string("x", "again")
 
     collector.reset()

@@ -221,7 +221,7 @@ def test_a_parquet_column_of_two_kinds_is_named_and_nothing_is_lost(tmp_path: Pa
     pytest.importorskip("pyarrow")
     writer = ParquetWriter(tmp_path)
 
-    with pytest.raises(DataError, match="'x' must hold values of one kind, found float, str"):
+    with pytest.raises(DataError, match="'x' must have values of one type, got float, str"):
         tell_all(writer, [[{"x": 1.0}], [{"x": "a"}]])
 
     assert writer.columns() == {"x": [1.0, "a"]}

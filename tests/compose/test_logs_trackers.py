@@ -78,7 +78,7 @@ class TestTensorBoard:
         writer.close()
         writer.close()
 
-        with pytest.raises(ClosedError, match="make a new one"):
+        with pytest.raises(ClosedError, match="is closed"):
             tell(writer, EPISODES[0])
 
 

@@ -47,7 +47,7 @@ def test_floats_become_their_mean_and_rewards_their_sum(values: list[float]) -> 
 def test_what_is_not_finite_stays_so_and_nothing_is_an_error() -> None:
     assert math.isnan(LogWriter.aggregation([1.0, math.nan], "x"))
     assert LogWriter.aggregation([1.0, math.inf], "reward") == math.inf
-    with pytest.raises(ValueError, match="'x': at least one value was wanted"):
+    with pytest.raises(ValueError, match="no values of 'x' to aggregate"):
         LogWriter.aggregation([], "x")
 
 
@@ -116,7 +116,7 @@ def test_a_step_before_a_reset_is_refused_and_counts_nothing() -> None:
     writer = Recorder()
     tell(writer, [{"x": 1.0}])
 
-    with pytest.raises(ResetRequired, match="Recorder heard of a step of env 0 before any reset"):
+    with pytest.raises(ResetRequired, match="Recorder got a step of env 0 before its reset"):
         writer.on_env_step(0, None, 1.0, False, {})
 
     assert writer.step_count == 1
@@ -144,7 +144,7 @@ def test_a_state_of_something_else_is_refused(damage: dict[str, Any]) -> None:
     if "global_step" in damage:
         del state["global_step"]
 
-    with pytest.raises(StateError, match="a state of Recorder has the keys"):
+    with pytest.raises(StateError, match="state of Recorder must have the keys"):
         writer.load_state_dict(state)
 
 
@@ -189,7 +189,7 @@ def test_a_metric_is_averaged_over_the_episodes_that_have_it(episodes: list[Any]
 
 def test_a_buffer_has_no_episode_before_the_first_nor_after_a_clear() -> None:
     buffer = LogBuffer(Calls())
-    with pytest.raises(ValueError, match="no episode has ended yet"):
+    with pytest.raises(ValueError, match="no episode has ended"):
         buffer.episode_metrics()
     tell(buffer, [{"x": 1.0, "word": "a"}])
     assert buffer.episode_metrics() == {"x": 1.0}
@@ -197,7 +197,7 @@ def test_a_buffer_has_no_episode_before_the_first_nor_after_a_clear() -> None:
     buffer.on_env_all_ready()
 
     assert buffer.collect_metrics() == {}
-    with pytest.raises(ValueError, match="no episode has ended yet"):
+    with pytest.raises(ValueError, match="no episode has ended"):
         buffer.episode_metrics()
 
 
@@ -245,5 +245,5 @@ def test_the_console_is_the_standard_output_of_the_moment(
 
 
 def test_a_console_that_never_prints_is_refused() -> None:
-    with pytest.raises(ValueError, match="log_every_n_episode must be at least 1, was 0"):
+    with pytest.raises(ValueError, match="log_every_n_episode must be at least 1, got 0"):
         ConsoleWriter(0)

@@ -154,7 +154,9 @@ def test_times_stand_for_nothing_as_well() -> None:
 
 
 def test_what_has_no_such_value_is_refused() -> None:
-    with pytest.raises(SpaceError, match="numbers, times or bools was wanted, found dtype <U2"):
+    with pytest.raises(
+        SpaceError, match="expected an observation of numbers, times or bools, got dtype <U2"
+    ):
         generate_nan_observation(Plain("up"))
 
 

@@ -21,10 +21,10 @@ def test_a_reward_that_is_not_finite_is_an_error_that_names_it(paid: float) -> N
         def reward(self, simulator_state: Place) -> float:
             return paid
 
-    with pytest.raises(RewardError, match=r"the reward 'Wild' must be finite, was -?(nan|inf)"):
+    with pytest.raises(RewardError, match=r"reward 'Wild' must be finite, got -?(nan|inf)"):
         Wild()(Place(0.0, 0))
     both = RewardCombination({"calm": (Nearness(), 1.0), "wild": (Wild(), 0.0)})
-    with pytest.raises(RewardError, match=r"the reward 'wild' \(Wild\) must be finite"):
+    with pytest.raises(RewardError, match=r"reward 'wild' \(Wild\) must be finite"):
         both(Place(0.0, 0))
 
 
@@ -33,7 +33,7 @@ def test_a_reward_that_is_no_number_is_an_error() -> None:
         def reward(self, simulator_state: Place) -> float:
             return None  # type: ignore[return-value]
 
-    with pytest.raises(RewardError, match="'Silent' must be a number, was NoneType"):
+    with pytest.raises(RewardError, match="'Silent' must be a number, got NoneType"):
         Silent()(Place(0.0, 0))
 
 
@@ -86,7 +86,7 @@ def test_a_reward_can_be_asked_without_an_env() -> None:
 @pytest.mark.parametrize(
     ("terms", "words"),
     [
-        ({"a": (Nearness(), float("nan"))}, "the weight of 'a' must be finite, was nan"),
+        ({"a": (Nearness(), float("nan"))}, "weight of 'a' must be finite, got nan"),
         ({"a": Nearness()}, "'a' must be a pair"),
         ({"a": (Nearness, 1.0)}, "'a' must be a Reward with its weight"),
         ({"a": (Nearness(), "much")}, "'a' must be a pair"),
@@ -129,11 +129,11 @@ def test_a_state_of_other_rewards_is_refused_and_changes_nothing() -> None:
     first(Place(0.0, 0))
     state = first.state_dict()
     first(Place(0.0, 0))
-    with pytest.raises(StateError, match=r"a state of the rewards \['a', 'b'\] was wanted"):
+    with pytest.raises(StateError, match=r"state must be of the rewards \['a', 'b'\]"):
         first.load_state_dict(RewardCombination({"a": (Habit(), 1.0)}).state_dict())
     state["rewards"]["b"] = Nearness().state_dict()
 
-    with pytest.raises(StateError, match="a state of Habit was wanted"):
+    with pytest.raises(StateError, match="expected a state of Habit"):
         first.load_state_dict(state)
 
     assert (one.asked, two.asked) == (2, 2)

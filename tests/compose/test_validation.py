@@ -75,7 +75,7 @@ def test_an_error_names_the_place_and_carries_value_and_space_at_each_level() ->
     assert str(error).startswith("the observation does not fit Dict(")
     assert str(error) == error.message
     assert error.message.endswith(
-        "at ['pair'][1]['x']: wanted a value from -1.0 to 1.0 at index [1], found 2.0"
+        "at ['pair'][1]['x']: expected a value from -1.0 to 1.0 at index [1], got 2.0"
     )
     spaces_found, samples, messages = [], [], []
     while error is not None:
@@ -88,22 +88,22 @@ def test_an_error_names_the_place_and_carries_value_and_space_at_each_level() ->
     assert samples[0] is sample
     assert samples[1] is sample["pair"]
     assert samples[3] is sample["pair"][1]["x"]
-    assert messages[1].startswith("at [1]['x']: wanted")
-    assert messages[2].startswith("at ['x']: wanted")
-    assert messages[3].startswith("wanted a value")
+    assert messages[1].startswith("at [1]['x']: expected")
+    assert messages[2].startswith("at ['x']: expected")
+    assert messages[3].startswith("expected a value")
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda value: None, "wanted a dict, found NoneType"),
-        (lambda value: {"pair": value["pair"]}, r"wanted the keys \['pair', 'n'\], found"),
-        (lambda value: {**value, "more": 1}, r"wanted the keys \['pair', 'n'\], found"),
-        (lambda value: {**value, "pair": (1,)}, r"at \['pair'\]: wanted 2 values, found 1"),
-        (lambda value: {**value, "pair": [1, 2, 3]}, r"at \['pair'\]: wanted 2 values, found 3"),
-        (lambda value: {**value, "pair": "ab"}, r"at \['pair'\]: wanted a tuple, found str"),
-        (lambda value: {**value, "pair": np.array(3)}, "wanted a tuple, found ndarray"),
-        (lambda value: {**value, "n": 2}, r"at \['n'\]: wanted a value from 0 to 1, found 2"),
+        (lambda value: None, "expected a dict, got NoneType"),
+        (lambda value: {"pair": value["pair"]}, r"expected the keys \['pair', 'n'\], got"),
+        (lambda value: {**value, "more": 1}, r"expected the keys \['pair', 'n'\], got"),
+        (lambda value: {**value, "pair": (1,)}, r"at \['pair'\]: expected 2 values, got 1"),
+        (lambda value: {**value, "pair": [1, 2, 3]}, r"at \['pair'\]: expected 2 values, got 3"),
+        (lambda value: {**value, "pair": "ab"}, r"at \['pair'\]: expected a tuple, got str"),
+        (lambda value: {**value, "pair": np.array(3)}, "expected a tuple, got ndarray"),
+        (lambda value: {**value, "n": 2}, r"at \['n'\]: expected a value from 0 to 1, got 2"),
     ],
 )
 def test_a_value_of_another_form_is_refused(change: Any, words: str) -> None:
@@ -117,7 +117,7 @@ def test_lists_and_arrays_pass_for_tuples(values: Any) -> None:
 
     validate_space(space, values)
     validate_space(Dict({"a": Tuple([space, Discrete(2)])}), {"a": [values, 1]})
-    with pytest.raises(SpaceValidationError, match=r"at \[1\]: wanted a value from 0 to 1"):
+    with pytest.raises(SpaceValidationError, match=r"at \[1\]: expected a value from 0 to 1"):
         validate_space(Tuple([Discrete(3), Discrete(2)]), values)
 
 
@@ -154,7 +154,7 @@ def test_nan_is_no_number_of_a_box_without_axes_and_no_weight() -> None:
 def test_a_space_of_ones_own_is_its_own_judge() -> None:
     validate_space(Whole(), object())
     validate_space(Whole((2,), np.float32), np.zeros(2))
-    with pytest.raises(SpaceValidationError, match="wanted numbers, found 1 NaN"):
+    with pytest.raises(SpaceValidationError, match="expected numbers, got 1 NaN"):
         validate_space(Whole((2,), np.float32), np.array([0.0, np.nan]))
 
 

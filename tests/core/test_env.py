@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sekai.core import aio
 from sekai.core.env import Env
 from sekai.core.multi_agent import MultiAgentEnv
 from sekai.core.result import ResetResult, StepResult
+from sekai.core.sync_async import run_coroutine
 from sekai.error import SekaiError
 from tests.worlds import AsyncRandomWalk, Duel, RandomWalk
 
@@ -64,7 +64,7 @@ def test_a_sync_call_on_the_background_loop_is_refused_instead_of_waiting_for_it
         AsyncRandomWalk().reset(seed=1)
 
     with pytest.raises(SekaiError, match="await env.async_step"):
-        aio.run(nested())
+        run_coroutine(nested())
 
 
 def test_an_error_inside_an_async_env_reaches_the_sync_caller() -> None:
@@ -148,7 +148,7 @@ def test_the_seed_in_use_replays_an_unseeded_episode() -> None:
 @pytest.mark.parametrize("seed", [-1, 1.5, "a", True])
 def test_a_bad_seed_is_refused(seed: Any) -> None:
     env = RandomWalk()
-    with pytest.raises(ValueError, match=f"seed must be .* was {seed!r}"):
+    with pytest.raises(ValueError, match=f"seed must be .* got {seed!r}"):
         env.reset(seed=seed)
     assert env._rng is None
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from sekai.core.portable_state import portable
+from sekai.core.portable_state import Placeholder, portable
 from sekai.error import StateError
 from sekai.storage.codec import ArrayStore, from_json_value, to_json_value
 from tests.worlds import Duel, RandomWalk
@@ -84,7 +84,7 @@ class Rich(RandomWalk):
         self.path = Path("first")
         self.shared = self.account.lots
         self.handlers = {"shape": self.config.shape, "space": self.action_space}
-        self.odd = {"__sekai_set": [1]}
+        self.odd = {"$set": [1]}
         self.me = {"env": self}
 
     def step(self, action: Any) -> Any:
@@ -135,7 +135,7 @@ def test_objects_of_every_kind_come_back_from_plain_values() -> None:
     assert fresh.shared is fresh.account.lots
     assert fresh.me["env"] is fresh
     assert fresh.handlers["space"] == fresh.action_space
-    assert fresh.odd == {"__sekai_set": [1]}
+    assert fresh.odd == {"$set": [1]}
 
 
 def test_spaces_by_agent_are_no_values_and_go_on_sampling_where_they_were() -> None:
@@ -179,7 +179,7 @@ def test_an_object_whose_class_the_env_does_not_tell_is_refused_and_changes_noth
     fresh.account = None
     before = fresh.state_dict()
 
-    with pytest.raises(StateError, match=r"RandomWalk\.account holds NoneType, and the state an"):
+    with pytest.raises(StateError, match=r"RandomWalk\.account is of type NoneType, but the state"):
         fresh.load_state_dict(state)
 
     assert fresh.account is None
@@ -189,14 +189,14 @@ def test_an_object_whose_class_the_env_does_not_tell_is_refused_and_changes_noth
 @pytest.mark.parametrize(
     "damage",
     [
-        {"__sekai_generator": {"bit_generator": "test"}},
-        {"__sekai_generator": {"bit_generator": "seed", "state": 1}},
-        {"__sekai_generator": 3},
-        {"__sekai_fields": {"__class__": 1}},
-        {"__sekai_fields": {"a b": 1}},
-        {"__sekai_same": 10**6},
-        {"__sekai_deque": [-5, []]},
-        {"__sekai_datetime": "yesterday"},
+        Placeholder("fields", {"__class__": 1}),
+        Placeholder("fields", {"a b": 1}),
+        Placeholder("fields", 3),
+        Placeholder("mapping", {}),
+        Placeholder("member", "__class__"),
+        Placeholder("same", 10**6),
+        Placeholder("unknown"),
+        {Placeholder("fixed")},
     ],
 )
 def test_a_damaged_state_is_refused_and_calls_nothing(damage: Any) -> None:

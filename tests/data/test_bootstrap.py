@@ -190,9 +190,12 @@ def test_stamps_go_on_for_whole_weeks() -> None:
     ("wrong", "words"),
     [
         ({"rows": 0}, "rows must be at least 1"),
-        ({"block_length": 0.5}, "block_length must be from 1 to the 49"),
-        ({"block_length": 50}, "block_length must be from 1 to the 49"),
-        ({"block_length": 2.5, "stationary": False}, "must be whole"),
+        ({"block_length": 0.5}, "block_length must be from 1 to 49 rows, got"),
+        ({"block_length": 50}, "block_length must be from 1 to 49 rows, got"),
+        (
+            {"block_length": 2.5, "stationary": False},
+            "block_length must be an integer unless stationary",
+        ),
         ({"unlisted": "drop"}, "unlisted must be"),
     ],
 )
@@ -208,7 +211,7 @@ def test_a_panel_without_closes_or_common_rows_is_refused() -> None:
     values = np.where(never[:, :, None], data.values, np.nan)
     half = data.replace(values=values, listed=never, quoted=never, tradable=never)
 
-    with pytest.raises(ValueError, match="a field 'close' was wanted"):
+    with pytest.raises(ValueError, match="bootstrap requires the field 'close', got fields"):
         bootstrap(data.select(fields=["open"]), 10)
     with pytest.raises(ValueError, match="unlisted='halt'"):
         bootstrap(half, 10)

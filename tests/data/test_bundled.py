@@ -114,12 +114,14 @@ def test_another_file_than_the_one_that_is_known_is_refused(
     for content in (None, b"no gzip", b"\x1f\x8b\x08"):
         if content is not None:
             (folder / "sp500_dataset.csv.gz").write_bytes(content)
-        with pytest.raises(DataError, match="skfolio was wanted with"):
+        with pytest.raises(DataError, match="unexpected data in skfolio"):
             load_bundled("sp500")
 
 
 def test_an_unknown_name_tells_those_there_are() -> None:
-    with pytest.raises(ValueError, match="sp500, bokeh_stocks was wanted, found 'dax'"):
+    with pytest.raises(
+        ValueError, match=r"data set 'dax'; expected one of \['sp500', 'bokeh_stocks'\]"
+    ):
         load_bundled("dax")
 
 

@@ -13,7 +13,7 @@ from sekai.data import DayCache
     bounds=st.tuples(st.integers(0, 50), st.integers(0, 6)),
     puts=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 30)), max_size=40),
 )
-def test_the_bounds_hold_and_what_is_kept_was_used_last(
+def test_the_bounds_hold_and_what_is_entries_was_used_last(
     bounds: tuple[int, int], puts: list[tuple[int, int]]
 ) -> None:
     cache = DayCache(*bounds)
@@ -29,7 +29,7 @@ def test_the_bounds_hold_and_what_is_kept_was_used_last(
             order.pop(0)
         assert cache.nbytes == sum(sizes[other] for other in order) <= bounds[0]
         assert len(cache) == len(order) <= bounds[1]
-        assert {other for other in range(10) if other in cache._kept} == set(order)
+        assert {other for other in range(10) if other in cache._entries} == set(order)
 
 
 def test_looking_at_a_value_keeps_it_for_longer() -> None:
@@ -52,7 +52,7 @@ def test_clearing_and_pickling_leave_the_bounds_alone() -> None:
 
 
 def test_bounds_below_nothing_are_refused() -> None:
-    with pytest.raises(ValueError, match="max_bytes must be at least 0, was -1"):
+    with pytest.raises(ValueError, match="max_bytes must be at least 0, got -1"):
         DayCache(-1)
     with pytest.raises(ValueError, match="max_entries"):
         DayCache(1, -1)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sekai.data import MarketData, Policies
-from sekai.data.arriving_rows import ArrivingRows
 from sekai.data.delisting import lifetimes
+from sekai.data.streaming import StreamingPanel
 from tests.data.panels import bars, real
 
 MINUTES = "minute_oanda/oanda_1m_9symbols_2020Q1.csv.gz"
@@ -138,9 +138,12 @@ def test_what_the_source_says_is_not_inferred() -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "20d", timedelta(days=20)])
 def test_a_rule_is_a_whole_number_of_days(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="must be a whole number of trading days"):
+    with pytest.raises(
+        ValueError,
+        match="delist_after must be an integer of at least 1",
+    ):
         Policies(delist_after=wrong)
-    with pytest.raises(ValueError, match="must be a whole number"):
+    with pytest.raises(ValueError, match="delist_after must be an integer of at least 1"):
         panel(np.ones((3, 1), np.bool_), minutes(1, 3), delist_after=wrong)
 
 
@@ -178,7 +181,7 @@ def test_rows_that_arrive_are_listed_as_those_of_a_panel(
     seen, times = drawn
     whole = panel(seen, times, delist_after=rule, timezone=zone)
     cut = min(cut, len(seen) - 1)
-    rows = ArrivingRows(whole.rows(0, cut))
+    rows = StreamingPanel(whole.rows(0, cut))
 
     for time, values in zip(times[cut:], whole.values[cut:], strict=True):
         with pytest.raises(ValueError, match="above 0"):  # a refused row counts for nothing
@@ -207,7 +210,7 @@ def test_streams_go_on_with_what_history_says_of_listings() -> None:
     seen, times = np.ones((4, 2), np.bool_), minutes(1, 4)
     seen[2:, 1] = False
     listed = seen.copy()
-    rows = ArrivingRows(panel(seen, times, listed=listed))
+    rows = StreamingPanel(panel(seen, times, listed=listed))
 
     quiet = rows.push(times[-1] + np.timedelta64(1, "m"), [[10.0], [np.nan]])
     back = rows.push(times[-1] + np.timedelta64(2, "m"), [[10.0], [10.0]])

@@ -96,7 +96,7 @@ def test_other_assets_know_nothing_of_it() -> None:
     events = Events(stamps("02"), [1.0], assets=["B"], delay="0s")
 
     assert np.isnan(events.latest()(DATA)[:, 0]).all()
-    with pytest.raises(ValueError, match="events of A, B were wanted, found those of X"):
+    with pytest.raises(ValueError, match="events have none of the assets A, B of the panel"):
         Events(stamps("02"), [1.0], assets=["X"], delay="0s").latest()(DATA)
 
 
@@ -153,13 +153,21 @@ def test_times_of_a_zone_are_taken_to_utc() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({}, TypeError, "either delay or published was wanted: '0s' if there is no delay"),
+        ({}, TypeError, "pass either delay or published; delay='0s' if there is"),
         ({"delay": "1d", "published": DAYS[:2]}, TypeError, "either delay or published"),
-        ({"delay": "1 month"}, ValueError, "a time such as '90d' was wanted"),
-        ({"delay": np.timedelta64(-1, "D")}, ValueError, "not below 0"),
+        ({"delay": "1 month"}, ValueError, "'1 month'; expected a number and a unit such as '90d'"),
+        (
+            {"delay": np.timedelta64(-1, "D")},
+            ValueError,
+            r"duration must be at least 0, got np\.timedelta64\(-1,'D'\)",
+        ),
         ({"delay": [1, 2]}, TypeError, "a timedelta for each of 2 events"),
-        ({"published": DAYS[:2] - DAYS[1] + DAYS[0]}, ValueError, "at or after the time"),
-        ({"delay": "1d", "assets": ["A"]}, ValueError, "assets of 2 events was wanted, found 1"),
+        (
+            {"published": DAYS[:2] - DAYS[1] + DAYS[0]},
+            ValueError,
+            "published must not be before times, got",
+        ),
+        ({"delay": "1d", "assets": ["A"]}, ValueError, "assets must have 2 elements, got 1"),
     ],
 )
 def test_events_that_cannot_be_are_refused(
@@ -170,14 +178,14 @@ def test_events_that_cannot_be_are_refused(
 
 
 def test_values_are_numbers_and_amounts_above_0() -> None:
-    with pytest.raises(ValueError, match="numbers were wanted as values, found NaN"):
+    with pytest.raises(ValueError, match="values must be finite, got NaN or infinity; leave"):
         Events(DAYS[:1], [np.nan], delay="0s")
-    with pytest.raises(ValueError, match="times must be a row of datetime64"):
+    with pytest.raises(ValueError, match="times must be a 1-d array of datetime64 without"):
         Events([1], [1.0], delay="0s")
     events = Events(DAYS[:1], [1.0], delay="0s")
-    with pytest.raises(ValueError, match="at least 1 row"):
+    with pytest.raises(ValueError, match="rows must be at least 1, got 0"):
         events.sum(0)
-    with pytest.raises(ValueError, match="a half-life above 0"):
+    with pytest.raises(ValueError, match="half_life must be above 0, got 0"):
         events.decay("0d")
 
 

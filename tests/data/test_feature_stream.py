@@ -107,11 +107,14 @@ def _made_of(data: MarketData) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"time": 0}, "a time after 2020-02-09.* was wanted"),
-        ({"values": np.zeros((4, 5))}, "values must be of shape"),
-        ({"market": {}}, "series \\['rate'\\] were wanted, found \\[\\]"),
-        ({"quoted": np.ones(5)}, "quoted must be true or false"),
-        ({"listed": np.zeros(5, bool)}, "quoted and not listed"),
+        ({"time": 0}, r"be after the last row at 2020-02-09T21:00:00\.000000000"),
+        ({"values": np.zeros((4, 5))}, r"values must have shape \(5, 5\), got \(4, 5\)"),
+        ({"market": {}}, r"market series must be \['rate'\], got \[\]"),
+        ({"quoted": np.ones(5)}, "quoted must have dtype bool, got float64"),
+        (
+            {"listed": np.zeros(5, bool)},
+            r"is quoted but not listed at 2020-02-10T21:00:00\.000000000",
+        ),
     ],
 )
 def test_a_row_that_is_refused_changes_nothing(change: dict[str, Any], message: str) -> None:

@@ -84,7 +84,9 @@ def test_lists_and_other_dtypes_give_the_same() -> None:
 
 
 def test_a_column_of_another_length_is_named() -> None:
-    with pytest.raises(ValueError, match=r"bid of 40 values.* found shape \(39,\)"):
+    with pytest.raises(
+        ValueError, match=r"bid must have 40 values, one per close, got shape \(39,\)"
+    ):
         compute(**columns(bid=CLOSE[1:]))
 
 
@@ -105,9 +107,11 @@ def test_a_value_that_no_bar_can_have_is_named(changes: dict[str, Any], message:
 
 
 def test_a_misspelt_column_is_named() -> None:
-    with pytest.raises(TypeError, match=r"bid, ask, .* were wanted, found \['bids'\]"):
+    with pytest.raises(
+        TypeError, match=r"unknown columns \['bids'\]; expected some of \['bid', 'ask'"
+    ):
         compute(**columns(bids=CLOSE))
-    with pytest.raises(TypeError, match=r"found \['bids'\]"):
+    with pytest.raises(TypeError, match=r"unknown columns \['bids'\]; expected some of \['bid'"):
         Indicators().row(bids=1.0)  # type: ignore[call-arg]
 
 
@@ -143,9 +147,12 @@ def _changed(state: bytes, place: int) -> bytes:
         (lambda state: {"features": _changed(state, 4)}, "version 1 was wanted, found version 0"),
         (lambda state: {"features": b"SKFT\x02\0\0\0" + state[8:]}, "found version 2; update"),
         (lambda state: {"features": b"PK\x03\x04"}, "begin otherwise"),
-        (lambda state: {"features": "text"}, "found a dict with {'features': 'str'}"),
-        (lambda state: {}, "a dict with bytes under 'features' was wanted"),
-        (lambda state: None, "found NoneType"),
+        (
+            lambda state: {"features": "text"},
+            r"under 'features', got a dict with \{'features': 'str'\}",
+        ),
+        (lambda state: {}, "state must be a dict with bytes under 'features'"),
+        (lambda state: None, "must be a dict with bytes under 'features', got NoneType"),
         (
             lambda state: pushed(normalize=True).state_dict(),
             "normalize=false, .* were wanted, found normalize=true",

@@ -29,7 +29,7 @@ def test_ticks_are_kept_as_they_were_given_and_cannot_be_changed() -> None:
     [
         (TIMES[::-1], [1, 2, 3], "ascending"),
         (TIMES[:0], [], "at least one"),
-        (TIMES, [1, 2], r"\$close needs \(3,\) values, found \(2,\)"),
+        (TIMES, [1, 2], r"A: column '\$close' must have shape \(3,\), got \(2,\)"),
         (np.append(TIMES[:2], TIMES[2] + np.timedelta64(1, "D")), [1, 2, 3], "one day"),
     ],
 )
@@ -41,5 +41,7 @@ def test_ticks_that_cannot_be_are_refused(
 
 
 def test_a_missing_column_is_an_error_that_names_those_there_are() -> None:
-    with pytest.raises(DataError, match=r"no column '\$bid'; there are \$close"):
+    with pytest.raises(
+        DataError, match=r"A: unknown column '\$bid'; expected one of \['\$close'\]"
+    ):
         DayTicks("A", TIMES, {"$close": np.ones(3)}).column("$bid")

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from sekai.data import MarketData
 from sekai.data.features.events import Events
-from sekai.data.features.feature import PanelFeature
+from sekai.data.features.feature import PanelFeature, make_feature
 from sekai.data.features.library import momentum, quoted
 from sekai.data.features.lookahead import check_features
-from sekai.data.features.other_futures import changed, perturbed
+from sekai.data.features.perturb import perturb_panel, perturb_rows
 from sekai.data.features.pipeline import Pipeline, default_pipeline
-from sekai.data.features.registry import make_feature
 from sekai.utils.perturbation import KINDS, Perturbable
 from tests.data.holed_panels import NAMED, make_panel, panels, same_numbers
 
@@ -139,7 +138,7 @@ def test_a_number_of_the_full_sample_under_a_mask_is_found() -> None:
         return FULL_SAMPLE[np.minimum(DATA.times.searchsorted(data.times), len(DATA) - 1)]
 
     assert "holds data of its own (ndarray)" in errors(masked, DATA, cuts=2)[0]
-    assert "takes no value from the data" in errors(looked_up, DATA, cuts=2)[0]
+    assert "takes no value from its input" in errors(looked_up, DATA, cuts=2)[0]
 
 
 def test_data_of_its_own_beside_that_of_the_panel_is_warned_of() -> None:
@@ -149,14 +148,14 @@ def test_data_of_its_own_beside_that_of_the_panel_is_warned_of() -> None:
     found = check_features(mixed, DATA, cuts=2)
 
     assert any("WARNING: it holds data of its own" in line for line in found)
-    assert any("WARNING: no row of mixed is the same if the data begins" in line for line in found)
+    assert any("WARNING: no row of mixed is equal if the data begins" in line for line in found)
     assert "matches rows by position" in errors(mixed, DATA, cuts=2, lookback=1)[0]
 
 
 def test_a_lookback_that_is_too_short_is_found() -> None:
     short = PanelFeature(lambda data: momentum(data, 5), name="short", lookback=5)
 
-    assert "short looks further back than the 5 rows it states" in errors(short, DATA, cuts=2)[0]
+    assert "short depends on more than its lookback of 5 rows" in errors(short, DATA, cuts=2)[0]
     assert not check_features(PanelFeature(lambda data: momentum(data, 5), lookback=6), DATA)
 
 
@@ -229,7 +228,7 @@ def test_features_of_masks_and_of_stamps_alone_raise_no_alarm() -> None:
 def test_a_pipeline_that_was_fitted_on_everything_is_warned_of() -> None:
     pipeline = Pipeline(["log_return"], scaling="zscore").fit(DATA)
 
-    assert "fitted on the very data" in check_features(pipeline, DATA, cuts=2)[0]
+    assert "fitted on the data it is checked on" in check_features(pipeline, DATA, cuts=2)[0]
     assert pipeline.fitted_on == DATA.digest
     assert check_features(pipeline.fit(DATA.rows(0, 40)), DATA, cuts=2) == []
 
@@ -240,7 +239,7 @@ def test_what_differs_by_itself_proves_nothing() -> None:
     found = check_features(lambda data: rng.normal(size=len(data)), DATA)
 
     assert len(found) == 1
-    assert "gave something else the second time" in found[0]
+    assert "gave different values the second time" in found[0]
 
 
 def test_what_raises_or_has_other_rows_is_told() -> None:
@@ -251,8 +250,8 @@ def test_what_raises_or_has_other_rows_is_told() -> None:
 
     assert "RuntimeError: too short" in errors(needs_all, DATA, cuts=2)[0]
     longer = errors(lambda data: FULL_SAMPLE, DATA, cuts=2)[0]
-    assert "a panel of 1 rows and 6 assets, gave shape (80, 6)" in longer
-    with pytest.raises(ValueError, match="at least 4 rows was wanted, found 3"):
+    assert "a panel of 1 rows and 6 assets, got shape (80, 6)" in longer
+    with pytest.raises(ValueError, match="data must have at least 4 rows, got 3"):
         check_features("gap", DATA.rows(0, 3))
 
 
@@ -264,7 +263,10 @@ def test_another_future_is_a_panel_with_the_same_past(
     row = int(part * (len(data) - 1))
     rng = np.random.default_rng(0)
 
-    by_row, by_time = perturbed(data, row, rng, kind), perturbed(data, data.times[row], rng, kind)
+    by_row, by_time = (
+        perturb_panel(data, row, rng, kind),
+        perturb_panel(data, data.times[row], rng, kind),
+    )
 
     for other in (by_row, by_time, data.perturb_after(row, rng)):
         assert other.rows(0, row + 1) == data.rows(0, row + 1)
@@ -288,7 +290,7 @@ def test_values_alone_can_be_changed() -> None:
     everything = np.ones(len(DATA), bool)
 
     for kind in KINDS:
-        other = changed(DATA, everything, np.random.default_rng(0), kind, holes=False)
+        other = perturb_rows(DATA, everything, np.random.default_rng(0), kind, holes=False)
         assert np.array_equal(other.quoted, DATA.quoted)
         assert np.array_equal(other.listed, DATA.listed)
         assert not same_numbers(other.field("close"), DATA.field("close"))
@@ -296,6 +298,6 @@ def test_values_alone_can_be_changed() -> None:
 
 def test_assets_are_halted_in_another_future_of_any_kind() -> None:
     for kind in KINDS:
-        other = perturbed(WHOLE, 20, np.random.default_rng(0), kind)
+        other = perturb_panel(WHOLE, 20, np.random.default_rng(0), kind)
         assert (other.listed & ~other.quoted)[21:].any()
         assert not (other.listed & ~other.quoted)[:21].any()

@@ -47,7 +47,7 @@ def test_days_and_stamps_are_those_of_the_panels_clocks() -> None:
 
 
 def test_an_asset_that_is_not_there_is_named_with_those_that_are() -> None:
-    with pytest.raises(DataError, match="no asset 'C'; there are A, B"):
+    with pytest.raises(DataError, match="unknown asset 'C'; expected one of A, B"):
         MarketIntraday(panel()).day("C", np.datetime64("2020-01-02"))
-    with pytest.raises(ValueError, match="a date was wanted"):
+    with pytest.raises(ValueError, match="date must be a day or a time, got 'no day'"):
         MarketIntraday(panel()).day("A", "no day")  # type: ignore[arg-type]

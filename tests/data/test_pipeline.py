@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.data import MarketData
-from sekai.data.features.pipeline import Pipeline, default_pipeline
-from sekai.data.features.registry import make_feature
-from sekai.data.features.scaling import SCALINGS
+from sekai.data.features.feature import make_feature
+from sekai.data.features.pipeline import SCALINGS, Pipeline, default_pipeline
 from sekai.error import NotFittedError, StateError
 from tests.data.holed_panels import NAMED, make_panel, panels, same_numbers
 
@@ -75,7 +74,7 @@ def test_channels_are_named_after_their_features() -> None:
     assert same_numbers(shown.channel("present"), shown.present.astype(np.float32))
     assert shown.assets == DATA.assets
     assert np.array_equal(shown.times, DATA.times)
-    with pytest.raises(KeyError, match="among gap, .* was wanted, found 'no'"):
+    with pytest.raises(KeyError, match=r"unknown channel 'no'; expected one of \['gap'"):
         shown.channel("no")
 
 
@@ -187,12 +186,14 @@ def test_what_a_feature_learned_is_saved_with_it() -> None:
     again.load_state_dict(json.loads(json.dumps(pipeline.state_dict(), allow_nan=False)))
 
     assert again.transform(DATA).digest == pipeline.transform(DATA).digest
-    with pytest.raises(ValueError, match="by name were wanted, found \\['Centred'\\]"):
+    with pytest.raises(
+        ValueError, match=r"a name cannot be serialized: \['Centred'\]; register them by"
+    ):
         pipeline.to_json()
 
 
 def test_a_function_of_no_name_is_not_written_down() -> None:
-    with pytest.raises(ValueError, match="found \\['<lambda>'\\]: give each a name with register"):
+    with pytest.raises(ValueError, match=r"a name cannot be serialized: \['<lambda>'\]; register"):
         Pipeline([lambda data: data.field("close")]).to_json()
 
 
@@ -214,7 +215,9 @@ def test_a_state_that_does_not_fit_changes_nothing(spoil: str) -> None:
     else:
         state = None
 
-    with pytest.raises(StateError, match="was wanted"):
+    with pytest.raises(
+        StateError, match="state of another pipeline|malformed pipeline state|scaling needs"
+    ):
         pipeline.load_state_dict(state)
 
     assert pipeline.state_dict() == before
@@ -227,7 +230,7 @@ def test_a_pipeline_that_learns_is_fitted_first() -> None:
         with pytest.raises(NotFittedError):
             pipeline.stream(DATA)
     assert Pipeline(SPECS).fitted
-    with pytest.raises(NotFittedError, match="Centred learns from data"):
+    with pytest.raises(NotFittedError, match=r"feature Centred is not fitted; call fit\(train\)"):
         Pipeline([Centred()]).features[0](DATA)
 
 
@@ -235,7 +238,7 @@ def test_a_fit_that_is_refused_leaves_the_old_one() -> None:
     pipeline = Pipeline([Centred(), "log_return"], scaling="zscore").fit(TRAIN)
     before = pipeline.state_dict()
 
-    with pytest.raises(ValueError, match="values to learn from were wanted, found none of \\['log"):
+    with pytest.raises(ValueError, match="channels without a value in the training data"):
         pipeline.fit(DATA.rows(0, 1))
 
     assert pipeline.state_dict() == before
@@ -251,12 +254,12 @@ def test_pipelines_do_not_share_what_they_learn() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"scaling": "max"}, "one of \\['rank', 'robust', 'zscore'\\], was 'max'"),
-        ({"dtype": np.int32}, "float32 or float64, was int32"),
-        ({"dtype": np.float16}, "float32 or float64, was float16"),
-        ({"mask": "row"}, "'asset' or 'feature', was 'row'"),
-        ({"clip": -1.0}, "above 0 or a lower and a higher one, was -1.0"),
-        ({"clip": (2.0, 1.0)}, "a lower and a higher one"),
+        ({"scaling": "max"}, r"must be one of \['rank', 'robust', 'zscore'\], got 'max'"),
+        ({"dtype": np.int32}, "dtype must be float32 or float64, got int32"),
+        ({"dtype": np.float16}, "dtype must be float32 or float64, got float16"),
+        ({"mask": "row"}, "mask must be 'asset' or 'feature', got 'row'"),
+        ({"clip": -1.0}, r"must be above 0, or a lower and an upper bound, got -1\.0"),
+        ({"clip": (2.0, 1.0)}, "clip must be above 0, or a lower and an upper"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options: Any, message: str) -> None:
@@ -265,11 +268,11 @@ def test_options_that_cannot_be_are_refused(options: Any, message: str) -> None:
 
 
 def test_features_are_wanted_and_differ() -> None:
-    with pytest.raises(ValueError, match="one feature or more"):
+    with pytest.raises(ValueError, match="features must have at least one element"):
         Pipeline([])
-    with pytest.raises(ValueError, match="features that differ were wanted"):
+    with pytest.raises(ValueError, match=r"feature names must be unique, got \['gap', 'gap'\]"):
         Pipeline(["gap", "gap"]).transform(DATA)
-    with pytest.raises(TypeError, match="a scaling has fit and transform"):
+    with pytest.raises(TypeError, match="scaling must have fit and transform, got 3"):
         Pipeline(SPECS, scaling=3)  # type: ignore[arg-type]
 
 

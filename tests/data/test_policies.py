@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.data import MarketData, Policies
-from sekai.data.policies import CHOICES
+from sekai.data.problems import CHOICES
 from sekai.error import DataError
 from tests.data.panels import FIELDS, bars, spoilt
 
@@ -164,7 +164,7 @@ def test_the_first_or_the_last_of_two_rows_is_kept() -> None:
     last = read(both, duplicates="last")
     assert last.field("volume")[1, 1] == 7.0
     assert len(last.repairs) == 1
-    with pytest.raises(DataError, match="a second row at this time"):
+    with pytest.raises(DataError, match="duplicate BBB at 2020-01-02: duplicate timestamp"):
         read(both)
 
 
@@ -237,9 +237,9 @@ def test_assets_without_a_quote_can_be_left_out() -> None:
     data = read(frame, missing="halt", empty="drop")
 
     assert data == PLAIN.select(["AAA", "CCC"])
-    with pytest.raises(DataError, match="empty BBB: not a single quote"):
+    with pytest.raises(DataError, match="empty BBB: no quotes"):
         read(frame, missing="halt")
-    with pytest.raises(DataError, match="nothing is left"):
+    with pytest.raises(DataError, match="empty: no rows or assets are left after the policies"):
         read(frame[frame["symbol"] == "BBB"], missing="halt", empty="drop")
 
 
@@ -250,7 +250,7 @@ def test_rows_without_a_key_can_be_dropped() -> None:
     data = read(frame, keys="drop_row")
 
     assert data.quoted.sum() == 35
-    assert [problem.found for problem in data.repairs] == ["no asset"]
+    assert [problem.found for problem in data.repairs] == ["missing asset"]
 
 
 def test_what_is_no_policy_is_refused() -> None:

@@ -170,7 +170,11 @@ def test_rows_without_a_time_or_an_asset_are_found() -> None:
 
     found = [problem for problem in inspect(frame) if problem.kind == "key"]
 
-    assert [problem.found for problem in found] == ["no time", "no asset", "no asset"]
+    assert [problem.found for problem in found] == [
+        "missing time",
+        "missing asset",
+        "missing asset",
+    ]
     assert found[0].asset == "AAA"
     assert found[1].time == stamp("2020-01-03")
 
@@ -215,7 +219,7 @@ def test_neighbouring_rows_are_one_problem() -> None:
 
     assert problem.count == 4
     assert problem.until == stamp("2020-01-04")
-    assert str(problem) == "missing AAA close at 2020-01-01 to 2020-01-04 (4 rows): no value"
+    assert str(problem) == "missing AAA close at 2020-01-01 to 2020-01-04 (4 rows): missing value"
 
 
 def test_an_error_lists_the_first_problems_and_carries_all() -> None:
@@ -231,7 +235,9 @@ def test_an_error_lists_the_first_problems_and_carries_all() -> None:
     assert len(error.problems) == 150
     assert len(str(error).splitlines()) == 11
     assert "150 x missing: Policies(missing='halt')" in str(error)
-    assert "missing AAA close at 2020-01-02: no value" in str(pickle.loads(pickle.dumps(error)))
+    assert "missing AAA close at 2020-01-02: missing value" in str(
+        pickle.loads(pickle.dumps(error))
+    )
     assert list(pickle.loads(pickle.dumps(error)).problems) == list(error.problems)
 
 
@@ -243,7 +249,7 @@ def test_problems_are_a_sequence() -> None:
     assert problems.counts == {"file": 1, "missing": 1}
     assert problems == list(problems)
     assert str(Problems()) == "no problems"
-    with pytest.raises(IndexError, match="a problem from 0 to 1 was wanted, found 2"):
+    with pytest.raises(IndexError, match="index 2 is out of range for 2 problems"):
         problems[2]
 
 

@@ -88,16 +88,32 @@ def test_parts_share_memory_with_the_whole() -> None:
 @pytest.mark.parametrize(
     ("parts", "options", "message"),
     [
-        ((), {}, "fractions or dates to split at were wanted, found none"),
+        ((), {}, "pass fractions or dates to split at, got none"),
         ((1.5,), {}, "fractions between 0 and 1, or dates"),
         ((0.8, "2024-01-05"), {}, "fractions between 0 and 1, or dates"),
-        ((0.6, 0.6), {}, "at most 1 in all"),
-        ((0.001,), {}, "parts with rows in them"),
-        (("2030-01-01",), {}, "parts with rows in them"),
-        (("2024-01-21", "2024-01-11"), {}, "parts with rows in them"),
-        ((0.5,), {"embargo": 20}, "found none for part 1 of 2"),
-        ((0.5,), {"embargo": -1}, "rows from 0"),
-        ((0.5,), {"warm_up": "5 parsecs"}, "a time such as '90d'"),
+        ((0.6, 0.6), {}, r"fractions must add up to at most 1, got \[0\.6"),
+        (
+            (0.001,),
+            {},
+            "every part must have rows, got",
+        ),
+        (
+            ("2030-01-01",),
+            {},
+            "every part must have rows, got",
+        ),
+        (
+            ("2024-01-21", "2024-01-11"),
+            {},
+            "every part must have rows, got",
+        ),
+        ((0.5,), {"embargo": 20}, "part 1 of 2 has no rows: 40 rows in all, embargo"),
+        ((0.5,), {"embargo": -1}, "expected rows of at least 0, or a duration such"),
+        (
+            (0.5,),
+            {"warm_up": "5 parsecs"},
+            "'5 parsecs'; expected a number and a unit such as '90d'",
+        ),
     ],
 )
 def test_parts_that_cannot_be_are_refused(parts: Any, options: Any, message: str) -> None:
@@ -184,9 +200,12 @@ def test_folds_are_a_sequence() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"train_rows": 50, "test_rows": 20}, "data for one fold of 50 to train.* found 60 rows"),
-        ({"train_rows": 0, "test_rows": 20}, "rows to train on and to test on .* found 0 and 20"),
-        ({"train_rows": 20, "test_rows": 10, "step": 0}, "a step of at least 1 row"),
+        (
+            {"train_rows": 50, "test_rows": 20},
+            "too few rows for one fold: got 60, need 50 to train, 0 of",
+        ),
+        ({"train_rows": 0, "test_rows": 20}, "training and test part must have rows, got 0 and 20"),
+        ({"train_rows": 20, "test_rows": 10, "step": 0}, "step must be at least 1 row, got 0"),
     ],
 )
 def test_folds_that_cannot_be_are_refused(options: Any, message: str) -> None:

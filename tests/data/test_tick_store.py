@@ -119,11 +119,17 @@ def test_whatever_a_stock_is_called_its_file_is_in_the_folder(tmp_path: Path, na
     ("ask", "said"),
     [
         (lambda s: s.day("AB", DATE), "no backtest of 'AB'.*did you mean .*'A'"),
-        (lambda s: s.day("", DATE), "a name of 1 to 80 letters"),
+        (lambda s: s.day("", DATE), "stock_id must be a name of 1 to 80 characters"),
         (lambda s: s.day("A", DATE + 100), "A has no ticks on 2020-04-11"),
         (lambda s: s.processed("A", DATE + 100, ["$close"], []), "no features on"),
-        (lambda s: s.processed("A", DATE, ["$clos"], []), r"no column '\$clos'.*'\$close'"),
-        (lambda s: TickStore(s.folder, ["$x"]).day("A", DATE), r"no column '\$x'"),
+        (
+            lambda s: s.processed("A", DATE, ["$clos"], []),
+            r"unknown column '\$clos'; did you mean '\$close'",
+        ),
+        (
+            lambda s: TickStore(s.folder, ["$x"]).day("A", DATE),
+            r"unknown column '\$x'; expected one of \$close, \$volume",
+        ),
         (lambda s: TickStore(s.folder + "/feature"), "neither backtest nor feature"),
     ],
 )
@@ -136,14 +142,26 @@ def test_what_is_not_there_is_an_error(tmp_path: Path, ask: Any, said: str) -> N
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"feature_columns": ["$close_1"]}, DataError, "names the day before"),
-        ({"backtest_columns": ["$nothing"]}, DataError, "a field among"),
-        ({"backtest_columns": "$close"}, TypeError, "a list of columns"),
-        ({"feature_columns": {"$x": "$close"}}, TypeError, "computes no expressions"),
-        ({"stocks": ["C"]}, DataError, "an asset among"),
+        (
+            {"feature_columns": ["$close_1"]},
+            DataError,
+            "be 'datetime' nor end in '_1', which marks the day before",
+        ),
+        (
+            {"backtest_columns": ["$nothing"]},
+            DataError,
+            r"unknown field 'nothing'; expected one of \['close'",
+        ),
+        ({"backtest_columns": "$close"}, TypeError, r"columns must be a list, got '\$close'"),
+        (
+            {"feature_columns": {"$x": "$close"}},
+            TypeError,
+            "columns must be names: expressions need a provider",
+        ),
+        ({"stocks": ["C"]}, DataError, r"unknown asset 'C'; expected one of \['A', 'B'\]"),
         ({"stocks": []}, DataError, "at least one stock"),
-        ({"columns": ["$close"]}, TypeError, "options among"),
-        ({"start": "2021-01-01"}, DataError, "found none between start and end"),
+        ({"columns": ["$close"]}, TypeError, r"unknown options \['columns'\]; expected some of"),
+        ({"start": "2021-01-01"}, DataError, "A has no ticks between start and end"),
     ],
 )
 def test_what_cannot_be_built_is_refused(
@@ -167,10 +185,10 @@ def test_files_that_are_there_are_replaced_only_if_asked(tmp_path: Path) -> None
     ("table", "said"),
     [
         (b"no parquet", "cannot be read"),
-        ({"x": [1.0]}, "a column 'datetime'"),
-        ({"datetime": ["2020"], "x": [1.0]}, "a column 'datetime'"),
+        ({"x": [1.0]}, "column 'datetime' must hold"),
+        ({"datetime": ["2020"], "x": [1.0]}, "column 'datetime' must hold"),
         ({"datetime": HOURS[::-1], "x": [1.0, 2.0]}, "ascending"),
-        ({"datetime": HOURS, "x": ["some", "text"]}, "'x' is of string"),
+        ({"datetime": HOURS, "x": ["some", "text"]}, "column 'x' must be numeric, got string"),
     ],
 )  # fmt: skip
 def test_a_broken_file_is_named(tmp_path: Path, table: Any, said: str) -> None:

@@ -67,7 +67,7 @@ def test_a_part_of_a_written_panel_can_be_read(tmp_path: Path) -> None:
     )
 
     assert some == data.rows(4, 12).select(["CCC", "AAA"], ["close"])
-    with pytest.raises(TypeError, match="they tell timezone themselves"):
+    with pytest.raises(TypeError, match="options timezone are not allowed for data written"):
         MarketData.from_parquet(tmp_path / "x.parquet", timezone="UTC")
 
 
@@ -94,7 +94,7 @@ def test_a_file_is_replaced_in_one_move_and_kept_if_writing_fails(
 
 def test_a_folder_must_be_new(tmp_path: Path) -> None:
     data = MarketData.from_frame(bars())
-    with pytest.raises(FileExistsError, match="remove it first"):
+    with pytest.raises(FileExistsError, match="exists; remove it, or choose another name"):
         data.to_parquet(tmp_path, by_asset=True)
     with pytest.raises(FileNotFoundError, match="create it"):
         data.to_parquet(tmp_path / "a" / "b", by_asset=True)
@@ -128,5 +128,5 @@ def test_what_sekai_noted_in_a_file_is_checked(tmp_path: Path) -> None:
     for note in (b"{", b"[]", b'{"version": 9}', b'{"version": 1, "assets": ["A"]}'):
         pq.write_table(table.replace_schema_metadata({b"sekai.market_data": note}), path)
 
-        with pytest.raises(DataError, match="what sekai noted in it cannot be read"):
+        with pytest.raises(DataError, match="malformed sekai metadata"):
             MarketData.from_parquet(path)

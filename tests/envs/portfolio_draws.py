@@ -8,7 +8,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
 from sekai.data import MarketData
-from sekai.envs.portfolio_config import AgentConfig, PortfolioConfig
+from sekai.envs.portfolio.config import AgentConfig, PortfolioConfig
 from tests.envs.portfolio_worlds import (
     World,
     accounts,

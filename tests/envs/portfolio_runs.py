@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import sekai
-from sekai.core.equality import equal_values
+from sekai.core.result import equal_values
 from sekai.data import simulate_gbm
 from sekai.market import MarginAccount
 from sekai.vector import VecEnv

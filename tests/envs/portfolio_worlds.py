@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from quant_gym_rs._core import PortfolioBatch, portfolio_names
 from sekai.data import MarketData
 from sekai.envs import Portfolio
-from sekai.envs.portfolio_config import AgentConfig, PortfolioConfig
-from sekai.envs.portfolio_panel import features_of, panel_of
+from sekai.envs.portfolio.config import AgentConfig, PortfolioConfig
+from sekai.envs.portfolio.panel import build_panel, compute_features
 from sekai.market import CashAccount, Constraints, Costs, Execution, MarginAccount
+from sekai.market.costs import COST_KINDS
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -25,7 +26,7 @@ FEATURES = ("log_return",)
 INFO = portfolio_names()[1]
 LEAD = ("agent", "reward", "seconds", "refused", "waived")
 """What a logged step has in front of its info."""
-KINDS = ("commission", "fixed", "spread", "impact", "borrow", "financing", "delisting")
+KINDS = COST_KINDS
 FREE = Costs(
     proportional=0.0, half_spread=0.0, impact=0.0, borrow=0.0, financing=0.0, delisting=0.0
 )
@@ -53,8 +54,8 @@ class World:
 
     def batch(self, num_envs: int = 1, num_threads: int = 1) -> PortfolioBatch:
         data, config = self.data, self.config
-        shown, _ = features_of(data, FEATURES)
-        panel = panel_of(data, shown, config.decisions, config.benchmark, open_ended=False)
+        shown, _ = compute_features(data, FEATURES)
+        panel = build_panel(data, shown, config.decisions, config.benchmark, open_ended=False)
         settings = json.loads(config.core_settings(data))
         settings["agents"] = [agent.settings(data) for agent in self.agents]
         settings["shared_leverage"] = self.shared_leverage

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.data import MarketData
-from sekai.envs.portfolio_config import AgentConfig, PortfolioConfig
+from sekai.envs.portfolio.config import AgentConfig, PortfolioConfig
 from sekai.market import Constraints, Costs, MarginAccount, project_weights
 from tests.envs.reference_market import ReferenceMarket
 

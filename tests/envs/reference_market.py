@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.data import MarketData
-from sekai.envs.portfolio_config import PortfolioConfig
+from sekai.envs.portfolio.config import PortfolioConfig
 
 Floats = NDArray[np.float64]
 

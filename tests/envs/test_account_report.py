@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sekai.data import Bar
 from sekai.envs import MultiPortfolio, Portfolio
-from sekai.envs.account_report import PAID_KINDS, AccountReport
+from sekai.envs.portfolio.batch import COST_FIELDS, AccountReport
 from sekai.error import ResetRequired
 from sekai.market import Execution, MarginAccount
 from tests.data.holed_panels import make_panel
@@ -39,7 +39,7 @@ reports = st.builds(
     cash=st.floats(1.0, 1e6),
     units=units_of | units_of.map(lambda units: dict(zip(NAMES, units, strict=True))),
     open_units=st.just({}) | units_of,
-    costs=st.dictionaries(st.sampled_from(PAID_KINDS), st.floats(-10.0, 100.0)),
+    costs=st.dictionaries(st.sampled_from(COST_FIELDS), st.floats(-10.0, 100.0)),
     traded=st.floats(0.0, 1e5),
 )
 
@@ -182,9 +182,9 @@ def test_reported_delistings_are_logged_at_what_they_cost() -> None:
         (AccountReport(cash=np.nan, units={}), "cash must be finite"),
         (AccountReport(cash=1.0, units={NAMES[0]: np.inf}), "units must be finite"),
         (AccountReport(cash=1.0, units={}, open_units=[0.0, np.nan, 0.0]), "open_units must be"),
-        (AccountReport(cash=1.0, units=[1.0, 2.0]), "units of 3 assets were wanted"),
-        (AccountReport(cash=1.0, units={"gold": 1.0}), r"found \['gold'\]"),
-        (AccountReport(cash=1.0, units={}, costs={"bribes": 1.0}), r"found \['bribes'\]"),
+        (AccountReport(cash=1.0, units=[1.0, 2.0]), "units must have shape \\(3,\\)"),
+        (AccountReport(cash=1.0, units={"gold": 1.0}), r"unknown assets \['gold'\]"),
+        (AccountReport(cash=1.0, units={}, costs={"bribes": 1.0}), r"unknown costs \['bribes'\]"),
         (AccountReport(cash=1.0, units={}, costs={"fixed": np.nan}), "paid must be finite"),
         (AccountReport(cash=1.0, units={}, traded=-1.0), "traded must be at least 0"),
         (AccountReport(cash=1.0, units={}, traded=np.inf), "traded must be finite"),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sekai.envs.agent_infos import AgentInfos
+from sekai.envs.portfolio.multi_portfolio import AgentInfos
 
 FULL = {"a": {"x": 1.0, "y": 2.0}, "b": {"x": 3.0, "y": 4.0}}
 

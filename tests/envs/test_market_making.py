@@ -278,7 +278,7 @@ def test_a_config_and_its_fields_mean_the_same() -> None:
 
     assert MarketMaking(config).config == MarketMaking(episode_steps=7).config
     assert sekai.make("MarketMaking-v0", config=config).unwrapped.config == config  # type: ignore[attr-defined]
-    with pytest.raises(TypeError, match="found both"):
+    with pytest.raises(TypeError, match="got both"):
         MarketMaking(config, volatility=1.0)
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.volatility = 3.0  # type: ignore[misc]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sekai.core.equality import equal_values
+from sekai.core.result import equal_values
 from sekai.envs import AgentConfig, EpisodeLog, PortfolioState
 from sekai.error import ResetRequired, StateError
 from sekai.utils.checker import check_env
@@ -227,7 +227,7 @@ def test_a_reward_that_fails_names_its_agent_and_all_have_to_be_reset(kind: str)
     actions = {name: weights(np.random.default_rng(0), *shape) for name in agents}
     env.reset(seed=0)
 
-    with pytest.raises(ValueError, match=r"sometimes of 'rich': finite numbers were wanted"):
+    with pytest.raises(ValueError, match=r"sometimes of 'rich' must be finite"):
         env.step(actions)
     fails[0] = False
     with pytest.raises(ResetRequired, match="failed after env 0 had moved"):
@@ -245,5 +245,5 @@ def test_a_memory_that_cannot_be_saved_names_its_agent() -> None:
     env = together(agents={**AGENTS, "plain": member("plain", reward=Forgetful())})
     env.reset(seed=0)
 
-    with pytest.raises(StateError, match=r"Forgetful of 'plain' remembers.*has state_dict\(\)"):
+    with pytest.raises(StateError, match=r"Forgetful of 'plain' is stateful.*add state_dict\(\)"):
         env.state_dict()

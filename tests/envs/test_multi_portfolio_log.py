@@ -10,8 +10,13 @@ import numpy as np
 import pytest
 
 from sekai.envs import EpisodeLog
-from sekai.envs.portfolio_log import COST_KINDS
-from sekai.envs.portfolio_log_files import read_jsonl, read_parquet, write_jsonl, write_parquet
+from sekai.envs.portfolio.log import (
+    COST_KINDS,
+    read_jsonl,
+    read_parquet,
+    write_jsonl,
+    write_parquet,
+)
 from tests.envs.agents_apart import AGENTS, alone, many, play_on, together, weights
 
 STEPS = 20
@@ -141,7 +146,7 @@ def test_a_joint_log_is_taken_apart_by_name() -> None:
     assert log.agents == tuple(AGENTS)
     assert timeless(log.of_agent("rich")) == timeless(log.of_agent(2))
     assert log.of_agent("rich").agents == ("rich",)
-    with pytest.raises(KeyError, match="one of plain, bold, rich was wanted, found 'poor'"):
+    with pytest.raises(KeyError, match="unknown agent 'poor'; expected one of plain, bold, rich"):
         log.of_agent("poor")
 
 

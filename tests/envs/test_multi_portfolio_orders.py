@@ -67,7 +67,7 @@ def test_what_cannot_be_ordered_is_refused() -> None:
 
     with pytest.raises(ValueError, match="sizing"):
         unsized.orders(shares)
-    with pytest.raises(InvalidActionError, match=r"\['plain', 'bold', 'rich'\] were wanted"):
+    with pytest.raises(InvalidActionError, match=r"agents \['plain', 'bold', 'rich'\], got"):
         env.orders({"plain": np.full(4, 0.25)})
     with pytest.raises(InvalidActionError, match="'rich'.* shape"):
         env.orders({**shares, "rich": np.full(3, 0.25)})

@@ -167,9 +167,9 @@ def test_the_same_settings_are_seen_the_same() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"keep_rows": 40}, "keep_rows is for streams"),
-        ({"stream": True, "observation": "index"}, "a stream shows windows"),
-        ({"stream": True, "starts": 30}, "a stream begins with the last row"),
+        ({"keep_rows": 40}, "keep_rows needs stream=True"),
+        ({"stream": True, "observation": "index"}, "observation must be 'window'"),
+        ({"stream": True, "starts": 30}, "a stream begins with the last known row"),
         ({"slots": -1}, "slots must be a whole number"),
         ({"reward_mode": "friendly"}, "reward_mode must be one of"),
     ],

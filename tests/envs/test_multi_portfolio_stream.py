@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import sekai
-from sekai.core.equality import equal_values
+from sekai.core.result import equal_values
 from sekai.data import Bar
 from sekai.envs import MemberConfig, MultiPortfolio
 from sekai.error import ClosedError, FeedEndedError, NotReadyError, ResetRequired
@@ -212,7 +212,7 @@ def test_a_stream_that_forgets_shows_the_same_to_all() -> None:
         whole.push(bar)
         short.push(bar)
         assert alike(whole.step(wanted(whole)), short.step(wanted(short)))
-    with pytest.raises(ValueError, match="keep_rows forgets the first"):
+    with pytest.raises(ValueError, match="keep_rows has dropped rows"):
         short.scene()
 
 

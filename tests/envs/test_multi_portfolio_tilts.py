@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sekai.core.equality import equal_values
+from sekai.core.result import equal_values
 from sekai.error import InvalidActionError
 from sekai.spaces import MultiDiscrete
 from sekai.utils.checker import check_env

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sekai.core.equality import equal_values
+from sekai.core.result import equal_values
 from sekai.data import MarketData
 from sekai.error import ResetRequired
 from tests.data.holed_panels import make_panel
@@ -147,7 +147,7 @@ def test_what_cannot_come_or_go_is_refused_and_changes_nothing() -> None:
 
     with pytest.raises(KeyError, match="asset9"):
         env.remove_asset("asset9")
-    with pytest.raises(ValueError, match="free place"):
+    with pytest.raises(ValueError, match="no free slot"):
         no_place(OLD)
 
     assert env.batch.state_dict() == before

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sekai.core.equality import equal_values
+from sekai.core.result import equal_values
 from sekai.data import PanelWindows, Pipeline, Windows
 from sekai.envs import MemberConfig, PortfolioState
 from sekai.error import DataError
@@ -129,18 +129,18 @@ def test_the_checker_finds_nothing_wrong(windows: Windows, observation: str) -> 
 
 
 def test_windows_of_other_assets_or_rows_are_refused(windows: Windows) -> None:
-    with pytest.raises(DataError, match="windows of the assets"):
+    with pytest.raises(DataError, match="assets of the windows do not match"):
         together(DATA.select(("A", "B")), features=windows)
-    with pytest.raises(ValueError, match="lookback must be that of the windows, 4 rows, was 3"):
+    with pytest.raises(ValueError, match="lookback must be 4 as in the windows, got 3"):
         together(DATA, features=windows, lookback=3)
-    with pytest.raises(ValueError, match="features of 'a' must be among"):
+    with pytest.raises(ValueError, match="unknown features .* of 'a'"):
         together(DATA, features=windows, agents={"a": MemberConfig(features=("beta",))})
 
 
 def test_agents_that_would_be_shown_less_are_refused_where_all_are_shown_an_index(
     windows: Windows,
 ) -> None:
-    with pytest.raises(ValueError, match="'less' is shown less.*observation='index'"):
+    with pytest.raises(ValueError, match="'less' has its own.*observation='index'"):
         together(DATA, features=windows, agents=LESS, observation="index")
 
 

@@ -233,7 +233,7 @@ def test_a_config_and_its_fields_mean_the_same() -> None:
     assert OptimalExecution(config).config == OptimalExecution(episode_steps=7).config
     env: Any = sekai.make("OptimalExecution-v0", config=config).unwrapped
     assert env.config == config
-    with pytest.raises(TypeError, match="found both"):
+    with pytest.raises(TypeError, match="got both"):
         OptimalExecution(config, volatility=1.0)
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.volatility = 3.0  # type: ignore[misc]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from sekai.envs.portfolio_config import AgentConfig
+from sekai.envs.portfolio.config import AgentConfig
 from sekai.market import Constraints, Costs, Execution, MarginAccount
 from tests.envs.portfolio_draws import examples, worlds
 from tests.envs.portfolio_worlds import FREE, World, market_of, play, settings

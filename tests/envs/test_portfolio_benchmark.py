@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.data import MarketData
-from sekai.envs.portfolio_benchmark import Benchmark
+from sekai.envs.portfolio.panel import Benchmark
 from tests.data.holed_panels import make_panel, panels
 
 
@@ -51,5 +51,5 @@ def test_rows_in_parts_give_the_same_bytes(
 
 
 def test_what_is_no_benchmark_is_named() -> None:
-    with pytest.raises(ValueError, match="an asset or a series of the market, was 'gold'"):
+    with pytest.raises(ValueError, match="unknown benchmark 'gold'"):
         Benchmark("gold", make_panel(rows=5))

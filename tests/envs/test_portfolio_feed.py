@@ -190,10 +190,10 @@ def test_assets_come_while_a_feed_runs_and_its_rows_are_wider_from_then_on() -> 
 
 
 def test_a_feed_without_a_history_is_refused_with_what_to_do() -> None:
-    with pytest.raises(ValueError, match=r"without one: make the feed with history="):
+    with pytest.raises(ValueError, match=r"has no history.*make the feed with history="):
         Portfolio(RowsFeed(None))
 
 
 def test_an_index_of_rows_to_come_is_refused() -> None:
-    with pytest.raises(ValueError, match="a stream shows windows"):
+    with pytest.raises(ValueError, match="observation must be 'window' with stream=True"):
         Portfolio(RowsFeed(DATA.rows(0, 20)), observation="index")

@@ -107,9 +107,9 @@ def test_an_account_on_paper_forgets_too() -> None:
     ("settings", "words"),
     [
         ({"keep_rows": 8}, "at least 32"),
-        ({"keep_rows": 64, "stream": False}, "is for streams"),
+        ({"keep_rows": 64, "stream": False}, "needs stream=True"),
         ({"keep_rows": 40, "features": ["momentum(60)"]}, "at least 61"),
-        ({"keep_rows": 40, "features": ["indicators(f_rsi_8)"]}, "look back so many rows"),
+        ({"keep_rows": 40, "features": ["indicators(f_rsi_8)"]}, "bounded lookback"),
     ],
 )
 def test_what_cannot_be_kept_so_short_is_refused(settings: dict[str, Any], words: str) -> None:
@@ -124,7 +124,7 @@ def test_a_picture_of_what_was_forgotten_is_refused() -> None:
         env.push(bar)
         env.step(np.full(4, 0.25))
 
-    with pytest.raises(ValueError, match="keep_rows forgets"):
+    with pytest.raises(ValueError, match="keep_rows has dropped"):
         env.batch.scene()
 
 

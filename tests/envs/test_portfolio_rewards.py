@@ -232,13 +232,13 @@ def test_nobody_can_write_into_a_state() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (0.0, r"reward said: numbers of shape \(3,\), one for each env, were wanted, found 0.0"),
-        (np.zeros((3, 1)), r"shape \(3,\).* found shape \(3, 1\)"),
-        (np.zeros(4), r"shape \(3,\).* found shape \(4,\)"),
-        (None, r"reward said: .*found None"),
-        (["a", "b", "c"], r"reward said: .*found \['a', 'b', 'c'\]"),
-        ([0.0, np.nan, 0.0], r"reward said: finite numbers were wanted, found nan for env 1"),
-        ([0.0, 0.0, -np.inf], r"found -inf for env 2 in row \d+"),
+        (0.0, r"reward said must return numbers of shape \(3,\), one for each env, got 0.0"),
+        (np.zeros((3, 1)), r"shape \(3,\).* got shape \(3, 1\)"),
+        (np.zeros(4), r"shape \(3,\).* got shape \(4,\)"),
+        (None, r"reward said must .*got None"),
+        (["a", "b", "c"], r"reward said must .*got \['a', 'b', 'c'\]"),
+        ([0.0, np.nan, 0.0], r"reward said must be finite, got nan for env 1"),
+        ([0.0, 0.0, -np.inf], r"got -inf for env 2 in row \d+"),
     ],
 )
 def test_what_is_no_reward_is_refused_by_name(given: Any, message: str) -> None:
@@ -319,9 +319,9 @@ def test_a_memory_that_cannot_be_saved_or_branched_is_named() -> None:
     vec = vector(2, reward=Forgetful())
     vec.reset(seed=0)
 
-    with pytest.raises(StateError, match=r"Forgetful remembers.*has state_dict\(\)"):
+    with pytest.raises(StateError, match=r"Forgetful is stateful.*add state_dict\(\)"):
         vec.state_dict()
-    with pytest.raises(StateError, match=r"Forgetful remembers.*has clone_env\(\)"):
+    with pytest.raises(StateError, match=r"Forgetful is stateful.*add clone_env\(\)"):
         vec.clone(0, 1)
 
 

@@ -125,7 +125,7 @@ def test_windows_of_the_file_stay_in_the_file_and_later_ones_are_in_memory(
     assert len(env.windows) == len(short) + 10
     everything = np.arange(len(env.windows))[::-1]
     assert env.windows.gather(everything).tobytes() == long.gather(everything).tobytes()
-    with pytest.raises(ValueError, match=f"rows from 0 to {len(short) + 9} were wanted"):
+    with pytest.raises(ValueError, match=f"rows must be from 0 to {len(short) + 9}"):
         env.windows.gather([len(short) + 10])
 
 
@@ -165,8 +165,8 @@ def test_a_stream_over_a_file_without_a_pipeline_says_what_to_give(long: Windows
 @pytest.mark.parametrize(
     ("features", "options", "message"),
     [
-        (["log_return"], {}, r"features differ: .*'volatility.* in the file, .*pipeline"),
-        (NAMES, {"dtype": np.float64}, "dtype differs: float32 in the file, float64 .*pipeline"),
+        (["log_return"], {}, r"feature mismatch: .*'volatility.* in the file, .*pipeline"),
+        (NAMES, {"dtype": np.float64}, "dtype mismatch: float32 in the file, float64 .*pipeline"),
         (NAMES, {"clip": 0.001}, r"first difference at .*asset '.*', feature '.*'"),
     ],
 )
@@ -367,7 +367,7 @@ def test_a_stream_that_forgets_rows_forgets_their_windows(tmp_path: Path) -> Non
     assert isinstance(env.windows, RollingWindows)
     assert env.windows.nbytes < 4 * 64 * long.gather([0]).nbytes
     assert env.windows.gather([0]).tobytes() == long.gather([0]).tobytes()
-    with pytest.raises(ValueError, match="forgotten"):
+    with pytest.raises(ValueError, match="was dropped"):
         env.windows.gather([len(windows) + 5])
 
 
@@ -423,7 +423,7 @@ def test_a_live_session_on_a_file_of_windows_goes_on_after_a_restart(
 def test_a_file_without_windows_of_rows_without_a_decision_goes_on(
     tmp_path: Path, long: Windows
 ) -> None:
-    from sekai.data.windows.window_index import write_index
+    from sekai.data.windows.window_file import write_index
 
     tradable = DATA.tradable.copy()
     tradable[5:60:2] = False

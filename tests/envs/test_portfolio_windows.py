@@ -223,7 +223,9 @@ def test_the_first_missing_window_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError) as error:
         single(features=windows)
 
-    assert f"found none at {DATA.times[60]} (20 of 77 rows have none)" in str(error.value)
+    assert f"no window for the decision at {DATA.times[60]} (20 of 77 rows have none)" in str(
+        error.value
+    )
 
 
 def gappy(tmp_path: Path) -> tuple[MarketData, Windows]:
@@ -235,7 +237,7 @@ def gappy(tmp_path: Path) -> tuple[MarketData, Windows]:
     whole = write(folder)
     kept = np.flatnonzero(tradable[3:].any(axis=1))
     np.save(tmp_path / "gappy.npy", whole.gather(kept))
-    from sekai.data.windows.window_index import write_index
+    from sekai.data.windows.window_file import write_index
 
     write_index(tmp_path / "gappy.parquet", whole.times[kept], {})
     names: dict[str, Any] = {"assets": DATA.assets, "features": FEATURES.names}
@@ -244,7 +246,7 @@ def gappy(tmp_path: Path) -> tuple[MarketData, Windows]:
 
 def test_rows_without_a_decision_need_no_window_and_show_the_last_one(tmp_path: Path) -> None:
     data, windows = gappy(tmp_path)
-    with pytest.raises(DataError, match=f"found none at {data.times[10]}"):
+    with pytest.raises(DataError, match=f"no window for the decision at {data.times[10]}"):
         single(data=data, features=windows)
     options: dict[str, Any] = {"data": data, "features": windows, "decisions": "trading_days"}
     env = single(**options, starts=3, episode_rows=7, ruin=0.0)
@@ -261,9 +263,12 @@ def test_rows_without_a_decision_need_no_window_and_show_the_last_one(tmp_path: 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"lookback": 5}, "lookback must be that of the windows, 4 rows, was 5"),
-        ({"data": DATA.select(DATA.assets[::-1])}, "windows of the assets .* were wanted"),
-        ({"data": DATA.replace(times=DATA.times + np.timedelta64(1, "s"))}, "times of rows"),
+        ({"lookback": 5}, "lookback must be 4 as in the windows, got 5"),
+        ({"data": DATA.select(DATA.assets[::-1])}, "assets of the windows do not match"),
+        (
+            {"data": DATA.replace(times=DATA.times + np.timedelta64(1, "s"))},
+            "no window has the time of a row",
+        ),
     ],
 )
 def test_windows_that_do_not_belong_to_the_data_are_refused(
@@ -275,14 +280,14 @@ def test_windows_that_do_not_belong_to_the_data_are_refused(
 
 @pytest.mark.parametrize("order", [[1, 0], [0, 0], []])
 def test_windows_that_are_not_in_order_are_refused(tmp_path: Path, order: list[int]) -> None:
-    from sekai.data.windows.window_index import write_index
+    from sekai.data.windows.window_file import write_index
 
     whole = write(tmp_path / "whole")
     np.save(tmp_path / "other.npy", whole.gather(np.array(order, np.int64)))
     write_index(tmp_path / "other.parquet", whole.times[np.array(order, np.int64)], {})
     names: dict[str, Any] = {"assets": DATA.assets, "features": FEATURES.names}
 
-    with pytest.raises(DataError, match="windows in the order of time"):
+    with pytest.raises(DataError, match="windows must be strictly ascending in time"):
         single(features=Windows.open(tmp_path / "other.npy", **names))
 
 
@@ -304,7 +309,7 @@ def test_arrays_that_do_not_fit_are_refused_before_anything_moves(
     observations = {**shown.observations, "windows": array}
     out = np.empty(3), np.empty(3, np.bool_), np.empty(3, np.bool_)
 
-    with pytest.raises(ValueError, match=r"observations\['windows'\] needs"):
+    with pytest.raises(ValueError, match=r"observations\['windows'\] must be"):
         vec.batch.step(plans(3, 1)[0], observations, *out, None, None)
 
     assert same(vec.state_dict(), before)

@@ -62,7 +62,7 @@ def test_a_bad_value_is_refused_by_name_before_anything_is_built(name: str, valu
 
 
 def test_a_market_is_told_by_its_config() -> None:
-    with pytest.raises(TypeError, match="^market must be a MarketConfig, was 'calm'"):
+    with pytest.raises(TypeError, match="^market must be a MarketConfig, got 'calm'"):
         TradingConfig(market="calm")  # type: ignore[arg-type]
 
 
@@ -87,9 +87,9 @@ def test_fields_of_the_market_may_be_given_beside_those_of_the_episode() -> None
 
 
 def test_a_thing_said_twice_is_refused() -> None:
-    with pytest.raises(TypeError, match="either a config or its fields .* found both"):
+    with pytest.raises(TypeError, match="either a config or its fields.* got both"):
         Trading(TradingConfig(), max_ticks=9)
-    with pytest.raises(TypeError, match=r"either a market or its fields .* \['regime'\]"):
+    with pytest.raises(TypeError, match=r"either a market or its fields.* \['regime'\]"):
         Trading(market=MarketConfig(), regime="calm")
 
 

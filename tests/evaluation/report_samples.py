@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.evaluation import (
-    Comparison,
+    BaselineComparison,
     Episode,
+    EpisodeFills,
     Evaluation,
-    Fills,
     Flag,
     Interval,
     PolicyOutcome,
@@ -75,7 +75,7 @@ def played(rule: str, seed: int, days: int, assets: int, dates: bool) -> Episode
             "spread": 0.0004 * moved * equity[:-1],
             "financing": np.full(days, -2.0),
         },
-        fills=Fills(
+        fills=EpisodeFills(
             step=step,
             asset=np.array(NAMES)[asset],
             units=np.where((step + asset) % 3 == 0, -1.0, 1.0) * (10 + asset),
@@ -121,7 +121,7 @@ def rich_evaluation(
     for rule in RULES[1:]:
         gap = agent - np.array(policies[rule].by_seed[headline])
         compared.append(
-            Comparison(baseline=rule, metric=headline, difference=rough(list(gap)),
+            BaselineComparison(baseline=rule, metric=headline, difference=rough(list(gap)),
                        p_value=0.003, wins=float(np.mean(gap > 0)))
         )  # fmt: skip
     sample = sample_evaluation(name)
@@ -150,7 +150,7 @@ def rich_evaluation(
 
 
 def bearing(policies: dict[str, PolicyOutcome], metric: str) -> Sensitivity:
-    """What is left as costs and delays grow."""
+    """Make a cost and delay sensitivity."""
     multiples = [0.0, 0.5, 1.0, 2.0, 4.0]
     left = {name: policies[name].metrics[metric].value for name in policies}
     steep = {name: 0.02 + 0.12 * place % 0.3 for place, name in enumerate(policies)}
@@ -211,13 +211,13 @@ def evaluation_of_orders() -> Evaluation:
         seeds=seeds,
         policies=policies,
         comparisons=[
-            Comparison(baseline="twap", metric="shortfall", p_value=0.01, wins=0.75,
+            BaselineComparison(baseline="twap", metric="shortfall", p_value=0.01, wins=0.75,
                        difference=Interval(value=4.0, low=1.0, high=7.0, method="seeds")),
-            Comparison(baseline="all_at_once", metric="shortfall", p_value=0.001, wins=1.0,
+            BaselineComparison(baseline="all_at_once", metric="shortfall", p_value=0.001, wins=1.0,
                        difference=Interval(value=12.0, low=9.0, high=15.0, method="seeds")),
         ],
         sensitivity=None,
         flags=[],
-        honesty=None,
+        deflated_sharpe=None,
         learning={},
     )  # fmt: skip

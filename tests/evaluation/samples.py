@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from sekai.evaluation import (
-    Comparison,
+    BaselineComparison,
+    DeflatedSharpe,
     Episode,
+    EpisodeFills,
     Evaluation,
-    Fills,
     Flag,
-    Honesty,
     Interval,
     PolicyOutcome,
     Provenance,
@@ -40,7 +40,7 @@ def sample_episode(seed: int, drift: float = 0.0005, days: int = 500) -> Episode
         prices=prices,
         turnover=rng.uniform(0.0, 0.1, days),
         costs={"commission": rng.uniform(0, 50, days), "spread": rng.uniform(0, 80, days)},
-        fills=Fills(
+        fills=EpisodeFills(
             step=step,
             asset=np.array(ASSETS)[asset],
             units=rng.normal(0, 100, 40),
@@ -51,7 +51,7 @@ def sample_episode(seed: int, drift: float = 0.0005, days: int = 500) -> Episode
 
 
 def sample_outcome(name: str, seeds: list[int], drift: float) -> PolicyOutcome:
-    """What a policy might have come to."""
+    """Make an outcome of a policy."""
     sharpe = Interval(value=20 * drift * 50, low=-0.2, high=1.9, method="bootstrap")
     return PolicyOutcome(
         name=name,
@@ -78,8 +78,8 @@ def sample_evaluation(name: str = "example", seeds: tuple[int, ...] = (0, 1, 2))
             for place, policy in enumerate(POLICIES)
         },
         comparisons=[
-            Comparison(baseline=policy, metric="sharpe", difference=difference, p_value=0.08,
-                       wins=2 / 3)
+            BaselineComparison(baseline=policy, metric="sharpe", difference=difference,
+                               p_value=0.08, wins=2 / 3)
             for policy in POLICIES[1:]
         ],
         sensitivity=Sensitivity(
@@ -91,8 +91,8 @@ def sample_evaluation(name: str = "example", seeds: tuple[int, ...] = (0, 1, 2))
             break_even={"equal_weight": 2.7, "buy_and_hold": float("inf"), "random": 0.0},
         ),
         flags=[Flag(name="few_seeds", level="warning", message="three seeds say little")],
-        honesty=Honesty(trials=7, observations=1500, sharpe=0.05, expected_best=0.03,
-                        probabilistic=0.97, deflated=0.81, least_length=1100.0),
+        deflated_sharpe=DeflatedSharpe(trials=7, observations=1500, sharpe=0.05, expected_best=0.03,
+                        probabilistic=0.97, deflated=0.81, minimum_track_record=1100.0),
         provenance=Provenance(command="sekai evaluate runs/example", created="2026-01-01T00:00:00Z",
                               versions={"sekai": "0.3.0", "numpy": "2.0"}, data_digest="ab12"),
         learning={"steps": [0.0, 1e4, 2e4], "eval/return": [float("nan"), 0.1, 0.2]},

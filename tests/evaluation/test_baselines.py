@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 import sekai
 from sekai.evaluation import baselines, evaluate
-from sekai.evaluation.arena import arena_of
 from sekai.evaluation.baselines import baseline, baseline_names, register_baseline
-from sekai.evaluation.baselines.coordinate_descent import (
+from sekai.evaluation.baselines.portfolio import (
     covariance_of,
     minimum_variance_weights,
     risk_parity_weights,
 )
-from sekai.evaluation.episode import Episode
-from sekai.evaluation.playing import play
+from sekai.evaluation.env_source import as_env_source
+from sekai.evaluation.evaluation import Episode
+from sekai.evaluation.recorder import run_episodes
 from sekai.evaluation.tasks import task_of
 from tests.evaluation.worlds import ASSETS, market, planted
 
@@ -27,8 +27,8 @@ OPTIONS: dict[str, Any] = {
 
 
 def played(name: str, env: str = "Portfolio-v0", **options: Any) -> Episode:
-    task = task_of(arena_of(env, options))
-    return play(baseline(name, task.name), task.recorded(), task, [3])[0]
+    task = task_of(as_env_source(env, options))
+    return run_episodes(baseline(name, task.name), task.recording_source(), task, [3])[0]
 
 
 def covariance(seed: int, assets: int) -> np.ndarray:
@@ -175,7 +175,7 @@ def test_rules_of_trading_go_the_way_they_say() -> None:
 @pytest.fixture
 def own_name() -> Iterator[str]:
     yield "always_first"
-    baselines._OWN.pop(("portfolio", "always_first"), None)
+    baselines._REGISTERED.pop(("portfolio", "always_first"), None)
 
 
 def test_a_baseline_of_ones_own_is_known_by_name(own_name: str) -> None:

@@ -10,9 +10,9 @@ import sekai
 from sekai.data import Pipeline, Windows
 from sekai.envs import Portfolio
 from sekai.evaluation import TrialLedger, evaluate, load_evaluation
-from sekai.evaluation.arena import arena_of
-from sekai.evaluation.players import player_of
-from sekai.evaluation.playing import play
+from sekai.evaluation.env_source import as_env_source
+from sekai.evaluation.policy import as_policy
+from sekai.evaluation.recorder import run_episodes
 from sekai.evaluation.tasks import task_of
 from sekai.wrappers import FlattenObservation
 from tests.evaluation.worlds import ASSETS, planted
@@ -24,7 +24,7 @@ OPTIONS: dict[str, Any] = {
 
 
 def follow(observation: Any) -> np.ndarray:
-    """What the planted signal is best answered with."""
+    """Return the optimal action for the planted signal."""
     moves = np.asarray(observation["windows"][-1, :, 0], np.float64)
     weights = np.zeros(ASSETS + 1)
     weights[int(np.argmax(moves))] = 1.0
@@ -51,8 +51,8 @@ def test_who_follows_a_planted_signal_is_surely_ahead() -> None:
         assert comparison.wins > 0.8, comparison
     assert "not_ahead" not in names(found.flags)
     assert "look_ahead" not in names(found.flags)
-    assert found.honesty is not None
-    assert found.honesty.deflated > 0.95
+    assert found.deflated_sharpe is not None
+    assert found.deflated_sharpe.deflated > 0.95
 
 
 def free() -> Any:
@@ -94,8 +94,8 @@ def dear() -> Any:
 
 
 def test_accounts_are_those_of_the_env() -> None:
-    task = task_of(arena_of("Portfolio-v0", OPTIONS))
-    episode = play(player_of(follow), task.recorded(), task, [7])[0]
+    task = task_of(as_env_source("Portfolio-v0", OPTIONS))
+    episode = run_episodes(as_policy(follow), task.recording_source(), task, [7])[0]
     env = sekai.make("Portfolio-v0", **OPTIONS)
     result = env.reset(seed=7)
     equity, cost, turnover, rewards = [result.info["equity"]], [], [], []
@@ -122,8 +122,8 @@ def test_accounts_are_those_of_the_env() -> None:
 
 
 def test_ticks_are_those_of_the_env() -> None:
-    task = task_of(arena_of("Trading-v0", {"max_ticks": 40}))
-    episode = play(player_of(lambda seen: 2), task.recorded(), task, [5])[0]
+    task = task_of(as_env_source("Trading-v0", {"max_ticks": 40}))
+    episode = run_episodes(as_policy(lambda seen: 2), task.recording_source(), task, [5])[0]
     env = sekai.make("Trading-v0", max_ticks=40)
     infos = [env.reset(seed=5).info] + [env.step(2).info for _ in range(40)]
     np.testing.assert_allclose(episode.equity, [info["equity"] for info in infos], rtol=1e-9)
@@ -208,7 +208,7 @@ def test_baselines_that_do_the_same_in_every_step_are_listed_once() -> None:
 
 
 def test_one_short_episode_is_refused() -> None:
-    with pytest.raises(ValueError, match="number without an interval"):
+    with pytest.raises(ValueError, match="no confidence interval"):
         evaluate("random", "MarketMaking-v0", seeds=1)
 
 
@@ -230,12 +230,12 @@ def test_many_seeds_have_intervals_over_seeds() -> None:
 
 
 def test_a_lone_number_is_refused() -> None:
-    with pytest.raises(ValueError, match="on its own"):
+    with pytest.raises(ValueError, match="baselines must not be empty"):
         evaluate(follow, "Portfolio-v0", baselines=[], env_options=OPTIONS)
 
 
 def test_an_unknown_baseline_is_refused_with_the_names_of_those_there_are() -> None:
-    with pytest.raises(ValueError, match="equal_weight.*'equal_wait'"):
+    with pytest.raises(ValueError, match="'equal_wait'.*equal_weight"):
         evaluate(follow, "Portfolio-v0", baselines=["equal_wait"], env_options=OPTIONS)
 
 
@@ -246,7 +246,7 @@ def test_seeds_that_are_none_or_twice_are_refused(seeds: Any) -> None:
 
 
 def test_options_of_what_is_no_id_are_refused() -> None:
-    with pytest.raises(ValueError, match="env_options belong to an id"):
+    with pytest.raises(ValueError, match="need an env id"):
         evaluate("random", sekai.make("MarketMaking-v0"), env_options={"episode_steps": 3})
 
 
@@ -303,7 +303,7 @@ def test_baselines_do_not_see_through_the_layers_of_a_vector_env() -> None:
 def test_policies_are_given_names_that_differ() -> None:
     found = evaluate(stay, "Portfolio-v0", seeds=8, env_options=OPTIONS, sensitivity=False,
                      baselines=[stay, stay, "random"])  # fmt: skip
-    assert list(found.policies) == ["stay (judged)", "stay", "stay 2", "random"]
+    assert list(found.policies) == ["stay (evaluated)", "stay", "stay 2", "random"]
 
 
 def test_what_predicts_as_others_do_is_judged() -> None:
@@ -323,10 +323,10 @@ def test_trials_on_the_same_data_make_a_ratio_worth_less(tmp_path: Path) -> None
     first = evaluate(follow, "Portfolio-v0", **options)
     evaluate(stay, "Portfolio-v0", **options)
     third = evaluate(follow, "Portfolio-v0", **options)
-    assert first.honesty is not None
-    assert third.honesty is not None
-    assert (first.honesty.trials, third.honesty.trials) == (1, 3)
-    assert third.honesty.deflated < first.honesty.deflated
+    assert first.deflated_sharpe is not None
+    assert third.deflated_sharpe is not None
+    assert (first.deflated_sharpe.trials, third.deflated_sharpe.trials) == (1, 3)
+    assert third.deflated_sharpe.deflated < first.deflated_sharpe.deflated
 
 
 def test_what_no_trader_knows_is_told() -> None:
@@ -360,13 +360,13 @@ def test_an_agent_looks_windows_up_where_it_is_judged() -> None:
 
     trained, judged = (OPTIONS | {"data": planted(seed=seed)} for seed in (8, 9))
     agent = PPO("Portfolio-v0", env_options=trained | {"observation": "index"}, seed=0,
-                num_envs=2, rollout_steps=8)  # fmt: skip
+                n_envs=2, n_steps=8)  # fmt: skip
     assert agent.gather is not None
     its_own = agent.gather.windows
     by_number = evaluate(agent, "Portfolio-v0", seeds=8, sensitivity=False, baselines=["random"],
                          env_options=judged | {"observation": "index"})  # fmt: skip
     assert agent.gather.windows is its_own
-    policy = PPO("Portfolio-v0", env_options=judged, seed=0, num_envs=2, rollout_steps=8)
+    policy = PPO("Portfolio-v0", env_options=judged, seed=0, n_envs=2, n_steps=8)
     policy.network.load_state_dict(agent.network.state_dict())
     by_window = evaluate(policy, "Portfolio-v0", seeds=8, sensitivity=False, baselines=["random"],
                          env_options=judged)  # fmt: skip
@@ -376,7 +376,7 @@ def test_an_agent_looks_windows_up_where_it_is_judged() -> None:
 def test_a_saved_agent_is_judged_by_its_path(tmp_path: Path) -> None:
     from sekai.training import PPO
 
-    agent = PPO("MarketMaking-v0", seed=0, num_envs=2, rollout_steps=8)
+    agent = PPO("MarketMaking-v0", seed=0, n_envs=2, n_steps=8)
     agent.save(tmp_path / "agent")
     by_path = evaluate(tmp_path / "agent", "MarketMaking-v0", seeds=4, sensitivity=False)
     itself = evaluate(agent, "MarketMaking-v0", seeds=4, sensitivity=False)

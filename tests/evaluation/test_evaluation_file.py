@@ -76,12 +76,12 @@ def test_a_field_of_another_kind_is_refused(tmp_path: Path, name: str, value: ob
 @pytest.mark.parametrize(
     "packed",
     [
-        {"kind": "<f8", "shape": [2**60], "bytes": ""},
-        {"kind": "<f8", "shape": [-1], "bytes": ""},
-        {"kind": "<f8", "shape": [3], "bytes": "!"},
-        {"kind": "<f8", "shape": [3], "bytes": "AAAA"},
-        {"kind": "|O", "shape": [1], "bytes": ""},
-        {"kind": "<f8", "shape": [1]},
+        {"$array": ["<f8", [2**60], "", "zlib"]},
+        {"$array": ["<f8", [-1], "", "zlib"]},
+        {"$array": ["<f8", [3], "!", "zlib"]},
+        {"$array": ["<f8", [3], "AAAA", "zlib"]},
+        {"$array": ["|O", [1], "", "zlib"]},
+        {"$array": ["<f8", [1]]},
     ],
 )
 def test_arrays_that_are_none_are_refused(tmp_path: Path, packed: dict[str, Any]) -> None:
@@ -99,7 +99,7 @@ def test_bytes_that_unpack_to_more_than_was_said_are_refused(tmp_path: Path) -> 
     save_evaluation(sample_evaluation(), path)
     found = json.loads(path.read_text())
     equity = found["evaluation"]["policies"]["agent"]["episodes"][0]["equity"]
-    equity["shape"] = [equity["shape"][0] - 1]
+    equity["$array"][1] = [equity["$array"][1][0] - 1]
     path.write_text(json.dumps(found))
-    with pytest.raises(EvaluationFileError, match="other bytes"):
+    with pytest.raises(EvaluationFileError, match="expected an array of shape"):
         load_evaluation(path)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from sekai.evaluation import Comparison, Episode, Interval, PolicyOutcome
+from sekai.evaluation import BaselineComparison, Episode, Interval, PolicyOutcome
 from sekai.evaluation.flags import flags_of
 
 STEPS = 100
@@ -36,7 +36,9 @@ def found(agent: list[Episode], *others: list[Episode], low: float = 1.0) -> set
     baselines = [outcome(f"other {place}", one) for place, one in enumerate(others)]
     interval = Interval(value=low + 1.0, low=low, high=low + 2.0)
     ahead = [
-        Comparison(baseline=one.name, metric="sharpe", difference=interval, p_value=0.0, wins=1.0)
+        BaselineComparison(
+            baseline=one.name, metric="sharpe", difference=interval, p_value=0.0, wins=1.0
+        )
         for one in baselines
     ]
     return {one.name for one in flags_of(outcome("agent", agent), baselines, ahead, False)}

@@ -4,13 +4,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sekai.evaluation import Flag, Moment, evaluate
-from sekai.evaluation.arena import arena_of
+from sekai.evaluation import Flag, StepContext, evaluate
 from sekai.evaluation.baselines import baseline
-from sekai.evaluation.baselines.target_weights import TargetWeights
-from sekai.evaluation.look_ahead import look_ahead_flags, other_future
-from sekai.evaluation.players import player_of
-from sekai.evaluation.playing import play
+from sekai.evaluation.baselines.portfolio import TargetWeights
+from sekai.evaluation.env_source import as_env_source
+from sekai.evaluation.look_ahead import look_ahead_flags, replace_future
+from sekai.evaluation.policy import as_policy
+from sekai.evaluation.recorder import run_episodes
 from sekai.evaluation.tasks import task_of
 from sekai.evaluation.tasks.portfolio import PortfolioTask
 from tests.evaluation.worlds import ASSETS, planted
@@ -27,9 +27,9 @@ Scores = np.ndarray
 
 
 def flags_for(policy: Any, **options: Any) -> list[Flag]:
-    task = task_of(arena_of("Portfolio-v0", OPTIONS | options))
-    player = player_of(policy)
-    play(player, task.recorded(), task, SEEDS[:1])
+    task = task_of(as_env_source("Portfolio-v0", OPTIONS | options))
+    player = as_policy(policy)
+    run_episodes(player, task.recording_source(), task, SEEDS[:1])
     return look_ahead_flags(player, task, SEEDS)
 
 
@@ -66,8 +66,8 @@ class Peeking(TargetWeights):
     def __init__(self, rows: int) -> None:
         self.rows = rows
 
-    def targets(self, moment: Moment) -> np.ndarray:
-        task = self.ground.task
+    def targets(self, moment: StepContext) -> np.ndarray:
+        task = self.context.task
         assert isinstance(task, PortfolioTask)
         rows = moment.infos["time_index"].astype(int)
         ahead = task.marks[np.minimum(rows + self.rows, len(task.marks) - 1)]
@@ -141,7 +141,7 @@ def test_features_that_were_fitted_on_what_is_judged_are_found_out() -> None:
 
     equal = baseline("equal_weight", "portfolio")
     fitted = Pipeline(["log_return"], scaling="zscore").fit(DATA)
-    assert [one.name for one in flags_for(equal, features=fitted)] == ["fitted_on_judged_data"]
+    assert [one.name for one in flags_for(equal, features=fitted)] == ["fitted_on_test_data"]
     before = Pipeline(["log_return"], scaling="zscore").fit(DATA.rows(0, 300))
     assert flags_for(equal, features=before) == []
 
@@ -156,7 +156,7 @@ def test_an_evaluation_tells_of_foreknowledge() -> None:
 
 @pytest.mark.parametrize("row", [0, 300, 698])
 def test_another_future_leaves_the_past_alone(row: int) -> None:
-    other = other_future(DATA, row, np.random.default_rng(0))
+    other = replace_future(DATA, row, np.random.default_rng(0))
     assert np.array_equal(other.values[: row + 1], DATA.values[: row + 1])
     if row < 600:
         moved, was = (np.diff(np.log(one.field("close")[row:]), axis=0) for one in (other, DATA))

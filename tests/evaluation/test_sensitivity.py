@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 import sekai
 from sekai.evaluation import evaluate
-from sekai.evaluation.arena import arena_of
 from sekai.evaluation.baselines import baseline
-from sekai.evaluation.playing import play
-from sekai.evaluation.sensitivity import COST_MULTIPLES, break_even
+from sekai.evaluation.env_source import as_env_source
+from sekai.evaluation.recorder import run_episodes
+from sekai.evaluation.scorer import COST_MULTIPLES, break_even
 from sekai.evaluation.tasks import task_of
 from tests.evaluation.worlds import planted
 
@@ -52,12 +52,14 @@ def test_the_break_even_of_a_schedule_is_that_of_its_closed_form() -> None:
 
 
 def test_costs_grow_with_their_multiple_and_are_none_at_zero() -> None:
-    task = task_of(arena_of("Portfolio-v0", OPTIONS))
+    task = task_of(as_env_source("Portfolio-v0", OPTIONS))
     paid = []
     for multiple in COST_MULTIPLES:
         arena = task.with_costs(multiple)
         assert arena is not None
-        paid.append(play(baseline("equal_weight", "portfolio"), arena, task, [0])[0].total_cost)
+        paid.append(
+            run_episodes(baseline("equal_weight", "portfolio"), arena, task, [0])[0].total_cost
+        )
     assert paid[0] == 0.0
     np.testing.assert_allclose(np.array(paid[1:]) / paid[2], COST_MULTIPLES[1:], rtol=0.02)
 
@@ -93,10 +95,10 @@ def test_an_order_that_waits_is_the_one_that_was_decided() -> None:
         seen.append(len(seen) / 1000)
         return np.array([seen[-1], 0, 0, 0, 0, 1 - seen[-1]])
 
-    task = task_of(arena_of("Portfolio-v0", OPTIONS))
-    from sekai.evaluation.players import player_of
+    task = task_of(as_env_source("Portfolio-v0", OPTIONS))
+    from sekai.evaluation.policy import as_policy
 
-    episode = play(player_of(count), task.arena, task, [0], delay=2)[0]
+    episode = run_episodes(as_policy(count), task.source, task, [0], delay=2)[0]
     assert not episode.actions[:2, 0].any()
     np.testing.assert_allclose(episode.actions[2:, 0], np.arange(58) / 1000)
 

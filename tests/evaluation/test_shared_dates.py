@@ -5,12 +5,12 @@ import pytest
 
 from sekai.data import simulate_gbm
 from sekai.evaluation import Episode, PolicyOutcome, evaluate
-from sekai.evaluation.arena import arena_of
-from sekai.evaluation.outcomes import Measure
-from sekai.evaluation.shared_dates import (
-    counted_dates,
-    held_on,
-    is_one_history,
+from sekai.evaluation.env_source import as_env_source
+from sekai.evaluation.scorer import (
+    Scorer,
+    count_dates,
+    is_overlapping,
+    padded_to,
     returns_by_date,
 )
 from sekai.evaluation.tasks import task_of
@@ -29,38 +29,38 @@ def episode(first: int, equity: list[float]) -> Episode:
 def test_a_day_that_two_episodes_played_is_one_day() -> None:
     one, other = episode(0, [100.0, 110.0, 121.0]), episode(1, [100.0, 120.0, 60.0])
 
-    assert counted_dates([one, other]) == (6, 4)
-    assert is_one_history([one, other])
+    assert count_dates([one, other]) == (6, 4)
+    assert is_overlapping([one, other])
     np.testing.assert_allclose(returns_by_date([one, other]), [0.1, 0.15, -0.5])
 
 
 def test_episodes_of_other_times_are_several() -> None:
     one, other = episode(0, [100.0, 110.0, 121.0]), episode(3, [100.0, 120.0, 60.0])
 
-    assert not is_one_history([one, other])
+    assert not is_overlapping([one, other])
     np.testing.assert_allclose(returns_by_date([other, one]), [0.1, 0.1, 0.2, -0.5])
 
 
 def test_one_episode_is_no_overlap_and_none_without_dates_is_either() -> None:
     one = episode(0, [100.0, 110.0])
 
-    assert not is_one_history([one])
-    assert not is_one_history([replace(one, times=None), replace(one, times=None)])
+    assert not is_overlapping([one])
+    assert not is_overlapping([replace(one, times=None), replace(one, times=None)])
 
 
 @pytest.mark.parametrize("last", [50.0, 0.0, -5.0])
 def test_an_account_that_ended_stays_what_it_was(last: float) -> None:
     ended, longer = episode(0, [100.0, last]), episode(0, [100.0, 101.0, 102.0, 103.0])
 
-    (held,) = held_on([ended], [longer])
+    (held,) = padded_to([ended], [longer])
 
     np.testing.assert_allclose(held.returns, [last / 100 - 1, 0.0, 0.0])
     assert held.times is longer.times
-    assert held_on([longer], [ended])[0] is longer
+    assert padded_to([longer], [ended])[0] is longer
 
 
 def believed(runs: int) -> int:
-    """How often weights that were drawn are told from equal ones, where no weights are better."""
+    """Count false positives of random weights against equal weights."""
     free = Costs(proportional=0.0, half_spread=0.0, impact=0.0)
     found = 0
     for run in range(runs):
@@ -102,7 +102,7 @@ def test_a_lead_is_found_beside_many_baselines_too() -> None:
         return PolicyOutcome(name=name, metrics={}, by_seed={"sharpe": [0.0]},
                              episodes=[episode(0, [100.0, *(100.0 * growth)])])  # fmt: skip
 
-    measure = Measure(task_of(arena_of("Portfolio-v0")), 252.0, 0.95, True)
+    measure = Scorer(task_of(as_env_source("Portfolio-v0")), 252.0, 0.95, True)
     agent = outcome("agent", 0.005)
     found = measure.comparisons(agent, [outcome(f"other {place}", 0.0) for place in range(20)])
 

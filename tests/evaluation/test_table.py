@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from sekai.evaluation import Interval
-from sekai.evaluation.table import rich_table
+from sekai.evaluation.evaluation import rich_table
 from tests.evaluation.samples import sample_evaluation
 
 

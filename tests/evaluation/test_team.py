@@ -7,13 +7,13 @@ import pytest
 import sekai
 from sekai.core import MAResetResult, MAStepResult, MultiAgentEnv
 from sekai.data import simulate_regimes
-from sekai.envs.multi_portfolio import MultiPortfolio
-from sekai.envs.portfolio_config import AgentConfig
+from sekai.envs.portfolio.config import AgentConfig
+from sekai.envs.portfolio.multi_portfolio import MultiPortfolio
 from sekai.evaluation import Episode, Evaluation, evaluate
-from sekai.evaluation.arena import arena_of
-from sekai.evaluation.playing import play
+from sekai.evaluation.env_source import as_env_source
+from sekai.evaluation.policy import as_multi_agent_policy
+from sekai.evaluation.recorder import run_episodes
 from sekai.evaluation.tasks import task_of
-from sekai.evaluation.team import team_of
 from sekai.spaces import Box, Discrete
 from sekai.training import A2C
 from tests.evaluation.test_evaluate import follow, free, names, stay
@@ -36,8 +36,13 @@ def judged(policy: Any, baselines: Any = ("equal_weight",), **changes: Any) -> E
 
 def played(policy: Any, seed: int = 7, **changes: Any) -> Episode:
     """One episode of a team."""
-    task = task_of(arena_of(ID, OPTIONS | changes))
-    return play(team_of(policy, None, lambda name: None), task.recorded(), task, [seed])[0]
+    task = task_of(as_env_source(ID, OPTIONS | changes))
+    return run_episodes(
+        as_multi_agent_policy(policy, None, lambda name: None),
+        task.recording_source(),
+        task,
+        [seed],
+    )[0]
 
 
 def test_a_team_that_follows_a_planted_signal_is_surely_ahead_of_all_baselines() -> None:
@@ -129,7 +134,7 @@ def test_every_agent_has_numbers_of_its_own_with_intervals() -> None:
 
 
 def test_a_policy_that_is_not_for_these_agents_is_refused_with_their_names() -> None:
-    with pytest.raises(ValueError, match=r"\['agent_0', 'agent_1'\] was wanted.*'somebody'"):
+    with pytest.raises(ValueError, match=r"'somebody'.*\['agent_0', 'agent_1'\]"):
         judged({"somebody": follow})
 
 
@@ -142,7 +147,7 @@ def test_a_team_that_was_made_is_judged_as_its_id_is() -> None:
 
 
 def test_a_vector_of_several_agents_is_refused_with_what_to_give_instead() -> None:
-    with pytest.raises(TypeError, match="its id and env_options"):
+    with pytest.raises(TypeError, match="an id with env_options"):
         evaluate(follow, sekai.make_vec(ID, 2, **OPTIONS))
 
 

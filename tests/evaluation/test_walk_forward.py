@@ -54,8 +54,8 @@ def test_all_folds_are_one_account() -> None:
         assert (np.diff(whole.times) > np.timedelta64(0, "D")).all()
         assert len(whole.rewards) == len(whole.actions) == len(whole.turnover)
     assert found.joined.agent.metrics["sharpe"].method == "bootstrap"
-    assert found.joined.honesty is not None
-    assert found.joined.honesty.observations == sum(len(part) for part in parts)
+    assert found.joined.deflated_sharpe is not None
+    assert found.joined.deflated_sharpe.observations == sum(len(part) for part in parts)
     assert found.joined.provenance.data_digest == DATA.digest
 
 
@@ -89,13 +89,13 @@ def test_all_folds_are_one_trial(tmp_path: Path) -> None:
     ledger = TrialLedger(tmp_path / "trials.jsonl")
     judged(ledger=ledger)
     again = judged(ledger=ledger)
-    assert again.joined.honesty is not None
-    assert again.joined.honesty.trials == 2
+    assert again.joined.deflated_sharpe is not None
+    assert again.joined.deflated_sharpe.trials == 2
     assert len(ledger.trials(DATA.digest)) == 2
 
 
 def test_folds_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="room for 9 folds.*found room for"):
+    with pytest.raises(ValueError, match="room for .* folds.*got folds=9"):
         judged(folds=9)
     with pytest.raises(ValueError, match="folds must be at least 1"):
         judged(folds=0)

@@ -1,4 +1,4 @@
-"""An exchange in a process of its own: a paper broker and its market over loopback.
+"""Exchange server for tests: a paper broker and its market in another process, over loopback.
 
     python -m tests.live.exchange --port-file exchange.json --ledger paper.jsonl --rows 500 --seed 1
 
@@ -14,28 +14,29 @@ import asyncio
 import json
 import os
 from bisect import bisect_right
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from sekai.data import Bar, MarketData, simulate_gbm
 from sekai.error import BrokerError
-from sekai.live.bar_records import bar_fields, bar_time
-from sekai.live.order_records import account_fields, order_from, report_fields, state_fields
-from sekai.live.paper_account import PaperAccount
-from sekai.live.paper_broker import PaperBroker
-from sekai.live.paper_faults import PaperFaults
+from sekai.live.events import bar_fields, bar_time
+from sekai.live.orders import OrderState, order_fields, order_from_fields, report_fields
+from sekai.live.paper.account import PaperAccount
+from sekai.live.paper.broker import PaperBroker
+from sekai.live.paper.faults import PaperFaults
 from sekai.market import Execution
 
 LONGEST_LINE = 2**24
 
 
 def world(rows: int, seed: int, assets: int, history: int) -> MarketData:
-    """The same market for the exchange and for its clients: what is known, then what will come."""
+    """Market of the exchange and its clients: history, then rows to come."""
     return simulate_gbm(assets=assets, rows=history + rows, seed=seed)
 
 
 class Exchange:
-    """Answers what clients ask."""
+    """Answers requests of clients."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.data = world(options.rows, options.seed, options.assets, options.history)
@@ -58,11 +59,14 @@ class Exchange:
         if call == "see":
             return await self._see(asked["time"])
         if call == "submit":
-            return await broker.submit(order_from(asked["order"]))
+            return await broker.submit(order_from_fields(asked["order"]))
         if call == "cancel":
             return await broker.cancel(asked["id"])
         if call == "account":
-            return account_fields(await broker.account())
+            account = asdict(await broker.account())
+            return {
+                name: account[name] for name in ("cash", "units", "open_units", "costs", "time")
+            }
         if call == "known":
             known = await broker.known(asked["ids"])
             return {name: state_fields(state) for name, state in known.items()}
@@ -73,7 +77,7 @@ class Exchange:
         raise ValueError(f"no such call: {call!r}")
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Talk to one client until it goes; a client that dies in mid-sentence is no matter."""
+        """Serve one client until it disconnects, in the middle of a request or not."""
         try:
             while (line := await reader.readline()).endswith(b"\n"):
                 writer.write(await self._reply(line))
@@ -105,6 +109,15 @@ class Exchange:
         first = 0 if seen is None else bisect_right(self.times, seen)
         for bar in self.bars[first : bisect_right(self.times, time)]:
             await self.broker.see(bar)
+
+
+def state_fields(state: OrderState) -> dict[str, Any]:
+    return {
+        "order": order_fields(state.order),
+        "filled": state.filled,
+        "is_open": state.is_open,
+        "reports": [report_fields(report) for report in state.reports],
+    }
 
 
 async def run(options: argparse.Namespace) -> None:

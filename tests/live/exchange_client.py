@@ -1,4 +1,4 @@
-"""Adapters to the exchange of the tests: a `Broker` and a `Feed`, about a page each."""
+"""Broker and feed adapters to the exchange server of the tests."""
 
 from __future__ import annotations
 
@@ -13,17 +13,23 @@ import numpy as np
 
 from sekai.data import Bar, MarketData
 from sekai.error import BrokerError, FeedError
-from sekai.live.bar_records import bar_from, bar_time
-from sekai.live.broker import Broker, BrokerAccount
-from sekai.live.events import BarEvent, FeedEvent
+from sekai.live.account import BrokerAccount
+from sekai.live.broker import Broker
+from sekai.live.events import BarEvent, FeedEvent, bar_from_fields, bar_time
 from sekai.live.feed import Feed
-from sekai.live.order_records import account_from, order_fields, report_from, state_from
-from sekai.live.orders import Order, OrderReport, OrderState
+from sekai.live.orders import (
+    BrokerOrder,
+    ExecutionReport,
+    OrderState,
+    order_fields,
+    order_from_fields,
+    report_from_fields,
+)
 from tests.live.exchange import LONGEST_LINE, world
 
 
 class Line:
-    """A connection that asks one thing at a time, and is opened again when it broke."""
+    """Connection with one request at a time, reopened after a failure."""
 
     def __init__(self, port_file: Path, error: type[Exception], timeout: float = 10.0) -> None:
         self.port_file, self._error, self._timeout = port_file, error, timeout
@@ -73,7 +79,7 @@ class Line:
 
 
 class ExchangeBroker(Broker):
-    """Hands orders to the exchange whose port is in a file."""
+    """Broker adapter to the exchange whose port is in a file."""
 
     def __init__(self, port_file: Path) -> None:
         self._line = Line(port_file, BrokerError)
@@ -81,21 +87,29 @@ class ExchangeBroker(Broker):
     async def connect(self) -> None:
         await self._line.ask("connect")
 
-    async def submit(self, order: Order) -> None:
+    async def submit(self, order: BrokerOrder) -> None:
         await self._line.ask("submit", order=order_fields(order))
 
     async def cancel(self, order_id: str) -> None:
         await self._line.ask("cancel", id=order_id)
 
     async def account(self) -> BrokerAccount:
-        return account_from(await self._line.ask("account"))
+        return BrokerAccount(**await self._line.ask("account"))
 
     async def known(self, order_ids: Collection[str]) -> dict[str, OrderState]:
         found = await self._line.ask("known", ids=list(order_ids))
-        return {name: state_from(state) for name, state in found.items()}
+        return {
+            name: OrderState(
+                order=order_from_fields(state["order"]),
+                filled=state["filled"],
+                is_open=state["is_open"],
+                reports=tuple(report_from_fields(report) for report in state["reports"]),
+            )
+            for name, state in found.items()
+        }
 
-    async def reports(self) -> list[OrderReport]:
-        return [report_from(report) for report in await self._line.ask("reports")]
+    async def reports(self) -> list[ExecutionReport]:
+        return [report_from_fields(report) for report in await self._line.ask("reports")]
 
     async def see(self, bar: Bar) -> None:
         await self._line.ask("see", time=bar_time(bar))
@@ -105,7 +119,7 @@ class ExchangeBroker(Broker):
 
 
 class ExchangeFeed(Feed):
-    """Takes row after row from the exchange, from any time on."""
+    """Feed of the exchange's rows, from any time on."""
 
     history: MarketData
 
@@ -126,7 +140,7 @@ class ExchangeFeed(Feed):
         self.health.received += 1
         masks = {name: np.array(row[name]) for name in ("listed", "quoted", "tradable")}
         return BarEvent(
-            exchange_time=row["time"], bar=bar_from({**row, **masks, "values": _floats(row)})
+            exchange_time=row["time"], bar=bar_from_fields({**row, **masks, "values": _floats(row)})
         )
 
     async def _next_row(self, attempts: int = 100) -> list[dict[str, Any]]:
@@ -145,7 +159,7 @@ class ExchangeFeed(Feed):
             await asyncio.sleep(0.05)
 
     async def since(self, exchange_time: int) -> list[FeedEvent]:
-        """Nothing can be missed: go on after that time."""
+        """Continue after that time: no row can be missed."""
         self._after = exchange_time
         return []
 

@@ -1,4 +1,4 @@
-"""Journals to break."""
+"""Journals for tests of damage."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from sekai.core.equality import equal_values
-from sekai.live.journal import Journal, Record, read_journal
+from sekai.core.result import equal_values
+from sekai.live.journal import Journal, JournalRecord, read_journal
 
 WRITTEN: list[tuple[Any, dict[str, Any]]] = [
     ("bar", {"time": 1, "values": np.array([[1.5, math.nan], [2.5, -0.0]])}),
@@ -22,7 +22,7 @@ WRITTEN: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
-def small_journal(path: Path) -> list[Record]:
+def small_journal(path: Path) -> list[JournalRecord]:
     """Write a journal of a few records."""
     with Journal(path, sync="never", session="s") as journal:
         for kind, fields in WRITTEN:
@@ -30,20 +30,20 @@ def small_journal(path: Path) -> list[Record]:
     return list(read_journal(path))
 
 
-def same(left: Record, right: Record) -> bool:
-    """Whether two records are the same, NaN included."""
+def same(left: JournalRecord, right: JournalRecord) -> bool:
+    """Return True if two records are equal, NaN included."""
     return (left.number, left.time, left.kind) == (right.number, right.time, right.kind) and (
         equal_values(dict(left.fields), dict(right.fields))
     )
 
 
-def are_first_of(found: list[Record], written: list[Record]) -> bool:
-    """Whether nothing was found that was not written, in the same order."""
+def are_first_of(found: list[JournalRecord], written: list[JournalRecord]) -> bool:
+    """Return True if the records read are the first of those written."""
     return len(found) <= len(written) and all(map(same, found, written))
 
 
 def bits_of(value: Any) -> Any:
-    """What two values have in common only if they are the same bit for bit."""
+    """Bits of a value, for comparison bit for bit."""
     if isinstance(value, float):
         return np.float64(value).tobytes()
     if isinstance(value, (np.ndarray, np.generic)):
@@ -54,5 +54,5 @@ def bits_of(value: Any) -> Any:
 
 
 def files_of_this_process() -> int:
-    """How many files are open."""
+    """Number of open files."""
     return len(os.listdir("/proc/self/fd"))

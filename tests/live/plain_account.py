@@ -1,4 +1,4 @@
-"""The simplest account that a paper broker can use: fills at the open, one cost."""
+"""Minimal paper account: fills at the open, one cost."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from sekai.data import Bar
-from sekai.envs.account_report import AccountReport
-from sekai.live.paper_account import PaperFill
+from sekai.live.account import BrokerAccount
+from sekai.live.paper.account import PaperFill
 from sekai.market import Execution
 
 
 class PlainAccount:
-    """Trades up to `depth` units of an asset in a row, and `own_trade` though nobody orders it."""
+    """Fills up to `depth` units of an asset per row, and `own_trade` without an order."""
 
     def __init__(
         self, unfilled: str = "drop", depth: float = float("inf"), cost_rate: float = 0.001
@@ -40,12 +40,14 @@ class PlainAccount:
         fills = [self._trade(asset, units, opens) for asset, units in wanted.items()]
         return [fill for fill in fills if fill.units]
 
-    def report(self) -> AccountReport:
-        return AccountReport(cash=self.cash, units=self.units, open_units=self.open_units)
-
     @property
-    def traded(self) -> float:
-        return 0.0
+    def account(self) -> BrokerAccount:
+        return BrokerAccount(
+            cash=self.cash,
+            units=dict(self.units),
+            open_units=dict(self.open_units),
+            costs=dict(self.costs),
+        )
 
     def _trade(self, asset: str, wanted: float, opens: np.ndarray) -> PaperFill:
         units = max(-self.depth, min(self.depth, wanted))

@@ -1,4 +1,4 @@
-"""Small markets to trade live on, and what a session needs."""
+"""Small markets and sessions for tests."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ FREE = RiskLimits(
 
 @dataclass(frozen=True)
 class World:
-    """A market of which the first rows are known."""
+    """Market whose first rows are history."""
 
     data: MarketData
     known: int
     settings: dict[str, Any]
 
     def env(self) -> Portfolio:
-        """The env at its beginning."""
+        """Env before its first step."""
         settings = {
             "features": ["log_return"], "lookback": 4, "stream": True, "episode_rows": None,
             "execution": Execution(sizing="decision"), **self.settings,
@@ -50,7 +50,7 @@ class World:
         return inner
 
     def feed(self, stop: int | None = None) -> ReplayFeed:
-        """All rows that are still to come."""
+        """Feed of the rows after the history."""
         return ReplayFeed(self.data, self.known, stop_row=stop)
 
     def broker(self, ledger: Path | None = None, faults: PaperFaults | None = None) -> PaperBroker:
@@ -64,7 +64,7 @@ def world(rows: int = 100, known: int = 40, seed: int = 0, **settings: Any) -> W
 
 
 def disrupted(rows: int = 100, known: int = 40, **settings: Any) -> World:
-    """A market in which one asset is halted for a while, and another is delisted."""
+    """Market with a trading halt and a delisting."""
     data = simulate_gbm(assets=3, rows=rows, seed=3)
     values, listed = data.values.copy(), data.listed.copy()
     values[known + 10 : known + 14, 0] = np.nan
@@ -76,7 +76,7 @@ def disrupted(rows: int = 100, known: int = 40, **settings: Any) -> World:
 
 
 def follow(observation: Any) -> np.ndarray:
-    """A policy that trades in every row: more of what has risen."""
+    """Momentum policy that trades in every row."""
     last = np.asarray(observation["windows"][-1, :, 0], np.float64)
     scores = np.exp(20.0 * np.tanh(last * 20.0) / 20.0)
     weights = np.append(scores, 1.0)

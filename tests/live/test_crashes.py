@@ -1,4 +1,4 @@
-"""A session that is killed anywhere goes on: no order lost, none sent twice."""
+"""A session killed at any point resumes: no order is lost or submitted twice."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def quiet() -> World:
 
 
 def eventful() -> World:
-    """A few rows in which an asset is halted, another is delisted, and orders are carried over."""
+    """Short market with a halt, a delisting and carried orders."""
     carried = Execution(sizing="decision", participation=1e-7, unfilled="carry")
     return dataclasses.replace(disrupted(rows=74, execution=carried), known=65)
 
@@ -45,13 +45,13 @@ def trade(folder: Path, place: World, snapshot_every: int = 25) -> None:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes that were written down, by the session and by its broker."""
+    """Size of journal and ledger in bytes."""
     files = (SessionFolder(folder).journal, SessionFolder(folder).paper)
     return sum(file.stat().st_size if file.exists() else 0 for file in files)
 
 
 def killed(folder: Path, more: int) -> bool:
-    """Let the session go on and kill it when so many bytes more are written; False if it ended."""
+    """Resume the session and kill it after so many more bytes; False if it ended."""
     end = size_of(folder) + more
     child = FORK.Process(target=trade, args=(folder, quiet()))
     child.start()
@@ -86,7 +86,7 @@ def outcome(folder: Path) -> dict[str, Any]:
 
 
 def assert_exactly_once(folder: Path, place: World) -> None:
-    """Every order that was decided was taken once, and the account is the broker's."""
+    """Assert that the broker has every decided order once, and that accounts agree."""
     decided = [
         one["id"]
         for record in read_journal(SessionFolder(folder).journal)
@@ -126,7 +126,7 @@ def test_killed_at_random_points_a_session_comes_to_the_same_end(
 
 
 def trade_until(folder: Path, write: int, share: float) -> None:
-    """Trade until the process kills itself in one of its writes, of which only a share is done."""
+    """Trade until the process kills itself within a write."""
     calls, main = 0, threading.current_thread()
     written, replaced = os.write, os.replace
 

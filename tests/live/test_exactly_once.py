@@ -1,4 +1,4 @@
-"""Whatever goes wrong, every order is traded once and all money is accounted for."""
+"""Under any faults, every order is executed once and all money is accounted for."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.data import MarketData
-from sekai.live.broker import BrokerAccount
-from sekai.live.paper_faults import Chance, PaperFaults
+from sekai.live.account import BrokerAccount
+from sekai.live.paper.faults import FaultSchedule, PaperFaults
 from sekai.live.reconciliation import reconcile
 from sekai.market import Execution
 from tests.live.trading import WORLDS, Plan, Session, executions, plans, schedules, trade
@@ -21,13 +21,13 @@ from tests.live.trading import WORLDS, Plan, Session, executions, plans, schedul
 
 @pytest.fixture(autouse=True, scope="module")
 def no_waits() -> Iterator[None]:
-    """Back-off is tested elsewhere: here nobody waits."""
+    """Skip back-off waits, which are tested elsewhere."""
 
     async def at_once(seconds: float) -> None:
         return
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sekai.live.retrying.asyncio.sleep", at_once)
+        patch.setattr("tests.live.trading.asyncio.sleep", at_once)
         yield
 
 
@@ -36,12 +36,12 @@ def holdings(account: BrokerAccount) -> tuple[float, dict[str, float], dict[str,
 
 
 def assert_accounted(session: Session) -> None:
-    """What the client heard is what the broker has, and no order got more than it asked."""
-    assert reconcile(session.keeper, session.account, 1e-9) == []
-    assert session.keeper.open_orders() == [] or session.account.open_units
-    for kept in session.keeper.orders.values():
+    """Assert that tracked fills equal the account, and that no order is overfilled."""
+    assert reconcile(session.tracker, session.account, 1e-9) == []
+    assert session.tracker.open_orders() == [] or session.account.open_units
+    for kept in session.tracker.orders.values():
         assert -1e-12 <= kept.filled / kept.order.units <= 1 + 1e-12
-    assert all("nobody sent" in alert for alert in session.keeper.alerts)
+    assert all("of an unknown order" in alert for alert in session.tracker.alerts)
 
 
 @settings(max_examples=30, deadline=None)
@@ -58,13 +58,25 @@ def assert_accounted(session: Session) -> None:
     seed=st.integers(0, 100),
 )
 def test_with_retries_by_id_the_account_is_that_of_a_run_without_faults(
-    world: MarketData, execution: Execution, plan: Plan, lost: Chance, early: Chance,
-    breaks: Chance, twice: Chance, mixed: Chance, restarts: list[int], seed: int,
-) -> None:  # fmt: skip
+    world: MarketData,
+    execution: Execution,
+    plan: Plan,
+    lost: FaultSchedule,
+    early: FaultSchedule,
+    breaks: FaultSchedule,
+    twice: FaultSchedule,
+    mixed: FaultSchedule,
+    restarts: list[int],
+    seed: int,
+) -> None:
     faults = PaperFaults(
-        seed=seed, lose_acknowledgement=lost, fill_before_acknowledgement=early,
-        disconnect=breaks, duplicate_report=twice, reorder_reports=mixed,
-    )  # fmt: skip
+        seed=seed,
+        lose_acknowledgement=lost,
+        fill_before_acknowledgement=early,
+        disconnect=breaks,
+        duplicate_report=twice,
+        reorder_reports=mixed,
+    )
 
     clean = asyncio.run(trade(world, execution, plan, PaperFaults()))
     with tempfile.TemporaryDirectory() as folder:
@@ -76,8 +88,8 @@ def test_with_retries_by_id_the_account_is_that_of_a_run_without_faults(
     assert holdings(faulty.account) == holdings(clean.account)
     assert_accounted(clean)
     assert_accounted(faulty)
-    assert {name: kept.end for name, kept in clean.keeper.orders.items()} == {
-        name: kept.end for name, kept in faulty.keeper.orders.items()
+    assert {name: kept.outcome for name, kept in clean.tracker.orders.items()} == {
+        name: kept.outcome for name, kept in faulty.tracker.orders.items()
     }
 
 
@@ -91,12 +103,17 @@ def test_with_retries_by_id_the_account_is_that_of_a_run_without_faults(
     seed=st.integers(0, 100),
 )
 def test_orders_that_are_rejected_change_nothing(
-    world: MarketData, execution: Execution, plan: Plan, reject: Chance, breaks: Chance, seed: int
+    world: MarketData,
+    execution: Execution,
+    plan: Plan,
+    reject: FaultSchedule,
+    breaks: FaultSchedule,
+    seed: int,
 ) -> None:
     faults = PaperFaults(seed=seed, reject=reject, disconnect=breaks)
 
     faulty = asyncio.run(trade(world, execution, plan, faults))
-    rejected = [name for name, kept in faulty.keeper.orders.items() if kept.end == "rejected"]
+    rejected = [name for name, kept in faulty.tracker.orders.items() if kept.outcome == "rejected"]
     clean = asyncio.run(trade(world, execution, plan, PaperFaults(), without=rejected))
 
     assert holdings(faulty.account) == holdings(clean.account)
@@ -116,13 +133,25 @@ def test_orders_that_are_rejected_change_nothing(
     seed=st.integers(0, 100),
 )
 def test_partial_and_late_fills_lose_no_money(
-    world: MarketData, execution: Execution, plan: Plan, partial: Chance, late: int, breaks: Chance,
-    twice: Chance, restarts: list[int], seed: int,
-) -> None:  # fmt: skip
+    world: MarketData,
+    execution: Execution,
+    plan: Plan,
+    partial: FaultSchedule,
+    late: int,
+    breaks: FaultSchedule,
+    twice: FaultSchedule,
+    restarts: list[int],
+    seed: int,
+) -> None:
     faults = PaperFaults(
-        seed=seed, partial_fill=partial, latency_bars=late, disconnect=breaks,
-        duplicate_report=twice, reorder_reports=0.3, lose_acknowledgement=0.3,
-    )  # fmt: skip
+        seed=seed,
+        partial_fill=partial,
+        latency_bars=late,
+        disconnect=breaks,
+        duplicate_report=twice,
+        reorder_reports=0.3,
+        lose_acknowledgement=0.3,
+    )
 
     with tempfile.TemporaryDirectory() as folder:
         ledger = Path(folder) / "paper.jsonl"

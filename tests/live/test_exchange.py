@@ -1,4 +1,4 @@
-"""A broker behind a socket: whoever is killed, every order is traded once."""
+"""Broker in another process: whichever side is killed, every order is executed once."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ import numpy as np
 import pytest
 
 from sekai.error import BrokerError
-from sekai.live.broker import BrokerAccount
+from sekai.live.account import BrokerAccount
+from sekai.live.backoff import Backoff
 from sekai.live.events import BarEvent
-from sekai.live.order_keeper import OrderKeeper
-from sekai.live.orders import Order
-from sekai.live.paper_account import PaperAccount
-from sekai.live.paper_broker import PaperBroker
+from sekai.live.orders import BrokerOrder, OrderTracker
+from sekai.live.paper.account import PaperAccount
+from sekai.live.paper.broker import PaperBroker
 from sekai.live.reconciliation import reconcile
-from sekai.live.retrying import retrying
 from tests.live.exchange_client import ExchangeBroker, ExchangeFeed
+from tests.live.trading import retry
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 
 
 class Host:
-    """Starts the exchange, kills it, and starts it again."""
+    """Starts, kills and restarts the exchange."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
         self.port_file, self.ledger = folder / "exchange.json", folder / "paper.jsonl"
@@ -70,43 +70,43 @@ def hosted(folder: Path, **options: Any) -> Iterator[Host]:
         host.kill()
 
 
-def order_for(row: int, assets: tuple[str, ...]) -> Order:
+def order_for(row: int, assets: tuple[str, ...]) -> BrokerOrder:
     asset = assets[row % len(assets)]
     units = 5.0 if row % 4 else -3.0
-    return Order(id=f"s-{row}-{asset}", asset=asset, units=units, reference_price=100.0)
+    return BrokerOrder(id=f"s-{row}-{asset}", asset=asset, units=units, reference_price=100.0)
 
 
 async def asked(call: Callable[[], Awaitable[T]], broker: ExchangeBroker) -> T:
-    return await retrying(call, 100, connect=broker.connect, first_wait=0.001)
+    return await retry(call, broker, attempts=100, backoff=Backoff(first=0.001))
 
 
-async def trade(host: Host, between: Callable[[int], None]) -> tuple[BrokerAccount, OrderKeeper]:
-    """Trade an order a row; `between` is called before each row, and may do harm."""
-    broker, feed, keeper = (
+async def trade(host: Host, between: Callable[[int], None]) -> tuple[BrokerAccount, OrderTracker]:
+    """Submit an order per row; `between` is called before each row and may inject a fault."""
+    broker, feed, tracker = (
         ExchangeBroker(host.port_file),
         ExchangeFeed(host.port_file),
-        OrderKeeper(),
+        OrderTracker(),
     )
-    keeper.rebase(await asked(broker.account, broker))
+    tracker.rebase(await asked(broker.account, broker))
     row = 0
     async for event in feed:
         assert isinstance(event, BarEvent)
         await asked(partial(broker.see, event.bar), broker)
         for report in await asked(broker.reports, broker):
-            keeper.take(report)
+            tracker.apply(report)
         order = order_for(row, feed.history.assets)
-        keeper.intend(order)
+        tracker.intend(order)
         between(row)
         await asked(partial(broker.submit, order), broker)
         row += 1
     account = await asked(broker.account, broker)
     await broker.close()
     await feed.close()
-    return account, keeper
+    return account, tracker
 
 
 async def traded_here(host: Host) -> BrokerAccount:
-    """The same plan with a broker in this process."""
+    """Execute the same plan with a broker in this process."""
     feed = ExchangeFeed(host.port_file)
     broker = PaperBroker(PaperAccount(feed.history))
     row = 0
@@ -125,11 +125,11 @@ def same(one: BrokerAccount, other: BrokerAccount) -> bool:
 
 def test_a_broker_behind_a_socket_is_the_broker(tmp_path: Path) -> None:
     with hosted(tmp_path) as host:
-        account, keeper = asyncio.run(trade(host, lambda row: None))
+        account, tracker = asyncio.run(trade(host, lambda row: None))
 
         assert same(account, asyncio.run(traded_here(host)))
-        assert reconcile(keeper, account) == []
-        assert keeper.fills == 18
+        assert reconcile(tracker, account) == []
+        assert tracker.fills == 18
 
 
 def test_an_exchange_that_is_killed_and_started_again_forgets_nothing(tmp_path: Path) -> None:
@@ -140,10 +140,10 @@ def test_an_exchange_that_is_killed_and_started_again_forgets_nothing(tmp_path: 
                 host.kill()
                 host.start()
 
-        account, keeper = asyncio.run(trade(host, harm))
+        account, tracker = asyncio.run(trade(host, harm))
 
         assert same(account, asyncio.run(traded_here(host)))
-        assert reconcile(keeper, account) == []
+        assert reconcile(tracker, account) == []
 
 
 def test_faults_come_over_the_wire(tmp_path: Path) -> None:
@@ -179,9 +179,9 @@ def test_what_is_wrong_is_said_and_what_is_not_answered_is_a_broker_error(tmp_pa
     async def scene(host: Host) -> None:
         broker = ExchangeBroker(host.port_file)
         await broker.submit(order_for(1, ("A000",)))
-        with pytest.raises(ValueError, match="the same id is the same order"):
+        with pytest.raises(ValueError, match="is taken by another order"):
             await broker.submit(
-                Order(id="s-1-A000", asset="A000", units=7.0, reference_price=100.0)
+                BrokerOrder(id="s-1-A000", asset="A000", units=7.0, reference_price=100.0)
             )
         host.kill()
         with pytest.raises(BrokerError, match="the exchange did not answer account"):
@@ -201,7 +201,7 @@ asyncio.run(replayed(Path(sys.argv[1]), Path(sys.argv[2])))
 
 
 async def replayed(port_file: Path, done: Path) -> None:
-    """A client that remembers nothing and begins at the first row each time it lives."""
+    """Stateless client that restarts at the first row."""
     broker, feed = ExchangeBroker(port_file), ExchangeFeed(port_file)
     row = 0
     async for event in feed:

@@ -1,4 +1,4 @@
-"""What a feed does wrong costs a notice, and a decision at most: never a row, never an account."""
+"""Feed faults cost at most a decision: no row is lost and accounts stay right."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Fault = Callable[[list[BarEvent]], list[FeedEvent | float]]
 
 
 class Venue(Feed):
-    """Sends what a fault makes of its rows, and knows what really happened."""
+    """Venue that injects a fault into its rows, and can backfill."""
 
     def __init__(
         self, place: World, rows: Sequence[BarEvent], sent: Sequence[FeedEvent | float]
@@ -83,13 +83,13 @@ def garbage(rows: list[BarEvent]) -> list[FeedEvent | float]:
 
 
 def jump(rows: list[BarEvent]) -> list[FeedEvent | float]:
-    """A clock that is an hour ahead for one row, in what it says of when it was sent."""
+    """Clock jump of an hour in one row."""
     late = dataclasses.replace(rows[10], receive_time=rows[10].receive_time + 3_600_000_000_000)
     return [*rows[:10], late, *rows[11:]]
 
 
 def outlier(rows: list[BarEvent]) -> list[FeedEvent | float]:
-    """One row whose prices are a thousand million times too high."""
+    """Row with prices too high by a factor of 1e9."""
     bar = rows[10].bar
     wrong = dataclasses.replace(
         rows[10], bar=dataclasses.replace(bar, values=np.asarray(bar.values) * 1e9)

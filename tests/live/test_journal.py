@@ -65,7 +65,7 @@ def test_the_first_record_says_the_format_and_the_session(tmp_path: Path) -> Non
     first = small_journal(tmp_path / "journal.jsonl")[0]
 
     assert (first.number, first.kind) == (0, "session")
-    assert dict(first.fields) == {"format": 1, "session": "s"}
+    assert dict(first.fields) == {"format": 2, "session": "s"}
 
 
 def test_a_journal_that_is_opened_again_goes_on(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_the_journal_of_another_session_is_refused_and_left_alone(tmp_path: Path
     small_journal(path)
     before = path.read_bytes()
 
-    with pytest.raises(JournalError, match="'t'.*'s'"):
+    with pytest.raises(JournalError, match="'s'.*'t'"):
         Journal(path, session="t")
 
     assert path.read_bytes() == before
@@ -137,11 +137,11 @@ def test_a_value_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
         strange: Any = "strange"
 
         for value in (object(), circle, {(1, 2): 3}, np.array(["a"]), np.array([object()]), {1, 2}):
-            with pytest.raises(ValueError, match="wanted|can be journaled"):
+            with pytest.raises(ValueError, match="wanted|record|expected"):
                 journal.append("bar", value=value)
         with pytest.raises(ValueError, match="one of"):
             journal.append(strange)
-        with pytest.raises(ValueError, match="bytes at most"):
+        with pytest.raises(ValueError, match="a record can take"):
             journal.append("bar", values=np.zeros(2**19))
 
         assert path.read_bytes() == before
@@ -245,7 +245,7 @@ def test_a_follower_tells_when_records_are_gone(tmp_path: Path) -> None:
         follower.new_records()
         os.truncate(path, 100)
 
-        with pytest.raises(JournalError, match="cut"):
+        with pytest.raises(JournalError, match="truncated"):
             follower.new_records()
 
 
@@ -300,13 +300,13 @@ def test_of_several_records_all_are_taken_or_none(
     with Journal(tmp_path / "journal.jsonl", sync="never") as journal:
         before = (tmp_path / "journal.jsonl").read_bytes()
 
-        with pytest.raises(ValueError, match="found object"):
+        with pytest.raises(ValueError, match="type object"):
             journal.append_all([("sent", {"id": "x"}), ("sent", {"id": object()})])
         assert (tmp_path / "journal.jsonl").read_bytes() == before
 
         # The disk has room for the first alone.
         monkeypatch.setattr(os, "write", lambda file, content: write(file, content[:-10]))
-        with pytest.raises(JournalError, match="bytes could be written"):
+        with pytest.raises(JournalError, match="bytes written"):
             journal.append_all([("sent", {"id": "x"}), ("sent", {"id": "y"})])
         monkeypatch.undo()
         assert (tmp_path / "journal.jsonl").read_bytes() == before

@@ -18,15 +18,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sekai.error import JournalError
-from sekai.live import journal_reading
-from sekai.live.journal import Journal, Record, read_journal
-from sekai.live.journal_records import START, Place, _digest, line_of, record_in
+from sekai.live.journal import Journal, JournalRecord, read_journal
+from sekai.live.journal import records as journal_records
+from sekai.live.journal.records import START, JournalPosition, _digest, decode_line, encode_line
 from tests.live.journals import WRITTEN, are_first_of, files_of_this_process, same, small_journal
 
 
-def read_or_refused(path: Path) -> list[Record]:
-    """What a reader finds, and the one who goes on with the journal finds as well."""
-    found: list[Record] = []
+def read_or_refused(path: Path) -> list[JournalRecord]:
+    """Records that both a reader and a reopened journal find."""
+    found: list[JournalRecord] = []
     try:
         for record in read_journal(path):
             found.append(record)  # noqa: PERF402 - those before an error count
@@ -136,7 +136,7 @@ def test_what_was_cut_off_is_told(tmp_path: Path) -> None:
 
 
 class Faults:
-    """Lets the n-th call of a function of `os` fail."""
+    """Makes the n-th call of an `os` function fail."""
 
     def __init__(self, name: str, at: int, error: int, short: int | None = None) -> None:
         self.real: Any = getattr(os, name)
@@ -205,7 +205,7 @@ def test_what_the_disk_does_not_confirm_is_written_again(
         patch.setattr(os, "fsync", Faults("fsync", 1, errno.EIO))
         if sync == "orders":
             journal.append("bar")
-        with pytest.raises(JournalError, match="confirm"):
+        with pytest.raises(JournalError, match="fsync failed"):
             journal.append("bar") if sync == "every" else journal.make_durable()
         with pytest.raises(JournalError):
             journal.append("bar")
@@ -265,7 +265,7 @@ except JournalError as error:
 
 
 def filled(path: Path, how: str) -> tuple[int, str]:
-    """Append until the file takes no more; the last number that was acknowledged, and why."""
+    """Append until a write fails; return the last acknowledged number and the error."""
     run = subprocess.run(
         [sys.executable, "-c", FILLING, str(path), how], capture_output=True, text=True, check=True
     )
@@ -278,7 +278,7 @@ def test_a_file_that_may_not_grow_is_cut_back(tmp_path: Path) -> None:
 
     number, words = filled(path, "limit")
 
-    assert "bytes could be written" in words or "File too large" in words
+    assert "bytes written" in words or "File too large" in words
     assert [record.number for record in read_journal(path)] == list(range(number + 1))
     assert path.read_bytes().endswith(b"\n")
 
@@ -318,7 +318,7 @@ while True:
 
 
 def kill_while_writing(path: Path, seconds: float, size: int) -> int:
-    """Kill a process that appends; the last number that it had acknowledged."""
+    """Kill a process that appends; return the last acknowledged number."""
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITING, str(path), str(size)], stdout=subprocess.PIPE
     )
@@ -357,11 +357,11 @@ def test_what_was_acknowledged_survives_fifty_killed_processes(tmp_path: Path) -
     check_kills(tmp_path, times=50)
 
 
-FIRST, PLACE = line_of(START, 1, "session", {"format": 1, "session": "s"})
+FIRST, PLACE = encode_line(START, 1, "session", {"format": 1, "session": "s"})
 
 
-def forged(text: bytes, place: Place = PLACE) -> bytes:
-    """A line whose digest fits, whatever it says."""
+def forged(text: bytes, place: JournalPosition = PLACE) -> bytes:
+    """Line with a valid digest and any text."""
     return _digest(place, text).hex().encode() + b" " + text + b"\n"
 
 
@@ -414,7 +414,7 @@ def test_no_record_that_somebody_forged_is_another_kind_of_error(fields: Any) ->
     text = json.dumps({"number": 1, "time": 1, "kind": "bar", "fields": fields}).encode()
 
     try:
-        record = record_in(PLACE, forged(text))
+        record = decode_line(PLACE, forged(text))
     except ValueError:
         return
     assert record.kind == "bar"
@@ -444,15 +444,15 @@ def test_no_record_that_somebody_forged_is_another_kind_of_error(fields: Any) ->
 )
 def test_a_forged_record_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match="."):
-        record_in(PLACE, forged(text))
+        decode_line(PLACE, forged(text))
 
 
-@pytest.mark.parametrize("fields", [{}, {"format": 2, "session": "s"}, {"format": True}])
+@pytest.mark.parametrize("fields", [{}, {"format": 1, "session": "s"}, {"format": True}])
 def test_a_journal_of_another_format_is_refused(tmp_path: Path, fields: dict[str, Any]) -> None:
     path = tmp_path / "journal.jsonl"
-    path.write_bytes(line_of(START, 1, "session", fields)[0])
+    path.write_bytes(encode_line(START, 1, "session", fields)[0])
 
-    with pytest.raises(JournalError, match="format 1 was wanted"):
+    with pytest.raises(JournalError, match="expected a journal of format 2"):
         list(read_journal(path))
 
 
@@ -462,12 +462,12 @@ def test_a_file_without_lines_does_not_fill_the_memory(
     path = tmp_path / "journal.jsonl"
     small_journal(path)
     os.truncate(path, 2**34)
-    monkeypatch.setattr(journal_reading, "LONGEST_LINE", 2**16)
+    monkeypatch.setattr(journal_records, "MAX_LINE_BYTES", 2**16)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-    with pytest.raises(JournalError, match="at most 65536 bytes"):
+    with pytest.raises(JournalError, match="longer than 65536 bytes"):
         list(read_journal(path))
-    with pytest.raises(JournalError, match="at most 65536 bytes"):
+    with pytest.raises(JournalError, match="longer than 65536 bytes"):
         Journal(path)
 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000

@@ -1,4 +1,4 @@
-"""A switch that anybody can pull, and that costs nothing to look at."""
+"""The kill switch: pulled by a file, cheap to check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sekai.live.kill_switch import KillSwitch
 
 
 class Watch:
-    """A clock that is moved by hand."""
+    """Manual clock."""
 
     def __init__(self) -> None:
         self.now = 0.0

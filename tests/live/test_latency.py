@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sekai.live.latency import ENDS, ENDS_MS, LatencyHistogram
+from sekai.live.latency import BOUNDS, BOUNDS_MS, LatencyHistogram
 
 DURATIONS = st.lists(
     st.one_of(st.integers(0, 100), st.integers(0, 10**7), st.integers(0, 2**47)), min_size=1
@@ -44,9 +44,9 @@ def test_a_summary_counts_exactly_how_many_took_no_longer(durations: list[int]) 
     assert summary.count == len(durations)
     assert summary.largest == max(durations) / 1e6
     assert summary.total == pytest.approx(sum(durations) / 1e6)
-    assert [end for end, _ in summary.buckets] == list(ENDS_MS)
+    assert [end for end, _ in summary.buckets] == list(BOUNDS_MS)
     assert [count for _, count in summary.buckets] == [
-        sum(duration <= end for duration in durations) for end in ENDS
+        sum(duration <= end for duration in durations) for end in BOUNDS
     ]
     assert summary.p50 <= summary.p99 <= summary.p999 <= summary.largest
 
@@ -73,12 +73,12 @@ def test_times_before_the_start_and_after_days_are_counted() -> None:
 
 def test_the_memory_does_not_grow() -> None:
     histogram = counted([0])
-    before = len(histogram._counts), len(histogram._ends)
+    before = len(histogram._counts), len(histogram._bound_counts)
 
     for power in range(63):
         histogram.add(2**power)
 
-    assert (len(histogram._counts), len(histogram._ends)) == before
+    assert (len(histogram._counts), len(histogram._bound_counts)) == before
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])

@@ -1,4 +1,4 @@
-"""A paper broker fills in the next row, shares out fairly and says everything once."""
+"""A paper broker fills in the next row, allocates fills and reports once."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 
 from sekai.data import Bar
 from sekai.error import BrokerError
-from sekai.live.orders import Order, OrderReport
-from sekai.live.paper_account import PaperAccount, PaperFill
-from sekai.live.paper_broker import PaperBroker
-from sekai.live.paper_faults import PaperFaults
+from sekai.live.orders import BrokerOrder, ExecutionReport
+from sekai.live.paper.account import PaperAccount, PaperFill
+from sekai.live.paper.broker import PaperBroker
+from sekai.live.paper.faults import PaperFaults
 from sekai.market import Execution
 from tests.live.plain_account import PlainAccount
 from tests.live.worlds import bars, market, order, ticks
@@ -37,7 +37,7 @@ def play(scene: Callable[[PaperBroker], Awaitable[T]], broker: PaperBroker) -> T
     return asyncio.run(run())
 
 
-def words(reports: list[OrderReport]) -> list[tuple[str, str, float]]:
+def words(reports: list[ExecutionReport]) -> list[tuple[str, str, float]]:
     return [(report.order_id, report.kind, report.units) for report in reports]
 
 
@@ -72,7 +72,7 @@ def test_the_same_id_is_the_same_order() -> None:
         await broker.see(ROWS[0])
         await broker.submit(order("one"))
         await broker.see(ROWS[1])
-        with pytest.raises(ValueError, match="the same id is the same order, found another 'one'"):
+        with pytest.raises(ValueError, match="order id 'one' is taken by another order"):
             await broker.submit(order("one", units=11.0))
 
         assert words(await broker.reports()) == [
@@ -86,13 +86,13 @@ def test_the_same_id_is_the_same_order() -> None:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (order("bad", asset="unknown"), "there is no asset 'unknown' here"),
-        (order("bad", units=math.nan), "units other than 0 were wanted, found nan"),
-        (order("bad", units=math.inf), "units other than 0 were wanted, found inf"),
-        (order("bad", units=0.0), "units other than 0 were wanted, found 0.0"),
+        (order("bad", asset="unknown"), "unknown asset 'unknown'"),
+        (order("bad", units=math.nan), "units must be finite and not 0, got nan"),
+        (order("bad", units=math.inf), "units must be finite and not 0, got inf"),
+        (order("bad", units=0.0), "units must be finite and not 0, got 0.0"),
     ],
 )
-def test_what_is_no_order_is_rejected_once(bad: Order, reason: str) -> None:
+def test_what_is_no_order_is_rejected_once(bad: BrokerOrder, reason: str) -> None:
     plain = PlainAccount()
 
     async def scene(broker: PaperBroker) -> None:
@@ -252,7 +252,7 @@ def test_what_nobody_ordered_is_told_as_such() -> None:
         assert (own.order_id, own.units, own.asset) == ("one", -3.0, "")
         assert (unordered.units, unordered.asset) == (-7.0, "A")
         assert unordered.order_id not in ("one", "")
-        assert unordered.reason == "margin was called"
+        assert unordered.reason == "margin call"
         assert unordered.order_id in await broker.known([unordered.order_id])
 
     play(scene, broker_of(plain))
@@ -272,7 +272,7 @@ def test_what_becomes_cash_with_its_asset_is_no_fill_of_an_order(
 
         assert (end.order_id, end.kind) == ("one", "expired")
         assert (fill.units, fill.cost, fill.asset) == (-3.0, 0.3, "A")
-        assert fill.reason == "the asset was delisted"
+        assert fill.reason == "asset delisted"
         assert fill.order_id != "one"
 
     play(scene, broker_of(plain))
@@ -310,13 +310,13 @@ def test_orders_wait_as_many_rows_as_the_delay_says() -> None:
 def test_an_account_that_delays_itself_is_refused() -> None:
     account = PaperAccount(DATA.rows(0, 30), execution=Execution(delay=1))
 
-    with pytest.raises(ValueError, match="without a delay was wanted, found one of 1 rows"):
+    with pytest.raises(ValueError, match="must have a delay of 0, got 1"):
         PaperBroker(account)
 
 
 def test_a_lost_acknowledgement_means_that_the_order_is_taken() -> None:
     async def scene(broker: PaperBroker) -> None:
-        with pytest.raises(BrokerError, match="no answer about the order one"):
+        with pytest.raises(BrokerError, match="acknowledgement of order one lost"):
             await broker.submit(order("one"))
         await broker.submit(order("one"))
         await broker.submit(order("two"))
@@ -330,7 +330,7 @@ def test_a_lost_acknowledgement_means_that_the_order_is_taken() -> None:
 def test_a_broken_connection_raises_until_connect() -> None:
     async def scene(broker: PaperBroker) -> None:
         await broker.account()
-        with pytest.raises(BrokerError, match="was lost"):
+        with pytest.raises(BrokerError, match="connection to the paper broker lost"):
             await broker.submit(order("one"))
         for call in (broker.account, broker.reports, lambda: broker.known([])):
             with pytest.raises(BrokerError, match="connect\\(\\) first"):
@@ -357,7 +357,7 @@ def test_a_fill_can_come_before_its_acknowledgement() -> None:
 
 
 def test_a_partial_fill_leaves_a_rest_that_stands_or_expires() -> None:
-    async def scene(broker: PaperBroker) -> list[OrderReport]:
+    async def scene(broker: PaperBroker) -> list[ExecutionReport]:
         await broker.submit(order("one"))
         reports = []
         for row in ROWS:
@@ -411,7 +411,7 @@ def test_answers_can_take_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr("sekai.live.paper_broker.asyncio.sleep", sleep)
+    monkeypatch.setattr("sekai.live.paper.broker.asyncio.sleep", sleep)
 
     async def scene(broker: PaperBroker) -> None:
         for _ in range(20):

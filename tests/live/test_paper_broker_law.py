@@ -1,4 +1,4 @@
-"""A paper broker trades as the env does, to the bit, whatever the env's rules are."""
+"""A paper broker equals the env bit for bit, for any rules."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from sekai.data import Bar
 from sekai.envs import Portfolio
-from sekai.live.broker import BrokerAccount
-from sekai.live.orders import Order
-from sekai.live.paper_account import PaperAccount
-from sekai.live.paper_broker import PaperBroker
+from sekai.live.account import BrokerAccount
+from sekai.live.orders import BrokerOrder
+from sekai.live.paper.account import PaperAccount
+from sekai.live.paper.broker import PaperBroker
 from tests.envs.streamed_worlds import LOOKBACK
 from tests.live.test_paper_account import chosen, decided_worlds
 
 
-class Desk:
-    """Turns what an env orders into orders by id, as a session does."""
+class OrderClient:
+    """Submits the orders of an env by id, as a session does."""
 
     def __init__(self, env: Portfolio) -> None:
         self.broker = PaperBroker.like(env)
@@ -33,7 +33,9 @@ class Desk:
                 for order_id in self.open[asset]:
                     await self.broker.cancel(order_id)
             else:
-                order = Order(id=f"{number}-{asset}", asset=asset, units=units, reference_price=1.0)
+                order = BrokerOrder(
+                    id=f"{number}-{asset}", asset=asset, units=units, reference_price=1.0
+                )
                 await self.broker.submit(order)
                 self.open[asset].add(order.id)
 
@@ -58,7 +60,7 @@ def test_a_broker_like_an_env_has_the_account_that_the_env_would_have(
     start = draw.draw(st.integers(LOOKBACK, len(data) - 3))
     env = Portfolio(data=data.rows(0, start + 1), stream=True, episode_rows=None, **world)
     assume(env.reset(seed=seed).info["time_index"] == start)
-    paper, desk = PaperAccount.like(env), Desk(env)
+    paper, client = PaperAccount.like(env), OrderClient(env)
     rng = np.random.default_rng(seed)
 
     async def session() -> None:
@@ -71,11 +73,11 @@ def test_a_broker_like_an_env_has_the_account_that_the_env_would_have(
                 for asset, wanted in zip(env.assets, units.tolist(), strict=True)
                 if not np.isnan(wanted)
             }
-            await desk.order(decisions, orders)
+            await client.order(decisions, orders)
             while bars and env.batch.waits():
                 bar = bars.pop(0)
                 paper.advance(bar, orders)
-                assert_same(await desk.see(bar), paper)
+                assert_same(await client.see(bar), paper)
                 env.report(paper.report())
                 env.push(bar)
                 orders = {}

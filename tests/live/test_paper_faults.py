@@ -1,4 +1,4 @@
-"""Faults are drawn from a seed, or come when they are told to."""
+"""Faults follow from a seed, or a schedule."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sekai.live.paper_faults import PaperFaults
+from sekai.live.paper.faults import PaperFaults
 
 NAMES = [
     "reject", "lose_acknowledgement", "fill_before_acknowledgement", "partial_fill", "disconnect",
@@ -65,11 +65,11 @@ def test_they_round_trip_through_json() -> None:
 
 @pytest.mark.parametrize("chance", [-0.1, 1.1, float("nan"), [-1], [0.5], "often", True])
 def test_what_is_no_chance_is_refused(chance: Any) -> None:
-    with pytest.raises(ValueError, match="reject must be a probability or the numbers"):
+    with pytest.raises(ValueError, match="reject must be a probability or a sequence"):
         PaperFaults(reject=chance)
 
 
 @pytest.mark.parametrize("late", [{"latency_bars": -1}, {"latency_seconds": float("inf")}])
 def test_what_is_no_latency_is_refused(late: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="latencies of at least 0 were wanted"):
+    with pytest.raises(ValueError, match="latencies must be at least 0"):
         PaperFaults(**late)

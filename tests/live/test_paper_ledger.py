@@ -1,4 +1,4 @@
-"""What a paper broker wrote is what it is: killed anywhere, it goes on as if it had not been."""
+"""A paper broker killed at any point is rebuilt from its ledger."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 
 from sekai.error import JournalError
 from sekai.live.journal import Journal, read_journal
-from sekai.live.orders import Order
-from sekai.live.paper_broker import PaperBroker
-from sekai.live.paper_faults import PaperFaults
+from sekai.live.orders import BrokerOrder
+from sekai.live.paper.broker import PaperBroker
+from sekai.live.paper.faults import PaperFaults
 from sekai.market import Execution
 from tests.live.trading import WORLDS, account_of, rows_of
 from tests.live.worlds import ticks
@@ -34,16 +34,18 @@ def broker_on(ledger: Path, **changed: Any) -> PaperBroker:
     return PaperBroker(account_of(WORLD, given.pop("execution", CARRY)), ledger, **given)
 
 
-def orders(row: int) -> list[Order]:
+def orders(row: int) -> list[BrokerOrder]:
     return [
-        Order(id=f"{row}-{asset}", asset=asset, units=units * (row + 1), reference_price=100.0)
+        BrokerOrder(
+            id=f"{row}-{asset}", asset=asset, units=units * (row + 1), reference_price=100.0
+        )
         for asset, units in (("A", 11.0), ("B", -17.0), ("C", 3.0))
         if (row + ord(asset)) % 3
     ]
 
 
 async def play(broker: PaperBroker) -> None:
-    """Do everything, from the first row on: what was done before is not done again."""
+    """Repeat all calls from the first row on; those done before have no effect."""
     for number, row in enumerate(rows_of(WORLD)):
         for each in orders(number):
             await broker.submit(each)
@@ -96,7 +98,7 @@ def test_a_broker_that_is_rebuilt_is_the_same_to_the_bit_and_says_again_what_it_
         said = await broker.reports()
         await broker.cancel(orders(8)[0].id)
         said += await broker.reports()
-        await broker.submit(Order(id="last", asset="A", units=1.0, reference_price=1.0))
+        await broker.submit(BrokerOrder(id="last", asset="A", units=1.0, reference_price=1.0))
         await broker.close()
 
         again = broker_on(tmp_path / "paper.jsonl", faults=None)
@@ -107,7 +109,7 @@ def test_a_broker_that_is_rebuilt_is_the_same_to_the_bit_and_says_again_what_it_
         assert (report.order_id, report.kind) == ("last", "acknowledged")
         assert await again.reports() == []
         assert await facts(again) == before
-        await again.submit(Order(id="last", asset="A", units=1.0, reference_price=1.0))
+        await again.submit(BrokerOrder(id="last", asset="A", units=1.0, reference_price=1.0))
         assert await again.reports() == []
         await again.close()
 
@@ -153,7 +155,7 @@ def test_rows_that_are_held_are_written_when_asked_and_before_anything_else(
         broker.hold()
         await broker.see(rows[1])
         assert kinds_in(ledger) == ["bar"]
-        await broker.submit(Order(id="far", asset="A", units=1e9, reference_price=1.0))
+        await broker.submit(BrokerOrder(id="far", asset="A", units=1e9, reference_price=1.0))
         assert kinds_in(ledger) == ["bar", "bar", "order"]
 
         broker.hold()
@@ -209,7 +211,7 @@ def test_a_row_that_the_account_refuses_leaves_no_record_and_changes_nothing(
         await broker.submit(orders(0)[0])
         before = (tmp_path / "paper.jsonl").read_bytes()
 
-        with pytest.raises(ValueError, match="a row of 3 assets was wanted"):
+        with pytest.raises(ValueError, match="a row must have 3 assets"):
             await broker.see(bad)
 
         assert (tmp_path / "paper.jsonl").read_bytes() == before
@@ -225,7 +227,7 @@ def test_a_row_that_the_account_refuses_leaves_no_record_and_changes_nothing(
     ("changed", "words"),
     [
         ({"faults": PaperFaults(seed=4)}, "begun with other settings: faults"),
-        ({"delay": 1}, "begun with other settings: delay 0, now 1"),
+        ({"delay": 1}, "begun with other settings: delay 1, the ledger has 0"),
         ({"execution": Execution()}, "begun with other settings: execution"),
     ],
 )
@@ -241,7 +243,7 @@ def test_a_ledger_that_began_otherwise_is_refused(
 def test_a_ledger_that_tells_of_another_market_is_refused(tmp_path: Path) -> None:
     asyncio.run(finished(tmp_path / "paper.jsonl"))
 
-    with pytest.raises(JournalError, match="doing the same again gives"):
+    with pytest.raises(JournalError, match="the replay of record 4 gives"):
         PaperBroker(account_of(WORLDS[1], CARRY), tmp_path / "paper.jsonl", FAULTS)
 
 
@@ -249,7 +251,7 @@ def test_a_ledger_of_another_format_is_refused_with_what_to_do(tmp_path: Path) -
     with Journal(tmp_path / "paper.jsonl", sync="never") as journal:
         journal.append("account", opening={"cash": 1.0, "units": {}})
 
-    with pytest.raises(JournalError, match=r"format 2 was wanted, found 1\. .*begin another"):
+    with pytest.raises(JournalError, match=r"ledger format 1, expected 3; .*another file"):
         broker_on(tmp_path / "paper.jsonl")
 
 
@@ -258,7 +260,7 @@ def test_a_ledger_of_rows_that_the_account_has_already_is_refused(tmp_path: Path
     later = account_of(WORLD, CARRY)
     later.advance(rows_of(WORLD)[0])
 
-    with pytest.raises(JournalError, match="doing the same again is refused"):
+    with pytest.raises(JournalError, match="the replay of record 4 is refused"):
         PaperBroker(later, tmp_path / "paper.jsonl", FAULTS)
 
 
@@ -286,7 +288,7 @@ def test_what_cannot_be_written_is_not_answered_and_is_not_there_afterwards(
     error: BaseException,
     raised: type[BaseException],
 ) -> None:
-    order = Order(id="late", asset="A", units=1.0, reference_price=1.0)
+    order = BrokerOrder(id="late", asset="A", units=1.0, reference_price=1.0)
 
     def full(file: int, text: bytes) -> int:
         raise error
@@ -301,13 +303,13 @@ def test_what_cannot_be_written_is_not_answered_and_is_not_there_afterwards(
 
     async def scene() -> None:
         broker = broker_on(tmp_path / "paper.jsonl", faults=None)
-        await broker.submit(Order(id="early", asset="A", units=1.0, reference_price=1.0))
+        await broker.submit(BrokerOrder(id="early", asset="A", units=1.0, reference_price=1.0))
         with monkeypatch.context() as patch:
             patch.setattr(os, "write", full)
             with pytest.raises(raised, match="no space left"):
                 await act(broker)
         for ask in (lambda: act(broker), broker.account, broker.reports):
-            with pytest.raises(JournalError, match="knows more than its ledger, and stopped"):
+            with pytest.raises(JournalError, match="paper broker stopped, its ledger is behind"):
                 await ask()
         await broker.close()
 

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sekai.live.redaction import is_secret_name, redacted_fields
-from sekai.live.session_log import LOGGER, SessionLog, redacted
+from sekai.live.session_log import LOGGER, SessionLog, is_secret_name, redacted, redacted_fields
 
 # Letters of no word that is written here: what is found was leaked.
 MARK = "QZX"

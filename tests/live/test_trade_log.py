@@ -10,17 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.error import JournalError
-from sekai.live import trade_log
-from sekai.live.journal import Journal, Record, RecordKind, read_journal
-from sekai.live.order_records import order_fields, report_fields
-from sekai.live.orders import Order, OrderReport
-from sekai.live.trade_log import TradeLog, trades_of
+from sekai.live.journal import Journal, JournalRecord, RecordKind, read_journal
+from sekai.live.journal import session as session_journal
+from sekai.live.journal.session import TradeLog, trades_of
+from sekai.live.orders import BrokerOrder, ExecutionReport, order_fields, report_fields
 
-ORDER = Order(id="s-1-A", asset="A", units=3.0, reference_price=10.0)
+ORDER = BrokerOrder(id="s-1-A", asset="A", units=3.0, reference_price=10.0)
 
 
-def fill(report_id: str, units: float, order_id: str = "s-1-A", **more: float) -> OrderReport:
-    return OrderReport(
+def fill(report_id: str, units: float, order_id: str = "s-1-A", **more: float) -> ExecutionReport:
+    return ExecutionReport(
         id=report_id, order_id=order_id, kind="filled", units=units, price=10.5, cost=0.25,
         broker_time=int(more.get("broker_time", 99)),
     )  # fmt: skip
@@ -31,7 +30,7 @@ def test_a_fill_is_told_with_all_its_times(tmp_path: Path) -> None:
     with Journal(path) as journal:
         decided = journal.append("decision", orders=[order_fields(ORDER)])
         sent = journal.append("sent", id=ORDER.id)
-        acknowledged = OrderReport(id="r0", order_id=ORDER.id, kind="acknowledged")
+        acknowledged = ExecutionReport(id="r0", order_id=ORDER.id, kind="acknowledged")
         journal.append("report", **report_fields(acknowledged))
         filled = journal.append("report", **report_fields(fill("r1", 1.0)))
         journal.append("report", **report_fields(fill("r2", 2.0, broker_time=0)))
@@ -56,7 +55,7 @@ def test_an_order_that_is_sent_again_is_the_same_order() -> None:
     ]
 
     first, second = trades_of(
-        Record(number=at, time=at, kind=kind, fields=fields)
+        JournalRecord(number=at, time=at, kind=kind, fields=fields)
         for at, (kind, fields) in enumerate(kinds)
     )
 
@@ -68,8 +67,8 @@ def test_a_report_is_journaled_with_everything_but_when_it_came() -> None:
     assert report_fields(fill("r1", 1.0)).keys() == {
         "id", "order_id", "kind", "units", "price", "cost", "asset", "reason", "broker_time"
     }  # fmt: skip
-    assert Order(**order_fields(ORDER)) == ORDER
-    assert OrderReport(**report_fields(fill("r1", 1.0))) == fill("r1", 1.0)
+    assert BrokerOrder(**order_fields(ORDER)) == ORDER
+    assert ExecutionReport(**report_fields(fill("r1", 1.0))) == fill("r1", 1.0)
 
 
 EVENTS = st.lists(
@@ -102,18 +101,18 @@ def test_trades_are_equal_after_a_crash(
     folder = tmp_path_factory.mktemp("trades")
     path = folder / "trades.jsonl"
     records = [
-        Record(number=number, time=number, kind=kind, fields=fields)  # type: ignore[arg-type]
+        JournalRecord(number=number, time=number, kind=kind, fields=fields)  # type: ignore[arg-type]
         for number, (kind, fields) in enumerate(events)
     ]
     with TradeLog(path) as log:
         for record in records[:crash]:
-            log.see(record)
+            log.add(record)
     # The last lines may not have reached the disk, or not whole.
     os.truncate(path, max(0, path.stat().st_size - lost))
 
     with TradeLog(path, records[:crash]) as log:
         for record in records[crash:]:
-            log.see(record)
+            log.add(record)
 
     wanted = [json.loads(trade.to_json()) for trade in trades_of(records)]
     assert [json.loads(line) for line in path.read_text().splitlines()] == wanted
@@ -122,7 +121,9 @@ def test_trades_are_equal_after_a_crash(
 
 
 def test_a_fill_of_an_unknown_order_is_told_too() -> None:
-    record = Record(number=1, time=5, kind="report", fields=report_fields(fill("r", 1.0, "other")))
+    record = JournalRecord(
+        number=1, time=5, kind="report", fields=report_fields(fill("r", 1.0, "other"))
+    )
 
     (trade,) = trades_of([record, record])
 
@@ -133,7 +134,7 @@ def test_a_price_that_is_no_number_is_written_as_none(tmp_path: Path) -> None:
     report = report_fields(fill("r", 1.0)) | {"price": float("nan")}
 
     with TradeLog(tmp_path / "trades.jsonl") as log:
-        log.see(Record(number=1, time=5, kind="report", fields=report))
+        log.add(JournalRecord(number=1, time=5, kind="report", fields=report))
 
     assert json.loads((tmp_path / "trades.jsonl").read_text())["price"] is None
 
@@ -141,17 +142,19 @@ def test_a_price_that_is_no_number_is_written_as_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fields", [{}, {"kind": "filled"}, {"kind": "filled", "order_id": 1}])
 def test_a_record_that_lacks_something_is_named(fields: dict[str, object]) -> None:
     with pytest.raises(JournalError, match="record 7"):
-        trades_of([Record(number=7, time=5, kind="report", fields=fields)])
+        trades_of([JournalRecord(number=7, time=5, kind="report", fields=fields)])
 
 
 def test_only_so_many_orders_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trade_log, "REMEMBERED", 10)
-    trades = trade_log._Trades()
+    monkeypatch.setattr(session_journal, "REMEMBERED_ORDERS", 10)
+    trades = session_journal._TradeBuilder()
 
     for number in range(100):
-        order = Order(id=f"o{number}", asset="A", units=1.0, reference_price=1.0)
-        trades.see(
-            Record(number=number, time=1, kind="decision", fields={"orders": [order_fields(order)]})
+        order = BrokerOrder(id=f"o{number}", asset="A", units=1.0, reference_price=1.0)
+        trades.add(
+            JournalRecord(
+                number=number, time=1, kind="decision", fields={"orders": [order_fields(order)]}
+            )
         )
 
     assert len(trades._orders) == 10
@@ -162,10 +165,10 @@ def test_what_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     log = TradeLog(tmp_path / "trades.jsonl")
     log.close()
     log.close()
-    record = Record(number=1, time=5, kind="report", fields=report_fields(fill("r", 1.0)))
+    record = JournalRecord(number=1, time=5, kind="report", fields=report_fields(fill("r", 1.0)))
 
     with pytest.raises(JournalError, match="closed"):
-        log.see(record)
+        log.add(record)
     with pytest.raises(JournalError, match="cannot be written"):
         TradeLog(tmp_path / "no folder" / "trades.jsonl")
 
@@ -174,8 +177,8 @@ def test_the_trades_of_a_live_journal_are_those_of_its_file(tmp_path: Path) -> N
     path = tmp_path / "journal.jsonl"
     with Journal(path) as journal, TradeLog(tmp_path / "trades.jsonl") as log:
         told = [
-            log.see(journal.append("decision", orders=[order_fields(ORDER)])),
-            log.see(journal.append("report", **report_fields(fill("r1", 3.0)))),
+            log.add(journal.append("decision", orders=[order_fields(ORDER)])),
+            log.add(journal.append("report", **report_fields(fill("r1", 3.0)))),
         ]
 
     assert [trade for trade in told if trade is not None] == trades_of(path)

@@ -1,25 +1,27 @@
-"""A client that trades a plan, and asks again by the same ids until it is answered."""
+"""Test client that submits planned orders, and retries by id until the broker answers."""
 
 from __future__ import annotations
 
-import random
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 from hypothesis import strategies as st
 
 from sekai.data import Bar, MarketData
-from sekai.live.broker import BrokerAccount
-from sekai.live.order_keeper import OrderKeeper
-from sekai.live.orders import Order
-from sekai.live.paper_account import PaperAccount
-from sekai.live.paper_broker import PaperBroker
-from sekai.live.paper_faults import PaperFaults
+from sekai.error import BrokerError
+from sekai.live.account import BrokerAccount
+from sekai.live.backoff import Backoff
+from sekai.live.broker import Broker
+from sekai.live.orders import BrokerOrder, OrderTracker
+from sekai.live.paper.account import PaperAccount
+from sekai.live.paper.broker import PaperBroker
+from sekai.live.paper.faults import PaperFaults
 from sekai.live.reconciliation import settle
-from sekai.live.retrying import retrying
 from sekai.market import Costs, Execution, MarginAccount
 from tests.live.worlds import ASSETS, market, ticks
 
@@ -44,9 +46,9 @@ executions = st.builds(
 
 @dataclass
 class Session:
-    """What a client and its broker came to."""
+    """Tracker, account and journal of a test client."""
 
-    keeper: OrderKeeper
+    tracker: OrderTracker
     account: BrokerAccount
     start: BrokerAccount
     written: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
@@ -69,8 +71,25 @@ def rows_of(data: MarketData) -> list[Bar]:
     return list(Bar.each(data, HISTORY))
 
 
+async def retry(
+    call: Callable[[], Awaitable[T]], broker: Broker, *, attempts: int, backoff: Backoff
+) -> T:
+    """Call until the broker answers, after a reconnect each time."""
+    rng, failures = np.random.default_rng(0), 0
+    while True:
+        try:
+            if failures:
+                await broker.connect()
+            return await call()
+        except BrokerError:
+            failures += 1
+            if failures == attempts:
+                raise
+        await asyncio.sleep(backoff.seconds(failures, rng))
+
+
 async def asked(call: Callable[[], Awaitable[T]], broker: PaperBroker) -> T:
-    return await retrying(call, 300, connect=broker.connect, first_wait=0.0)
+    return await retry(call, broker, attempts=300, backoff=Backoff(first=0.0))
 
 
 async def trade(
@@ -90,31 +109,28 @@ async def trade(
 
     broker = begin()
     start = await asked(broker.account, broker)
-    session = Session(OrderKeeper(), start, start)
-    session.keeper.rebase(start)
+    session = Session(OrderTracker(), start, start)
+    session.tracker.rebase(start)
     for number, row in enumerate(rows_of(data)):
         if number in restarts:
             await broker.close()
             broker = begin()
         for place, (asset, wanted) in enumerate(plan[number] if number < len(plan) else ()):
-            order = Order(
+            order = BrokerOrder(
                 id=f"s-{number}-{place}", asset=asset, units=wanted, reference_price=100.0
             )
             if order.id not in without:
-                await _send(order, session.keeper, broker)
+                await _send(order, session.tracker, broker)
         await asked(partial(broker.see, row), broker)
         for report in await asked(broker.reports, broker):
-            session.keeper.take(report)
-    await settle(
-        session.keeper, broker, session.write, lambda order: True, attempts=300,
-        rng=random.Random(0),
-    )  # fmt: skip
+            session.tracker.apply(report)
+    await asked(partial(settle, session.tracker, broker, session.write, lambda order: True), broker)
     session.account = await asked(broker.account, broker)
     await broker.close()
     return session
 
 
-async def _send(order: Order, keeper: OrderKeeper, broker: PaperBroker) -> None:
-    keeper.intend(order)
+async def _send(order: BrokerOrder, tracker: OrderTracker, broker: PaperBroker) -> None:
+    tracker.intend(order)
     await asked(partial(broker.submit, order), broker)
-    keeper.send(order.id)
+    tracker.send(order.id)

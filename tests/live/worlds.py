@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 
 from sekai.data import Bar, MarketData, simulate_gbm
-from sekai.live.orders import Order
+from sekai.live.orders import BrokerOrder
 
 ASSETS = ("A", "B", "C")
 
@@ -19,11 +19,11 @@ def bars(data: MarketData, start: int) -> list[Bar]:
     return list(Bar.each(data, start))
 
 
-def order(name: str, asset: str = "A", units: float = 10.0, price: float = 100.0) -> Order:
-    return Order(id=name, asset=asset, units=units, reference_price=price)
+def order(name: str, asset: str = "A", units: float = 10.0, price: float = 100.0) -> BrokerOrder:
+    return BrokerOrder(id=name, asset=asset, units=units, reference_price=price)
 
 
 def ticks() -> Callable[[], int]:
-    """A clock that is one later each time it is looked at."""
+    """Clock that advances by one with each call."""
     count = itertools.count(1)
     return lambda: next(count)

@@ -257,9 +257,9 @@ def test_the_schedule_alone_can_be_asked_for() -> None:
         ("risk_aversion", -1e-9, "at least 0"),
         ("temporary_impact", 1.25e-7, r"above permanent_impact \* horizon / steps / 2 = 1.25e-07"),
         ("temporary_impact", math.inf, "above permanent_impact"),
-        ("steps", 0, "whole number of at least 1, was 0"),
-        ("steps", 2.0, "whole number of at least 1, was 2.0"),
-        ("steps", True, "whole number"),
+        ("steps", 0, "an integer of at least 1, got 0"),
+        ("steps", 2.0, "an integer of at least 1, got 2.0"),
+        ("steps", True, "an integer"),
     ],
 )
 def test_an_order_that_makes_no_sense_never_gets_in(name: str, value: Any, wanted: str) -> None:
@@ -270,11 +270,11 @@ def test_an_order_that_makes_no_sense_never_gets_in(name: str, value: Any, wante
 @pytest.mark.parametrize(
     ("trades", "wanted"),
     [
-        (np.ones(4), r"needs 5 trades, found an array of shape \(4,\)"),
-        (3.0, r"needs 5 trades, found an array of shape \(\)"),
-        (np.full(5, 1e5), "must trade 1e[+]06 in all, found 500000"),
-        ([1e6, 0, 0, 0, math.nan], "in all, found nan"),
-        (np.array([[2e5] * 5, [3e5] * 5]), "in all, found 1.5e[+]06"),
+        (np.ones(4), r"must have 5 trades, got an array of shape \(4,\)"),
+        (3.0, r"must have 5 trades, got an array of shape \(\)"),
+        (np.full(5, 1e5), "must trade 1e[+]06 in total, got 500000"),
+        ([1e6, 0, 0, 0, math.nan], "in total, got nan"),
+        (np.array([[2e5] * 5, [3e5] * 5]), "in total, got 1.5e[+]06"),
     ],
 )
 def test_what_is_no_schedule_of_the_order_is_refused(trades: Any, wanted: str) -> None:

@@ -277,7 +277,7 @@ def test_the_state_of_something_else_is_refused_and_changes_nothing() -> None:
 
     others: list[Any] = [{}, {"market": "text"}, None, 3, {"book": good["market"]}]
     for other in others:
-        with pytest.raises(StateError, match="the bytes of a market under 'market' was wanted"):
+        with pytest.raises(StateError, match="the bytes of a market under 'market'"):
             market.load_state_dict(other)
     with pytest.raises(StateError, match="99"):
         market.load_state_dict({"market": bytes(newer)})

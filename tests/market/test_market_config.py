@@ -64,7 +64,7 @@ def test_a_bad_value_is_refused_by_name(kind: type, name: str, value: Any) -> No
 @pytest.mark.parametrize("name", ["fundamental", "news", "account", "symbols"])
 @pytest.mark.parametrize("value", [None, 1.5, ("AAPL",), [SymbolConfig()]])
 def test_a_part_of_another_kind_is_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(TypeError, match=f"^{name} must be a .*, was "):
+    with pytest.raises(TypeError, match=f"^{name} must be a .*, got "):
         MarketConfig(**{name: value})
 
 

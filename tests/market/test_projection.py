@@ -214,11 +214,11 @@ def test_steps_that_the_turnover_cuts_short_end_in_compliance() -> None:
         ({"sectors": [0], "sector_caps": [0.5]}, "sectors needs an entry for each of 2 assets"),
         ({"sector_caps": [0.5]}, "sectors needs an entry for each of 2 assets, found 0"),
         ({"upper": 0.2, "cash_upper": 0.5}, "assets can bring cash only from 0.6 to 1"),
-        ({"upper": [0.2, 0.2, 0.2]}, r"upper needs shape \(2,\), found \(3,\)"),
-        ({"held": [0.5, 0.5]}, r"held needs shape \(3,\), found \(2,\)"),
+        ({"upper": [0.2, 0.2, 0.2]}, r"upper must have shape \(2,\), got \(3,\)"),
+        ({"held": [0.5, 0.5]}, r"held must have shape \(3,\), got \(2,\)"),
         ({"held": [0.5, np.nan, 0.5]}, "held needs finite weights, found NaN at place 1"),
         ({"wanted": [0.5, np.inf, 0.5]}, "wanted needs finite weights, found inf at place 1"),
-        ({"wanted": [0.5]}, "wanted needs an asset and cash at least"),
+        ({"wanted": [0.5]}, "at least one asset and cash"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: dict[str, Any], message: str) -> None:

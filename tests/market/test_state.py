@@ -84,11 +84,11 @@ def test_a_state_of_a_newer_version_says_so() -> None:
 @pytest.mark.parametrize(
     ("state", "text"),
     [
-        ({}, r"found the keys \[\]"),
-        ({"other": b""}, r"found the keys \['other'\]"),
-        ({"book": "text"}, "found str"),
-        (b"", "found bytes"),
-        (None, "found NoneType"),
+        ({}, r"got the keys \[\]"),
+        ({"other": b""}, r"got the keys \['other'\]"),
+        ({"book": "text"}, "got str"),
+        (b"", "got bytes"),
+        (None, "got NoneType"),
     ],
 )
 def test_a_state_of_another_form_is_refused(state: Any, text: str) -> None:

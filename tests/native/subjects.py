@@ -12,8 +12,8 @@ import numpy as np
 import quant_gym_rs._core as core
 from sekai.data import simulate_gbm
 from sekai.envs import MarketMakingConfig, OptimalExecutionConfig
-from sekai.envs.portfolio_config import PortfolioConfig
-from sekai.envs.portfolio_panel import features_of, panel_of
+from sekai.envs.portfolio.config import PortfolioConfig
+from sekai.envs.portfolio.panel import build_panel, compute_features
 
 SIZES = (2**31, 2**40, 2**62, -1, 0)
 
@@ -32,8 +32,8 @@ PORTFOLIO = PortfolioConfig(lookback=4)
 
 
 def portfolio_panel(open_ended: bool = False) -> core.PortfolioPanel:
-    shown, _ = features_of(DATA, ("log_return",))
-    return panel_of(DATA, shown, PORTFOLIO.decisions, PORTFOLIO.benchmark, open_ended=open_ended)
+    shown, _ = compute_features(DATA, ("log_return",))
+    return build_panel(DATA, shown, PORTFOLIO.decisions, PORTFOLIO.benchmark, open_ended=open_ended)
 
 
 PANEL = portfolio_panel()

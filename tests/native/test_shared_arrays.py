@@ -25,7 +25,8 @@ def writing(write: Callable[[np.random.Generator], None]) -> Iterator[None]:
 
     def work() -> None:
         rng = np.random.default_rng(0)
-        while not is_over.is_set():
+        # The pause lets calls through that find the arrays as they should be.
+        while not is_over.wait(1e-5):
             write(rng)
 
     thread = threading.Thread(target=work)

@@ -222,16 +222,18 @@ def test_a_loader_that_registers_an_id_twice_is_refused() -> None:
 def test_a_loader_that_registers_nothing_is_told_apart_from_an_unknown_namespace() -> None:
     register_namespace("empty", lambda: None)
 
-    with pytest.raises(UnknownEnvError, match="'empty' was loaded and registered no env"):
+    with pytest.raises(UnknownEnvError, match="'empty' registered no envs"):
         make("empty/Walk-v0")
-    with pytest.raises(UnknownEnvError, match=r"no namespace 'empti' \(known: .*empty"):
+    with pytest.raises(
+        UnknownEnvError, match=r"unknown namespace 'empti'; expected one of: .*empty"
+    ):
         make("empti/Walk-v0")
 
 
 def test_a_namespace_registered_twice_is_refused() -> None:
     register_namespace("qc", lambda: None)
 
-    with pytest.raises(DuplicateEnvError, match="the namespace 'qc' is registered already"):
+    with pytest.raises(DuplicateEnvError, match="namespace 'qc' is already registered"):
         register_namespace("qc", lambda: None)
 
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sekai.registry import EnvId
-from sekai.registry.naming import check_namespace, nearest
+from sekai.registry.naming import check_namespace
+from sekai.storage.names import close_matches
 
 WORD = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.]*", fullmatch=True)
 IDS = st.builds(
@@ -55,7 +56,7 @@ def test_a_version_has_one_spelling() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "qc/", 3])
 def test_what_is_no_namespace_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="a namespace is one or more words"):
+    with pytest.raises(ValueError, match="namespace must be words"):
         check_namespace(name)
 
 
@@ -70,6 +71,6 @@ def test_ten_comes_after_two() -> None:
 def test_near_names_are_found_whatever_their_case() -> None:
     known = ["Portfolio-v0", "Trading-v0", "MarketMaking-v0"]
 
-    assert nearest("portfolo-v0", known) == ["Portfolio-v0"]
-    assert nearest("TRADING-V0", known) == ["Trading-v0"]
-    assert nearest("something else", known) == []
+    assert close_matches("portfolo-v0", known) == ["Portfolio-v0"]
+    assert close_matches("TRADING-V0", known) == ["Trading-v0"]
+    assert close_matches("something else", known) == []

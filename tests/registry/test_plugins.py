@@ -90,6 +90,6 @@ def test_a_plugin_with_a_bad_name_hides_no_other(site: Path) -> None:
     line = "from sekai.registry import register; register('good/Walk-v0', 'tests.worlds:Market')\n"
     install(site, "plugin-eight", "a b = plugin_eight\ngood = plugin_nine", plugin_nine=line)
 
-    with pytest.warns(RuntimeWarning, match="plugin_eight.*left out"):
+    with pytest.warns(RuntimeWarning, match="plugin_eight.*ignored"):
         assert "good" in namespaces()
     assert type(make("good/Walk-v0").unwrapped) is Market

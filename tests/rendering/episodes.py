@@ -1,4 +1,4 @@
-"""Episodes of the built-in tasks, as the tests of their renderers play them."""
+"""Episodes of the built-in tasks for the renderer tests."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def play(env: Any, ticks: int, seed: int | None = 24, look: Look | None = None) 
 
 
 def acting(env: Any) -> Callable[[], Any]:
-    """What draws the next action of an env, or of all its agents."""
+    """Sampler of the next action of an env, or of all its agents."""
     spaces = getattr(env, "action_spaces", None) or {"": env.action_space}
     for seed, space in enumerate(spaces.values(), start=1):
         space.seed(seed)
@@ -86,5 +86,5 @@ def _parts(observation: Any) -> list[Any]:
 
 
 def shades(renderer: EpisodeRenderer[Any], env: Any) -> int:
-    """How many colours a picture has."""
+    """Number of colors of a frame."""
     return len(np.unique(renderer.render(env).reshape(-1, 3), axis=0))

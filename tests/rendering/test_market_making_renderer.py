@@ -1,4 +1,4 @@
-"""What a picture of market making shows is what happened."""
+"""MarketMakingRenderer: the chart equals the episode."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sekai.rendering import MarketMakingRenderer
-from sekai.rendering.market_making_renderer import filled
+from sekai.rendering.market_making_renderer import quote_fills
 from tests.rendering.episodes import SMALL, market_making
 
 
@@ -40,7 +40,7 @@ def test_quotes_stand_at_their_distance_from_the_mid() -> None:
 
 def test_fills_are_marked_on_the_side_that_was_hit() -> None:
     renderer, infos = quoting(0.2, 5.0)
-    bought, sold = filled(renderer.history)
+    bought, sold = quote_fills(renderer.history)
 
     assert not sold.any()
     assert np.array_equal(np.cumsum(bought), [info["inventory"] for info in infos])
@@ -52,7 +52,7 @@ def test_fills_are_marked_on_the_side_that_was_hit() -> None:
 
 def test_fills_on_both_sides_add_up() -> None:
     renderer, infos = quoting(0.0, 0.0)
-    bought, sold = filled(renderer.history)
+    bought, sold = quote_fills(renderer.history)
 
     assert bought.sum() + sold.sum() == infos[-1]["fills"]
     assert bought.sum() - sold.sum() == infos[-1]["inventory"]

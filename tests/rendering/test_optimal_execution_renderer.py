@@ -1,4 +1,4 @@
-"""What a picture of working an order shows is what happened."""
+"""OptimalExecutionRenderer: the chart equals the episode."""
 
 from __future__ import annotations
 

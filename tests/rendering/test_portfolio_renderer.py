@@ -1,4 +1,4 @@
-"""What a picture of a portfolio shows is what happened."""
+"""PortfolioRenderer: the chart equals the episode."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as arrays
 
 from sekai.market import Constraints, MarginAccount
 from sekai.rendering import PortfolioRenderer
-from sekai.rendering.look import SERIES, money
-from sekai.rendering.weight_bands import banded, coloured, largest
+from sekai.rendering.panels import assign_colors, largest_assets, stacked_areas
+from sekai.rendering.style import SERIES_COLORS, format_amount
 from tests.rendering.episodes import SMALL, play, portfolio
 
 
@@ -30,8 +30,8 @@ def test_equity_and_its_drawdown_are_those_of_the_env() -> None:
     renderer, _, results = drawn(20)
     equity = np.array([result.info["equity"] for result in results])
 
-    assert renderer.worth.line.get_ydata() == pytest.approx(equity, rel=1e-12)
-    peaks = renderer.worth.drawdown.get_data().baseline
+    assert renderer.equity.line.get_ydata() == pytest.approx(equity, rel=1e-12)
+    peaks = renderer.equity.drawdown.get_data().baseline
     missing = 1 - equity / peaks
     assert missing == pytest.approx([result.info["drawdown"] for result in results], abs=1e-12)
 
@@ -48,7 +48,7 @@ def test_weights_are_those_that_the_agent_sees() -> None:
 
 def test_the_bands_of_one_tick_fill_equity_without_gaps() -> None:
     renderer, _, _ = drawn(20)
-    areas = [band.get_data() for band in renderer.bands.bands]
+    areas = [band.get_data() for band in renderer.weights.areas]
 
     assert areas[0].baseline == pytest.approx(0.0)
     for lower, upper in itertools.pairwise(areas):
@@ -66,7 +66,7 @@ def test_what_is_owed_hangs_below_zero() -> None:
     env.step(wanted)
     renderer.render(env)
 
-    held, owed = renderer.bands.bands[0].get_data(), renderer.bands.bands[1].get_data()
+    held, owed = renderer.weights.areas[0].get_data(), renderer.weights.areas[1].get_data()
     assert held.values[-1] == pytest.approx(0.8, abs=0.05)
     assert owed.values[-1] == pytest.approx(-0.5, abs=0.05)
     assert owed.baseline[-1] == pytest.approx(0.0)
@@ -90,7 +90,7 @@ def test_turnover_and_what_it_cost_are_shown() -> None:
     paid = sum(info["cost"] / info["equity"] for info in infos)
 
     assert renderer.turnover.get_data().values.tolist() == [info["turnover"] for info in infos]
-    assert f"has cost {paid:.2%}" in renderer.traded.get_title(loc="left")
+    assert f"total cost {paid:.2%}" in renderer.turnover_axes.get_title(loc="left")
 
 
 def test_ticks_are_dates_of_the_data() -> None:
@@ -115,8 +115,8 @@ def test_dates_are_written_under_rows_that_were_seen(every: int) -> None:
         if step in (7, 35, 84, 98):
             renderer.render(env)
             rows.append(row)
-            ticks = renderer.traded.get_xticks().astype(int).tolist()
-            names = [label.get_text() for label in renderer.traded.get_xticklabels()]
+            ticks = renderer.turnover_axes.get_xticks().astype(int).tolist()
+            names = [label.get_text() for label in renderer.turnover_axes.get_xticklabels()]
             assert 1 <= len(ticks) <= 5
             assert set(ticks) <= set(rows)
             assert names == [str(env.unwrapped.data.times[one])[:10] for one in ticks]
@@ -125,14 +125,14 @@ def test_dates_are_written_under_rows_that_were_seen(every: int) -> None:
 
 
 def test_large_amounts_are_written_short() -> None:
-    assert [money(amount) for amount in (-1234.4, 9_999_999, 2e7, -3.25e10)] == [
+    assert [format_amount(amount) for amount in (-1234.4, 9_999_999, 2e7, -3.25e10)] == [
         "-1,234", "9,999,999", "20.0M", "-32.5B",
     ]  # fmt: skip
 
 
 @given(arrays.arrays(np.float64, (4, 6), elements=st.floats(-2, 2)))
 def test_bands_are_as_high_as_their_weights(parts: Any) -> None:
-    bottoms, tops = banded(parts)
+    bottoms, tops = stacked_areas(parts)
 
     assert tops - bottoms == pytest.approx(parts, abs=1e-9)
     held = np.maximum(parts, 0).sum(axis=1)
@@ -141,16 +141,16 @@ def test_bands_are_as_high_as_their_weights(parts: Any) -> None:
     assert np.minimum(tops, bottoms).min(axis=1) == pytest.approx(owed, abs=1e-9)
 
 
-@given(st.sets(st.integers(0, 60), max_size=len(SERIES)))
+@given(st.sets(st.integers(0, 60), max_size=len(SERIES_COLORS)))
 def test_every_asset_that_is_named_has_a_colour_of_its_own(assets: set[int]) -> None:
-    colours = coloured(sorted(assets))
+    colours = assign_colors(sorted(assets))
 
     assert sorted(colours.values()) == sorted(assets)
-    assert all(0 <= place < len(SERIES) for place in colours)
+    assert all(0 <= place < len(SERIES_COLORS) for place in colours)
 
 
 def test_the_largest_assets_are_named() -> None:
     weights = np.array([[0.1, 0.5, -0.6, 0.0], [0.1, 0.5, 0.6, 0.0]])
 
-    assert largest(weights, 2) == [1, 2]
-    assert largest(weights, 9) == [0, 1, 2, 3]
+    assert largest_assets(weights, 2) == [1, 2]
+    assert largest_assets(weights, 9) == [0, 1, 2, 3]

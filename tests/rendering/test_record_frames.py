@@ -1,4 +1,4 @@
-"""Recording an env while it runs."""
+"""RecordFrames: recording of an env."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_a_bad_frame_is_said_to_be_the_renderers() -> None:
 
     env = RecordFrames(Market(), Grey())
 
-    with pytest.raises(ValueError, match=r"the frame of Grey must be uint8 of shape \(height"):
+    with pytest.raises(ValueError, match=r"frame of Grey must be uint8 of shape \(height"):
         env.reset(seed=0)
 
 

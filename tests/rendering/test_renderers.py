@@ -62,7 +62,7 @@ class Walked(MatplotlibRenderer):
 
 
 def red_centre(frame: Frame) -> tuple[float, float]:
-    """Where the red is, in the walker's own coordinates."""
+    """Position of the red pixels, in the coordinates of the walker."""
     is_red = (frame[:, :, 0] > 200) & (frame[:, :, 1] < 50)
     rows, columns = np.nonzero(is_red)
     height, width, _ = frame.shape
@@ -144,12 +144,12 @@ def test_a_composite_says_which_renderer_gave_a_bad_frame() -> None:
     bad = Plain()
     bad.frame = np.zeros((2, 2), dtype=np.float64)
 
-    with pytest.raises(ValueError, match=r"the frame of Plain must be uint8 .*was float64"):
+    with pytest.raises(ValueError, match=r"frame of Plain must be uint8 .*got float64"):
         CompositeRenderer(Plain(), bad).render(RandomWalk())
 
 
 def test_a_composite_of_nothing_or_in_no_layout_is_refused() -> None:
-    with pytest.raises(ValueError, match="needs at least one renderer"):
+    with pytest.raises(ValueError, match="needs at least one"):
         CompositeRenderer()
     with pytest.raises(ValueError, match="must be 'row' or 'column'"):
         CompositeRenderer(Plain(), layout="x")  # type: ignore[arg-type]
@@ -235,7 +235,7 @@ def test_a_closed_matplotlib_renderer_says_so() -> None:
 
 @pytest.mark.parametrize("size", [{"width": 0}, {"height": 2.5}, {"dpi": -1}])
 def test_a_picture_without_size_is_refused(size: Any) -> None:
-    with pytest.raises(ValueError, match="whole number of at least 1"):
+    with pytest.raises(ValueError, match="integer of at least 1"):
         Walked(**size)
 
 

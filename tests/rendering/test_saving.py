@@ -1,4 +1,4 @@
-"""Saving frames as GIF and MP4, read back by other programs' eyes."""
+"""Saving frames as GIF and MP4, read back by other programs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from PIL import Image, ImageSequence
 
 from sekai.error import MissingExtraError
 from sekai.rendering import Frame, save_gif, save_video
-from sekai.rendering.gif import _milliseconds
-from sekai.rendering.replacement import replacing
+from sekai.rendering.saving import _milliseconds
+from sekai.storage.files import replace_file
 
 Save = Callable[..., None]
 BOTH = pytest.mark.parametrize(("save", "suffix"), [(save_gif, ".gif"), (save_video, ".mp4")])
@@ -160,7 +160,7 @@ def test_who_reads_the_old_file_can_read_it_to_the_end(
 
 def test_a_draft_that_was_begun_is_removed_after_a_failure(tmp_path: Path) -> None:
     def write_half() -> None:
-        with replacing(tmp_path / "walk.gif", ".gif") as draft:
+        with replace_file(tmp_path / "walk.gif", ".gif") as draft:
             draft.write_bytes(b"half of it")
             raise RuntimeError("the market closed")
 
@@ -187,14 +187,14 @@ def test_a_saved_file_has_the_usual_permissions(tmp_path: Path, save: Save, suff
     [
         ([], "at least one frame"),
         ([np.zeros((4, 4), np.uint8)], "frame 0 must be uint8 of shape"),
-        ([np.zeros((4, 4, 3))], "was float64"),
-        ([np.zeros((4, 4, 4), np.uint8)], r"was uint8 of shape \(4, 4, 4\)"),
-        ([np.zeros((0, 4, 3), np.uint8)], r"was uint8 of shape \(0, 4, 3\)"),
+        ([np.zeros((4, 4, 3))], "got float64"),
+        ([np.zeros((4, 4, 4), np.uint8)], r"got uint8 of shape \(4, 4, 4\)"),
+        ([np.zeros((0, 4, 3), np.uint8)], r"got uint8 of shape \(0, 4, 3\)"),
         (
             [np.zeros((4, 4, 3), np.uint8), np.zeros((4, 6, 3), np.uint8)],
-            "frame 1 must be as large",
+            "frame 1 must have the shape",
         ),
-        ([[[1, 2, 3]]], "must be a NumPy array, was list"),
+        ([[[1, 2, 3]]], "must be a NumPy array, got list"),
     ],
 )
 def test_bad_frames_are_refused_and_no_file_is_left(
@@ -209,7 +209,7 @@ def test_bad_frames_are_refused_and_no_file_is_left(
 @BOTH
 @pytest.mark.parametrize("fps", [0, -1, float("nan"), 10**6, "30", True])
 def test_a_bad_rate_is_refused(tmp_path: Path, save: Save, suffix: str, fps: Any) -> None:
-    with pytest.raises(ValueError, match="frames a second, was"):
+    with pytest.raises(ValueError, match="frames per second, got"):
         save(moving_square(), tmp_path / f"walk{suffix}", fps=fps)
 
 
@@ -217,7 +217,7 @@ def test_a_bad_rate_is_refused(tmp_path: Path, save: Save, suffix: str, fps: Any
 def test_a_wrong_name_or_folder_is_refused(tmp_path: Path, save: Save, suffix: str) -> None:
     with pytest.raises(ValueError, match=f"must end in {suffix}"):
         save(moving_square(), tmp_path / "walk.png")
-    with pytest.raises(FileNotFoundError, match="there is no folder .*absent"):
+    with pytest.raises(FileNotFoundError, match="no folder .*absent"):
         save(moving_square(), tmp_path / "absent" / f"walk{suffix}")
 
 

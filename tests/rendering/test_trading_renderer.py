@@ -1,4 +1,4 @@
-"""What a picture of trading shows is what happened."""
+"""TradingRenderer: the chart equals the episode."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.rendering import TradingRenderer
-from sekai.rendering.depth_map import SHADES, depth_codes, round_up
-from sekai.rendering.scene import TradingScene
-from sekai.rendering.trade_marks import traded
+from sekai.rendering.trading_renderer import (
+    SHADES,
+    TradingScene,
+    depth_codes,
+    next_power_of_two,
+    trades_by_tick,
+)
 from tests.rendering.episodes import SMALL, play, trading
 
 
@@ -98,7 +102,7 @@ def test_own_fills_are_marked_and_nobody_elses() -> None:
 
 def test_marks_grow_with_volume() -> None:
     renderer = drawn(30)
-    _, _, volumes = traded(renderer.history.scenes, 1, is_own=False)
+    _, _, volumes = trades_by_tick(renderer.history.scenes, 1, is_own=False)
     areas = renderer.trades.others[1].get_sizes()
 
     assert len(set(volumes)) > 3
@@ -140,7 +144,7 @@ def test_a_symbol_that_is_not_there_is_refused() -> None:
         pytest.raises(IndexError, match="a symbol from 0 to 0 was wanted, found 2"),
     ):
         renderer.render(env)
-    with pytest.raises(ValueError, match="margin must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match="margin must be an integer of at least 1"):
         TradingRenderer(margin=0)
 
 
@@ -176,7 +180,7 @@ def test_more_lots_are_never_shown_fainter(
 
 @given(st.integers(1, 10**6))
 def test_rounding_up_gives_the_next_power_of_two(size: int) -> None:
-    rounded = round_up(size)
+    rounded = next_power_of_two(size)
 
     assert size <= rounded < 2 * size or size == rounded == 1
     assert rounded & (rounded - 1) == 0

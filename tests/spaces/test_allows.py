@@ -59,5 +59,5 @@ def test_every_masked_sample_is_allowed(space: Any, mask: Any, right: Any, wrong
 
 def test_a_box_has_no_masks() -> None:
     assert allows(Box(0, 1, (2,)), None, np.zeros(2, np.float32))
-    with pytest.raises(TypeError, match=r"Box has no masks: .*allows\.register"):
+    with pytest.raises(TypeError, match=r"Box has no mask rule; .*allows\.register"):
         allows(Box(0, 1, (2,)), np.ones(2), np.zeros(2, np.float32))

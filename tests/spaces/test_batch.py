@@ -102,16 +102,16 @@ def test_unstacked_samples_are_copies_unless_asked_otherwise() -> None:
 @pytest.mark.parametrize(
     ("space", "samples", "words"),
     [
-        (Box(0, 1, (2,)), [], "wanted at least one sample, found none"),
-        (Box(0, 1, (2,)), [np.zeros(1), np.zeros(3)], r"shape \(2,\), found \(1,\)"),
-        (Box(0, 1, (2,)), [[0, 0]], r"wanted samples of shape \(2,\)"),
-        (Box(0, 1, (2,), np.int8), [np.zeros(2)], "wanted samples of dtype int8"),
-        (Discrete(2), [1.0], "wanted samples of dtype int64"),
-        (Discrete(2), [np.array([1])], r"wanted samples of shape \(\), found \(1,\)"),
-        (OBSERVATION, [{"prices": 1}], r"wanted the keys \['prices', 'regime'\]"),
-        (OBSERVATION, [OBSERVATION.sample(), None], "wanted a dict, found NoneType"),
-        (Tuple([Discrete(2)]), [(1, 2)], "wanted 1 values, found 2"),
-        (MaskedBox(0, 1, (2,)), [np.zeros(2)], "wanted a dict, found ndarray"),
+        (Box(0, 1, (2,)), [], "expected at least one sample, got none"),
+        (Box(0, 1, (2,)), [np.zeros(1), np.zeros(3)], r"shape \(2,\), got \(1,\)"),
+        (Box(0, 1, (2,)), [[0, 0]], r"expected samples of shape \(2,\)"),
+        (Box(0, 1, (2,), np.int8), [np.zeros(2)], "expected samples of dtype int8"),
+        (Discrete(2), [1.0], "expected samples of dtype int64"),
+        (Discrete(2), [np.array([1])], r"expected samples of shape \(\), got \(1,\)"),
+        (OBSERVATION, [{"prices": 1}], r"expected the keys \['prices', 'regime'\]"),
+        (OBSERVATION, [OBSERVATION.sample(), None], "expected a dict, got NoneType"),
+        (Tuple([Discrete(2)]), [(1, 2)], "expected 1 values, got 2"),
+        (MaskedBox(0, 1, (2,)), [np.zeros(2)], "expected a dict, got ndarray"),
     ],
 )
 def test_samples_of_another_structure_are_refused(
@@ -122,22 +122,22 @@ def test_samples_of_another_structure_are_refused(
 
 
 def test_buffers_of_another_length_are_refused() -> None:
-    with pytest.raises(SpaceError, match=r"wanted a buffer of shape \(1, 4\), found \(2, 4\)"):
+    with pytest.raises(SpaceError, match=r"expected a buffer of shape \(1, 4\), got \(2, 4\)"):
         stack_samples(OBSERVATION, [OBSERVATION.sample()], out=empty_batch(OBSERVATION, 2))
 
 
 @pytest.mark.parametrize(
     ("space", "batch", "words"),
     [
-        (Box(0, 1, (2,)), np.zeros((4, 3), np.float32), r"shape \(n, \*\(2,\)\), found \(4, 3\)"),
-        (Box(0, 1, ()), np.array(0.5), r"found \(\)"),
-        (Box(0, 1, (2,)), [[0, 0]], "found list"),
-        (Discrete(2), np.array([0.0, 1.0]), "wanted a batch of dtype int64"),
-        (OBSERVATION, {"prices": np.zeros((2, 4))}, "wanted the keys"),
+        (Box(0, 1, (2,)), np.zeros((4, 3), np.float32), r"shape \(n, \*\(2,\)\), got \(4, 3\)"),
+        (Box(0, 1, ()), np.array(0.5), r"got \(\)"),
+        (Box(0, 1, (2,)), [[0, 0]], "got list"),
+        (Discrete(2), np.array([0.0, 1.0]), "expected a batch of dtype int64"),
+        (OBSERVATION, {"prices": np.zeros((2, 4))}, "expected the keys"),
         (
             OBSERVATION,
             {"prices": np.zeros((2, 4), np.float32), "regime": np.zeros(3, int)},
-            "as many samples under every key, found {'prices': 2, 'regime': 3}",
+            "the same number of samples under every key, got {'prices': 2, 'regime': 3}",
         ),
     ],
 )
@@ -151,7 +151,7 @@ def test_batches_of_another_structure_are_refused(
 @pytest.mark.parametrize("n", [0, -1, 1.5, None])
 def test_a_batch_holds_at_least_one_sample(n: Any) -> None:
     for function in (batch_space, empty_batch):
-        with pytest.raises(ValueError, match="n must be a whole number of at least 1"):
+        with pytest.raises(ValueError, match="n must be an integer of at least 1"):
             function(OBSERVATION, n)
 
 

@@ -85,22 +85,22 @@ def test_infinite_whole_bounds_are_the_limits_of_the_dtype() -> None:
         ((np.nan, 1.0), "low must not be NaN"),
         ((0.0, [1.0, np.nan]), "high must not be NaN"),
         ((1.0, 0.0), "low must not be above high"),
-        ((np.inf, np.inf), "low must leave room for values, was inf"),
-        ((0, [1, -np.inf], (2,), np.int8), "high must leave room for values"),
-        (([0.0, 2.0], [1.0, 1.0]), r"was 2.0 above 1.0 at \[1\]"),
-        ((0.0, 1e39, (1,)), "high must fit float32, was 1e\\+39"),
-        ((0, 256, (1,), np.uint8), "from 0 to 255, was 256"),
-        ((-1, 5, (1,), np.uint64), "low must be a whole number that fits uint64"),
-        ((0, 2**64, (1,), np.uint64), "was 18446744073709551616"),
-        ((0, 2.5, (1,), np.int32), "whole number that fits int32, .* was 2.5"),
+        ((np.inf, np.inf), "low must leave at least one value, got inf"),
+        ((0, [1, -np.inf], (2,), np.int8), "high must leave at least one value"),
+        (([0.0, 2.0], [1.0, 1.0]), r"got 2.0 above 1.0 at \[1\]"),
+        ((0.0, 1e39, (1,)), "high must fit float32, got 1e\\+39"),
+        ((0, 256, (1,), np.uint8), "from 0 to 255, got 256"),
+        ((-1, 5, (1,), np.uint64), "low must be an integer that fits uint64"),
+        ((0, 2**64, (1,), np.uint64), "got 18446744073709551616"),
+        ((0, 2.5, (1,), np.int32), "integer that fits int32, .* got 2.5"),
         ((0, 10**400, (1,)), "high must fit float32"),
-        ((np.zeros(2), 1.0, (3,)), r"low must be a number or have the shape \(3,\), was \(2,\)"),
-        ((np.zeros(2), np.ones(3)), r"high must be a number or have the shape \(2,\), was \(3,\)"),
-        (("a", 1.0), "low must be a number or an array of numbers, was 'a'"),
+        ((np.zeros(2), 1.0, (3,)), r"low must be a number or have the shape \(3,\), got \(2,\)"),
+        ((np.zeros(2), np.ones(3)), r"high must be a number or have the shape \(2,\), got \(3,\)"),
+        (("a", 1.0), "low must be a number or an array of numbers, got 'a'"),
         ((None, 1.0), "low must be a number"),
         ((0.0, [[1.0], [1.0, 2.0]]), "high"),
-        ((0.0, 1.0, (-1,)), "each size in shape must be a whole number of at least 0, was -1"),
-        ((0.0, 1.0, (1.5,)), "each size in shape must be a whole number"),
+        ((0.0, 1.0, (-1,)), "each size in shape must be an integer of at least 0, got -1"),
+        ((0.0, 1.0, (1.5,)), "each size in shape must be an integer"),
         ((0.0, 1.0, (1,), np.complex64), "dtype must be bool, integer, float16"),
         ((0.0, 1.0, (1,), "nonsense"), "dtype must be bool, integer, float16"),
         ((0.0, 1.0, (1,), None), "dtype must be bool, integer, float16"),
@@ -195,18 +195,18 @@ def test_what_belongs() -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (np.zeros(3, np.float32), "wanted shape (2,), found (3,)"),
-        (np.zeros((2, 1), np.float32), "wanted shape (2,), found (2, 1)"),
-        (np.zeros(2), "wanted dtype float32, found float64"),
-        (np.zeros(2, complex), "wanted dtype float32, found complex128"),
-        (np.array([0, 1]), "wanted dtype float32, found int64"),
-        (np.array(["a", "b"]), "wanted dtype float32, found <U1"),
-        (np.array([0, np.nan], np.float32), "from -1.0 to 1.0 at index [1], found nan"),
-        (np.array([2.5, 0], np.float32), "from -1.0 to 1.0 at index [0], found 2.5"),
-        (np.array([0, -np.inf], np.float32), "from -1.0 to 1.0 at index [1], found -inf"),
-        ([0.0, 0.0], "wanted an array of shape (2,), found list"),
-        (0.0, "wanted an array of shape (2,), found float"),
-        (None, "wanted an array of shape (2,), found NoneType"),
+        (np.zeros(3, np.float32), "expected shape (2,), got (3,)"),
+        (np.zeros((2, 1), np.float32), "expected shape (2,), got (2, 1)"),
+        (np.zeros(2), "expected dtype float32, got float64"),
+        (np.zeros(2, complex), "expected dtype float32, got complex128"),
+        (np.array([0, 1]), "expected dtype float32, got int64"),
+        (np.array(["a", "b"]), "expected dtype float32, got <U1"),
+        (np.array([0, np.nan], np.float32), "from -1.0 to 1.0 at index [1], got nan"),
+        (np.array([2.5, 0], np.float32), "from -1.0 to 1.0 at index [0], got 2.5"),
+        (np.array([0, -np.inf], np.float32), "from -1.0 to 1.0 at index [1], got -inf"),
+        ([0.0, 0.0], "expected an array of shape (2,), got list"),
+        (0.0, "expected an array of shape (2,), got float"),
+        (None, "expected an array of shape (2,), got NoneType"),
     ],
 )
 def test_what_does_not_belong_is_described(value: object, words: str) -> None:
@@ -221,7 +221,7 @@ def test_nan_never_belongs_even_without_bounds() -> None:
     space = Box(-np.inf, np.inf, (2,))
 
     assert np.array([1e30, np.inf], np.float32) in space
-    assert "found nan" in str(space.mismatch(np.array([0, np.nan], np.float32)))
+    assert "got nan" in str(space.mismatch(np.array([0, np.nan], np.float32)))
 
 
 def test_numbers_belong_to_boxes_without_axes() -> None:
@@ -238,7 +238,7 @@ def test_numbers_belong_to_boxes_without_axes() -> None:
 
 
 def test_a_box_takes_no_mask() -> None:
-    with pytest.raises(SpaceError, match="a Box is sampled without a mask, found list"):
+    with pytest.raises(SpaceError, match="a Box takes no mask, got list"):
         Box(0, 1).sample(mask=[1])  # type: ignore[arg-type]
 
 

@@ -38,7 +38,7 @@ class Word(Space[str]):
         return str(self.rng.choice(self.words))
 
     def mismatch(self, value: object) -> str | None:
-        return None if value in self.words else f"wanted one of {self.words}, found {value!r}"
+        return None if value in self.words else f"expected one of {self.words}, got {value!r}"
 
 
 class Even(Space[int]):
@@ -115,7 +115,7 @@ class Unknown(Space[int]):
         return 7
 
     def mismatch(self, value: object) -> str | None:
-        return None if value == 7 else f"wanted 7, found {value!r}"
+        return None if value == 7 else f"expected 7, got {value!r}"
 
 
 def test_seeding_comparing_and_copying_come_for_nothing() -> None:
@@ -151,8 +151,8 @@ def test_sample_and_contains_make_a_space() -> None:
     assert space.contains(4)
     assert 3 not in space
     assert space.mismatch(4) is None
-    assert space.mismatch(3) == "wanted a value of Even, found 3"
-    assert Dict(n=space).mismatch({"n": 3}) == "at ['n']: wanted a value of Even, found 3"
+    assert space.mismatch(3) == "expected a value of Even, got 3"
+    assert Dict(n=space).mismatch({"n": 3}) == "at ['n']: expected a value of Even, got 3"
 
 
 def test_a_space_may_leave_the_base_constructor_alone() -> None:
@@ -171,8 +171,8 @@ def test_a_narrower_space_says_what_the_wider_one_would() -> None:
     assert np.array([1, 3, 5]) in space
     assert np.array([1, 1, 5]) not in space
     assert space.mismatch(np.array([1, 3, 5])) is None
-    assert space.mismatch(np.array([1, 3])) == "wanted shape (3,), found (2,)"
-    assert space.mismatch(np.array([1, 1, 5])) == "wanted a value of Steep, found array([1, 1, 5])"
+    assert space.mismatch(np.array([1, 3])) == "expected shape (3,), got (2,)"
+    assert space.mismatch(np.array([1, 1, 5])) == "expected a value of Steep, got array([1, 1, 5])"
     assert np.array([1, 1, 5]) in Rising(0, 9, (3,), np.int64)
     assert np.array([5, 1, 1]) in Box(0, 9, (3,), np.int64)
 
@@ -231,9 +231,7 @@ def test_json_carries_the_module_and_is_read_once_it_is_imported() -> None:
 
 
 def test_a_space_without_json_says_what_it_lacks() -> None:
-    with pytest.raises(
-        NotImplementedError, match="list its constructor's arguments in json_fields"
-    ):
+    with pytest.raises(NotImplementedError, match="list its constructor arguments in json_fields"):
         Bare(["buy"]).to_jsonable()
 
 
@@ -248,7 +246,7 @@ def test_a_space_without_json_says_what_it_lacks() -> None:
     ],
 )
 def test_without_a_rule_the_error_names_the_hook(hook: Any) -> None:
-    words = r"has no rule for Unknown: register one with @sekai.spaces.utils.\w+.register\(Unknown"
+    words = r"has no rule for Unknown; register one with @sekai.spaces.utils.\w+.register\(Unknown"
     with pytest.raises(TypeError, match=words):
         hook(Unknown())
 

@@ -88,7 +88,7 @@ def test_any_value_is_judged_without_an_error(
 
     sentence = space.mismatch(value["whole"])
 
-    assert sentence is None or "wanted" in sentence
+    assert sentence is None or "expected" in sentence
     assert (value["whole"] in space) == (sentence is None)
 
 

@@ -62,15 +62,15 @@ def test_a_tuple_reads_like_a_sequence_of_spaces(market: Dict) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"prices": np.zeros(3, np.float32)}, "at ['prices']: wanted shape (100, 8), found (3,)"),
-        ({"regime": 4}, "at ['regime']: wanted a value from 0 to 3, found 4"),
-        ({"signals": (np.zeros(3, int),)}, "at ['signals']: wanted 2 values, found 1"),
-        ({"signals": [1, 2]}, "at ['signals']: wanted a tuple, found list"),
+        ({"prices": np.zeros(3, np.float32)}, "at ['prices']: expected shape (100, 8), got (3,)"),
+        ({"regime": 4}, "at ['regime']: expected a value from 0 to 3, got 4"),
+        ({"signals": (np.zeros(3, int),)}, "at ['signals']: expected 2 values, got 1"),
+        ({"signals": [1, 2]}, "at ['signals']: expected a tuple, got list"),
         (
             {"signals": (np.zeros(3, int), np.full(2, 2, np.float32))},
-            "at ['signals'][1]: wanted a value from 0.0 to 1.0 at index [0], found 2.0",
+            "at ['signals'][1]: expected a value from 0.0 to 1.0 at index [0], got 2.0",
         ),
-        ({"volume": 1}, "wanted the keys ['prices', 'regime', 'signals'], found ['prices',"),
+        ({"volume": 1}, "expected the keys ['prices', 'regime', 'signals'], got ['prices',"),
     ],
 )
 def test_the_sentence_says_where_a_value_disagrees(
@@ -86,8 +86,8 @@ def test_a_missing_key_does_not_belong(market: Dict) -> None:
     value = market.sample()
     del value["regime"]
 
-    assert "found ['prices', 'signals']" in str(market.mismatch(value))
-    assert market.mismatch([]) == "wanted a dict, found list"
+    assert "got ['prices', 'signals']" in str(market.mismatch(value))
+    assert market.mismatch([]) == "expected a dict, got list"
 
 
 def test_masks_follow_the_structure() -> None:
@@ -102,10 +102,10 @@ def test_masks_follow_the_structure() -> None:
 @pytest.mark.parametrize(
     ("mask", "words"),
     [
-        ({"c": [1, 1, 1]}, r"mask must be a dict with keys of \['a', 'b'\], found \['c'\]"),
-        ([1, 1], "mask must be a dict with keys .* found list"),
-        ({"b": ([1, 1],)}, "mask must be a tuple of 2 masks, found 1"),
-        ({"b": {}}, "mask must be a tuple of 2 masks, found dict"),
+        ({"c": [1, 1, 1]}, r"mask must be a dict with keys of \['a', 'b'\], got \['c'\]"),
+        ([1, 1], "mask must be a dict with keys .* got list"),
+        ({"b": ([1, 1],)}, "mask must be a tuple of 2 masks, got 1"),
+        ({"b": {}}, "mask must be a tuple of 2 masks, got dict"),
     ],
 )
 def test_a_mask_of_another_structure_is_refused(mask: Any, words: str) -> None:
@@ -144,13 +144,13 @@ def test_children_with_different_backends_are_refused() -> None:
 @pytest.mark.parametrize(
     ("make", "spaces", "words"),
     [
-        (Dict, {"a": 3}, r"\['a'\] must be a space, was 3"),
-        (Dict, {1: Discrete(2)}, "names of spaces must be strings, was 1"),
+        (Dict, {"a": 3}, r"\['a'\] must be a space, got 3"),
+        (Dict, {1: Discrete(2)}, "names of spaces must be strings, got 1"),
         (Dict, [("a", Discrete(2))], "must be a mapping"),
-        (Dict, None, "at least one nested space is needed"),
-        (Tuple, [], "at least one nested space is needed"),
+        (Dict, None, "at least one nested space, got none"),
+        (Tuple, [], "at least one nested space, got none"),
         (Tuple, [Discrete], r"\[0\] must be a space"),
-        (Tuple, 3, "must be several spaces"),
+        (Tuple, 3, "must be an iterable of spaces"),
     ],
 )
 def test_bad_arguments_are_refused(make: Any, spaces: Any, words: str) -> None:

@@ -1,4 +1,4 @@
-"""One whole number out of several, with and without a mask."""
+"""One integer out of several, with and without a mask."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def test_a_mask_may_be_a_tensor() -> None:
     ("mask", "words"),
     [
         ([0, 0, 0], "must allow at least one of 3 values, all were 0"),
-        ([1, 1], r"must have shape \(3,\), found \(2,\)"),
-        ([[1, 1, 1]], r"must have shape \(3,\), found \(1, 3\)"),
-        ([1.0, 0.0, 1.0], "must hold whole numbers or bools, found dtype float64"),
-        ([1, 2, 0], r"must hold only \[0, 1\], found 2"),
+        ([1, 1], r"must have shape \(3,\), got \(2,\)"),
+        ([[1, 1, 1]], r"must have shape \(3,\), got \(1, 3\)"),
+        ([1.0, 0.0, 1.0], "must hold integers or bools, got dtype float64"),
+        ([1, 2, 0], r"must hold only \[0, 1\], got 2"),
         ([1, [1, 2], 0], "must be an array"),
-        ("101", "found dtype <U3"),
+        ("101", "got dtype <U3"),
     ],
 )
 def test_a_bad_mask_is_refused_before_anything_is_drawn(mask: Any, words: str) -> None:
@@ -80,14 +80,14 @@ def test_whole_numbers_in_range_belong(value: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (2, "wanted a value from -1 to 1, found 2"),
-        (np.int64(-2), "wanted a value from -1 to 1, found -2"),
-        (True, "wanted a whole number, found bool True"),
-        (np.True_, "wanted a whole number, found bool"),
-        (1.0, "wanted a whole number, found float 1.0"),
-        (np.array([1]), "wanted a whole number, found ndarray of shape (1,) and dtype int64"),
-        (np.array(True), "found ndarray of shape () and dtype bool"),
-        ("1", "found str '1'"),
+        (2, "expected a value from -1 to 1, got 2"),
+        (np.int64(-2), "expected a value from -1 to 1, got -2"),
+        (True, "expected an integer, got bool True"),
+        (np.True_, "expected an integer, got bool"),
+        (1.0, "expected an integer, got float 1.0"),
+        (np.array([1]), "expected an integer, got ndarray of shape (1,) and dtype int64"),
+        (np.array(True), "got ndarray of shape () and dtype bool"),
+        ("1", "got str '1'"),
     ],
 )
 def test_what_does_not_belong_is_described(value: Any, words: str) -> None:
@@ -100,12 +100,12 @@ def test_what_does_not_belong_is_described(value: Any, words: str) -> None:
 @pytest.mark.parametrize(
     ("n", "start", "words"),
     [
-        (0, 0, "n must be a whole number of at least 1, was 0"),
-        (2.0, 0, "n must be a whole number of at least 1, was 2.0"),
-        (True, 0, "n must be a whole number of at least 1, was True"),
-        (3, 0.5, "start must be a whole number, was 0.5"),
-        (3, INTP.max, "the values must fit int64"),
-        (2**64, INTP.min, "the values must fit int64"),
+        (0, 0, "n must be an integer of at least 1, got 0"),
+        (2.0, 0, "n must be an integer of at least 1, got 2.0"),
+        (True, 0, "n must be an integer of at least 1, got True"),
+        (3, 0.5, "start must be an integer, got 0.5"),
+        (3, INTP.max, "values must fit int64"),
+        (2**64, INTP.min, "values must fit int64"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(n: Any, start: Any, words: str) -> None:

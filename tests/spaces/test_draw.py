@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sekai.spaces.draw import draw_below, draw_between
+from sekai.spaces.numbers import draw_below, draw_between
 from tests.spaces.strategies import FLOATS, law
 
 

@@ -149,15 +149,15 @@ def test_flatten_never_shares_memory() -> None:
 @pytest.mark.parametrize(
     ("space", "value", "words"),
     [
-        (Box(0, 1, (2,)), np.zeros(3, np.float32), r"wanted shape \(2,\), found \(3,\)"),
-        (Box(0, 1, (2,)), np.zeros(2), "wanted dtype float32, found float64"),
-        (Box(0, 1, (2,)), [0, 0], "found list"),
-        (Discrete(3), -1, "wanted a value from 0 to 2, found -1"),
-        (MultiDiscrete([3]), np.array([3]), "wanted a value from 0 to 2"),
-        (Dict(a=Discrete(3)), {}, r"wanted the keys \['a'\], found \[\]"),
-        (Dict(a=Discrete(3)), {"a": 0, "b": 1}, "wanted the keys"),
-        (Dict(a=Tuple([Discrete(3)])), {"a": (3,)}, r"at \['a'\]\[0\]: wanted a value from 0"),
-        (Tuple([Discrete(3)]), (1, 2), "wanted 1 values, found 2"),
+        (Box(0, 1, (2,)), np.zeros(3, np.float32), r"expected shape \(2,\), got \(3,\)"),
+        (Box(0, 1, (2,)), np.zeros(2), "expected dtype float32, got float64"),
+        (Box(0, 1, (2,)), [0, 0], "got list"),
+        (Discrete(3), -1, "expected a value from 0 to 2, got -1"),
+        (MultiDiscrete([3]), np.array([3]), "expected a value from 0 to 2"),
+        (Dict(a=Discrete(3)), {}, r"expected the keys \['a'\], got \[\]"),
+        (Dict(a=Discrete(3)), {"a": 0, "b": 1}, "expected the keys"),
+        (Dict(a=Tuple([Discrete(3)])), {"a": (3,)}, r"at \['a'\]\[0\]: expected a value from 0"),
+        (Tuple([Discrete(3)]), (1, 2), "expected 1 values, got 2"),
     ],
 )
 def test_flatten_refuses_values_of_another_structure(
@@ -170,15 +170,15 @@ def test_flatten_refuses_values_of_another_structure(
 @pytest.mark.parametrize(
     ("space", "flat", "words"),
     [
-        (Discrete(3), [0, 0, 0], "wanted one entry that is not zero, found 0"),
-        (Discrete(3), [1, 1, 0], "wanted one entry that is not zero, found 2"),
-        (MultiDiscrete([2, 2]), [1, 1, 0, 0], "one entry that is not zero for each element"),
-        (MultiDiscrete([2, 2]), [1, 1, 1, 0], "one entry that is not zero for each element"),
-        (MultiBinary(2), [np.nan, 1], "wanted whole numbers that fit int8, found nan"),
-        (Box(0, 9, (1,), np.int8), [1e6], "wanted whole numbers that fit int8, found 1000000.0"),
-        (Box(0, 9, (1,), np.int32), [np.nan], "wanted whole numbers that fit int32, found nan"),
-        (Box(0, 1, (2,)), [[0, 1]], r"wanted a row of 2 floats, found shape \(1, 2\)"),
-        (Box(0, 1, (2,)), 3.0, r"wanted a row of 2 floats, found shape \(\)"),
+        (Discrete(3), [0, 0, 0], "expected exactly one non-zero entry, got 0"),
+        (Discrete(3), [1, 1, 0], "expected exactly one non-zero entry, got 2"),
+        (MultiDiscrete([2, 2]), [1, 1, 0, 0], "one non-zero entry per element"),
+        (MultiDiscrete([2, 2]), [1, 1, 1, 0], "one non-zero entry per element"),
+        (MultiBinary(2), [np.nan, 1], "expected integers that fit int8, got nan"),
+        (Box(0, 9, (1,), np.int8), [1e6], "expected integers that fit int8, got 1000000.0"),
+        (Box(0, 9, (1,), np.int32), [np.nan], "expected integers that fit int32, got nan"),
+        (Box(0, 1, (2,)), [[0, 1]], r"expected a row of 2 floats, got shape \(1, 2\)"),
+        (Box(0, 1, (2,)), 3.0, r"expected a row of 2 floats, got shape \(\)"),
     ],
 )
 def test_unflatten_refuses_what_no_value_flattens_to(

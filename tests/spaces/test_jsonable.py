@@ -68,24 +68,24 @@ def test_no_bit_of_a_64_bit_integer_is_lost() -> None:
 @pytest.mark.parametrize(
     ("description", "words"),
     [
-        ({**FINE, "type": "Bax"}, "'type' must be one of .*'Box'.* was 'Bax'"),
+        ({**FINE, "type": "Bax"}, "'type' must be one of .*'Box'.* got 'Bax'"),
         ({**FINE, "type": ["Box"]}, "'type' must be one of"),
         ({"low": 0}, "an object with the key 'type'"),
-        ([], r"an object with the key 'type', was \[\]"),
+        ([], r"an object with the key 'type', got \[\]"),
         ({**FINE, "hgih": 1}, r"has the keys \['dtype', 'high', 'low', 'shape'\].*'hgih'"),
-        ({"type": "Box", "low": 0}, r"has the keys .* found \['low'\]"),
-        ({**FINE, "low": [0, 0, 0]}, "'low' must hold 2 numbers, found 3"),
-        ({**FINE, "low": "zero"}, "'low' must hold numbers, 'inf' or '-inf', found 'zero'"),
+        ({"type": "Box", "low": 0}, r"has the keys .* got \['low'\]"),
+        ({**FINE, "low": [0, 0, 0]}, "'low' must hold 2 numbers, got 3"),
+        ({**FINE, "low": "zero"}, "'low' must hold numbers, 'inf' or '-inf', got 'zero'"),
         ({**FINE, "low": None}, "'low' must hold numbers"),
         ({**FINE, "low": float("nan")}, "low must not be NaN"),
         ({**FINE, "dtype": "float33"}, "dtype must be bool, integer"),
-        ({**FINE, "shape": "ab"}, "each size in shape must be a whole number"),
-        ({"type": "Discrete", "n": "3", "start": 0}, "n must be a whole number"),
+        ({**FINE, "shape": "ab"}, "each size in shape must be an integer"),
+        ({"type": "Discrete", "n": "3", "start": 0}, "n must be an integer"),
         ({"type": "Dict", "spaces": {"a": 1}}, "must be a list of .* pairs"),
         ({"type": "Dict", "spaces": [["a"]]}, "must be a list of .* pairs"),
-        ({"type": "Dict", "spaces": [["a", 3]]}, "an object with the key 'type', was 3"),
+        ({"type": "Dict", "spaces": [["a", 3]]}, "an object with the key 'type', got 3"),
         ({"type": "Dict", "spaces": [[1, {}]]}, "must be a list of .* pairs"),
-        ({"type": "Dict", "spaces": [["a", FINE], ["a", FINE]]}, "each name may appear once"),
+        ({"type": "Dict", "spaces": [["a", FINE], ["a", FINE]]}, "names must be unique"),
         ({"type": "Tuple", "spaces": {}}, "must be a list of spaces"),
     ],
 )
@@ -95,7 +95,7 @@ def test_a_wrong_description_says_what_was_wanted(description: Any, words: str) 
 
 
 def test_the_description_of_another_type_is_refused() -> None:
-    with pytest.raises(ValueError, match="wanted the JSON of a Discrete, found Box"):
+    with pytest.raises(ValueError, match="expected the JSON of a Discrete, got Box"):
         Discrete.from_jsonable(FINE)
-    with pytest.raises(ValueError, match="wanted the JSON of a Box, found MaskedBox"):
+    with pytest.raises(ValueError, match="expected the JSON of a Box, got MaskedBox"):
         Box.from_jsonable(MaskedBox(0, 1, (2,)).to_jsonable())

@@ -252,7 +252,7 @@ def test_a_copied_sample_shares_no_memory(space: Space[Any], seed: int) -> None:
 def test_strangers_do_not_belong_and_the_sentence_says_so(space: Space[Any]) -> None:
     for stranger in (None, "prices", object(), [], np.array("text"), np.array([None]), 1 + 2j):
         assert stranger not in space
-        assert "wanted" in str(space.mismatch(stranger))
+        assert "expected" in str(space.mismatch(stranger))
 
 
 @law

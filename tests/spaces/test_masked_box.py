@@ -66,23 +66,23 @@ def test_what_belongs(universe: MaskedBox) -> None:
     [
         (
             value([[1, 2], [0, 0.5], [1, 1]], [True, False, True]),
-            "at ['values']: wanted zeros in slot 1, which the mask leaves empty",
+            "at ['values']: expected zeros in slot 1, which the mask marks as unused",
         ),
         (
             value([[1, 2], [0, 0], [1, 0.5]], [True, False, True]),
-            "at ['values']: wanted a value from 1.0 to 2.0 at index [2, 1], found 0.5",
+            "at ['values']: expected a value from 1.0 to 2.0 at index [2, 1], got 0.5",
         ),
         (
             value([[1, 2], [0, 0], [1, 3]], [True, False, True]),
-            "at ['values']: wanted a value from 0.0 to 2.0 at index [2, 1], found 3.0",
+            "at ['values']: expected a value from 0.0 to 2.0 at index [2, 1], got 3.0",
         ),
-        (value([[0, 0]], [False]), "at ['values']: wanted shape (3, 2), found (1, 2)"),
+        (value([[0, 0]], [False]), "at ['values']: expected shape (3, 2), got (1, 2)"),
         (
             {"values": np.zeros((3, 2), np.float32), "mask": np.zeros(3)},
-            "at ['mask']: wanted dtype bool, found float64",
+            "at ['mask']: expected dtype bool, got float64",
         ),
-        ({"values": np.zeros((3, 2), np.float32)}, "wanted the keys ['values', 'mask']"),
-        (np.zeros((3, 2), np.float32), "wanted a dict, found ndarray"),
+        ({"values": np.zeros((3, 2), np.float32)}, "expected the keys ['values', 'mask']"),
+        (np.zeros((3, 2), np.float32), "expected a dict, got ndarray"),
     ],
 )
 def test_what_does_not_belong_is_described(universe: MaskedBox, stranger: Any, words: str) -> None:
@@ -108,7 +108,7 @@ def test_rows_may_be_single_numbers() -> None:
 
 
 def test_bad_arguments_are_refused() -> None:
-    with pytest.raises(ValueError, match="first axis for the slots"):
+    with pytest.raises(ValueError, match="first axis of slots"):
         MaskedBox(0, 1)
     with pytest.raises(ValueError, match="low must not be above high"):
         MaskedBox(1, 0, (3,))

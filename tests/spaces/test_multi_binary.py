@@ -42,9 +42,9 @@ def test_the_mask_forces_or_leaves_free() -> None:
 @pytest.mark.parametrize(
     ("mask", "words"),
     [
-        ([0, 1, 3], r"must hold only \[-1, 0, 1, 2\], found 3"),
-        ([0, 1], r"must have shape \(3,\), found \(2,\)"),
-        ([0.0, 1.0, 2.0], "found dtype float64"),
+        ([0, 1, 3], r"must hold only \[-1, 0, 1, 2\], got 3"),
+        ([0, 1], r"must have shape \(3,\), got \(2,\)"),
+        ([0.0, 1.0, 2.0], "got dtype float64"),
     ],
 )
 def test_a_bad_mask_is_refused(mask: Any, words: str) -> None:
@@ -60,11 +60,11 @@ def test_zeros_and_ones_of_any_whole_dtype_belong(dtype: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (np.array([0, 1, 2]), "wanted 0 or 1 at index [2], found 2"),
-        (np.array([0, -1, 1]), "wanted 0 or 1 at index [1], found -1"),
-        (np.array([0.0, 1.0, 1.0]), "wanted an integer dtype or bool, found float64"),
-        (np.array([0, 1]), "wanted shape (3,), found (2,)"),
-        ([0, 1, 1], "wanted an array of shape (3,), found list"),
+        (np.array([0, 1, 2]), "expected 0 or 1 at index [2], got 2"),
+        (np.array([0, -1, 1]), "expected 0 or 1 at index [1], got -1"),
+        (np.array([0.0, 1.0, 1.0]), "expected an integer dtype or bool, got float64"),
+        (np.array([0, 1]), "expected shape (3,), got (2,)"),
+        ([0, 1, 1], "expected an array of shape (3,), got list"),
     ],
 )
 def test_what_does_not_belong_is_described(value: Any, words: str) -> None:
@@ -80,5 +80,5 @@ def test_sizes_beyond_all_memory_are_refused(n: Any) -> None:
 
 @pytest.mark.parametrize("n", [-1, 2.5, "ab", (2, -1), True])
 def test_bad_sizes_are_refused(n: Any) -> None:
-    with pytest.raises(ValueError, match="each size in n must be a whole number of at least 0"):
+    with pytest.raises(ValueError, match="each size in n must be an integer of at least 0"):
         MultiBinary(n)

@@ -1,4 +1,4 @@
-"""Several whole numbers at once, each with its own values."""
+"""Several integers at once, each with its own values."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def test_masks_nest_as_deep_as_nvec() -> None:
 @pytest.mark.parametrize(
     ("mask", "words"),
     [
-        (([1, 1],), r"mask must hold 2 masks for shape \(2,\), found 1"),
-        (5, "mask must hold 2 masks .* found int"),
-        (([1, 1], [1, 1]), r"mask\[1\] must have shape \(3,\), found \(2,\)"),
+        (([1, 1],), r"mask must hold 2 masks for shape \(2,\), got 1"),
+        (5, "mask must hold 2 masks .* got int"),
+        (([1, 1], [1, 1]), r"mask\[1\] must have shape \(3,\), got \(2,\)"),
         (([1, 1], [0, 0, 0]), r"mask\[1\] must allow at least one of 3 values"),
-        (([0.5, 1], [1, 1, 1]), r"mask\[0\] must hold whole numbers"),
+        (([0.5, 1], [1, 1, 1]), r"mask\[0\] must hold integers"),
     ],
 )
 def test_a_bad_mask_says_which_part_is_bad(mask: Any, words: str) -> None:
@@ -83,12 +83,12 @@ def test_arrays_of_any_integers_belong(dtype: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ([0, 0], "wanted an array of shape (2,), found list"),
-        (np.array([0.0, 0.0]), "wanted an integer dtype, found float64"),
-        (np.array([True, True]), "wanted an integer dtype, found bool"),
-        (np.array([0, 0, 0]), "wanted shape (2,), found (3,)"),
-        (np.array([0, 3]), "wanted a value from 0 to 2 at index [1], found 3"),
-        (np.array([-1, 0]), "wanted a value from 0 to 1 at index [0], found -1"),
+        ([0, 0], "expected an array of shape (2,), got list"),
+        (np.array([0.0, 0.0]), "expected an integer dtype, got float64"),
+        (np.array([True, True]), "expected an integer dtype, got bool"),
+        (np.array([0, 0, 0]), "expected shape (2,), got (3,)"),
+        (np.array([0, 3]), "expected a value from 0 to 2 at index [1], got 3"),
+        (np.array([-1, 0]), "expected a value from 0 to 1 at index [0], got -1"),
     ],
 )
 def test_what_does_not_belong_is_described(value: Any, words: str) -> None:
@@ -102,11 +102,11 @@ def test_what_does_not_belong_is_described(value: Any, words: str) -> None:
     ("nvec", "start", "words"),
     [
         ([2, 0], None, "nvec must be at least 1 everywhere"),
-        ([2, 1.5], None, "nvec must be a whole number"),
+        ([2, 1.5], None, "nvec must be an integer"),
         ([2, np.inf], None, "nvec must fit int64"),
         (["a"], None, "nvec must be a number or an array of numbers"),
-        ([2, 3], [1, 2, 3], r"start must be a number or have the shape \(2,\), was \(3,\)"),
-        ([2], [np.iinfo(np.intp).max], "the values must fit int64"),
+        ([2, 3], [1, 2, 3], r"start must be a number or have the shape \(2,\), got \(3,\)"),
+        ([2], [np.iinfo(np.intp).max], "values must fit int64"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(nvec: Any, start: Any, words: str) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sekai.error import SpaceError
 from sekai.spaces import Simplex
-from sekai.spaces.capped_simplex import _exchanged
+from sekai.spaces.simplex import _exchanged
 from tests.spaces.strategies import law, seeds, simplexes
 
 
@@ -92,10 +92,10 @@ def test_a_mask_forces_zeros_and_the_rest_still_belongs(
 @pytest.mark.parametrize(
     ("mask", "words"),
     [
-        ([0, 0, 0], "caps of the weights that mask allows must sum to at least 1, was 0.0"),
-        ([1, 0, 0], "must sum to at least 1, was 0.5"),
-        ([1, 1], r"mask must have shape \(3,\), found \(2,\)"),
-        ([0.5, 1, 1], "must hold whole numbers"),
+        ([0, 0, 0], "caps of the weights that mask allows must sum to at least 1, got 0.0"),
+        ([1, 0, 0], "must sum to at least 1, got 0.5"),
+        ([1, 1], r"mask must have shape \(3,\), got \(2,\)"),
+        ([0.5, 1, 1], "must hold integers"),
     ],
 )
 def test_a_mask_that_leaves_no_weights_is_refused(mask: Any, words: str) -> None:
@@ -106,12 +106,12 @@ def test_a_mask_that_leaves_no_weights_is_refused(mask: Any, words: str) -> None
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (np.array([0.5, 0.5, 0.1]), "wanted weights that sum to 1 within 1e-06, found 1.1"),
-        (np.array([0.7, 0.2, 0.1]), "at index [0], found 0.7"),
-        (np.array([0.6, 0.5, -0.1]), "at index [2], found -0.1"),
-        (np.array([np.nan, 0.5, 0.5]), "found nan"),
-        (np.array([0.5, 0.5]), "wanted shape (3,), found (2,)"),
-        ([0.5, 0.5, 0.0], "wanted an array of shape (3,), found list"),
+        (np.array([0.5, 0.5, 0.1]), "expected weights that sum to 1 within 1e-06, got 1.1"),
+        (np.array([0.7, 0.2, 0.1]), "at index [0], got 0.7"),
+        (np.array([0.6, 0.5, -0.1]), "at index [2], got -0.1"),
+        (np.array([np.nan, 0.5, 0.5]), "got nan"),
+        (np.array([0.5, 0.5]), "expected shape (3,), got (2,)"),
+        ([0.5, 0.5, 0.0], "expected an array of shape (3,), got list"),
     ],
 )
 def test_what_does_not_belong_is_described(value: Any, words: str) -> None:
@@ -139,13 +139,13 @@ def test_a_weight_at_its_cap_in_float32_belongs() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((0,), "n must be a whole number of at least 1, was 0"),
-        ((3, 0.3), "caps must sum to at least 1, was 0.89"),
-        ((2, [1.5, -0.1]), "caps must not be negative, was -0.1"),
-        ((2, [0.5, 0.5, 0.5]), r"caps must be a number or have the shape \(2,\), was \(3,\)"),
+        ((0,), "n must be an integer of at least 1, got 0"),
+        ((3, 0.3), "caps must sum to at least 1, got 0.89"),
+        ((2, [1.5, -0.1]), "caps must not be negative, got -0.1"),
+        ((2, [0.5, 0.5, 0.5]), r"caps must be a number or have the shape \(2,\), got \(3,\)"),
         ((2, np.nan), "caps must not be NaN"),
-        ((2, None, np.float16), "dtype must be float32 or float64, was float16"),
-        ((2, None, np.int64), "dtype must be float32 or float64, was int64"),
+        ((2, None, np.float16), "dtype must be float32 or float64, got float16"),
+        ((2, None, np.int64), "dtype must be float32 or float64, got int64"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(arguments: tuple[Any, ...], words: str) -> None:

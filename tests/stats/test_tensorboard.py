@@ -71,7 +71,7 @@ def test_a_closed_tracker_says_so_and_counts_nothing(tmp_path: Path) -> None:
     tracker.close()
     tracker.close()
 
-    with pytest.raises(ClosedError, match="make a new one"):
+    with pytest.raises(ClosedError, match="open a new one"):
         tracker.on_episode_end(episode(1.0, 1))
 
     assert tracker.summary()["episodes"] == 0

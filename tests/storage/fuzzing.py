@@ -219,12 +219,12 @@ def spec_case() -> Iterator[Case]:
 def snapshot_case(folder: Path) -> Iterator[Case]:
     import sekai
     from sekai.data import simulate_gbm
-    from sekai.live import snapshot_file
+    from sekai.live import recovery
 
     env = sekai.make("Portfolio-v0", data=simulate_gbm(assets=2, rows=40), lookback=3)
     env.reset(seed=3)
     file = folder / "snapshot.json"
-    snapshot_file.write_snapshot(file, env.state_dict(), 3)
+    recovery.write_snapshot(file, env.state_dict(), 3)
     whole = file.read_bytes()
     text = whole.decode("ascii").splitlines()[1]
 
@@ -233,10 +233,10 @@ def snapshot_case(folder: Path) -> Iterator[Case]:
             file.write_bytes(edited_bytes(whole, rng))
         else:
             changed = mutated_json(text, rng)
-            digest = snapshot_file._digest(3, changed)
-            head = json.dumps({"format": snapshot_file.FORMAT, "number": 3, "digest": digest})
+            digest = recovery._digest(3, changed)
+            head = json.dumps({"format": recovery.SNAPSHOT_FORMAT, "number": 3, "digest": digest})
             file.write_text(f"{head}\n{changed}\n", encoding="ascii")
-        return lambda: snapshot_file.read_snapshot(file)
+        return lambda: recovery.read_snapshot(file)
 
     yield case
 
@@ -246,11 +246,11 @@ def model_case(folder: Path) -> Iterator[Case]:
 
     from sekai.market import MarketConfig, PopulationConfig
     from sekai.training import A2C, load_policy
-    from sekai.training.kept_file import _digest, _words
+    from sekai.training.checkpoint import _digest, _words
 
     market = MarketConfig(population=PopulationConfig(noise=3))
     envs: dict[str, dict[str, Any]] = {"MarketMaking-v0": {}, "Trading-v0": {"market": market}}
-    small: dict[str, Any] = {"num_envs": 2, "rollout_steps": 4, "policy": {"hidden": (4,)}}
+    small: dict[str, Any] = {"n_envs": 2, "n_steps": 4, "policy": {"net_arch": (4,)}}
     file = folder / "changed.safetensors"
     wholes = [
         A2C(id, env_options=options, **small).fit(8).save(folder / id).read_bytes()
@@ -268,7 +268,7 @@ def model_case(folder: Path) -> Iterator[Case]:
             words = json.dumps(content)
         else:
             words = mutated_json(text, rng)
-        meta = {"format": "2", "sekai": words, "digest": _digest(words, tensors)}
+        meta = {"format": "3", "sekai": words, "digest": _digest(words, tensors)}
         return bytes(safetensors.numpy.save(tensors, metadata=meta))
 
     def case(rng: random.Random) -> Callable[[], Any]:
@@ -318,14 +318,13 @@ OPTIONS = {"feed": None, "limits": {"max_order_value": 5.0}, "speed": 2.0, "on_s
 def run_case(folder: Path) -> Iterator[Case]:
     import tomli_w
 
-    from sekai.cli.experiment.read import read_experiment
-    from sekai.cli.experiment.source import Source
-    from sekai.cli.experiment.toml import toml
     from sekai.cli.list_runs import headline_text
-    from sekai.cli.paper_options import PaperOptions
-    from sekai.cli.runs.run_folder import RunFolder
-    from sekai.cli.runs.training_source import TrainingSource
+    from sekai.cli.paper import PaperOptions
+    from sekai.cli.training_source import TrainingSource
+    from sekai.config.toml_file import ConfigSource, load_toml
     from sekai.evaluation.evaluation_file import load_evaluation, save_evaluation
+    from sekai.experiment.reading import read_experiment
+    from sekai.experiment.run_folder import RunFolder
     from tests.evaluation.report_samples import rich_evaluation
 
     run = RunFolder(folder / "run")
@@ -338,12 +337,12 @@ def run_case(folder: Path) -> Iterator[Case]:
     def config(rng: random.Random) -> Callable[[], Any]:
         text = edited_text(CONFIG, rng)
         if rng.random() < 0.8:
-            tree = edited(toml().loads(CONFIG), rng)
+            tree = edited(load_toml(CONFIG), rng)
             # TOML has no word for some of them.
             with contextlib.suppress(TypeError, ValueError, AttributeError):
                 text = tomli_w.dumps(tree)
         run.config.write_text(text, encoding="utf-8", errors="replace")
-        return lambda: read_experiment(Source.read(run.config))
+        return lambda: read_experiment(ConfigSource.read(run.config))
 
     def facts(rng: random.Random) -> Callable[[], Any]:
         (run.path / "run.json").write_text(mutated_json(json.dumps(FACTS), rng), encoding="utf-8")
@@ -359,7 +358,7 @@ def run_case(folder: Path) -> Iterator[Case]:
 
     def session(rng: random.Random) -> Callable[[], Any]:
         options.write_text(mutated_json(json.dumps(OPTIONS), rng), encoding="utf-8")
-        return lambda: PaperOptions.begun_with(options)
+        return lambda: PaperOptions.load(options)
 
     yield from (config, facts, metrics, evaluation, session)
 
@@ -387,7 +386,7 @@ def preload() -> None:
     import sekai.evaluation
     import sekai.live
     import sekai.training  # noqa: F401
-    from sekai.data.features.registry import feature_kinds
+    from sekai.data.features.feature import feature_kinds
     from sekai.evaluation.baselines import baseline_names
     from sekai.registry import namespaces
     from sekai.storage.kinds import BUILT_IN, kind_named

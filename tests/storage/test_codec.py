@@ -3,15 +3,102 @@
 from __future__ import annotations
 
 import json
+import math
+import struct
+from collections import deque
 from collections.abc import Callable
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sekai.market import Costs
-from sekai.storage.codec import DEPTH, from_text, to_text
-from sekai.storage.space_size import check_space
-from sekai.storage.strict_json import NODES, parsed
+from sekai.storage.arrays import check_space
+from sekai.storage.codec import BIT_GENERATORS, DEPTH, from_text, to_text
+from sekai.storage.strict_json import NODES, decode_record, encode_record, parse_json
+
+
+def bits(value: float) -> bytes:
+    return struct.pack(">d", value)
+
+
+FLOATS = [0.0, -0.0, math.inf, -math.inf, math.nan, -math.nan, 5e-324, 1.7e308]
+FLOATS.append(struct.unpack(">d", bytes.fromhex("7ff0000000abcdef"))[0])
+
+
+@pytest.mark.parametrize("value", FLOATS, ids=lambda value: bits(value).hex())
+def test_floats_keep_their_bits_in_files_and_in_records(value: float) -> None:
+    assert bits(from_text(to_text(value))) == bits(value)
+    assert bits(decode_record(encode_record({"x": [value]}))["x"][0]) == bits(value)
+
+
+def test_records_and_files_share_their_tags() -> None:
+    record = {
+        "array": np.arange(3.0),
+        "scalar": np.datetime64(5, "ns"),
+        "float": math.nan,
+        "bytes": b"x",
+        "pairs": {1: 2},
+    }
+
+    assert json.loads(encode_record(record)) == json.loads(to_text(record))
+
+
+VALUES = [
+    deque([1, (2,)], maxlen=3),
+    deque(),
+    Decimal("1.10"),
+    datetime(2026, 1, 2, tzinfo=timezone.utc),
+    date(2026, 1, 2),
+    timedelta(days=-1, microseconds=3),
+    {(1, 2), (3,)},
+    Path("a/b"),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_values_survive(value: Any) -> None:
+    again = from_text(to_text(value))
+
+    assert again == value
+    assert type(again) is type(value)
+    assert getattr(again, "maxlen", None) == getattr(value, "maxlen", None)
+
+
+@pytest.mark.parametrize("kind", BIT_GENERATORS)
+def test_a_generator_continues(kind: str) -> None:
+    generator = np.random.Generator(getattr(np.random, kind)())
+    generator.random(7)
+
+    again = from_text(to_text(generator))
+
+    assert again.random() == generator.random()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"$generator": {"bit_generator": "test"}},
+        {"$generator": {"bit_generator": "seed", "state": 1}},
+        {"$generator": {"bit_generator": "PCG64", "state": 1}},
+        {"$generator": 3},
+        {"$deque": [-5, []]},
+        {"$deque": [1.0, []]},
+        {"$datetime": "yesterday"},
+        {"$decimal": "much"},
+        {"$float": "3ff0000000000000"},
+        {"$array": ["<f8", [1], "AAAA"]},
+        {"$array": ["<f8", [1], "AAAAAAAAAAA=", "zlib"]},
+    ],
+    ids=str,
+)
+def test_malformed_values_are_refused(value: Any) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - messages differ
+        from_text(json.dumps(value))
+
 
 NESTS: dict[str, Callable[[Any], Any]] = {
     "list": lambda value: [value],
@@ -41,7 +128,7 @@ def test_deep_json_is_refused(text: str) -> None:
 
 def test_many_values_are_refused_on_both_sides() -> None:
     with pytest.raises(ValueError, match="too many values"):
-        parsed("[" + "0," * (NODES + 1) + "0]")
+        parse_json("[" + "0," * (NODES + 1) + "0]")
     with pytest.raises(ValueError, match="too many values"):
         to_text([0] * (NODES + 1))
 

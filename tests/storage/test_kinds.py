@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import pytest
 
 import sekai
-from sekai.cli.env_facts import EnvKind
-from sekai.cli.field_facts import hints_of
-from sekai.core.equality import equal_values
+from sekai.config.convert import type_hints
+from sekai.core.result import equal_values
 from sekai.data import Pipeline, simulate_gbm
+from sekai.experiment.env_kind import EnvKind
 from sekai.market import Constraints, Costs, MarginAccount
 from sekai.registry import all_specs, isolated, register_kind
 from sekai.storage.codec import from_text, to_text
@@ -38,7 +38,7 @@ def configs() -> Iterator[type]:
             continue
         seen.add(found)
         if dataclasses.is_dataclass(found):
-            pending += hints_of(found).values()
+            pending += type_hints(found).values()
         if dataclasses.is_dataclass(found) or issubclass(found, enum.Enum):
             yield found
 

@@ -110,9 +110,12 @@ class BarredTeam(MultiAgentEnv):
         paid = float(sum(np.sum(action) for action in actions.values()))
         self.agents = [] if cut else acting
         return MAStepResult(
-            seen, dict.fromkeys(acting, paid), dict.fromkeys(acting, False),
-            dict.fromkeys(acting, cut), self._told(),
-        )  # fmt: skip
+            seen,
+            dict.fromkeys(acting, paid),
+            dict.fromkeys(acting, False),
+            dict.fromkeys(acting, cut),
+            self._told(),
+        )
 
     def _see(self) -> dict[str, Any]:
         self._masks = {

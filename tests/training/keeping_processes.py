@@ -27,22 +27,29 @@ from sekai.training import (
     EarlyStopping,
     latest_checkpoint,
 )
-from sekai.training.kept_file import read_file, write_file
+from sekai.training.checkpoint import read_file, write_file
 from tests.training.games import TwoStep
 
 ITERATIONS = 6
 CUT = 3
 
 BOTH: dict[str, Any] = {
-    "num_envs": 3, "rollout_steps": 8, "policy": {"hidden": (8,)},
+    "n_envs": 3,
+    "policy": {"net_arch": (8,)},
     "learning_rate_schedule": "linear",
-}  # fmt: skip
-ON: dict[str, Any] = {**BOTH, "risk": "cvar", "entropy_weight": 0.01}
-OFF: dict[str, Any] = {**BOTH, "warm_up": 16, "batch_size": 8, "memory": 100}
+}
+ON: dict[str, Any] = {**BOTH, "n_steps": 8, "risk": "cvar", "ent_coef": 0.01}
+OFF: dict[str, Any] = {
+    **BOTH,
+    "steps_per_iteration": 8,
+    "learning_starts": 16,
+    "batch_size": 8,
+    "buffer_size": 100,
+}
 CASES: dict[str, tuple[type[Agent], str, dict[str, Any]]] = {
     "PPO": (PPO, "MarketMaking-v0", ON),
     "A2C": (A2C, "Portfolio-v0", ON),
-    "DDPG": (DDPG, "MarketMaking-v0", {**OFF, "exploration_persistence": 0.5}),
+    "DDPG": (DDPG, "MarketMaking-v0", {**OFF, "noise_autocorrelation": 0.5}),
     "SAC": (SAC, "Portfolio-v0", OFF),
     "PPO of several": (PPO, "MultiPortfolio-v0", {**ON, "critic": "central"}),
     "MADDPG": (MADDPG, "MultiPortfolio-v0", OFF),
@@ -151,8 +158,10 @@ def kill_writers(folder: Path) -> str:
 def main(task: str, folder: Path) -> None:
     """Do a task for every case, and write down how it went."""
     tasks: dict[str, Callable[[Path, str], str]] = {
-        "train": train, "train_and_die": train_and_die, "go_on": go_on,
-    }  # fmt: skip
+        "train": train,
+        "train_and_die": train_and_die,
+        "go_on": go_on,
+    }
     if task == "kill_writers":
         lines = [kill_writers(folder)]
     else:

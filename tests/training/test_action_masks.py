@@ -14,7 +14,7 @@ from sekai.evaluation import evaluate
 from sekai.spaces import Space
 from sekai.spaces.masks import allows
 from sekai.training import A2C, MADDPG, PPO, QMIX, Agent, Evaluate, load_policy
-from sekai.training.playing import play
+from sekai.training.training_envs import play
 from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv
 from sekai.vector.multi_agent import MultiAgentVecEnv
 from tests.training.barred import (
@@ -28,9 +28,17 @@ from tests.training.barred import (
 )
 from tests.training.optima.batch import vector
 
-QUICK: dict[str, Any] = {"rollout_steps": 16, "seed": 2, "policy": {"hidden": (8,)}}
-TEAM: dict[str, Any] = {**QUICK, "num_envs": 4}
-REPLAY: dict[str, Any] = {**TEAM, "warm_up": 64, "batch_size": 16, "memory": 512}
+QUICK: dict[str, Any] = {"n_steps": 16, "seed": 2, "policy": {"net_arch": (8,)}}
+TEAM: dict[str, Any] = {**QUICK, "n_envs": 4}
+REPLAY: dict[str, Any] = {
+    "steps_per_iteration": 16,
+    "seed": 2,
+    "policy": {"net_arch": (8,)},
+    "n_envs": 4,
+    "learning_starts": 64,
+    "batch_size": 16,
+    "buffer_size": 512,
+}
 
 
 @pytest.mark.parametrize("kind", [PPO, A2C])
@@ -52,7 +60,7 @@ def test_actions_in_training_and_evaluation_keep_to_the_masks(
 @pytest.mark.parametrize("kind", [PPO, A2C])
 def test_masks_of_single_envs_are_kept_to(kind: type[Agent], space: Space[Any]) -> None:
     make = partial(Barred, space)
-    agent = kind(make, num_envs=4, **QUICK)
+    agent = kind(make, n_envs=4, **QUICK)
 
     agent.fit(1_000, [Evaluate(make, every=4, episodes=8)])
 
@@ -67,8 +75,9 @@ def test_masks_of_every_kind_of_vector_env_are_kept_to(kind: Any) -> None:
         PPO(vec, **QUICK).fit(256)
 
 
-@pytest.mark.parametrize(("kind", "options"),
-                         [(PPO, TEAM), (A2C, TEAM), (QMIX, REPLAY), (MADDPG, REPLAY)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "options"), [(PPO, TEAM), (A2C, TEAM), (QMIX, REPLAY), (MADDPG, REPLAY)]
+)
 def test_masks_of_several_agents_are_kept_to(kind: type[Agent], options: dict[str, Any]) -> None:
     agent = kind(BarredTeam, **options)
 
@@ -91,7 +100,7 @@ def test_masks_of_several_agents_in_processes_are_kept_to() -> None:
 def test_a_policy_from_a_file_takes_the_envs_own_observations_and_masks(
     space: Space[Any], tmp_path: Path
 ) -> None:
-    agent = PPO(partial(Barred, space), num_envs=2, **QUICK).fit(64)
+    agent = PPO(partial(Barred, space), n_envs=2, **QUICK).fit(64)
     policy: Any = load_policy(agent.save(tmp_path))
     rng = np.random.default_rng(0)
 
@@ -102,7 +111,7 @@ def test_a_policy_from_a_file_takes_the_envs_own_observations_and_masks(
 
 
 def test_evaluation_keeps_to_masks_that_some_envs_report() -> None:
-    agent = PPO(Barred, num_envs=2, **QUICK).fit(64)
+    agent = PPO(Barred, n_envs=2, **QUICK).fit(64)
 
     found = evaluate(agent, Barred, seeds=6, baselines={"same": agent}, sensitivity=False)
 
@@ -120,7 +129,7 @@ def test_evaluation_of_several_agents_keeps_to_masks(kind: type[Agent]) -> None:
 
 
 def test_training_that_resumes_keeps_to_the_mask_in_force(tmp_path: Path) -> None:
-    agent = PPO(Barred, num_envs=4, **QUICK).fit(64)
+    agent = PPO(Barred, n_envs=4, **QUICK).fit(64)
 
     resumed = PPO.resume(agent.save(tmp_path), 64, env=Barred)
 
@@ -131,13 +140,13 @@ def test_training_that_resumes_keeps_to_the_mask_in_force(tmp_path: Path) -> Non
 
 def test_a_mask_that_allows_nothing_is_a_typed_error() -> None:
     with pytest.raises(SpaceError, match="action_mask of env 0 allows nothing: end the episode"):
-        PPO(Stuck, num_envs=2, **QUICK).fit(64)
-    agent = PPO(partial(Barred, SEVERAL), num_envs=2, **QUICK)
+        PPO(Stuck, n_envs=2, **QUICK).fit(64)
+    agent = PPO(partial(Barred, SEVERAL), n_envs=2, **QUICK)
     with pytest.raises(SpaceError, match="allows nothing for pick 1"):
         agent.predict(np.zeros(2, np.float32), action_mask=([1, 0, 1], [0, 0]))
 
 
 def test_masks_are_asked_for_beside_the_observations_that_an_env_shows() -> None:
-    agent = PPO(Barred, num_envs=2, **QUICK)
+    agent = PPO(Barred, n_envs=2, **QUICK)
 
     assert agent.vec.observation_space == Barred().observation_space

@@ -46,29 +46,33 @@ def _by_hand(agent: Any, rewards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("scaled", [True, False])
 def test_advantages_are_those_of_a_double_loop(kind: type[Any], ends: bool, scaled: bool) -> None:
     agent = kind(
-        vector(Chain(3, ends, episode_steps=4, reward=2.0)), seed=2, rollout_steps=11,
-        discount=DISCOUNT, trace=TRACE, normalise_rewards=scaled,
-    )  # fmt: skip
+        vector(Chain(3, ends, episode_steps=4, reward=2.0)),
+        seed=2,
+        n_steps=11,
+        gamma=DISCOUNT,
+        gae_lambda=TRACE,
+        norm_reward=scaled,
+    )
     agent.last_seen = torch.ones(1, 1)
-    agent._begin()
+    agent._start(agent.seed)
     agent.rollout.fill(lambda seen: agent.network.choose(seen, deterministic=False))
 
     batch = agent.learners[""].batch()
 
     rewards = agent.rollout.rewards / (float(agent.learners[""].scaler.scale) if scaled else 1.0)
     advantages, targets = _by_hand(agent, rewards)
-    assert np.allclose(batch["advantage"].numpy().reshape(11, 3), advantages, atol=1e-5)
-    assert np.allclose(batch["value_target"].numpy().reshape(11, 3), targets, atol=1e-5)
+    assert np.allclose(batch.advantages.numpy().reshape(11, 3), advantages, atol=1e-5)
+    assert np.allclose(batch.returns.numpy().reshape(11, 3), targets, atol=1e-5)
 
 
 def test_samples_lie_as_the_rollout_does() -> None:
-    plain = {"normalise": False}
-    agent = PPO(vector(Kelly(3, (0.5, 0.9))), policy=plain, seed=1, rollout_steps=5)
-    agent._begin()
+    plain = {"norm_obs": False}
+    agent = PPO(vector(Kelly(3, (0.5, 0.9))), policy=plain, seed=1, n_steps=5)
+    agent._start(agent.seed)
     agent.rollout.fill(lambda seen: agent.network.choose(seen, deterministic=False))
 
     batch = agent.learners[""].batch()
 
     seen = agent.rollout.observations()["observation"][:-1]
-    assert torch.equal(batch["observation", "observation"].reshape(5, 3, 1), seen)
-    assert torch.equal(batch["action"].reshape(5, 3, 1), agent.rollout.chosen)
+    assert torch.equal(batch.observations["observation"].reshape(5, 3, 1), seen)
+    assert torch.equal(batch.actions.reshape(5, 3, 1), agent.rollout.chosen)

@@ -17,14 +17,18 @@ from tests.training.optima.judging import critic_values
 
 DISCOUNT = 0.5
 PLACES = 4
-ON: dict[str, Any] = {"rollout_steps": 16, "learning_rate": 1e-2, "policy": {"hidden": (16,)}}
+ON: dict[str, Any] = {"n_steps": 16, "learning_rate": 1e-2, "policy": {"net_arch": (16,)}}
 OFF: dict[str, Any] = {
-    "rollout_steps": 16, "warm_up": 128, "batch_size": 128, "target_rate": 0.2,
-    "learning_rate": 1e-2, "policy": {"hidden": (16,)},
-}  # fmt: skip
+    "steps_per_iteration": 16,
+    "learning_starts": 128,
+    "batch_size": 128,
+    "tau": 0.2,
+    "learning_rate": 1e-2,
+    "policy": {"net_arch": (16,)},
+}
 RECIPES: list[tuple[type[Agent], int, dict[str, Any]]] = [
     (PPO, 12_000, ON),
-    (A2C, 60_000, {**ON, "rollout_steps": 8}),
+    (A2C, 60_000, {**ON, "n_steps": 8}),
     (DDPG, 2_000, OFF),
     (SAC, 2_000, OFF),
 ]
@@ -49,9 +53,7 @@ def test_values_are_sums_of_the_series(
     num_envs = 8 if issubclass(kind, OffPolicyAgent) else 32
     # Where the walk is cut off, at the second place, others walk on: so its worth can be learnt.
     chain = Chain(num_envs, True, PLACES, 3.0) if ends else Chain(num_envs, False, 6, 3.0, PLACES)
-    agent = kind(
-        vector(chain), seed=1, discount=DISCOUNT, learning_rate_schedule="linear", **recipe
-    )
+    agent = kind(vector(chain), seed=1, gamma=DISCOUNT, learning_rate_schedule="linear", **recipe)
 
     agent.fit(steps)
 

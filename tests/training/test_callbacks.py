@@ -30,8 +30,8 @@ from sekai.training import (
     latest_checkpoint,
     load_policy,
 )
-from sekai.training.playing import play
-from sekai.training.shaping import Steps
+from sekai.training.shaping import StepBatch
+from sekai.training.training_envs import play
 from sekai.vector.sync import SyncVecEnv
 from tests.training.arms import Arms
 
@@ -41,7 +41,7 @@ LONG = partial(Arms, [(1.0, 1.0, 1.0)], (0.5,))
 
 
 def agent(env: Any = ARMS, **changes: Any) -> A2C:
-    small = {"num_envs": 4, "rollout_steps": 4, "policy": {"hidden": (4,)}, "seed": 1}
+    small = {"n_envs": 4, "n_steps": 4, "policy": {"net_arch": (4,)}, "seed": 1}
     return A2C(env, **{**small, **changes})
 
 
@@ -147,7 +147,7 @@ def test_the_best_weights_come_back_when_training_is_stopped() -> None:
 
 
 def test_a_metric_that_does_not_exist_is_warned_of_once() -> None:
-    with pytest.warns(UserWarning, match="no metric 'sharpe' to watch") as told:
+    with pytest.warns(UserWarning, match="unknown metric 'sharpe'") as told:
         agent().fit(3 * ITERATION, [EarlyStopping("sharpe")])
     assert len(told) == 1
 
@@ -260,9 +260,9 @@ def test_a_resumed_run_stops_where_the_uninterrupted_one_did(
 
 
 def test_an_interrupt_ends_after_the_iteration_with_a_checkpoint(tmp_path: Path) -> None:
-    seen: list[Steps] = []
+    seen: list[StepBatch] = []
 
-    def interrupting(steps: Steps) -> Any:
+    def interrupting(steps: StepBatch) -> Any:
         """Presses the keys in the middle of the third iteration."""
         seen.append(steps)
         if len(seen) == 3:
@@ -284,9 +284,9 @@ def test_an_interrupt_ends_after_the_iteration_with_a_checkpoint(tmp_path: Path)
 
 
 def test_what_broke_off_in_mid_iteration_is_not_kept(tmp_path: Path) -> None:
-    seen: list[Steps] = []
+    seen: list[StepBatch] = []
 
-    def breaking(steps: Steps) -> Any:
+    def breaking(steps: StepBatch) -> Any:
         seen.append(steps)
         if len(seen) == 2:
             raise LookupError
@@ -312,7 +312,7 @@ def test_episodes_that_end_early_are_not_played_more_often() -> None:
 
     assert sorted(played.returns) == [0.5] * 4 + [3.0] * 4
     assert sorted(played.lengths) == [1] * 4 + [3] * 4
-    with pytest.raises(StateError, match="at most 2 steps"):
+    with pytest.raises(StateError, match="longer than 2 steps"):
         play(ByRow(), SyncVecEnv([LONG] * 2), 2, seed=1, longest=2)
 
 

@@ -14,7 +14,7 @@ CART_POLE = "gymnasium/CartPole-v1"
 
 
 def learner() -> PPO:
-    return PPO(CART_POLE, num_envs=2, rollout_steps=8)
+    return PPO(CART_POLE, n_envs=2, n_steps=8)
 
 
 def test_envs_are_kept_where_they_can_be_if_nobody_insists(
@@ -26,7 +26,7 @@ def test_envs_are_kept_where_they_can_be_if_nobody_insists(
         learner().fit(48, [Checkpoint(tmp_path, every=1, envs=None)])
 
     assert [record.message for record in caplog.records] == [
-        "episodes under way cannot be kept: training that goes on begins new ones"
+        "running episodes cannot be saved; resumed training starts new ones"
     ]
     file = latest_checkpoint(tmp_path)
     assert file is not None

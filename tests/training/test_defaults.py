@@ -8,9 +8,8 @@ import pytest
 
 from sekai.registry import spec
 from sekai.training import A2C, PPO, Agent, PPOSettings
-from sekai.training.defaults import BY_ENV, default_settings
-from sekai.training.playing import play
-from sekai.training.worlds import vector_of
+from sekai.training.agent_settings import BY_ENV, default_settings
+from sekai.training.training_envs import as_vec_env, play
 from sekai.vector.vec_env import VecEnv
 
 KINDS: dict[str, type[Agent]] = {"PPOSettings": PPO, "A2CSettings": A2C}
@@ -33,15 +32,15 @@ def test_other_envs_get_the_settings_of_the_algorithm() -> None:
 
 
 def test_what_the_user_says_comes_first() -> None:
-    agent = PPO("MarketMaking-v0", discount=0.5, num_envs=2)
-    assert agent.settings.discount == 0.5
-    assert agent.settings.policy.initial_spread == 0.2
-    plain = PPO("MarketMaking-v0", settings=PPOSettings(num_envs=2))
-    assert plain.settings.discount == PPOSettings().discount
+    agent = PPO("MarketMaking-v0", gamma=0.5, n_envs=2)
+    assert agent.settings.gamma == 0.5
+    assert agent.settings.policy.std_init == 0.2
+    plain = PPO("MarketMaking-v0", settings=PPOSettings(n_envs=2))
+    assert plain.settings.gamma == PPOSettings().gamma
 
 
 def score(agent: Any, name: str) -> float:
-    envs = vector_of(name, 64)
+    envs = as_vec_env(name, 64)
     assert isinstance(envs, VecEnv)
     return play(agent, envs, 64, 7).metrics("")["return"]
 
@@ -66,5 +65,5 @@ def test_portfolios_of_twenty_assets_and_a_market_of_orders_can_be_learnt_on(
     kind: type[Agent],
 ) -> None:
     for name in ("Portfolio-v0", "Trading-v0"):
-        agent = kind(name, num_envs=4, rollout_steps=4)
+        agent = kind(name, n_envs=4, n_steps=4)
         assert agent.fit(32).steps == 32

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from sekai.training.episodes import RECENT, Episodes
-from sekai.training.randomness import Randomness
-from sekai.training.schedules import scheduled
+from sekai.training.agent_settings import scheduled
+from sekai.training.rng import RandomStream
+from sekai.training.rollout import RECENT, EpisodeStatistics
 
 
-def _add(episodes: Episodes, rewards: list[float], done: list[bool]) -> None:
+def _add(episodes: EpisodeStatistics, rewards: list[float], done: list[bool]) -> None:
     episodes.add(np.array(rewards), np.array(done))
 
 
 def test_an_episode_counts_when_it_ends() -> None:
-    episodes = Episodes(2)
+    episodes = EpisodeStatistics(2)
 
     _add(episodes, [1.0, 10.0], [False, True])
     _add(episodes, [2.0, 20.0], [True, False])
@@ -28,7 +28,7 @@ def test_an_episode_counts_when_it_ends() -> None:
 
 
 def test_before_the_first_end_there_is_nothing_to_tell() -> None:
-    summary = Episodes(1).summary
+    summary = EpisodeStatistics(1).summary
 
     assert summary.episodes == 0
     assert np.isnan(summary.episode_return)
@@ -36,7 +36,7 @@ def test_before_the_first_end_there_is_nothing_to_tell() -> None:
 
 
 def test_only_recent_episodes_make_up_the_means() -> None:
-    episodes = Episodes(1)
+    episodes = EpisodeStatistics(1)
 
     for reward in range(RECENT + 50):
         _add(episodes, [float(reward)], [True])
@@ -46,7 +46,7 @@ def test_only_recent_episodes_make_up_the_means() -> None:
 
 
 def test_episodes_go_on_from_a_saved_state() -> None:
-    episodes, other = Episodes(2), Episodes(2)
+    episodes, other = EpisodeStatistics(2), EpisodeStatistics(2)
     _add(episodes, [1.0, 2.0], [False, True])
     state = episodes.state_dict()
     other.load_state_dict(state)
@@ -66,10 +66,10 @@ def test_a_constant_schedule_stays_and_a_linear_one_ends_at_zero() -> None:
 
 
 def test_a_stream_goes_on_where_it_was_left() -> None:
-    whole = Randomness(3)
+    whole = RandomStream(3)
     with whole:
         wanted = torch.rand(4)
-    parts = Randomness(3)
+    parts = RandomStream(3)
 
     with parts:
         first = torch.rand(2)
@@ -85,9 +85,9 @@ def test_streams_of_others_are_left_alone() -> None:
     wanted = torch.rand(2)
     torch.manual_seed(5)
 
-    with Randomness(1):
+    with RandomStream(1):
         torch.rand(3)
-        with Randomness(2):
+        with RandomStream(2):
             torch.rand(3)
 
     assert torch.equal(torch.rand(2), wanted)
@@ -99,7 +99,7 @@ def test_an_error_inside_gives_the_outer_stream_back() -> None:
     torch.manual_seed(5)
 
     def fail() -> None:
-        with Randomness(1):
+        with RandomStream(1):
             torch.rand(3)
             raise RuntimeError("on purpose")
 
@@ -110,9 +110,9 @@ def test_an_error_inside_gives_the_outer_stream_back() -> None:
 
 
 def test_other_seeds_are_other_streams() -> None:
-    with Randomness(1):
+    with RandomStream(1):
         first = torch.rand(4)
-    with Randomness(2):
+    with RandomStream(2):
         second = torch.rand(4)
 
     assert not torch.equal(first, second)

@@ -17,14 +17,14 @@ import torch
 
 from sekai.error import StateError
 from sekai.training import A2C, PPO, Agent, EarlyStopping, ModelFileError, load_policy
-from sekai.training.kept_file import read_file, write_file
-from sekai.training.randomness import Randomness
+from sekai.training.checkpoint import read_file, write_file
+from sekai.training.rng import RandomStream
 from tests.training.arms import Arms
 from tests.training.keeping_processes import CASES, train
-from tests.training.test_kept_file import bounded
+from tests.training.test_model_file import bounded
 
 ROOT = Path(__file__).parents[2]
-SMALL: dict[str, Any] = {"num_envs": 2, "rollout_steps": 4, "policy": {"hidden": (4,)}}
+SMALL: dict[str, Any] = {"n_envs": 2, "n_steps": 4, "policy": {"net_arch": (4,)}}
 
 
 def run(task: str, folder: Path, hash_seed: int) -> list[str]:
@@ -73,17 +73,17 @@ def test_a_policy_acts_as_its_agent_without_envs(
     seen = [agent.vec.observation_space.sample() for _ in range(5)]
     path = agent.save(tmp_path, training=False)
 
-    monkeypatch.setattr("sekai.training.agent.world_of", None)
+    monkeypatch.setattr("sekai.training.agent.make_training_envs", None)
     policy = load_policy(path)
 
-    assert _count(policy.network) > 0, "the normaliser has travelled along"
+    assert _count(policy.network) > 0, "the normalizer has travelled along"
     for observation in seen:
         acted, wanted = policy.predict(observation), agent.predict(observation)
         assert np.array_equal(np.asarray(acted), np.asarray(wanted))
 
 
 def _count(network: Any) -> float:
-    return float(network.inputs.normaliser.count_0)
+    return float(network.inputs.normalizer.count_0)
 
 
 def test_a_policy_that_takes_chances_draws_from_the_seed_of_its_agent(kept: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_loaded_agent_learns_on_and_a_file_without_training_cannot(tmp_path: P
 
 
 def test_another_algorithm_is_named(kept: Path) -> None:
-    with pytest.raises(ModelFileError, match="holds 'A2C', and PPO was wanted"):
+    with pytest.raises(ModelFileError, match="holds an agent of 'A2C', expected PPO"):
         PPO.load(kept)
 
 
@@ -152,9 +152,9 @@ def spec(change: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], 
     """The same for the env that it names."""
 
     def apply(content: dict[str, Any]) -> None:
-        described = json.loads(content["env"])
-        change(described)
-        content["env"] = json.dumps(described)
+        agent_content = json.loads(content["env"])
+        change(agent_content)
+        content["env"] = json.dumps(agent_content)
 
     return apply
 
@@ -199,13 +199,13 @@ def test_a_file_cannot_have_anything_called(
 
 
 DAMAGES: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "a wide network": lambda content: content["settings"]["policy"].update(hidden=[10**6, 10**6]),
-    "a deep network": lambda content: content["settings"]["policy"].update(hidden=[4] * 50),
-    "widths that are none": lambda content: content["settings"]["policy"].update(hidden=["4"]),
+    "a wide network": lambda content: content["settings"]["policy"].update(net_arch=[10**6, 10**6]),
+    "a deep network": lambda content: content["settings"]["policy"].update(net_arch=[4] * 50),
+    "widths that are none": lambda content: content["settings"]["policy"].update(net_arch=["4"]),
     "an unknown backbone": lambda content: content["settings"]["policy"].update(backbone="os"),
     "an unknown setting": lambda content: content["settings"].update(shell="ls"),
-    "a word for a number": lambda content: content["settings"].update(discount="ls"),
-    "many envs": lambda content: content["settings"].update(num_envs=10**12),
+    "a word for a number": lambda content: content["settings"].update(gamma="ls"),
+    "many envs": lambda content: content["settings"].update(n_envs=10**12),
     "a space without end": lambda content: content["observation_space"].update(
         shape=[10**8], low=0.0, high=1.0
     ),
@@ -266,12 +266,12 @@ def test_what_callbacks_kept_is_checked_when_they_hear_of_it(kept: Path, tmp_pat
     states = {"EarlyStopping": {"best": "ls"}, "Other": 7}
     path = changed(kept, tmp_path, lambda content: content["training"].update(callbacks=states))
 
-    with pytest.raises(StateError, match="kept of EarlyStopping cannot be gone on with"):
+    with pytest.raises(StateError, match="invalid state of EarlyStopping"):
         A2C.resume(path, 8, [EarlyStopping("loss_critic", mode="min")])
 
 
 def test_a_refused_random_state_leaves_the_old_one() -> None:
-    stream = Randomness(3)
+    stream = RandomStream(3)
     before, outer = stream.state.clone(), torch.get_rng_state()
 
     for junk in (torch.zeros(7, dtype=torch.uint8), torch.zeros(3), None):

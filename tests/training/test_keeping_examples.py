@@ -142,8 +142,9 @@ ENVS: dict[str, Callable[[], Any]] = {
 
 
 def _agent(make: Callable[[], Any]) -> PPO:
-    return PPO(make, num_envs=2, rollout_steps=4, minibatches=1, epochs=1, seed=3,
-               policy={"hidden": (8,)})  # fmt: skip
+    return PPO(
+        make, n_envs=2, n_steps=4, batch_size=8, n_epochs=1, seed=3, policy={"net_arch": (8,)}
+    )
 
 
 def _assert_alike(one: PPO, other: PPO) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +22,21 @@ from tests.training.optima.kelly import Kelly
 from tests.training.optima.merton import Merton
 
 BRIEF: dict[str, Any] = {
-    "rollout_steps": 4, "batch_size": 16, "memory": 60, "warm_up": 16, "steps_per_update": 2,
-    "policy": {"hidden": (8,)},
-}  # fmt: skip
+    "steps_per_iteration": 4,
+    "batch_size": 16,
+    "buffer_size": 60,
+    "learning_starts": 16,
+    "train_freq": 2,
+    "policy": {"net_arch": (8,)},
+}
 ROUND = 16
 """Steps of single envs in an iteration of `BRIEF` with four envs."""
 
 KINDS: list[tuple[type[OffPolicyAgent], dict[str, Any]]] = [
     (DDPG, {}),
-    (DDPG, {"exploration_persistence": 0.8}),
+    (DDPG, {"noise_autocorrelation": 0.8}),
     (SAC, {}),
-    (SAC, {"normalise_rewards": False, "updates": 2}),
+    (SAC, {"norm_reward": False, "gradient_steps": 2}),
 ]
 
 
@@ -44,7 +49,8 @@ def _agent(kind: type[OffPolicyAgent], seed: int = 3, **changes: Any) -> OffPoli
 
 
 def _weights(agent: OffPolicyAgent) -> NDArray[np.float64]:
-    states = [agent.network.state_dict(), agent._target_state()]
+    targets = [target.state_dict() for target, _ in agent._target_pairs().values()]
+    states = [agent.network.state_dict(), *targets]
     return np.concatenate([w.double().numpy().ravel() for state in states for w in state.values()])
 
 
@@ -82,17 +88,16 @@ def test_a_loaded_agent_acts_as_the_saved_one_and_learns_on(
     loaded = kind.load(tmp_path, env=_vec())
 
     assert np.array_equal(loaded.predict_batch(seen), agent.predict_batch(seen))
-    for name, target in loaded._target_state().items():
-        source = dict(loaded.loss.named_parameters()).get(name.removeprefix("target_"))
-        if source is not None and source.requires_grad:
-            assert torch.equal(target, source), name
+    for target, source in loaded._target_pairs().values():
+        for own, followed in zip(target.parameters(), source.parameters(), strict=True):
+            assert torch.equal(own, followed)
     assert not np.array_equal(_weights(loaded.fit(4 * ROUND)), _weights(agent))
 
 
 def test_without_memory_the_file_is_small_and_training_gathers_anew(tmp_path: Path) -> None:
-    changes = {"memory": 4000, "warm_up": 2 * ROUND, "steps_per_update": 4}
+    changes = {"buffer_size": 4000, "learning_starts": 2 * ROUND, "train_freq": 4}
     whole = _agent(SAC, **changes).fit(20 * ROUND).save(tmp_path / "whole")
-    agent = _agent(SAC, keep_memory=False, **changes).fit(20 * ROUND)
+    agent = _agent(SAC, save_replay_buffer=False, **changes).fit(20 * ROUND)
     bare = agent.save(tmp_path / "bare")
 
     resumed = SAC.resume(bare, env=_vec())
@@ -122,7 +127,7 @@ def test_without_envs_new_episodes_begin_and_old_steps_stay_whole(tmp_path: Path
 
 
 def test_nothing_is_learnt_before_the_warm_up_is_over() -> None:
-    agent = _agent(SAC, warm_up=3 * ROUND)
+    agent = _agent(SAC, learning_starts=3 * ROUND)
     before = {name: one.clone() for name, one in agent.network.actor.state_dict().items()}
 
     agent.fit(2 * ROUND)
@@ -136,19 +141,20 @@ def test_nothing_is_learnt_before_the_warm_up_is_over() -> None:
 
 @pytest.mark.parametrize("kind", [DDPG, SAC])
 def test_targets_follow_by_their_rate(kind: type[OffPolicyAgent]) -> None:
-    agent = _agent(kind, target_rate=0.25).fit(3 * ROUND)
-    before = {name: one.clone() for name, one in agent._target_state().items()}
+    agent = _agent(kind, tau=0.25).fit(3 * ROUND)
+    pairs = agent._target_pairs()
+    before = {name: deepcopy(target) for name, (target, _) in pairs.items()}
 
     with agent.randomness:
         agent._update()
 
-    sources = dict(agent.loss.named_parameters())
     moved = 0
-    for name, target in agent._target_state().items():
-        source = sources.get(name.removeprefix("target_"))
-        if source is not None and source.requires_grad:
-            assert torch.allclose(target, before[name].lerp(source.detach(), 0.25)), name
-            moved += int(not torch.equal(target, before[name]))
+    for name, (target, source) in pairs.items():
+        parts = (module.parameters() for module in (target, before[name], source))
+        for now, then, followed in zip(*parts, strict=True):
+            if followed.requires_grad:
+                assert torch.allclose(now, then.lerp(followed.detach(), 0.25)), name
+                moved += int(not torch.equal(now, then))
     assert moved > 4
 
 
@@ -167,7 +173,7 @@ def _noise(agent: OffPolicyAgent, steps: int) -> NDArray[np.float64]:
     assert isinstance(agent, DDPG)
     found = []
     with agent.randomness:
-        agent._begin()
+        agent._start(agent.seed)
         agent.replay.step(torch.zeros(4, 1))
         for _ in range(steps):
             agent._explore(agent.replay.seen())
@@ -177,7 +183,7 @@ def _noise(agent: OffPolicyAgent, steps: int) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize("left", [0.0, 0.9])
 def test_noise_has_its_size_and_its_persistence(left: float) -> None:
-    agent = _agent(DDPG, exploration=0.3, exploration_persistence=left)
+    agent = _agent(DDPG, noise_std=0.3, noise_autocorrelation=left)
 
     noise = _noise(agent, 4000)
 
@@ -188,7 +194,7 @@ def test_noise_has_its_size_and_its_persistence(left: float) -> None:
 
 def test_noise_begins_anew_with_the_episode() -> None:
     vec = vector(Chain(4, ends=True, episode_steps=1))
-    agent = DDPG(vec, seed=1, exploration_persistence=0.99, **BRIEF)
+    agent = DDPG(vec, seed=1, noise_autocorrelation=0.99, **BRIEF)
 
     noise = _noise(agent, 2000)
 
@@ -211,12 +217,12 @@ def test_spaces_without_bounds_are_refused_in_words(kind: type[OffPolicyAgent]) 
     batch = Chain(2, ends=True)
     endless = NativeVecEnv(batch, batch.observation_space, Box(-np.inf, np.inf, (1,), np.float32))
 
-    with pytest.raises(SpaceError, match=f"{kind.__name__} acts between bounds, found Box"):
+    with pytest.raises(SpaceError, match=f"{kind.__name__} needs bounded actions, got Box"):
         kind(endless)
 
 
 def test_ddpg_refuses_picks_in_words() -> None:
     batch = Chain(2, ends=True)
 
-    with pytest.raises(SpaceError, match="DDPG chooses numbers, found Discrete.*: use PPO"):
+    with pytest.raises(SpaceError, match="DDPG needs continuous actions, got Discrete.*; use PPO"):
         DDPG(NativeVecEnv(batch, batch.observation_space, Discrete(3)))

@@ -67,10 +67,12 @@ def test_envs_earn_what_the_formulas_say() -> None:
     held = vector(Merton(count, AVERSION, simplex=True))
     held.reset(seed=1)
 
-    grown = np.array([bets.step(np.full((count, 1), 0.3, np.float32)).rewards.copy()
-                      for _ in range(steps)])  # fmt: skip
-    useful = np.array([held.step(np.tile([0.7, 0.3], (count, 1))).rewards.copy()
-                       for _ in range(steps)])  # fmt: skip
+    grown = np.array(
+        [bets.step(np.full((count, 1), 0.3, np.float32)).rewards.copy() for _ in range(steps)]
+    )
+    useful = np.array(
+        [held.step(np.tile([0.7, 0.3], (count, 1))).rewards.copy() for _ in range(steps)]
+    )
 
     error = 4.0 / np.sqrt(count * steps)
     wanted = growth(np.array(0.6), np.array(0.3))

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from sekai.spaces import Box
 from sekai.training.actions import ActionMap
-from sekai.training.randomness import Randomness
-from sekai.training.replay import Replay
+from sekai.training.replay import ReplayBuffer
+from sekai.training.rng import RandomStream
 from tests.training.optima.batch import Floats, NumpyBatch, vector
 
 
@@ -49,14 +49,14 @@ class Counter(NumpyBatch):
         return {**super()._state(), "total": self.total}
 
 
-def _replay(batch: NumpyBatch, steps: int) -> Replay:
+def _replay(batch: NumpyBatch, steps: int) -> ReplayBuffer:
     vec = vector(batch)
-    replay = Replay(vec, ActionMap(vec.action_space), steps)
+    replay = ReplayBuffer(vec, ActionMap(vec.action_space), steps)
     replay.begin(0)
     return replay
 
 
-def _go_on(replay: Replay, steps: int) -> None:
+def _go_on(replay: ReplayBuffer, steps: int) -> None:
     for _ in range(steps):
         replay.step(torch.rand(replay.vec.num_envs, 1) * 2 - 1)
 
@@ -80,7 +80,7 @@ def _assert_whole(drawn: dict[str, Any]) -> None:
 def test_every_drawn_step_is_one_that_happened(
     num_envs: int, rows: int, episode: int, steps: int, ends: bool
 ) -> None:
-    with Randomness(0):
+    with RandomStream(0):
         replay = _replay(Counter(num_envs, episode, ends), rows)
         _go_on(replay, steps)
         drawn = replay.sample(200)
@@ -92,7 +92,7 @@ def test_every_drawn_step_is_one_that_happened(
 
 
 def test_all_steps_that_are_remembered_are_drawn_and_no_others() -> None:
-    with Randomness(1):
+    with RandomStream(1):
         replay = _replay(Counter(2, 100), 5)
         _go_on(replay, 23)
         drawn = replay.sample(500)["observation"]["observation"]
@@ -102,7 +102,7 @@ def test_all_steps_that_are_remembered_are_drawn_and_no_others() -> None:
 
 
 def test_the_last_observations_of_cut_off_episodes_find_room_however_many_there_are() -> None:
-    with Randomness(2):
+    with RandomStream(2):
         replay = _replay(Counter(3, 1), 100)
         _go_on(replay, 350)
         drawn = replay.sample(1000)
@@ -116,11 +116,11 @@ def test_drawing_follows_the_stream() -> None:
     replay = _replay(Counter(2, 4), 20)
     _go_on(replay, 20)
 
-    with Randomness(5):
+    with RandomStream(5):
         first = replay.sample(64)["reward"]
-    with Randomness(5):
+    with RandomStream(5):
         again = replay.sample(64)["reward"]
-    with Randomness(6):
+    with RandomStream(6):
         other = replay.sample(64)["reward"]
 
     assert torch.equal(first, again)
@@ -128,7 +128,7 @@ def test_drawing_follows_the_stream() -> None:
 
 
 def test_drawing_from_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="steps can be drawn once there are any"):
+    with pytest.raises(ValueError, match="the replay buffer is empty"):
         _replay(Counter(1, 4), 4).sample(1)
 
 
@@ -158,7 +158,7 @@ def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("steps", [3, 7, 40])
 def test_a_saved_ring_goes_on_alike(steps: int) -> None:
-    with Randomness(3):
+    with RandomStream(3):
         replay = _replay(Counter(2, 3), 7)
         _go_on(replay, steps)
     other = _replay(Counter(2, 3), 7)
@@ -166,12 +166,12 @@ def test_a_saved_ring_goes_on_alike(steps: int) -> None:
     other.vec.load_state_dict(replay.vec.state_dict())
 
     for one in (replay, other):
-        with Randomness(4):
+        with RandomStream(4):
             _go_on(one, 5)
 
-    with Randomness(8):
+    with RandomStream(8):
         first = replay.sample(100)
-    with Randomness(8):
+    with RandomStream(8):
         second = other.sample(100)
     assert _same(first, second)
     _assert_whole(second)
@@ -195,7 +195,7 @@ def test_beginning_anew_cuts_off_what_was_under_way() -> None:
 
     replay.begin(1)
     _go_on(replay, 3)
-    with Randomness(9):
+    with RandomStream(9):
         drawn = replay.sample(300)
 
     _assert_whole(drawn)

@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from sekai.training import A2C, PPO, Agent
-from sekai.training.risk import Drawdown, Risk, Tail, Volatility
+from sekai.training.risk import CVaRRisk, DrawdownRisk, Risk, VolatilityRisk
 from tests.training.arms import Arms, likes_risk
 
 WIDE = partial(Arms, [(3.0,), (-1.0,)], (0.8,))
@@ -27,13 +27,17 @@ TAILED = partial(Arms, [(3.0,), (3.0,), (3.0,), (-2.0,)], (0.8,))
 """Mean 1.75 and worst quarter -2, against 0.8 for sure: as good at a weight of 0.95 / 3.75."""
 
 SETTINGS: dict[str, Any] = {
-    "num_envs": 16, "rollout_steps": 16, "learning_rate": 0.02, "trace": 1.0, "discount": 1.0,
-    "policy": {"hidden": (8,), "normalise": False},
-}  # fmt: skip
+    "n_envs": 16,
+    "n_steps": 16,
+    "learning_rate": 0.02,
+    "gae_lambda": 1.0,
+    "gamma": 1.0,
+    "policy": {"net_arch": (8,), "norm_obs": False},
+}
 
 
 def trained(env: Any, steps: int, kind: type[Agent] = PPO, **settings: Any) -> Agent:
-    parts = {"minibatches": 1} if kind is PPO else {}
+    parts = {"batch_size": 256} if kind is PPO else {}
     return kind(env, seed=3, **{**SETTINGS, **parts, **settings}).fit(steps)
 
 
@@ -99,7 +103,7 @@ def shaped(risk: Risk, values: Rewards, done: NDArray[np.bool_], cut: int) -> Re
 def test_an_episode_pays_for_its_deepest_fall_once(
     values: Rewards, done: NDArray[np.bool_], cut: int, weight: float
 ) -> None:
-    made = shaped(Drawdown(weight, 3), values, done, cut)
+    made = shaped(DrawdownRisk(weight, 3), values, done, cut)
 
     for places in episodes(values, done):
         path = np.cumsum([0.0] + [values[place] for place in places])
@@ -110,7 +114,7 @@ def test_an_episode_pays_for_its_deepest_fall_once(
 
 @given(values=rewards, weight=st.floats(0, 3))
 def test_the_mean_falls_by_the_variance(values: Rewards, weight: float) -> None:
-    made = Volatility(weight).shaped(torch.from_numpy(values), torch.zeros(12, 3).bool())
+    made = VolatilityRisk(weight).shaped(torch.from_numpy(values), torch.zeros(12, 3).bool())
 
     assert float(made.mean()) == pytest.approx(values.mean() - weight * values.var(), abs=1e-9)
 
@@ -121,7 +125,7 @@ def test_the_mean_is_that_of_all_and_of_the_worst(
 ) -> None:
     done = np.ones((12, 3), np.bool_)
 
-    made = Tail(weight, level, 3).shaped(torch.from_numpy(values), torch.from_numpy(done))
+    made = CVaRRisk(weight, level, 3).shaped(torch.from_numpy(values), torch.from_numpy(done))
 
     threshold = np.quantile(values, level)
     tail = threshold - np.maximum(threshold - values, 0).mean() / level
@@ -133,7 +137,7 @@ def test_the_mean_is_that_of_all_and_of_the_worst(
 def test_who_ends_above_the_quantile_pays_nothing(
     values: Rewards, done: NDArray[np.bool_], cut: int
 ) -> None:
-    risk = Tail(1.0, 0.25, 3)
+    risk = CVaRRisk(1.0, 0.25, 3)
 
     made = shaped(risk, values, done, cut)
 

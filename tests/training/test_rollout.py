@@ -11,7 +11,8 @@ from torch import Tensor
 import sekai
 from sekai.spaces import Box
 from sekai.training.actions import ActionMap
-from sekai.training.rollout import Rollout
+from sekai.training.on_policy import next_values
+from sekai.training.rollout import RolloutBuffer
 from sekai.vector import SyncVecEnv
 from sekai.vector.vec_env import VecEnv
 from tests.training.optima.batch import vector
@@ -37,8 +38,8 @@ class Walk(sekai.Env[Any, Any]):
         return sekai.StepResult(seen, 1.0, over and self.ends, over and not self.ends, {})
 
 
-def _rollout(vec: VecEnv, steps: int) -> Rollout:
-    rollout = Rollout(vec, ActionMap(vec.action_space), steps)
+def _rollout(vec: VecEnv, steps: int) -> RolloutBuffer:
+    rollout = RolloutBuffer(vec, ActionMap(vec.action_space), steps)
     rollout.begin(0)
     return rollout
 
@@ -86,7 +87,7 @@ def test_cut_off_episodes_are_followed_by_their_own_last_observation() -> None:
             return 100.0 + finals["observation"]
 
         values = rollout.observations()["observation"][:, :, 0].clone()
-        after = rollout.next_values(values, judge)
+        after = next_values(rollout.cuts, values, judge)
 
         assert torch.equal(judged[0], torch.full((2, 1), last))
         assert torch.equal(after[2], torch.full((2,), 100.0 + last))
@@ -103,7 +104,7 @@ def test_nothing_follows_an_end() -> None:
     assert rollout.terminated[:, 0].tolist() == [False, False, True, False]
     assert not rollout.truncated.any()
     values = torch.zeros(5, 1)
-    assert torch.equal(rollout.next_values(values, _never), values[1:])
+    assert torch.equal(next_values(rollout.cuts, values, _never), values[1:])
 
 
 def test_finals_of_the_rollout_before_are_forgotten() -> None:
@@ -111,12 +112,12 @@ def test_finals_of_the_rollout_before_are_forgotten() -> None:
     rollout = _rollout(vec, 3)
     rollout.fill(_still)
     rollout.vec.reset(seed=0)
-    short = Rollout(vec, ActionMap(vec.action_space), 2)
+    short = RolloutBuffer(vec, ActionMap(vec.action_space), 2)
     short.begin(0)
 
     short.fill(_still)
 
-    assert torch.equal(short.next_values(torch.zeros(3, 1), _never), torch.zeros(2, 1))
+    assert torch.equal(next_values(short.cuts, torch.zeros(3, 1), _never), torch.zeros(2, 1))
 
 
 def test_a_saved_state_is_where_the_next_rollout_begins() -> None:

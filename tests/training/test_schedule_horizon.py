@@ -12,18 +12,22 @@ from sekai.training import A2C, DDPG, MADDPG, PPO, QMIX, SAC, Agent
 from tests.training.games import TwoStep
 
 OFF_POLICY = {
-    "num_envs": 4, "rollout_steps": 4, "warm_up": 8, "batch_size": 8, "memory": 64,
+    "n_envs": 4,
+    "steps_per_iteration": 4,
+    "learning_starts": 8,
+    "batch_size": 8,
+    "buffer_size": 64,
     "learning_rate_schedule": "linear",
-}  # fmt: skip
+}
 """Fewer envs and steps than usual, and a schedule, which off-policy agents come without."""
 
 CASES: dict[str, tuple[type[Agent], Any, dict[str, Any]]] = {
-    "PPO Trading": (PPO, "Trading-v0", {"num_envs": 4, "rollout_steps": 8}),
-    "PPO Portfolio": (PPO, "Portfolio-v0", {"num_envs": 4}),
-    "PPO MarketMaking": (PPO, "MarketMaking-v0", {"num_envs": 4}),
-    "A2C Trading": (A2C, "Trading-v0", {"num_envs": 4}),
-    "A2C Portfolio": (A2C, "Portfolio-v0", {"num_envs": 4}),
-    "A2C MarketMaking": (A2C, "MarketMaking-v0", {"num_envs": 4}),
+    "PPO Trading": (PPO, "Trading-v0", {"n_envs": 4, "n_steps": 8}),
+    "PPO Portfolio": (PPO, "Portfolio-v0", {"n_envs": 4}),
+    "PPO MarketMaking": (PPO, "MarketMaking-v0", {"n_envs": 4}),
+    "A2C Trading": (A2C, "Trading-v0", {"n_envs": 4}),
+    "A2C Portfolio": (A2C, "Portfolio-v0", {"n_envs": 4}),
+    "A2C MarketMaking": (A2C, "MarketMaking-v0", {"n_envs": 4}),
     "DDPG Portfolio": (DDPG, "Portfolio-v0", OFF_POLICY),
     "DDPG MarketMaking": (DDPG, "MarketMaking-v0", OFF_POLICY),
     "SAC Portfolio": (SAC, "Portfolio-v0", OFF_POLICY),
@@ -57,11 +61,11 @@ def test_two_halves_with_a_stated_horizon_equal_one_piece(case: str, tmp_path: P
 
 def _rates(agent: PPO) -> set[float]:
     learner = agent.learners[""]
-    return {group["lr"] for group in learner.descent.optimiser.param_groups}
+    return {group["lr"] for group in learner.gradient_step.optimizer.param_groups}
 
 
 def test_a_horizon_is_kept_where_it_lies_ahead_and_moved_where_training_goes_beyond() -> None:
-    agent = PPO("MarketMaking-v0", num_envs=2, rollout_steps=2, minibatches=1)
+    agent = PPO("MarketMaking-v0", n_envs=2, n_steps=2, batch_size=4)
     rate = agent.settings.learning_rate
 
     agent.fit(4, total=16)
@@ -75,9 +79,9 @@ def test_a_horizon_is_kept_where_it_lies_ahead_and_moved_where_training_goes_bey
 
 
 def test_a_horizon_that_is_over_is_refused() -> None:
-    agent = PPO("MarketMaking-v0", num_envs=2, rollout_steps=2).fit(4)
+    agent = PPO("MarketMaking-v0", n_envs=2, n_steps=2).fit(4)
 
-    with pytest.raises(ValueError, match="total must be above the 4 steps that were learnt before"):
+    with pytest.raises(ValueError, match="total must be above the 4 steps trained so far"):
         agent.fit(8, total=4)
 
     assert agent.total_steps == 4

@@ -19,15 +19,20 @@ from sekai.training import (
 )
 
 KINDS: list[type[AgentSettings]] = [
-    AgentSettings, PPOSettings, A2CSettings, DDPGSettings, SACSettings, MADDPGSettings,
+    AgentSettings,
+    PPOSettings,
+    A2CSettings,
+    DDPGSettings,
+    SACSettings,
+    MADDPGSettings,
     QMIXSettings,
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_settings_survive_a_file(kind: type[AgentSettings], tmp_path: Path) -> None:
     pytest.importorskip("tomli_w")
-    wanted = kind(learning_rate=0.125, policy=PolicySettings(hidden=(7, 5), activation="relu"))
+    wanted = kind(learning_rate=0.125, policy=PolicySettings(net_arch=(7, 5), activation="relu"))
     file = tmp_path / "settings.toml"
 
     file.write_text(wanted.to_toml(), encoding="utf-8")
@@ -38,7 +43,7 @@ def test_settings_survive_a_file(kind: type[AgentSettings], tmp_path: Path) -> N
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_settings_survive_plain_values(kind: type[AgentSettings]) -> None:
-    wanted = kind(num_envs=3, policy=PolicySettings(hidden=(9,)))
+    wanted = kind(n_envs=3, policy=PolicySettings(net_arch=(9,)))
 
     assert kind.from_dict(wanted.to_dict()) == wanted
 
@@ -56,58 +61,58 @@ def test_groups_of_agents_survive_a_file(kind: Any, tmp_path: Path) -> None:
 
 
 def test_networks_can_be_told_as_a_mapping_and_as_nothing_else() -> None:
-    plain: Any = {"hidden": [7, 5]}
+    plain: Any = {"net_arch": [7, 5]}
 
-    assert PPOSettings(policy=plain) == PPOSettings(policy=PolicySettings(hidden=(7, 5)))
-    with pytest.raises(ValueError, match="policy must be PolicySettings or a mapping, was 'mlp'"):
+    assert PPOSettings(policy=plain) == PPOSettings(policy=PolicySettings(net_arch=(7, 5)))
+    with pytest.raises(ValueError, match="policy must be PolicySettings or a mapping, got 'mlp'"):
         PPOSettings.from_dict({"policy": "mlp"})
 
 
 def test_a_wrong_name_is_an_error_with_the_nearest_one() -> None:
-    with pytest.raises(ValueError, match="PPOSettings has no setting 'epoch'; did you mean 'epo"):
+    with pytest.raises(ValueError, match="PPOSettings has no setting 'epoch'; did you mean 'n_epo"):
         PPOSettings.from_dict({"epoch": 3})
 
 
 def test_a_name_like_no_other_is_an_error_with_all_of_them() -> None:
-    with pytest.raises(ValueError, match="has no setting 'zzz'; there are backbone, hidden"):
+    with pytest.raises(ValueError, match="has no setting 'zzz'; expected one of activation"):
         PolicySettings.from_dict({"zzz": 3})
 
 
 def test_settings_of_settings_are_checked_too() -> None:
-    with pytest.raises(ValueError, match="PolicySettings has no setting 'hiden'; did you mean"):
-        PPOSettings.from_dict({"policy": {"hiden": [3]}})
+    with pytest.raises(ValueError, match="PolicySettings has no setting 'net_ach'; did you mean"):
+        PPOSettings.from_dict({"policy": {"net_ach": [3]}})
 
 
 def test_changed_settings_are_checked() -> None:
     settings = PPOSettings()
 
-    assert settings.replaced(clip=0.5).clip == 0.5
-    with pytest.raises(ValueError, match="clip must be finite and above 0, was -1"):
-        settings.replaced(clip=-1)
-    assert settings.clip == PPOSettings().clip
+    assert settings.replaced(clip_range=0.5).clip_range == 0.5
+    with pytest.raises(ValueError, match="clip_range must be finite and above 0, got -1"):
+        settings.replaced(clip_range=-1)
+    assert settings.clip_range == PPOSettings().clip_range
 
 
 BAD: list[tuple[type[AgentSettings], dict[str, Any], str]] = [
-    (AgentSettings, {"num_envs": 0}, "num_envs must be a whole number of at least 1, was 0"),
-    (AgentSettings, {"num_envs": 2.5}, "num_envs must be a whole number"),
-    (AgentSettings, {"num_envs": True}, "num_envs must be a whole number"),
-    (AgentSettings, {"discount": 1.5}, "discount must be from 0 to 1, was 1.5"),
+    (AgentSettings, {"n_envs": 0}, "n_envs must be a whole number of at least 1, got 0"),
+    (AgentSettings, {"n_envs": 2.5}, "n_envs must be a whole number"),
+    (AgentSettings, {"n_envs": True}, "n_envs must be a whole number"),
+    (AgentSettings, {"gamma": 1.5}, "gamma must be from 0 to 1, got 1.5"),
     (AgentSettings, {"learning_rate": float("nan")}, "learning_rate must be finite"),
     (AgentSettings, {"learning_rate_schedule": "steep"}, "learning_rate_schedule must be one of"),
-    (PPOSettings, {"target_divergence": 0.0}, "target_divergence must be None or above 0"),
-    (PPOSettings, {"trace": -0.1}, "trace must be from 0 to 1"),
-    (DDPGSettings, {"exploration": -1.0}, "exploration must be 0 or more"),
-    (DDPGSettings, {"exploration_persistence": 1.0}, "exploration_persistence must be from 0"),
+    (PPOSettings, {"target_kl": 0.0}, "target_kl must be None or above 0"),
+    (PPOSettings, {"gae_lambda": -0.1}, "gae_lambda must be from 0 to 1"),
+    (DDPGSettings, {"noise_std": -1.0}, "noise_std must be 0 or more"),
+    (DDPGSettings, {"noise_autocorrelation": 1.0}, "noise_autocorrelation must be from 0"),
     (
         DDPGSettings,
-        {"memory": 255},
-        "memory must be room for warm_up and batch_size, at least 2000",
+        {"buffer_size": 255},
+        "buffer_size must be at least learning_starts and batch_size, 2000",
     ),
-    (SACSettings, {"steps_per_update": 33}, "steps_per_update must be at most rollout_steps, 32"),
-    (SACSettings, {"actor_rate": 0.0}, "actor_rate must be finite and above 0"),
-    (SACSettings, {"target_rate": 0.0}, "target_rate must be above 0 and at most 0.5"),
-    (SACSettings, {"warm_up": -1}, "warm_up must be 0 or more"),
-    (SACSettings, {"initial_temperature": 0.0}, "initial_temperature must be finite and above 0"),
+    (SACSettings, {"train_freq": 33}, "train_freq must be at most steps_per_iteration, 32"),
+    (SACSettings, {"actor_lr_scale": 0.0}, "actor_lr_scale must be finite and above 0"),
+    (SACSettings, {"tau": 0.0}, "tau must be above 0 and at most 0.5"),
+    (SACSettings, {"learning_starts": -1}, "learning_starts must be 0 or more"),
+    (SACSettings, {"ent_coef": "auto_0"}, "ent_coef must be 'auto', or 'auto_'"),
 ]
 
 
@@ -123,8 +128,8 @@ def test_bad_values_never_get_in(
     ("values", "words"),
     [
         ({"activation": "bend"}, "activation must be one of"),
-        ({"hidden": (0,)}, "hidden must be whole numbers of at least 1"),
-        ({"initial_spread": 0.0}, "initial_spread must be finite and above 0"),
+        ({"net_arch": (0,)}, "net_arch must be integers of at least 1"),
+        ({"std_init": 0.0}, "std_init must be finite and above 0"),
     ],
 )
 def test_bad_networks_never_get_in(values: dict[str, Any], words: str) -> None:

@@ -11,13 +11,16 @@ import torch
 
 from sekai.error import StateError
 from sekai.training import A2C, PPO, Agent
-from sekai.training.shaping import Steps
+from sekai.training.shaping import StepBatch
 from tests.training.arms import Arms, likes_risk
 
 LONG = partial(Arms, [(1.0, 1.0)], (0.5, 0.5))
 SMALL: dict[str, Any] = {
-    "num_envs": 4, "rollout_steps": 6, "seed": 1, "policy": {"hidden": (4,), "normalise": False},
-}  # fmt: skip
+    "n_envs": 4,
+    "n_steps": 6,
+    "seed": 1,
+    "policy": {"net_arch": (4,), "norm_obs": False},
+}
 
 
 class Watched(A2C):
@@ -32,7 +35,7 @@ def weights(one: Agent) -> torch.Tensor:
     return torch.cat([part.detach().flatten() for part in one.network.parameters()])
 
 
-def only_choices(steps: Steps) -> Any:
+def only_choices(steps: StepBatch) -> Any:
     """Where the choice is still to come."""
     return steps.observations["observation"][..., 0] == 1.0
 
@@ -40,7 +43,7 @@ def only_choices(steps: Steps) -> Any:
 def test_steps_that_are_left_out_are_in_no_loss() -> None:
     agent = Watched(LONG, learn_where=only_choices, **SMALL).fit(24)
 
-    rows = agent.batch["observation", "observation"]
+    rows = agent.batch.observations["observation"]
     assert len(rows) == 12
     assert (rows[:, 0] == 1.0).all()
 
@@ -48,7 +51,7 @@ def test_steps_that_are_left_out_are_in_no_loss() -> None:
 def test_infos_tell_of_the_step_that_was_made_also_when_it_was_the_last() -> None:
     agent = Watched(LONG, learn_where="chose", **SMALL).fit(24)
 
-    rows = agent.batch["observation", "observation"]
+    rows = agent.batch.observations["observation"]
     assert len(rows) == 12
     assert (rows[:, 0] == 1.0).all()
 
@@ -67,12 +70,12 @@ def test_what_a_reset_says_by_the_same_name_is_not_of_the_step_before_it() -> No
 
 def test_what_follows_a_step_still_counts_for_it() -> None:
     everywhere, somewhere = (
-        Watched(LONG, learn_where=where, normalise_rewards=False, trace=1.0, **SMALL).fit(24)
+        Watched(LONG, learn_where=where, norm_reward=False, gae_lambda=1.0, **SMALL).fit(24)
         for where in (None, only_choices)
     )
 
-    is_choice = everywhere.batch["observation", "observation"][:, 0] == 1.0
-    assert torch.equal(everywhere.batch["advantage"][is_choice], somewhere.batch["advantage"])
+    is_choice = everywhere.batch.observations["observation"][:, 0] == 1.0
+    assert torch.equal(everywhere.batch.advantages[is_choice], somewhere.batch.advantages)
 
 
 def test_where_nothing_is_learnt_from_nothing_changes() -> None:
@@ -83,7 +86,7 @@ def test_where_nothing_is_learnt_from_nothing_changes() -> None:
 
 
 def test_few_steps_are_enough_to_learn_from() -> None:
-    def three(steps: Steps) -> Any:
+    def three(steps: StepBatch) -> Any:
         mask = np.zeros(steps.rewards.shape, bool)
         mask.flat[:3] = True
         return mask
@@ -97,13 +100,13 @@ def test_few_steps_are_enough_to_learn_from() -> None:
 
 
 def test_a_part_of_the_observation_can_tell() -> None:
-    agent = Watched("Portfolio-v0", learn_where="mask", num_envs=2, rollout_steps=3)
+    agent = Watched("Portfolio-v0", learn_where="mask", n_envs=2, n_steps=3)
     agent.fit(6)
-    assert (agent.batch["observation", "mask"] != 0).all()
+    assert (agent.batch.observations["mask"] != 0).all()
 
 
 def test_what_tells_nothing_is_an_error() -> None:
-    with pytest.raises(StateError, match="learn_where='day' is no part of the observations"):
+    with pytest.raises(StateError, match="learn_where='day' is neither an observation leaf"):
         A2C(LONG, learn_where="day", **SMALL).fit(24)
     with pytest.raises(ValueError, match="truth values of shape"):
         A2C(LONG, learn_where=lambda steps: steps.rewards, **SMALL).fit(24)
@@ -112,10 +115,10 @@ def test_what_tells_nothing_is_an_error() -> None:
 
 
 def test_rewards_are_those_that_the_function_makes() -> None:
-    def against_risk(steps: Steps) -> Any:
+    def against_risk(steps: StepBatch) -> Any:
         return np.where(steps.rewards == 1.0, -1.0, steps.rewards)
 
-    learns = partial(PPO, LONG, learning_rate=0.02, num_envs=8, rollout_steps=16, minibatches=1)
+    learns = partial(PPO, LONG, learning_rate=0.02, n_envs=8, n_steps=16, batch_size=128)
     plain, shaped = (learns(reward_transform=how).fit(4_000) for how in (None, against_risk))
 
     assert likes_risk(plain)

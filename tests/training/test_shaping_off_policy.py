@@ -10,31 +10,36 @@ import pytest
 import torch
 
 from sekai.training import A2C, DDPG, MADDPG, PPO, QMIX, SAC, Agent
-from sekai.training.multi.team_off_policy import Paid
-from sekai.training.shaping import Steps
+from sekai.training.multi_agent.off_policy import AgentTransitions
+from sekai.training.shaping import StepBatch
 from tests.training.distributed.walks import walk
 from tests.training.multi.worlds import Coming
 
 SMALL: dict[str, Any] = {
-    "num_envs": 2, "rollout_steps": 8, "warm_up": 8, "batch_size": 8, "memory": 64, "seed": 1,
-    "policy": {"hidden": (4,)},
-}  # fmt: skip
+    "n_envs": 2,
+    "steps_per_iteration": 8,
+    "learning_starts": 8,
+    "batch_size": 8,
+    "buffer_size": 64,
+    "seed": 1,
+    "policy": {"net_arch": (4,)},
+}
 SINGLE: list[Any] = [DDPG, SAC]
 TEAMS: list[Any] = [MADDPG, QMIX]
 
 
-def ten(steps: Steps) -> Any:
+def ten(steps: StepBatch) -> Any:
     """Ten for every step, whatever it paid."""
     return np.full(steps.rewards.shape, 10.0)
 
 
-def high(steps: Steps) -> Any:
+def high(steps: StepBatch) -> Any:
     """Where the first number that is seen is above 0."""
     seen = steps.observations["observation"]
     return seen[..., 0] > 0 if seen.shape[-1] == 3 else seen[..., 0] % 2 == 1
 
 
-def nowhere(steps: Steps) -> Any:
+def nowhere(steps: StepBatch) -> Any:
     """Not at all."""
     return np.zeros(steps.rewards.shape, np.bool_)
 
@@ -60,8 +65,8 @@ WORLDS: dict[Any, Any] = {DDPG: walk, SAC: walk, MADDPG: Leaving, QMIX: Leaving}
 
 @pytest.mark.parametrize("kind", SINGLE)
 def test_replay_holds_the_rewards_to_learn_from_and_reports_stay_plain(kind: Any) -> None:
-    plain = kind(walk, **{**SMALL, "warm_up": 64}).fit(32)
-    agent = kind(walk, reward_transform=ten, **{**SMALL, "warm_up": 64}).fit(32)
+    plain = kind(walk, **{**SMALL, "learning_starts": 64}).fit(32)
+    agent = kind(walk, reward_transform=ten, **{**SMALL, "learning_starts": 64}).fit(32)
 
     drawn = agent.replay.sample(32)
 
@@ -73,7 +78,7 @@ def test_replay_holds_the_rewards_to_learn_from_and_reports_stay_plain(kind: Any
 def test_replay_of_several_agents_holds_the_rewards_to_learn_from(kind: Any) -> None:
     agent = kind(Coming, reward_transform=ten, **SMALL).fit(96)
 
-    paid = Paid.of(agent.replay.sample(200))
+    paid = AgentTransitions.of(agent.replay.sample(200))
 
     assert bool((paid.rewards[paid.acted & (paid.terminated | paid.goes_on)] == 10.0).all())
     assert bool((paid.rewards[~paid.acted] == 0.0).all())
@@ -101,7 +106,7 @@ def test_steps_of_agents_that_are_left_out_are_in_no_loss(kind: Any) -> None:
     drawn = agent.replay.sample(64)
 
     clock = torch.stack([drawn["observation"][f"seen/{name}"][:, 0] for name in "abc"], dim=-1)
-    acted = Paid.of(drawn).acted
+    acted = AgentTransitions.of(drawn).acted
 
     assert bool((drawn["learnt"] == (clock % 2 == 1))[acted].all())
 
@@ -115,8 +120,10 @@ def test_where_nothing_is_learnt_from_nothing_changes(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [*SINGLE, *TEAMS])
-@pytest.mark.parametrize("option", [{"reward_transform": ten}, {"learn_where": high},
-                                    {"risk": "volatility", "risk_weight": 5.0}])  # fmt: skip
+@pytest.mark.parametrize(
+    "option",
+    [{"reward_transform": ten}, {"learn_where": high}, {"risk": "volatility", "risk_weight": 5.0}],
+)
 def test_training_with_options_resumes_bit_for_bit(
     kind: Any, option: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -138,7 +145,7 @@ def test_volatility_takes_the_squared_distance_from_the_mean_of_now(kind: Any) -
     rewards = torch.tensor([[0.5] * count, [2.0] * count], dtype=torch.float64)
     means = torch.tensor([risk.mean for risk in agent.risks], dtype=torch.float64)
 
-    found = agent._charged(rewards)
+    found = agent._penalized(rewards)
 
     torch.testing.assert_close(found, rewards - 2.0 * (rewards - means) ** 2)
 
@@ -153,8 +160,11 @@ def test_risks_of_whole_episodes_are_refused_by_name(kind: Any, risk: str) -> No
 
 
 ALGORITHMS: dict[str, list[Any]] = {
-    "PPO, A2C": [PPO, A2C], "DDPG, SAC": [DDPG, SAC], "MADDPG": [MADDPG], "QMIX": [QMIX],
-}  # fmt: skip
+    "PPO, A2C": [PPO, A2C],
+    "DDPG, SAC": [DDPG, SAC],
+    "MADDPG": [MADDPG],
+    "QMIX": [QMIX],
+}
 OPTIONS: dict[str, dict[str, Any]] = {
     "`reward_transform`": {"reward_transform": ten},
     "`learn_where`, a function": {"learn_where": high},
@@ -169,8 +179,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
 def documented() -> dict[tuple[str, str], bool]:
     """Yes or no for each option and algorithm, as docs/training.md has it."""
     text = Path(__file__).parents[2].joinpath("docs/training.md").read_text(encoding="utf-8")
-    lines = [[cell.strip() for cell in line.strip("|").split("|")]
-             for line in text.splitlines() if line.startswith("|")]  # fmt: skip
+    lines = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("|")
+    ]
     start = next(place for place, cells in enumerate(lines) if cells[0] == "option")
     rows = lines[start + 2 : start + 2 + len(OPTIONS)]
     return {
@@ -188,7 +201,7 @@ def test_the_documented_table_names_every_option_and_algorithm() -> None:
 def test_the_documented_table_is_what_agents_do(option: str, name: str) -> None:
     for kind in ALGORITHMS[name]:
         is_replay = kind not in (PPO, A2C)
-        settings = SMALL if is_replay else {"num_envs": 2, "rollout_steps": 8}
+        settings = SMALL if is_replay else {"n_envs": 2, "n_steps": 8}
         if documented()[option, name]:
             kind(WORLDS.get(kind, walk), **OPTIONS[option], **settings).fit(32)
         else:

@@ -15,8 +15,11 @@ def _run(script: str) -> list[str]:
     """What a script prints in an interpreter of its own; a script that fails is an error."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)],
-        capture_output=True, text=True, timeout=280, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 

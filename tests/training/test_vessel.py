@@ -16,9 +16,9 @@ from sekai.compose import ActionInterpreter, Reward, Simulator, StateInterpreter
 from sekai.error import StateError
 from sekai.spaces import Box, Discrete
 from sekai.training import A2C, PPO, Callback, Checkpoint, SeedSetError, TrainingVessel
-from sekai.training.vessel_seeds import EndlessSeeds, some_of
+from sekai.training.vessel import EndlessSeeds, some_of
 
-SMALL: dict[str, Any] = {"rollout_steps": 8, "policy": {"hidden": (8,)}}
+SMALL: dict[str, Any] = {"n_steps": 8, "policy": {"net_arch": (8,)}}
 
 
 class Guess(Simulator[int, tuple[int, int, bool], int]):
@@ -137,10 +137,10 @@ def test_an_agent_learns_what_the_seeds_show_and_callbacks_hear_how_well() -> No
         PPO,
         3_000,
         callbacks=[heard],
-        num_envs=8,
+        n_envs=8,
         validate_every=4,
         learning_rate=0.02,
-        minibatches=1,
+        batch_size=64,
         **SMALL,
     )
 
@@ -151,7 +151,7 @@ def test_an_agent_learns_what_the_seeds_show_and_callbacks_hear_how_well() -> No
 
 
 def test_iterations_can_be_counted_instead_of_steps() -> None:
-    agent = vessel(training=[1, 2]).fit(A2C, iterations=3, num_envs=4, **SMALL)
+    agent = vessel(training=[1, 2]).fit(A2C, iterations=3, n_envs=4, **SMALL)
 
     assert agent.steps == 3 * 4 * 8
     with pytest.raises(ValueError, match="steps must be given, or iterations"):
@@ -160,7 +160,7 @@ def test_iterations_can_be_counted_instead_of_steps() -> None:
 
 def test_the_same_seed_gives_the_same_weights_and_another_shuffle_others() -> None:
     vessels = [vessel(training=range(1, 9), seed=seed) for seed in (0, 0, 1)]
-    agents = [one.fit(A2C, iterations=3, num_envs=4, **SMALL) for one in vessels]
+    agents = [one.fit(A2C, iterations=3, n_envs=4, **SMALL) for one in vessels]
 
     weights = [torch.cat([part.flatten() for part in one.network.parameters()]) for one in agents]
     assert torch.equal(weights[0], weights[1])
@@ -172,17 +172,17 @@ def test_a_fast_run_takes_some_seeds_of_each_set() -> None:
 
     fast.validate(Odd())
     assert len(Guess.begun) == 3
-    fast.fit(A2C, iterations=5, num_envs=4, **SMALL)
+    fast.fit(A2C, iterations=5, n_envs=4, **SMALL)
     assert len([seed for seed in Guess.begun if seed < 50]) == 3
 
 
 def test_a_composed_simulator_is_kept_without_its_episode(tmp_path: Path) -> None:
     school = vessel(training=range(1, 9))
-    agent = school.fit(A2C, iterations=2, num_envs=4, **SMALL)
+    agent = school.fit(A2C, iterations=2, n_envs=4, **SMALL)
 
     with pytest.raises(StateError, match="envs=False"):
         agent.save(tmp_path)
-    school.fit(A2C, iterations=2, num_envs=4, callbacks=[Checkpoint(tmp_path, envs=False)], **SMALL)
+    school.fit(A2C, iterations=2, n_envs=4, callbacks=[Checkpoint(tmp_path, envs=False)], **SMALL)
     again = A2C.resume(tmp_path / "00000002.safetensors", env=school.training_envs(4))
     assert again.iterations == 2
 

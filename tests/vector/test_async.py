@@ -89,7 +89,7 @@ def test_a_vector_does_one_thing_at_a_time() -> None:
         await vec.async_reset(seed=0)
         under_way = asyncio.create_task(vec.async_step([0, 0]))
         await asyncio.sleep(0.005)
-        with pytest.raises(SekaiError, match="under way"):
+        with pytest.raises(SekaiError, match="is running"):
             await vec.async_step([0, 0])
         assert (await under_way).observations.tolist() == [[1, 1]] * 2
 
@@ -186,7 +186,7 @@ def test_an_env_that_takes_too_long_fails(on_error: Any) -> None:
     vec.set_attr("seconds", [0.0, 5.0], per_env=True)
 
     if on_error == "raise":
-        with pytest.raises(WorkerError, match=r"env 1 .*no answer within 0.1 seconds"):
+        with pytest.raises(WorkerError, match=r"env 1 .*no result within 0.1 seconds"):
             vec.step([0, 0])
     else:
         result = vec.step([0, 0])

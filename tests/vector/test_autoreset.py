@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sekai.core.equality import equal_values
-from sekai.core.result import ResetResult, StepResult
+from sekai.core.result import ResetResult, StepResult, equal_values
 from sekai.error import ResetRequired
 from sekai.vector import (
     NormalizeVecReward,

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sekai.core.equality import equal_values
+from sekai.core.result import equal_values
 from sekai.spaces import Box, Dict, Discrete, Space
 from sekai.vector import Infos
 from sekai.vector.batching import Batcher
-from sekai.vector.columns import RowDicts, Rows
-from sekai.vector.infos import ColumnInfos, DictInfos
+from sekai.vector.infos import ColumnInfos, DictInfos, RowDicts, Rows
 
 ENVS = 4
 CHANGES = st.dictionaries(

@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sekai.core.equality import equal_values
+from sekai.core.result import equal_values
 from sekai.error import ClosedError, WorkerError
 from sekai.vector import ProcVecEnv, Restart, SyncVecEnv, env_seed
-from sekai.vector.seeding import restart_seed
+from sekai.vector.vec_env import restart_seed
 from tests.vector.worlds import START_METHODS, Faulty, Scripted, build
 
 HARMS = {
     "raise": "env 1 .*raised ValueError: the market is closed in step",
     "unportable": "env 1 .*raised UnportableError: 1 and 2 in step",
-    "exit": "env 1 .*its process ended with exit code 17",
-    "sys_exit": "env 1 .*its process ended with exit code",
-    "kill": "env 1 .*its process was killed by SIGKILL",
-    "stop": "env 1 .*no answer in time",
-    "hang": "env 1 .*no answer in time",
+    "exit": "env 1 .*process ended with exit code 17",
+    "sys_exit": "env 1 .*process ended with exit code",
+    "kill": "env 1 .*process was killed by SIGKILL",
+    "stop": "env 1 .*no reply within step_timeout",
+    "hang": "env 1 .*no reply within step_timeout",
 }
 FATAL = ["exit", "kill", "stop", "hang"]
 
@@ -143,7 +143,7 @@ def test_a_worker_that_is_killed_or_stopped_while_idle_is_found_at_the_next_step
         os.kill(vec.worker_ids[1], number)
 
         if on_error == "raise":
-            with pytest.raises(WorkerError, match=r"env [23] .*(SIGKILL|no answer)"):
+            with pytest.raises(WorkerError, match=r"env [23] .*(SIGKILL|no reply)"):
                 vec.step([0] * 4)
         else:
             result = vec.step([0] * 4)

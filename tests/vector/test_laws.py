@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sekai.core.equality import equal_values
+from sekai.core.result import equal_values
 from sekai.vector import VecEnv
 from tests.spaces.equality import identical
 from tests.vector.worlds import SPACES, Drifter, actions_for, build

@@ -71,7 +71,7 @@ def test_wrappers_of_single_envs_keep_a_batch_from_being_native() -> None:
         return TimeLimit(env, 3)
 
     assert isinstance(make_vec("test/Lottery-v0", 2, wrappers=[limited]), SyncVecEnv)
-    with pytest.raises(ValueError, match="takes no wrappers"):
+    with pytest.raises(ValueError, match="takes no single-env wrappers"):
         make_vec("test/Lottery-v0", 2, "native", wrappers=[limited])
 
 

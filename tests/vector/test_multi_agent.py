@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sekai.core.equality import equal_values
 from sekai.core.multi_agent import MultiAgentEnv
-from sekai.core.result import MAResetResult, MAStepResult
+from sekai.core.result import MAResetResult, MAStepResult, equal_values
 from sekai.error import ClosedError, InvalidActionError, WorkerError
 from sekai.spaces import Box, Discrete, Space
 from sekai.vector import MultiAgentVecEnv, env_seed
@@ -211,7 +210,7 @@ def test_all_backends_agree_and_states_cross() -> None:
 def test_actions_are_needed_of_those_alive_alone() -> None:
     vec = build("sync")
     vec.reset(seed=0)
-    with pytest.raises(InvalidActionError, match=r"'owl' is alive in the envs \[0, 1\]"):
+    with pytest.raises(InvalidActionError, match=r"'owl', which is alive in envs \[0, 1\]"):
         vec.step({"fox": np.zeros(2, np.int64), "hare": np.zeros(2, np.int64)})
     with pytest.raises(InvalidActionError, match="bear"):
         vec.step(acts(bear=np.zeros(2)))
@@ -254,7 +253,7 @@ def test_attributes_and_closing_work_as_for_single_agents() -> None:
         vec.reset()
     with pytest.raises(ValueError, match="mode must be one of"):
         build("elsewhere")
-    with pytest.raises(WorkerError, match="a MultiAgentEnv was wanted, found <RandomWalk>"):
+    with pytest.raises(WorkerError, match="expected a MultiAgentEnv, got <RandomWalk>"):
         build("sync", env=RandomWalk)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sekai.core.equality import equal_values
+from sekai.core.autoreset import Autoreset
+from sekai.core.result import equal_values
 from sekai.error import ClosedError, InvalidActionError, ResetRequired, StateError
 from sekai.vector import NativeBatch, NativeVecEnv, StepBuffers, SyncVecEnv, stack_infos
-from sekai.vector.autoreset import Autoreset
 from tests.spaces.equality import identical
 from tests.vector.native_batch import Lottery, LotteryBatch, lottery_vector
 from tests.vector.worlds import actions_for
@@ -62,7 +62,7 @@ def test_a_restored_batch_continues_bit_for_bit(mode: Any) -> None:
     with pytest.raises(StateError):
         lottery_vector(4, autoreset=mode).load_state_dict(state)
     of_single_envs = SyncVecEnv([Lottery] * 3, autoreset=mode).state_dict()
-    with pytest.raises(StateError, match="native batch was wanted"):
+    with pytest.raises(StateError, match="the state of a native batch"):
         vec.load_state_dict(of_single_envs)
 
 
@@ -151,7 +151,7 @@ def test_the_contract_holds_for_batches_too() -> None:
         vec.step([0] * 3)
     vec.reset(seed=0)
     before = vec.state_dict()
-    with pytest.raises(InvalidActionError, match="3 actions were wanted"):
+    with pytest.raises(InvalidActionError, match="expected 3 actions"):
         vec.step([0] * 4)
     assert equal_values(vec.state_dict(), before)
     while not (result := vec.step([0] * 3)).dones.any():

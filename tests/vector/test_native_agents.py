@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import sekai
-from sekai.core.equality import equal_values
+from sekai.core.result import equal_values
 from sekai.envs import AgentConfig, MemberConfig
 from sekai.error import InvalidActionError
 from sekai.market import Costs, Execution, MarginAccount
-from sekai.vector.native_agents import NativeAgentsVecEnv
+from sekai.vector.native_envs import NativeAgentsVecEnv
 from tests.envs.shared_markets import ASSETS, FEATURES, market
 
 AGENTS = {
@@ -160,8 +160,8 @@ def test_agents_that_see_the_same_share_their_windows() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"bold": np.zeros((COUNT, 2))}, "actions of 'bold' need the shape"),
-        ({"stranger": np.zeros((COUNT, 4))}, "found \\['stranger'\\]"),
+        ({"bold": np.zeros((COUNT, 2))}, "actions of 'bold' must have shape"),
+        ({"stranger": np.zeros((COUNT, 4))}, "unknown agents \\['stranger'\\]"),
         ({"wary": np.full((COUNT, 4), np.nan)}, "finite weights"),
     ],
 )
@@ -173,7 +173,7 @@ def test_actions_that_do_not_fit_are_refused_and_nothing_moves(change: Any, word
 
         with pytest.raises(InvalidActionError, match=words):
             vec.step({**actions, **change})
-        with pytest.raises(InvalidActionError, match="no actions of it"):
+        with pytest.raises(InvalidActionError, match="missing actions of"):
             vec.step({"bold": actions["bold"]})
 
         assert equal_values(vec.state_dict(), before)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sekai.core.equality import equal_values
+from sekai.core.result import equal_values
 from sekai.spaces import Box
 from sekai.vector import (
     NormalizeVecObservation,
@@ -160,7 +160,7 @@ def test_a_final_observation_too_few_is_refused() -> None:
     vec = Losing(SyncVecEnv([lambda: Scripted(1)] * 3))
     vec.reset(seed=0)
 
-    with pytest.raises(ValueError, match="given 3 observations and must return as many, found 2"):
+    with pytest.raises(ValueError, match="must return 3 observations.*got 2"):
         vec.step([0] * 3)
 
 

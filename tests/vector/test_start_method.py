@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sekai.vector import PipeVecEnv, ProcVecEnv
-from sekai.vector.crew import chosen_context
+from sekai.vector.worker_pool import start_context
 from tests.worlds import RandomWalk
 
 needs_forkserver = pytest.mark.skipif(
@@ -30,8 +30,8 @@ def program_method(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @needs_forkserver
 def test_the_programs_setting_does_not_choose_for_our_workers(program_method: str) -> None:
-    assert chosen_context(None).get_start_method() == "forkserver"
-    assert chosen_context("spawn").get_start_method() == "spawn"
+    assert start_context(None).get_start_method() == "forkserver"
+    assert start_context("spawn").get_start_method() == "spawn"
     assert multiprocessing.get_start_method() == program_method
 
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sekai.core.equality import equal_values
-from sekai.core.result import ResetResult, StepResult
+from sekai.core.result import ResetResult, StepResult, equal_values
 from sekai.error import InvalidActionError, ResetRequired, WorkerError
 from sekai.spaces import Box, Space
 from sekai.vector import (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sekai.core.equality import equal_values
+from sekai.core.result import equal_values
 from sekai.error import StateError
 from sekai.spaces import Box
 from sekai.stats.tracker import EpisodeStats
@@ -121,7 +121,7 @@ def test_a_wrapper_is_transparent() -> None:
     assert len(vec.call("reset", seed=1)) == 2
     vec.close()
     assert inner.closed
-    with pytest.raises(TypeError, match="wraps a VecEnv, was given <RandomWalk>"):
+    with pytest.raises(TypeError, match="expected a VecEnv, got <RandomWalk>"):
         VecWrapper(RandomWalk())  # type: ignore[arg-type]
 
 
@@ -318,6 +318,6 @@ def test_arrays_that_do_not_fit_are_refused_before_anything_moves(spoilt: dict[s
     }
     for vec in (SyncVecEnv([Scripted] * 2), Doubled(SyncVecEnv([Scripted] * 2))):
         vec.reset(seed=0)
-        with pytest.raises(ValueError, match=rf"out.{next(iter(spoilt))} needs"):
+        with pytest.raises(ValueError, match=rf"out.{next(iter(spoilt))} must be"):
             vec.step([0, 0], out=StepBuffers(**{**arrays, **spoilt}))
         assert vec.step([0, 0]).rewards.tolist() == [1, 1]

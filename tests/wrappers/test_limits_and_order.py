@@ -44,7 +44,7 @@ def test_a_time_limit_counts_anew_after_a_reset() -> None:
 
 @pytest.mark.parametrize("limit", [0, -3, 1.5])
 def test_a_time_limit_below_one_step_is_refused(limit: Any) -> None:
-    with pytest.raises(ValueError, match=f"at least 1 step, was {limit}"):
+    with pytest.raises(ValueError, match=f"at least 1, got {limit}"):
         TimeLimit(RandomWalk(), limit)
 
 
@@ -84,7 +84,7 @@ def test_a_step_after_the_end_is_refused_and_moves_nothing() -> None:
     env.step(ACTION)
     before = env.env.state_dict()
 
-    with pytest.raises(ResetRequired, match="the episode is over"):
+    with pytest.raises(ResetRequired, match="episode is over"):
         env.step(ACTION)
 
     after = env.env.state_dict()
@@ -99,11 +99,11 @@ def test_nothing_works_after_close() -> None:
     env.close()
     env.close()
 
-    with pytest.raises(ClosedError, match="make a new one"):
+    with pytest.raises(ClosedError, match="create a new one"):
         env.step(ACTION)
-    with pytest.raises(ClosedError, match="make a new one"):
+    with pytest.raises(ClosedError, match="create a new one"):
         env.reset()
-    with pytest.raises(ClosedError, match="make a new one"):
+    with pytest.raises(ClosedError, match="create a new one"):
         asyncio.run(env.async_reset())
 
 
@@ -169,8 +169,8 @@ def test_call_order_is_enforced_for_several_agents() -> None:
 @pytest.mark.parametrize(
     ("actions", "reason"),
     [
-        ({"north": np.zeros(1)}, "'north', 'south'.*found.*'north'"),
-        ({"north": np.zeros(1), "south": np.intp(9)}, "'south' does not fit"),
+        ({"north": np.zeros(1)}, "'north', 'south'.*got.*'north'"),
+        ({"north": np.zeros(1), "south": np.intp(9)}, "'south' is not in"),
     ],
 )
 def test_a_bad_action_of_an_agent_is_refused(actions: Any, reason: str) -> None:

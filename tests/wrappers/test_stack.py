@@ -61,7 +61,7 @@ def test_the_rng_of_a_stack_is_that_of_its_env() -> None:
 
 
 def test_only_an_env_can_be_wrapped() -> None:
-    with pytest.raises(TypeError, match="TimeLimit wraps a sekai.Env, was given 5"):
+    with pytest.raises(TypeError, match="TimeLimit expected a sekai.Env, got 5"):
         TimeLimit(5, 10)  # type: ignore[arg-type]
 
 
@@ -165,13 +165,13 @@ def test_a_state_of_another_stack_is_refused_and_changes_nothing() -> None:
     env.step(ACTION)
     before = env.state_dict()
 
-    with pytest.raises(StateError, match="has the keys 'layer' and 'env'"):
+    with pytest.raises(StateError, match="with the keys 'layer' and 'env'"):
         env.load_state_dict(RandomWalk().state_dict())
-    with pytest.raises(StateError, match="TimeLimit was wanted"):
+    with pytest.raises(StateError, match="expected a state of TimeLimit"):
         env.load_state_dict(RecordEpisodeStatistics(RandomWalk()).state_dict())
     broken = {**before, "env": {}}
     broken["layer"] = {**before["layer"], "values": {"max_episode_steps": 9, "_elapsed_steps": 8}}
-    with pytest.raises(StateError, match="needs the keys"):
+    with pytest.raises(StateError, match="lacks the keys"):
         env.load_state_dict(broken)
 
     assert env.state_dict()["layer"] == before["layer"]

@@ -1,4 +1,4 @@
-//! Actions that Python hands over: a batch of rows, or the one of a single env.
+//! Conversion of actions from Python: a batch of rows, or the action of a single env.
 
 use gym::ActionError;
 use numpy::{
@@ -11,15 +11,15 @@ use pyo3::types::{PyBool, PyFloat};
 use crate::arrays::{described, readable};
 use crate::errors::InvalidActionError;
 
-/// A number of an action.
+/// Number type of an action.
 pub(crate) trait ActionNumber: Element + Copy + Default {
-    /// What it is called in errors.
+    /// Name in errors.
     const NAME: &'static str;
 
     /// One number, or `None` if the value is something else.
     fn read(value: &Bound<'_, PyAny>) -> Option<Self>;
 
-    /// Copies an array of another dtype and this shape; false if the value is something else.
+    /// Copy an array of another dtype and this shape; false if the value is something else.
     fn convert(value: &Bound<'_, PyAny>, shape: &[usize], into: &mut [Self]) -> bool;
 }
 
@@ -27,7 +27,7 @@ impl ActionNumber for f64 {
     const NAME: &'static str = "numbers";
 
     fn read(value: &Bound<'_, PyAny>) -> Option<Self> {
-        // A bool is a number to Python and to NumPy, but no amount.
+        // A bool is a number in Python and NumPy, but not a valid amount.
         if is_real(value) { value.extract().ok() } else { None }
     }
 
@@ -42,17 +42,17 @@ impl ActionNumber for i64 {
     const NAME: &'static str = "whole numbers";
 
     fn read(value: &Bound<'_, PyAny>) -> Option<Self> {
-        // A bool is an int to Python, but no choice among several.
+        // A bool is an int in Python, but not a valid choice.
         if is_real(value) { value.extract().ok() } else { None }
     }
 
-    /// Another dtype may hold what is no whole number, or none of this size.
+    /// Another dtype may hold fractions or integers out of range.
     fn convert(_value: &Bound<'_, PyAny>, _shape: &[usize], _into: &mut [Self]) -> bool {
         false
     }
 }
 
-/// Copies the actions of all envs into `actions`, which grows once. Where an action is one number,
+/// Copy the actions of all envs into `actions`, which grows once. Where an action is one number,
 /// its axis may be left out.
 pub(crate) fn of_batch<A: ActionNumber>(
     value: &Bound<'_, PyAny>,
@@ -84,38 +84,38 @@ pub(crate) fn of_single<A: ActionNumber>(
 ) -> PyResult<()> {
     let array = value.cast::<PyArray1<A>>().ok().filter(|array| array.len() == action.len());
     if let Some(Ok(row)) = array.map(PyArrayMethods::try_readonly) {
-        action.iter_mut().zip(row.as_array()).for_each(|(number, given)| *number = *given);
+        action.iter_mut().zip(row.as_array()).for_each(|(number, item)| *number = *item);
         return Ok(());
     }
     if A::convert(value, &[action.len()], action) {
         return Ok(());
     }
     read_numbers(value, action).ok_or_else(|| {
-        let wanted = format!("{} {}", action.len(), A::NAME);
-        refused(&ActionError { wanted, found: described(value) })
+        let expected = format!("{} {}", action.len(), A::NAME);
+        refused(&ActionError { expected, got: described(value) })
     })
 }
 
-/// An action that the env will not take.
+/// Convert an error of an invalid action.
 pub(crate) fn refused(error: &ActionError) -> PyErr {
     InvalidActionError::new_err(format!("the action does not fit: {error}"))
 }
 
 fn read_numbers<A: ActionNumber>(value: &Bound<'_, PyAny>, action: &mut [A]) -> Option<()> {
-    if let ([number], Some(given)) = (&mut *action, A::read(value)) {
-        *number = given;
+    if let ([number], Some(item)) = (&mut *action, A::read(value)) {
+        *number = item;
         return Some(());
     }
     if value.len().ok()? != action.len() {
         return None;
     }
-    for (number, given) in action.iter_mut().zip(value.try_iter().ok()?) {
-        *number = A::read(&given.ok()?)?;
+    for (number, item) in action.iter_mut().zip(value.try_iter().ok()?) {
+        *number = A::read(&item.ok()?)?;
     }
     Some(())
 }
 
-/// Copies a C-contiguous array of `E`; false if the value is something else.
+/// Copy a C-contiguous array of `E`; false if the value is something else.
 fn copy_of<E: Element + Copy, A>(
     value: &Bound<'_, PyAny>,
     shape: &[usize],
@@ -128,12 +128,12 @@ fn copy_of<E: Element + Copy, A>(
     }
     let Ok(array) = array.try_readonly() else { return false };
     let Ok(numbers) = array.as_slice() else { return false };
-    into.iter_mut().zip(numbers).for_each(|(number, given)| *number = convert(*given));
+    into.iter_mut().zip(numbers).for_each(|(number, item)| *number = convert(*item));
     true
 }
 
-/// Whether a value can be read as a real number: a bool of Python or of `NumPy` is none, and of a
-/// complex one `NumPy` would hand over the real part alone.
+/// Return true if a value can be read as a real number: a bool of Python or of `NumPy` is none, and
+/// of a complex one `NumPy` would return the real part alone.
 fn is_real(value: &Bound<'_, PyAny>) -> bool {
     if value.is_instance_of::<PyFloat>() {
         return true;

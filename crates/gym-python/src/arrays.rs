@@ -1,4 +1,4 @@
-//! Arrays that Python hands over: checked once per call, with errors that name the argument.
+//! Validation of array arguments from Python: once per call, with errors that name the argument.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 
 use crate::errors::check_memory;
 
-/// An array to read from, of this shape.
+/// Borrow an array of this shape for reading.
 pub(crate) fn readable<'py, E: Element>(
     name: impl Display,
     value: &Bound<'py, PyAny>,
@@ -25,7 +25,7 @@ pub(crate) fn readable<'py, E: Element>(
     })
 }
 
-/// An array to read from, of this shape, however it lies in memory.
+/// Borrow an array of this shape for reading, with any strides.
 pub(crate) fn strided<'py, E: Element>(
     name: impl Display,
     value: &Bound<'py, PyAny>,
@@ -43,7 +43,7 @@ pub(crate) fn strided<'py, E: Element>(
     }
 }
 
-/// An array to write into, of this shape.
+/// Borrow an array of this shape for writing.
 pub(crate) fn writable<'py, E: Element>(
     name: impl Display,
     value: &Bound<'py, PyAny>,
@@ -57,7 +57,7 @@ pub(crate) fn writable<'py, E: Element>(
     })
 }
 
-/// All numbers of an array, one after the other: copied only where they do not lie so.
+/// All numbers of an array as one slice: copied only if not contiguous.
 pub(crate) fn flat<T: Copy, D: Dimension>(view: ArrayView<'_, T, D>) -> PyResult<Cow<'_, [T]>> {
     match view.to_slice() {
         Some(numbers) => Ok(Cow::Borrowed(numbers)),
@@ -65,7 +65,7 @@ pub(crate) fn flat<T: Copy, D: Dimension>(view: ArrayView<'_, T, D>) -> PyResult
     }
 }
 
-/// A copy of all numbers of an array. One that repeats its numbers can have more than memory.
+/// A copy of all numbers of an array. A broadcast array can be larger than memory.
 pub(crate) fn owned<T: Copy, D: Dimension>(view: &ArrayView<'_, T, D>) -> PyResult<Vec<T>> {
     check_memory("numbers", view.len(), size_of::<T>())?;
     Ok(view.iter().copied().collect())
@@ -85,7 +85,7 @@ where
     Ok(PyArray::zeros(py, shape, false))
 }
 
-/// A copy of a mask, of this shape. Whatever its bytes are, a flag is set or it is not.
+/// A copy of a mask of this shape. Any non-zero byte counts as true.
 pub(crate) fn flags(
     name: impl Display,
     value: &Bound<'_, PyAny>,
@@ -104,11 +104,11 @@ fn array_of<'a, 'py, E: Element>(
 ) -> PyResult<&'a Bound<'py, PyArrayDyn<E>>> {
     match value.cast::<PyArrayDyn<E>>() {
         Ok(array) if array.shape() == shape && array.is_c_contiguous() => Ok(array),
-        _ => Err(misfit::<E>(name, value, shape)),
+        _ => Err(mismatch::<E>(name, value, shape)),
     }
 }
 
-fn misfit<E: Element>(name: &impl Display, value: &Bound<'_, PyAny>, shape: &[usize]) -> PyErr {
+fn mismatch<E: Element>(name: &impl Display, value: &Bound<'_, PyAny>, shape: &[usize]) -> PyErr {
     let dtype = E::get_dtype(value.py());
     PyValueError::new_err(format!(
         "{name} needs a C-contiguous array of {dtype} and shape {shape:?}, found {}",
@@ -116,13 +116,14 @@ fn misfit<E: Element>(name: &impl Display, value: &Bound<'_, PyAny>, shape: &[us
     ))
 }
 
-/// What a value is, for errors.
+/// Description of a value, for errors.
 pub(crate) fn described(value: &Bound<'_, PyAny>) -> String {
-    let told = value.getattr("dtype").and_then(|dtype| {
+    let description = value.getattr("dtype").and_then(|dtype| {
         let shape = value.getattr("shape")?;
         let contiguous: bool = value.getattr("flags")?.getattr("c_contiguous")?.extract()?;
         let layout = if contiguous { "" } else { ", not C-contiguous" };
         Ok(format!("one of {dtype} and shape {shape}{layout}"))
     });
-    told.unwrap_or_else(|_| value.repr().map_or_else(|_| "?".into(), |shown| shown.to_string()))
+    description
+        .unwrap_or_else(|_| value.repr().map_or_else(|_| "?".into(), |shown| shown.to_string()))
 }

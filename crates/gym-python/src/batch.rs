@@ -1,5 +1,5 @@
-//! Many episodes of any task, for Python: the protocol `sekai.vector.NativeBatch`, and the short
-//! way of a single env.
+//! Batches of any task, for Python: the protocol `sekai.vector.NativeBatch`, and a fast path for a
+//! single env.
 
 use gym::{Batch, BatchError, MOST_THREADS, Observation, Outcome, RowsOf, StepOut, Task};
 use numpy::{PyArray1, PyArrayMethods};
@@ -11,16 +11,16 @@ use crate::actions::{self, ActionNumber};
 use crate::arrays::{flags, readable, writable};
 use crate::errors::{self, NotReadyError, ResetRequired, StateError};
 use crate::interrupt::interruptible;
+use crate::observation::PyObservation;
 use crate::result::{ResetResult, StepResult};
-use crate::shown::Shown;
 
-/// Calls that take longer than this let other Python threads run meanwhile.
+/// Call duration above which the GIL is released.
 const WORTH_DETACHING_NANOSECONDS: u64 = 5_000;
 
-/// Where the bytes of a state are found in its dict.
+/// Key of the state bytes in its dict.
 const STATE_KEY: &str = "native";
 
-/// How a batch is made, beside the settings of its task.
+/// Options of a batch, beside the settings of its task.
 pub(crate) struct BatchOptions {
     num_envs: usize,
     num_threads: Option<usize>,
@@ -50,7 +50,7 @@ fn at_least_one(name: &str, value: i64) -> PyResult<usize> {
         .ok_or_else(|| PyValueError::new_err(format!("{name} must be at least 1, was {value}")))
 }
 
-/// A number of threads that a batch may have.
+/// Validate the number of threads.
 pub(crate) fn thread_count(threads: i64) -> PyResult<usize> {
     usize::try_from(threads).ok().filter(|count| (1..=MOST_THREADS).contains(count)).ok_or_else(
         || {
@@ -61,21 +61,21 @@ pub(crate) fn thread_count(threads: i64) -> PyResult<usize> {
     )
 }
 
-/// A batch, and what a single env needs not to allocate anew in each step.
+/// Native batch, with reusable buffers for a single env.
 pub(crate) struct NativeBatch<T: Task> {
     pub(crate) batch: Batch<T>,
     names: Vec<Py<PyString>>,
     layout: <T::Observation as Observation>::Layout,
-    /// What a batch of one shows, and what it does next.
+    /// Observation and outcome buffers of a batch of one.
     pub(crate) observation: T::Observation,
     pub(crate) action: Vec<T::Action>,
-    /// An info without values.
-    told: Py<PyDict>,
+    /// Template of an info dict.
+    info_template: Py<PyDict>,
     /// A copy of the actions of all envs.
     actions: Vec<T::Action>,
 }
 
-/// The arrays of a step, as Python gives them.
+/// Array arguments of a step.
 pub(crate) struct StepArrays<'a, 'py> {
     pub(crate) actions: &'a Bound<'py, PyAny>,
     pub(crate) observations: &'a Bound<'py, PyAny>,
@@ -86,13 +86,13 @@ pub(crate) struct StepArrays<'a, 'py> {
     pub(crate) skip: Option<&'a Bound<'py, PyAny>>,
 }
 
-/// Random bits from the operating system, for envs that are never given a seed.
+/// Random bits from the operating system, for envs without a seed.
 pub(crate) fn entropy(py: Python<'_>) -> PyResult<u64> {
     let bytes: [u8; 8] = py.import("os")?.call_method1("urandom", (8,))?.extract()?;
     Ok(u64::from_le_bytes(bytes))
 }
 
-impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
+impl<T: Task<Action: ActionNumber, Observation: PyObservation>> NativeBatch<T> {
     pub(crate) fn new(py: Python<'_>, prototype: &T, options: &BatchOptions) -> PyResult<Self> {
         let (envs, threads) = (options.num_envs, options.num_threads);
         let batch =
@@ -101,7 +101,7 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
         let names: Vec<_> = names.iter().map(|name| PyString::intern(py, name).unbind()).collect();
         Ok(Self {
             batch: batch.with_step_limit(options.max_episode_steps),
-            told: dict_for(py, &names)?,
+            info_template: dict_for(py, &names)?,
             names,
             observation: T::Observation::zeros(&layout, 1),
             layout,
@@ -120,8 +120,8 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
         let py = ids.py();
         let count = ids.len()?;
         if let Some(options) = options {
-            for given in options.try_iter()? {
-                check_options(&given?)?;
+            for option in options.try_iter()? {
+                check_options(&option?)?;
             }
         }
         let ids = readable::<i64>("ids", ids, &[count])?.as_slice()?.to_vec();
@@ -135,8 +135,8 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
             T::Observation::writable("observations", observations, &self.layout, num_envs)?;
         let observations = T::Observation::rows_of(&mut observations)?;
         let batch = &mut self.batch;
-        interruptible(py, |pauses| {
-            batch.reset_slices(&ids, seeds.as_deref(), observations, pauses)
+        interruptible(py, |interrupt| {
+            batch.reset_slices(&ids, seeds.as_deref(), observations, interrupt)
         })?
         .map_err(|error| errors::of_batch(&error))
     }
@@ -144,20 +144,20 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
     pub(crate) fn step<'py>(
         &mut self,
         py: Python<'py>,
-        given: &StepArrays<'_, 'py>,
+        arrays: &StepArrays<'_, 'py>,
     ) -> PyResult<()> {
         let num_envs = self.batch.num_envs();
-        let shown = |name, given| T::Observation::writable(name, given, &self.layout, num_envs);
-        actions::of_batch(given.actions, num_envs, self.action.len(), &mut self.actions)?;
-        let mut observations = shown("observations", given.observations)?;
-        let mut rewards = writable("rewards", given.rewards, &[num_envs])?;
-        let mut terminated = writable("terminated", given.terminated, &[num_envs])?;
-        let mut truncated = writable("truncated", given.truncated, &[num_envs])?;
-        let mut finals = given
+        let shown = |name, array| T::Observation::writable(name, array, &self.layout, num_envs);
+        actions::of_batch(arrays.actions, num_envs, self.action.len(), &mut self.actions)?;
+        let mut observations = shown("observations", arrays.observations)?;
+        let mut rewards = writable("rewards", arrays.rewards, &[num_envs])?;
+        let mut terminated = writable("terminated", arrays.terminated, &[num_envs])?;
+        let mut truncated = writable("truncated", arrays.truncated, &[num_envs])?;
+        let mut finals = arrays
             .final_observations
             .map(|finals| shown("final_observations", finals))
             .transpose()?;
-        let skip = given.skip.map(|skip| flags("skip", skip, &[num_envs])).transpose()?;
+        let skip = arrays.skip.map(|skip| flags("skip", skip, &[num_envs])).transpose()?;
         let out = StepOut {
             observations: T::Observation::rows_of(&mut observations)?,
             rewards: rewards.as_slice_mut()?,
@@ -169,7 +169,7 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
             .map_err(|error| errors::of_batch(&error))
     }
 
-    /// Begins an episode of a batch of one.
+    /// Reset a batch of one.
     pub(crate) fn reset_one(
         &mut self,
         py: Python<'_>,
@@ -179,7 +179,7 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
         Ok(ResetResult::of(self.observation.to_python(py, &self.layout)?, self.info(py)?))
     }
 
-    /// Begins an episode of a batch of one, and leaves what it shows in `observation`.
+    /// Reset a batch of one, and write its observation into `observation`.
     pub(crate) fn begin_one(&mut self, seed: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         self.check_single()?;
         let seed = seed.map(seed_of).transpose()?.map(|seed| [seed]);
@@ -189,7 +189,7 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
             .map_err(|error| errors::of_batch(&error))
     }
 
-    /// Steps a batch of one.
+    /// Step a batch of one.
     pub(crate) fn step_one(
         &mut self,
         py: Python<'_>,
@@ -201,7 +201,7 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
         Ok(StepResult::of(shown, reward, terminated, truncated, self.info(py)?))
     }
 
-    /// Steps a batch of one with what is in `action`, and leaves what it shows in `observation`.
+    /// Step a batch of one with `action`, and write its observation into `observation`.
     pub(crate) fn step_read(&mut self, py: Python<'_>) -> PyResult<Outcome> {
         self.check_single()?;
         let (mut reward, mut terminated, mut truncated) = ([0.0], [false], [false]);
@@ -249,30 +249,30 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
         state.py().detach(|| batch.decode(bytes)).map_err(|error| errors::of_state(&error))
     }
 
-    /// What a batch of one has to say.
+    /// Info of a batch of one.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        self.told(py, self.batch.infos())
+        self.info_dict(py, self.batch.infos())
     }
 
-    /// Numbers by what they are called.
-    pub(crate) fn told<'py>(
+    /// Info dict of named numbers.
+    pub(crate) fn info_dict<'py>(
         &self,
         py: Python<'py>,
         numbers: &[f64],
     ) -> PyResult<Bound<'py, PyDict>> {
-        let dict = self.told.bind(py).copy()?;
+        let dict = self.info_template.bind(py).copy()?;
         for (name, number) in self.names.iter().zip(numbers) {
             dict.set_item(name.bind(py), PyFloat::new(py, *number))?;
         }
         Ok(dict)
     }
 
-    /// Rows of what envs have to say, as a new array for each name: all of them views of one copy.
+    /// Info rows as an array for each name: all of them views of one copy.
     fn columns_of<'py>(&self, py: Python<'py>, rows: &[f64]) -> PyResult<Bound<'py, PyDict>> {
         let (width, count) = (self.names.len(), self.batch.num_envs());
         let table = PyArray1::from_slice(py, rows).reshape([count, width])?;
         let everywhere = PySlice::full(py);
-        let columns = (0..width).map(|place| table.get_item((&everywhere, place)));
+        let columns = (0..width).map(|index| table.get_item((&everywhere, index)));
         self.dict_of(py, columns.collect::<PyResult<Vec<_>>>()?.into_iter())
     }
 
@@ -298,12 +298,12 @@ impl<T: Task<Action: ActionNumber, Observation: Shown>> NativeBatch<T> {
     }
 }
 
-/// A dict with these keys and no values: a copy of it is quicker than a dict that grows.
+/// A dict with these keys and no values: copying it is faster than growing a dict.
 pub(crate) fn dict_for(py: Python<'_>, names: &[Py<PyString>]) -> PyResult<Py<PyDict>> {
     Ok(names.iter().map(|name| (name, py.None())).into_py_dict(py)?.unbind())
 }
 
-/// Steps a batch, and lets other Python threads run meanwhile where that takes long.
+/// Step a batch, releasing the GIL if that takes long.
 fn step_slices<T: Task>(
     py: Python<'_>,
     batch: &mut Batch<T>,
@@ -314,10 +314,10 @@ fn step_slices<T: Task>(
     if batch.step_nanoseconds() < WORTH_DETACHING_NANOSECONDS {
         return Ok(batch.step(actions, out, skip));
     }
-    interruptible(py, |pauses| batch.step_slices(actions, out, skip, pauses))
+    interruptible(py, |interrupt| batch.step_slices(actions, out, skip, interrupt))
 }
 
-/// The same errors without the number of the env, of which there is one.
+/// Convert an error of a batch of one, without the env index.
 fn of_single_env(error: &BatchError) -> PyErr {
     match error {
         BatchError::Action { source, .. } => actions::refused(source),

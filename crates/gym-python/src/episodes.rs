@@ -1,4 +1,4 @@
-//! Totals of running episodes, for Python.
+//! Episode statistics of running episodes, for Python.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ impl EpisodeClock for SinceStart {
     }
 }
 
-/// Episodes that ended in a step: where, with what return, after how many steps and seconds.
+/// Episodes that ended in a step: indices, returns, lengths and seconds.
 type Ended<'py> = (
     Bound<'py, PyArray1<i64>>,
     Bound<'py, PyArray1<f64>>,
@@ -86,7 +86,7 @@ impl EpisodeTotals {
         )))
     }
 
-    /// Begin the episodes where `which` is true anew (all of them by default).
+    /// Restart the episodes where `which` is true (all of them by default).
     #[pyo3(signature = (which=None))]
     fn restart(&mut self, which: Option<PyReadonlyArray1<'_, bool>>) -> PyResult<()> {
         let which = which.as_ref().map(|array| array.as_slice()).transpose()?;
@@ -134,12 +134,12 @@ impl EpisodeTotals {
 }
 
 impl EpisodeTotals {
-    fn check(&self, found: usize) -> PyResult<()> {
+    fn check(&self, got: usize) -> PyResult<()> {
         let batch = self.episodes.len();
-        if found == batch {
+        if got == batch {
             return Ok(());
         }
-        Err(PyValueError::new_err(format!("values of {batch} episodes were wanted, found {found}")))
+        Err(PyValueError::new_err(format!("values of {batch} episodes were wanted, found {got}")))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Errors of the core as those that `sekai.error` names.
+//! Conversion of core errors to those of `sekai.error`.
 
 use gym::{BatchError, BatchStateError};
 use market::MemoryError;
@@ -12,17 +12,17 @@ pyo3::import_exception!(sekai.error, NotReadyError);
 pyo3::import_exception!(sekai.error, ResetRequired);
 pyo3::import_exception!(sekai.error, StateError);
 
-/// What memory cannot hold.
+/// Convert a memory error.
 pub(crate) fn of_memory(error: MemoryError) -> PyErr {
     PyMemoryError::new_err(error.to_string())
 }
 
-/// Refuses `count` times `each` bytes that a caller asked for and the system does not give.
+/// Check that `count` times `each` bytes can be allocated.
 pub(crate) fn check_memory(what: &'static str, count: usize, each: usize) -> PyResult<()> {
     market::check_memory(what, count, each).map_err(of_memory)
 }
 
-/// What a batch refused.
+/// Convert an error of a batch.
 pub(crate) fn of_batch(error: &BatchError) -> PyErr {
     match error {
         BatchError::Action { .. } => InvalidActionError::new_err(error.to_string()),
@@ -34,7 +34,7 @@ pub(crate) fn of_batch(error: &BatchError) -> PyErr {
     }
 }
 
-/// A state that a batch refused.
+/// Convert an error of loading a state.
 pub(crate) fn of_state(error: &BatchStateError) -> PyErr {
     StateError::new_err(error.to_string())
 }

@@ -14,7 +14,7 @@ use crate::interrupt::interruptible;
 /// Index, name, group, neutral, low, high, privileged, price level.
 type SpecRow = (usize, &'static str, &'static str, f64, f64, f64, bool, bool);
 
-/// What is known of each feature beforehand, in the order of a row.
+/// Descriptions of the features, in the order of a row.
 #[pyfunction]
 #[pyo3(signature = (full55=false))]
 pub(crate) fn feature_registry(full55: bool) -> Vec<SpecRow> {
@@ -31,7 +31,7 @@ pub(crate) fn feature_columns() -> (Vec<&'static str>, Vec<&'static str>) {
     (BAR_COLUMNS.to_vec(), VIEW_COLUMNS.to_vec())
 }
 
-/// The features of one symbol, kept up to date bar by bar.
+/// Feature set of one symbol, updated bar by bar.
 #[pyclass(module = "quant_gym_rs")]
 pub(crate) struct FeatureState(Features);
 
@@ -47,13 +47,14 @@ impl FeatureState {
         self.0.len()
     }
 
-    /// Take in the next bar: the values of its columns.
+    /// Push the next bar: the values of its columns.
     fn push(&mut self, bar: [f64; BAR_COLUMNS.len()]) -> PyResult<()> {
         self.0.push(&Bar::read(&bar).map_err(to_python)?);
         Ok(())
     }
 
-    /// The row after the last bar: the values of a view's columns, NaN for what is not known.
+    /// Feature row after the last bar; `view` has the values of a view's columns, NaN where
+    /// unknown.
     #[pyo3(signature = (view, raw=false))]
     fn row<'py>(
         &self,
@@ -71,7 +72,7 @@ impl FeatureState {
         Ok(PyArray1::from_vec(py, row))
     }
 
-    /// Take in every bar, and return the row after each.
+    /// Push every bar, and return the feature row after each.
     #[pyo3(signature = (bars, views=None, raw=false))]
     fn series<'py>(
         &mut self,
@@ -88,30 +89,32 @@ impl FeatureState {
             let mut target = out.try_readwrite()?;
             let target = target.as_slice_mut()?;
             let (features, views) = (&mut self.0, views.as_deref());
-            interruptible(py, |pauses| series_slices(features, &bars, views, raw, target, pauses))?
-                .map_err(to_python)?;
+            interruptible(py, |interrupt| {
+                series_slices(features, &bars, views, raw, target, interrupt)
+            })?
+            .map_err(to_python)?;
         }
         Ok(out)
     }
 
-    /// Forget every bar.
+    /// Clear the history.
     fn reset(&mut self) {
         self.0.reset();
     }
 
-    /// The whole state.
+    /// Full state as bytes.
     fn encode<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.0.encode())
     }
 
     /// Continue from a saved state; a refused one changes nothing.
     fn decode(&mut self, state: &[u8]) -> PyResult<()> {
-        let wanted = self.0.options();
+        let expected = self.0.options();
         let loaded = Features::decode(state).map_err(to_python)?;
-        if loaded.options() != wanted {
+        if loaded.options() != expected {
             return Err(PyValueError::new_err(format!(
                 "features with {} were wanted, found {}",
-                in_words(wanted),
+                in_words(expected),
                 in_words(loaded.options())
             )));
         }

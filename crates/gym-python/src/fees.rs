@@ -1,4 +1,4 @@
-//! What a market charges, and what trades move under it, for Python.
+//! Fee schedules and settlement of trades, for Python.
 
 use market::{FeesError, Money, Rate, Settled, settle_columns};
 use numpy::PyArray1;
@@ -11,7 +11,7 @@ use crate::order_columns::{Column, column};
 use crate::order_error::{OrderError, batch_refusal};
 use crate::record::record;
 
-/// Nothing is charged: an upper bound on what a strategy earns.
+/// No fees: an upper bound on the profit of a strategy.
 #[pyclass(frozen, eq, hash, from_py_object, module = "sekai.market")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Free;
@@ -35,7 +35,7 @@ record!(PerLot: "maker", "taker";
     #[new]
     fn new(maker: Fee, taker: Fee) -> PyResult<Self> {
         let fees = Self { maker: maker.0, taker: taker.0 };
-        fees.model().map(|_| fees).map_err(unusable)
+        fees.model().map(|_| fees).map_err(invalid)
     }
 );
 
@@ -59,7 +59,7 @@ record!(OfNotional: "maker_millionths", "taker_millionths";
     fn new(maker_millionths: Millionths, taker_millionths: Millionths) -> PyResult<Self> {
         let (maker_millionths, taker_millionths) = (maker_millionths.0, taker_millionths.0);
         let fees = Self { maker_millionths, taker_millionths };
-        fees.model().map(|_| fees).map_err(unusable)
+        fees.model().map(|_| fees).map_err(invalid)
     }
 );
 
@@ -83,7 +83,7 @@ pub(crate) enum FeeModel {
 /// Cash of maker and taker, lots of maker and taker, and fees.
 type SettledColumns<'py> = [Bound<'py, PyArray1<i64>>; 5];
 
-/// What trades move, as columns.
+/// Settle trades: moved cash and lots, as columns.
 #[pyfunction]
 pub(crate) fn settle_trades<'py>(
     py: Python<'py>,
@@ -98,11 +98,11 @@ pub(crate) fn settle_trades<'py>(
     let settled = match fees {
         FeeModel::Free(_) => py.detach(|| settle_columns(price, size, side, &market::Free)),
         FeeModel::PerLot(fees) => {
-            let model = fees.model().map_err(unusable)?;
+            let model = fees.model().map_err(invalid)?;
             py.detach(|| settle_columns(price, size, side, &model))
         }
         FeeModel::OfNotional(fees) => {
-            let model = fees.model().map_err(unusable)?;
+            let model = fees.model().map_err(invalid)?;
             py.detach(|| settle_columns(price, size, side, &model))
         }
     };
@@ -113,6 +113,6 @@ pub(crate) fn settle_trades<'py>(
     PyTuple::new(py, columns)
 }
 
-fn unusable(error: FeesError) -> PyErr {
+fn invalid(error: FeesError) -> PyErr {
     OrderError::new_err(error.to_string())
 }

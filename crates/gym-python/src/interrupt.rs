@@ -1,50 +1,51 @@
-//! Long calls without the GIL that Ctrl-C can end.
+//! Interruptible long calls without the GIL.
 
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::thread;
 use std::time::Duration;
 
-use market::Pauses;
+use market::InterruptCheck;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// How long a call sleeps at first, and at most, before it looks again for a lock.
+/// First and longest sleep between two attempts to take a lock.
 const NAP: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(10)];
 
 thread_local! {
-    /// The address of what this thread has locked for a long call; 0 for nothing.
+    /// Address of the lock that this thread holds during a long call; 0 for none.
     static HELD: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Does `work` while other Python threads run. Where a signal handler raises, work that asks its
-/// `Pauses` ends after the slice it is in, and the error of the handler is that of the call.
+/// Execute `work` without the GIL. If a signal handler raises, work that checks its `InterruptCheck` ends
+/// after the current slice, and the call raises the handler's error.
 pub(crate) fn interruptible<R: Send>(
     py: Python<'_>,
-    work: impl FnOnce(&mut Pauses<'_>) -> R + Send,
+    work: impl FnOnce(&mut InterruptCheck<'_>) -> R + Send,
 ) -> PyResult<R> {
     let mut raised = None;
     let result = py.detach(|| {
-        let mut goes_on = || {
+        let mut check = || {
             #[allow(clippy::redundant_closure_for_method_calls)] // a method is not general enough
             let answer = Python::attach(|py| py.check_signals());
             raised = answer.err();
             raised.is_none()
         };
-        work(&mut Pauses::new(&mut goes_on))
+        work(&mut InterruptCheck::new(&mut check))
     });
     raised.map_or(Ok(result), Err)
 }
 
-/// The same on what a lock guards. Signal handlers run in the middle of it, and must not wait for it.
+/// Execute `work` on the value of a lock without the GIL. Signal handlers run meanwhile, and must
+/// not wait for the lock.
 pub(crate) fn interruptible_in<T: Send, R: Send>(
     py: Python<'_>,
     mutex: &Mutex<T>,
     guarded: &mut T,
-    work: impl FnOnce(&mut T, &mut Pauses<'_>) -> R + Send,
+    work: impl FnOnce(&mut T, &mut InterruptCheck<'_>) -> R + Send,
 ) -> PyResult<R> {
     let before = HELD.replace(address_of(mutex));
-    let result = interruptible(py, |pauses| work(guarded, pauses));
+    let result = interruptible(py, |interrupt| work(guarded, interrupt));
     HELD.set(before);
     result
 }
@@ -53,8 +54,7 @@ fn address_of<T>(mutex: &Mutex<T>) -> usize {
     std::ptr::from_ref(mutex).addr()
 }
 
-/// Waits for a lock while other Python threads run and signals are heard; `None` if whoever held it
-/// panicked.
+/// Wait for a lock without the GIL, handling signals; `None` if its holder panicked.
 pub(crate) fn lock<'a, T: Send>(
     py: Python<'_>,
     mutex: &'a Mutex<T>,

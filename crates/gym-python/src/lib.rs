@@ -1,25 +1,25 @@
-//! The Python module `quant_gym_rs._core`: converts, calls, converts back.
+//! Python bindings: the module `quant_gym_rs._core`.
 //!
 //! # Arrays while the GIL is released
 //!
 //! A `PyReadonlyArray` keeps other native calls from writing into an array, but not other Python
-//! threads: they can write as soon as a call releases the GIL. What a call reads without the GIL is
-//! therefore copied before it is checked (actions, ids, seeds, masks of envs, columns of orders and
-//! trades, bars, weights, rows of windows), so that what was checked is what is used, and no read
-//! races with a write; the copies are small beside the work. One input is not copied: the panel of
-//! `gather_windows` can be larger than memory, and its numbers are only copied out, never checked
-//! or reckoned with, so that a thread that writes into it at the same time finds old or new numbers
-//! in its windows and nothing else. Outputs are written in place, which is why batches are given
-//! them: they are borrowed exclusively, so that no two native calls write into one array at a time,
-//! they are never read back, and a thread that writes into them during the call leaves numbers of
-//! its own there. Calls that keep the GIL, because they are short, borrow what they read.
+//! threads: they can write as soon as a call releases the GIL. Inputs read without the GIL are
+//! therefore copied before they are checked (actions, ids, seeds, masks of envs, columns of orders
+//! and trades, bars, weights, rows of windows), so that the checked values are the used values, and
+//! no read races with a write; the copies are small beside the work. One input is not copied: the
+//! panel of `gather_windows` can be larger than memory, and its numbers are only copied out, never
+//! checked or computed with, so that a thread that writes into it at the same time finds old or new
+//! numbers in its windows and nothing else. Outputs are written in place, which is why batches are
+//! given them: they are borrowed exclusively, so that no two native calls write into one array at a
+//! time, they are never read back, and a thread that writes into them during the call only
+//! overwrites results. Calls that keep the GIL, because they are short, borrow what they read.
 //!
 //! # Sizes, signals and panics
 //!
-//! A size that a caller chooses is tried by an allocation that may fail before anything is built
-//! (`market::check_memory`): what memory cannot hold is a `MemoryError`. Calls whose length a caller
-//! chooses go through `interrupt::interruptible`, which looks for signals between slices. States are
-//! checked for what the code relies on when they are decoded; a panic is a bug.
+//! A size chosen by a caller is tried by a fallible allocation before anything is built
+//! (`market::check_memory`): too large a size raises `MemoryError`. Calls of a length chosen by a
+//! caller go through `interrupt::interruptible`, which checks for signals between slices. States
+//! are validated when they are decoded; a panic is a bug.
 
 #![allow(clippy::needless_pass_by_value)] // arguments arrive from Python by value
 
@@ -36,6 +36,8 @@ mod market_config;
 mod market_making;
 mod moments;
 mod native_class;
+mod observation;
+mod observation_parts;
 mod optimal_execution;
 mod order_arguments;
 mod order_book;
@@ -53,8 +55,6 @@ mod record;
 mod result;
 mod reward_scale;
 mod scene;
-mod shown;
-mod shown_parts;
 mod trading;
 mod trading_env;
 mod vec_trading_env;
@@ -79,7 +79,7 @@ mod _core {
     #[pymodule_export]
     use crate::moments::RunningMoments;
     #[pymodule_export]
-    use crate::optimal_execution::OptimalExecutionBatch;
+    use crate::optimal_execution::{OptimalExecutionBatch, optimal_trajectory};
     #[pymodule_export]
     use crate::order_book::OrderBook;
     #[pymodule_export]
@@ -93,13 +93,15 @@ mod _core {
     #[pymodule_export]
     use crate::panel_rows::{benchmark_returns, panel_flaw, priced_places, row_masks, seen_places};
     #[pymodule_export]
-    use crate::portfolio::{PortfolioBatch, PortfolioPanel, combine_rewards, portfolio_names};
+    use crate::portfolio::{
+        PortfolioBatch, PortfolioPanel, combine_rewards, cost_kinds, portfolio_names,
+    };
     #[pymodule_export]
     use crate::portfolio_agents::PortfolioAgents;
     #[pymodule_export]
     use crate::projection::project_weights;
     #[pymodule_export]
-    use crate::result::{ResetResult, StepResult};
+    use crate::result::{ResetResult, StepResult, split_steps};
     #[pymodule_export]
     use crate::reward_scale::RewardScale;
     #[pymodule_export]

@@ -1,4 +1,4 @@
-//! A living market, for Python.
+//! Simulated market, for Python.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -18,16 +18,16 @@ use crate::order_records::{Placement, Resting};
 
 const MARKET: Kind = Kind { magic: *b"SKMK", version: 1, name: "a market" };
 
-/// A market in mid-flight, with learning agents that trade in it.
+/// Running simulated market, with learning agents that trade in it.
 ///
-/// Threads may share a market: each call waits for the one before it.
+/// Thread-safe: calls are serialized by a lock.
 #[pyclass(frozen, subclass, module = "quant_gym_rs._core")]
 pub(crate) struct Market(Mutex<market::Market>);
 
 /// Cash and equity in ticks times lots; lots, realised profit and fees of each symbol.
 type AccountColumns = (i64, f64, Vec<i64>, Vec<i64>, Vec<i64>);
 
-/// Topic, symbol, sentiment, magnitude, ticks since it came out, ticks it lasts.
+/// Topic, symbol, sentiment, magnitude, age and duration in ticks.
 type News = (String, u32, f64, f64, u32, u32);
 
 #[pymethods]
@@ -42,26 +42,27 @@ impl Market {
         Ok(Self(Mutex::new(market)))
     }
 
-    /// Let the world turn `ticks` times, other Python threads running meanwhile.
+    /// Advance the market by `ticks` ticks; other Python threads run meanwhile.
     #[pyo3(signature = (ticks=1))]
     fn tick(&self, py: Python<'_>, ticks: usize) -> PyResult<()> {
         let mut market = self.lock(py)?;
-        interruptible_in(py, &self.0, &mut market, |market, pauses| market.run(ticks, pauses))
+        interruptible_in(py, &self.0, &mut market, |market, interrupt| market.run(ticks, interrupt))
     }
 
-    /// The same, and tell what happened: arrays of (ticks, symbols), and a row for each trade.
+    /// Advance the market and return the recording: arrays of (ticks, symbols), and a row for each
+    /// trade.
     fn record_columns<'py>(&self, py: Python<'py>, ticks: usize) -> PyResult<Bound<'py, PyDict>> {
         let mut market = self.lock(py)?;
         let symbols = market.symbols().len();
         check_memory("recorded ticks", ticks, symbols * Recording::TICK_BYTES)?;
-        let recording = interruptible_in(py, &self.0, &mut market, |market, pauses| {
-            market.record_slices(ticks, pauses)
+        let recording = interruptible_in(py, &self.0, &mut market, |market, interrupt| {
+            market.record_slices(ticks, interrupt)
         })?;
         drop(market);
         columns_of(py, recording, [ticks, symbols])
     }
 
-    /// Take in an agent's order; raise `OrderError` if its account or the book refuses it.
+    /// Submit an agent's order; raise `OrderError` if its account or the book refuses it.
     #[pyo3(signature = (agent, symbol, side, price, size, time_in_force))]
     #[allow(clippy::too_many_arguments)] // an order has so many parts
     fn place_order(
@@ -79,8 +80,8 @@ impl Market {
         placed.map(|placement| Placement::of(placement, &[])).map_err(refused_trade)
     }
 
-    /// Trade up to `size` lots at any price, as far as the account and the book allow; return how
-    /// many traded.
+    /// Submit a market order of up to `size` lots, as far as the account and the book allow; return
+    /// the filled lots.
     fn take(
         &self,
         py: Python<'_>,
@@ -92,7 +93,7 @@ impl Market {
         Ok(self.lock_for(py, Some(agent), symbol)?.take(Agent(agent), symbol, side.0, size.0).0)
     }
 
-    /// Take an agent's own order out of the book.
+    /// Cancel an agent's own order.
     fn cancel(&self, py: Python<'_>, agent: u32, symbol: usize, id: Id) -> PyResult<Resting> {
         let cancelled = self.lock_for(py, Some(agent), symbol)?.cancel(Agent(agent), symbol, id.0);
         cancelled.map(Resting::from).map_err(refused_trade)
@@ -119,13 +120,13 @@ impl Market {
         Ok((best(Side::Buy), best(Side::Sell)))
     }
 
-    /// The middle of the best prices of a symbol, or its last price, in ticks.
+    /// Mid price of a symbol, or its last price if a side is empty, in ticks.
     #[pyo3(signature = (symbol=0))]
     fn mid(&self, py: Python<'_>, symbol: usize) -> PyResult<f64> {
         Ok(self.lock_for(py, None, symbol)?.symbols()[symbol].mid())
     }
 
-    /// What a share is worth, in ticks.
+    /// Fair value of a share, in ticks.
     #[pyo3(signature = (symbol=0))]
     fn fair(&self, py: Python<'_>, symbol: usize) -> PyResult<f64> {
         Ok(self.lock_for(py, None, symbol)?.symbols()[symbol].fair())
@@ -157,7 +158,7 @@ impl Market {
         ))
     }
 
-    /// What people talk about: topic, symbol, sentiment, magnitude, age and duration.
+    /// Active news: topic, symbol, sentiment, magnitude, age and duration.
     fn news_rows(&self, py: Python<'_>) -> PyResult<Vec<News>> {
         let market = self.lock(py)?;
         let row = |event: &market::NewsEvent| {
@@ -168,13 +169,13 @@ impl Market {
         Ok(market.news().iter().map(row).collect())
     }
 
-    /// Cash of all traders and the market together: 0, always.
+    /// Total cash of all accounts and the market: always 0.
     #[getter]
     fn total_cash(&self, py: Python<'_>) -> PyResult<i64> {
         Ok(self.lock(py)?.total_cash().0)
     }
 
-    /// Lots of all traders of a symbol together: 0, always.
+    /// Total lots of all accounts of a symbol: always 0.
     #[pyo3(signature = (symbol=0))]
     fn total_lots(&self, py: Python<'_>, symbol: usize) -> PyResult<i64> {
         Ok(self.lock_for(py, None, symbol)?.total_lots(symbol))
@@ -186,22 +187,22 @@ impl Market {
         Ok(self.lock(py)?.now())
     }
 
-    /// The whole state as bytes that carry their version and checksum.
+    /// Encode the full state as bytes with version and checksum.
     fn encode<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut body = Vec::new();
         self.lock(py)?.encode(&mut body);
         Ok(PyBytes::new(py, &seal(MARKET, &body)))
     }
 
-    /// Become the market that `encode` wrote; bytes that cannot be read change nothing.
+    /// Restore the state of `encode`; invalid bytes change nothing.
     fn decode(&self, py: Python<'_>, state: &[u8]) -> PyResult<()> {
         let mut body = open(MARKET, state).map_err(unreadable)?;
         let mut market = self.lock(py)?;
         let mut loaded = market.clone();
         loaded.decode(&mut body).map_err(unreadable)?;
         if !body.is_empty() {
-            let found = "bytes behind the end of a market";
-            return Err(unreadable(market::SnapshotError::Impossible { found }));
+            let got = "bytes behind the end of a market";
+            return Err(unreadable(market::SnapshotError::Impossible { got }));
         }
         *market = loaded;
         Ok(())
@@ -213,7 +214,7 @@ impl Market {
         interrupt::lock(py, &self.0)?.ok_or_else(broken)
     }
 
-    /// The market, if it has this agent and symbol.
+    /// Lock the market, after checking the agent and the symbol.
     fn lock_for(
         &self,
         py: Python<'_>,
@@ -275,9 +276,9 @@ fn refused_trade(error: TradeError) -> PyErr {
     }
 }
 
-/// There are `count` symbols, and another one was asked for.
-pub(crate) fn no_symbol(found: usize, count: usize) -> PyErr {
-    PyIndexError::new_err(format!("a symbol from 0 to {} was wanted, found {found}", count - 1))
+/// Error of a symbol index out of range.
+pub(crate) fn no_symbol(got: usize, count: usize) -> PyErr {
+    PyIndexError::new_err(format!("a symbol from 0 to {} was wanted, found {got}", count - 1))
 }
 
 fn broken() -> PyErr {

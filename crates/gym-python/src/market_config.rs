@@ -1,4 +1,4 @@
-//! Configurations of markets, which Python hands over as JSON.
+//! Market configurations from Python, as JSON.
 
 use market::{
     AccountConfig, FundamentalConfig, MarketConfig, NewsConfig, PopulationConfig, Regime,
@@ -21,8 +21,8 @@ pub(crate) fn market_defaults() -> String {
     .to_string()
 }
 
-/// The configuration of a market in the weather of `regime`, as JSON; `ValueError` where a setting
-/// is missing, unknown or out of its range.
+/// Market configuration in the regime `regime`, as JSON; `ValueError` if a setting is missing,
+/// unknown or out of range.
 #[pyfunction]
 pub(crate) fn market_settled(config: &str, regime: &str) -> PyResult<String> {
     let regime: Regime = serde_json::from_value(Value::from(regime)).map_err(|_| {
@@ -37,7 +37,7 @@ pub(crate) fn market_settled(config: &str, regime: &str) -> PyResult<String> {
     Ok(json!(config).to_string())
 }
 
-/// Settings from JSON; `ValueError` names the one that is of another type, unknown or missing.
+/// Parse settings from JSON; `ValueError` names a setting of the wrong type, unknown or missing.
 pub(crate) fn read<T: DeserializeOwned>(config: &str) -> PyResult<T> {
     let config: Value = serde_json::from_str(config).map_err(|error| refused(&error))?;
     serde_path_to_error::deserialize(config).map_err(|error| refused(&error))

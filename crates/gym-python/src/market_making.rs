@@ -1,4 +1,4 @@
-//! Many episodes of market making, for Python.
+//! Market making batches, for Python.
 
 use gym::{MarketMaking, MarketMakingSettings};
 use numpy::{PyArray1, PyArray2};
@@ -11,7 +11,7 @@ use crate::errors::{check_memory, of_batch};
 use crate::native_class::{exclusive, native_batch};
 use crate::scene;
 
-/// The settings as they stand in `sekai.envs.MarketMakingConfig`.
+/// Settings of `sekai.envs.MarketMakingConfig`.
 #[derive(FromPyObject)]
 struct Config {
     initial_mid: f64,
@@ -61,7 +61,7 @@ fn count(name: &str, value: i64) -> PyResult<u32> {
     })
 }
 
-/// Refuses to work out an optimum whose table memory cannot hold.
+/// Check that the table of the optimum fits memory.
 fn check_optimum(task: &MarketMaking) -> PyResult<()> {
     let MarketMakingSettings { episode_steps, inventory_limit, .. } = *task.settings();
     let inventories = 2 * inventory_limit as usize + 1;
@@ -69,7 +69,7 @@ fn check_optimum(task: &MarketMaking) -> PyResult<()> {
 }
 
 native_batch!(
-    /// Many episodes of quoting both sides of a market.
+    /// Batch of market making episodes.
     MarketMakingBatch,
     MarketMaking,
     {
@@ -88,13 +88,13 @@ native_batch!(
             Ok(Self(NativeBatch::new(py, &prototype, &options)?))
         }
 
-        /// Raise `ValueError` unless the settings make sense.
+        /// Validate the settings; raise `ValueError` if invalid.
         #[staticmethod]
         fn check(config: Config) -> PyResult<()> {
             MarketMakingSettings::try_from(config).map(|_| ())
         }
 
-        /// The distances that are optimal now, a row for each env.
+        /// Optimal quote distances, a row for each env.
         fn optimal_action<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyArray2<f64>>> {
             let this = exclusive(slf)?;
             check_optimum(this.0.batch.task(0))?;
@@ -109,7 +109,7 @@ native_batch!(
             Ok(rows)
         }
 
-        /// The sure wealth that is worth as much as quoting optimally from now on, for each env.
+        /// Certainty equivalent of optimal quoting until the end, for each env.
         fn certainty_equivalent<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyArray1<f64>>> {
             let this = exclusive(slf)?;
             check_optimum(this.0.batch.task(0))?;
@@ -117,7 +117,7 @@ native_batch!(
             Ok(PyArray1::from_iter(slf.py(), values))
         }
 
-        /// What a picture needs to know of an env, as it is now.
+        /// Scene of an env for rendering, as it is now.
         #[pyo3(signature = (env=0))]
         fn scene<'py>(slf: &Bound<'py, Self>, env: i64) -> PyResult<Bound<'py, PyDict>> {
             let this = exclusive(slf)?;

@@ -45,7 +45,7 @@ impl RunningMoments {
         PyArray1::from_iter(py, (0..self.0.width()).map(|column| self.0.variance(column)))
     }
 
-    /// Take in rows of float32 or float64 values.
+    /// Update the moments with rows of float32 or float64 values.
     fn update(&mut self, values: &Bound<'_, PyAny>) -> PyResult<()> {
         if let Ok(array) = values.cast::<PyArrayDyn<f32>>() {
             return with_slice(array, |rows| self.0.push_rows(rows))?.map_err(to_python);
@@ -56,7 +56,8 @@ impl RunningMoments {
         Err(not_an_array(values))
     }
 
-    /// Take `values` in (unless `learn` is off) and return them normalised, in `out` if given.
+    /// Update the moments with `values` (unless `learn` is off) and return them normalised, in
+    /// `out` if passed.
     #[pyo3(signature = (values, epsilon=1e-8, clip=f64::INFINITY, learn=true, out=None))]
     fn normalise<'py>(
         &mut self,
@@ -75,7 +76,7 @@ impl RunningMoments {
         Err(not_an_array(values))
     }
 
-    /// Take in all that `other` has seen.
+    /// Merge the moments of `other`.
     fn merge(&mut self, other: PyRef<'_, Self>) -> PyResult<()> {
         self.0.merge(&other.0).map_err(to_python)
     }
@@ -113,8 +114,8 @@ impl RunningMoments {
         learn: bool,
         out: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let out = if let Some(given) = out {
-            given.cast_into::<PyArrayDyn<T>>().map_err(PyErr::from)?
+        let out = if let Some(buffer) = out {
+            buffer.cast_into::<PyArrayDyn<T>>().map_err(PyErr::from)?
         } else {
             check_memory("numbers", array.len(), size_of::<T>())?;
             PyArrayDyn::zeros(array.py(), array.shape(), false)
@@ -123,7 +124,7 @@ impl RunningMoments {
             let mut target = out.try_readwrite()?;
             let target = target.as_slice_mut()?;
             with_slice(array, |rows| {
-                // Before anything is learnt: a refused call changes nothing.
+                // Before the update: a refused call changes nothing.
                 self.0.check_normalising(rows.len(), epsilon, clip, target.len())?;
                 if learn {
                     self.0.push_rows(rows)?;
@@ -136,7 +137,7 @@ impl RunningMoments {
     }
 }
 
-/// Reads an array as one slice, copying only when it is not contiguous.
+/// Read an array as one slice, copying only if not contiguous.
 fn with_slice<T: Element + Copy, R>(
     array: &Bound<'_, PyArrayDyn<T>>,
     read: impl FnOnce(&[T]) -> R,
@@ -157,9 +158,9 @@ pub(crate) fn to_python(error: MomentsError) -> PyErr {
 }
 
 fn not_an_array(values: &Bound<'_, PyAny>) -> PyErr {
-    let found = values.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
+    let got = values.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
     let dtype = values.getattr("dtype").map(|dtype| format!(" of {dtype}")).unwrap_or_default();
     PyTypeError::new_err(format!(
-        "a NumPy array of float32 or float64 was wanted, found {found}{dtype}"
+        "a NumPy array of float32 or float64 was wanted, found {got}{dtype}"
     ))
 }

@@ -1,4 +1,4 @@
-//! The class of a native batch: what every one has, so that a task's own file is a page.
+//! Python class of a native batch: the methods shared by all tasks.
 
 use pyo3::PyClass;
 use pyo3::prelude::*;
@@ -6,7 +6,7 @@ use pyo3::pyclass::boolean_struct::False;
 
 use crate::errors::BusyError;
 
-/// The only user of an object for the length of a call, or an error that says who else is there.
+/// Borrow an object exclusively for a call, or raise an error if it is in use.
 pub(crate) fn exclusive<'py, C: PyClass<Frozen = False>>(
     object: &Bound<'py, C>,
 ) -> PyResult<PyRefMut<'py, C>> {
@@ -18,7 +18,7 @@ pub(crate) fn exclusive<'py, C: PyClass<Frozen = False>>(
     })
 }
 
-/// A class for Python around batches of one task: its name, its task, and what it has beside the
+/// Define the Python class of batches of one task: its name, its task, and methods beside the
 /// protocol (its constructor at least).
 macro_rules! native_batch {
     ($(#[$meta:meta])* $name:ident, $task:ty, { $($own:tt)* }) => {
@@ -30,19 +30,19 @@ macro_rules! native_batch {
         impl $name {
             $($own)*
 
-            /// How many envs there are.
+            /// Number of envs.
             #[getter]
             fn num_envs(slf: &Bound<'_, Self>) -> PyResult<usize> {
                 Ok($crate::native_class::exclusive(slf)?.0.batch.num_envs())
             }
 
-            /// How many threads step them at most.
+            /// Largest number of threads used by a step.
             #[getter]
             fn num_threads(slf: &Bound<'_, Self>) -> PyResult<usize> {
                 Ok($crate::native_class::exclusive(slf)?.0.batch.num_threads())
             }
 
-            /// Begin an episode in the envs `ids`, with one seed each or in their own streams.
+            /// Reset the envs `ids`, with one seed each or with their own seeds.
             fn reset(
                 slf: &Bound<'_, Self>,
                 ids: &Bound<'_, PyAny>,
@@ -53,7 +53,7 @@ macro_rules! native_batch {
                 $crate::native_class::exclusive(slf)?.0.reset(ids, seeds, observations, options)
             }
 
-            /// Let every env act once, except where `skip` is true.
+            /// Step every env once, except where `skip` is true.
             #[allow(clippy::too_many_arguments)] // the protocol has so many
             fn step(
                 slf: &Bound<'_, Self>,
@@ -65,13 +65,13 @@ macro_rules! native_batch {
                 final_observations: Option<&Bound<'_, PyAny>>,
                 skip: Option<&Bound<'_, PyAny>>,
             ) -> PyResult<()> {
-                let given = $crate::batch::StepArrays {
+                let arrays = $crate::batch::StepArrays {
                     actions, observations, rewards, terminated, truncated, final_observations, skip,
                 };
-                $crate::native_class::exclusive(slf)?.0.step(slf.py(), &given)
+                $crate::native_class::exclusive(slf)?.0.step(slf.py(), &arrays)
             }
 
-            /// Begin an episode of a batch of one.
+            /// Reset a batch of one.
             #[pyo3(signature = (seed=None))]
             fn reset_one(
                 slf: &Bound<'_, Self>,
@@ -88,22 +88,22 @@ macro_rules! native_batch {
                 $crate::native_class::exclusive(slf)?.0.step_one(slf.py(), action)
             }
 
-            /// Let env `target` become exactly what env `source` is, its random streams included.
+            /// Copy the exact state of env `source` to env `target`, its random streams included.
             fn clone_env(slf: &Bound<'_, Self>, source: i64, target: i64) -> PyResult<()> {
                 $crate::native_class::exclusive(slf)?.0.clone_env(source, target)
             }
 
-            /// What the envs have to say now, one array for each key.
+            /// Current infos of the envs, one array for each key.
             fn infos<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
                 $crate::native_class::exclusive(slf)?.0.infos(slf.py())
             }
 
-            /// The same for the ends of episodes that the last step has ended; other rows are void.
+            /// Final infos of episodes that ended in the last step; other rows are undefined.
             fn final_infos<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
                 $crate::native_class::exclusive(slf)?.0.final_infos(slf.py())
             }
 
-            /// Everything needed to continue from here, bit for bit.
+            /// State to continue from, bit for bit.
             fn state_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
                 $crate::native_class::exclusive(slf)?.0.state_dict(slf.py())
             }

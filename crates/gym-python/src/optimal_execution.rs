@@ -1,18 +1,18 @@
-//! Many episodes of working an order, for Python.
+//! Optimal execution batches, for Python.
 
-use gym::{OptimalExecution, OptimalExecutionSettings, Whole};
+use gym::{ActionUnit, OptimalExecution, OptimalExecutionSettings, OptimalTrajectory};
 use market::Side;
-use numpy::{PyArray1, PyArray2, PyArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::batch::{BatchOptions, NativeBatch};
-use crate::errors::of_batch;
+use crate::errors::{check_memory, of_batch};
 use crate::native_class::{exclusive, native_batch};
 use crate::scene;
 
-/// The settings as they stand in `sekai.envs.OptimalExecutionConfig`.
+/// Settings of `sekai.envs.OptimalExecutionConfig`.
 #[derive(FromPyObject)]
 struct Config {
     side: String,
@@ -45,7 +45,7 @@ impl TryFrom<Config> for OptimalExecutionSettings {
             half_spread: config.half_spread,
             risk_aversion: config.risk_aversion,
             action: {
-                let wholes = [("rest", Whole::Rest), ("order", Whole::Order)];
+                let wholes = [("rest", ActionUnit::Rest), ("order", ActionUnit::Order)];
                 one_of("action", &config.action, wholes)?
             },
             reward_unit: config.reward_unit,
@@ -55,10 +55,10 @@ impl TryFrom<Config> for OptimalExecutionSettings {
     }
 }
 
-fn one_of<V: Copy>(name: &str, found: &str, known: [(&str, V); 2]) -> PyResult<V> {
-    known.iter().find(|(known, _)| *known == found).map(|(_, value)| *value).ok_or_else(|| {
-        let [(one, _), (other, _)] = known;
-        PyValueError::new_err(format!("{name} must be {one:?} or {other:?}, was {found:?}"))
+fn one_of<V: Copy>(name: &str, got: &str, known: [(&str, V); 2]) -> PyResult<V> {
+    known.iter().find(|(known, _)| *known == got).map(|(_, value)| *value).ok_or_else(|| {
+        let [(first, _), (second, _)] = known;
+        PyValueError::new_err(format!("{name} must be {first:?} or {second:?}, was {got:?}"))
     })
 }
 
@@ -69,7 +69,7 @@ fn count(steps: i64) -> PyResult<u32> {
 }
 
 native_batch!(
-    /// Many episodes of working an order.
+    /// Batch of optimal execution episodes.
     OptimalExecutionBatch,
     OptimalExecution,
     {
@@ -88,13 +88,13 @@ native_batch!(
             Ok(Self(NativeBatch::new(py, &prototype, &options)?))
         }
 
-        /// Raise `ValueError` unless the settings make sense.
+        /// Validate the settings; raise `ValueError` if invalid.
         #[staticmethod]
         fn check(config: Config) -> PyResult<()> {
             OptimalExecutionSettings::try_from(config).map(|_| ())
         }
 
-        /// The action that is optimal now, a row for each env.
+        /// Optimal actions, a row for each env.
         fn optimal_action<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyArray2<f64>>> {
             let this = exclusive(slf)?;
             let actions: Vec<f64> =
@@ -103,7 +103,7 @@ native_batch!(
             PyArray1::from_vec(slf.py(), actions).reshape(rows)
         }
 
-        /// What a picture needs to know of an env, as it is now.
+        /// Scene of an env for rendering, as it is now.
         #[pyo3(signature = (env=0))]
         fn scene<'py>(slf: &Bound<'py, Self>, env: i64) -> PyResult<Bound<'py, PyDict>> {
             let this = exclusive(slf)?;
@@ -112,3 +112,25 @@ native_batch!(
         }
     }
 );
+
+/// Decay in a step, and optimal holdings after 0, 1, ... steps and trades as shares of the rest.
+type Trajectory<'py> = (f64, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>);
+
+/// Optimal execution trajectory of Almgren and Chriss, as shares of the order.
+#[pyfunction]
+pub(crate) fn optimal_trajectory(
+    py: Python<'_>,
+    steps: i64,
+    step_time: f64,
+    volatility: f64,
+    risk_aversion: f64,
+    effective_impact: f64,
+) -> PyResult<Trajectory<'_>> {
+    let steps = count(steps)?;
+    check_memory("steps", steps as usize + 1, 2 * size_of::<f64>())?;
+    let optimum =
+        OptimalTrajectory::new(steps, step_time, volatility, risk_aversion, effective_impact);
+    let left: Vec<f64> = (0..=steps).map(|done| optimum.share_left(done)).collect();
+    let traded: Vec<f64> = (0..steps).map(|done| optimum.share_of_rest(steps - done)).collect();
+    Ok((optimum.decay(), left.into_pyarray(py), traded.into_pyarray(py)))
+}

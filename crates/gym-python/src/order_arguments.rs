@@ -1,4 +1,4 @@
-//! What Python calls give to a book: integers that are prices, sizes, sides, accounts and ids.
+//! Arguments of book calls from Python: integers that are prices, sizes, sides, accounts and ids.
 
 use market::{AccountId, Lots, OrderId, SelfTrade, Side, Ticks, TimeInForce};
 use pyo3::prelude::*;
@@ -31,11 +31,11 @@ pub(crate) struct Direction(pub(crate) Side);
 #[derive(Clone, Copy)]
 pub(crate) struct Force(pub(crate) TimeInForce);
 
-/// The number of a rule for accounts that meet themselves.
+/// Number of a self-trade prevention rule.
 #[derive(Clone, Copy)]
 pub(crate) struct Rule(pub(crate) SelfTrade);
 
-/// How many levels are asked for.
+/// Number of levels.
 #[derive(Clone, Copy)]
 pub(crate) struct Levels(pub(crate) usize);
 
@@ -50,8 +50,8 @@ pub(crate) struct Millionths(pub(crate) i32);
 impl FromPyObject<'_, '_> for Price {
     type Error = PyErr;
 
-    fn extract(given: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        let number = integer(given, "a price in whole ticks")?;
+    fn extract(value: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let number = integer(value, "a price in whole ticks")?;
         Ticks::try_from(number).map(Self).map_err(refusal)
     }
 }
@@ -59,8 +59,8 @@ impl FromPyObject<'_, '_> for Price {
 impl FromPyObject<'_, '_> for Size {
     type Error = PyErr;
 
-    fn extract(given: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        let number = integer(given, "a size in whole lots")?;
+    fn extract(value: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let number = integer(value, "a size in whole lots")?;
         Lots::try_from(number).map(Self).map_err(refusal)
     }
 }
@@ -68,8 +68,8 @@ impl FromPyObject<'_, '_> for Size {
 impl FromPyObject<'_, '_> for Account {
     type Error = PyErr;
 
-    fn extract(given: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        let number = integer(given, "the number of an account")?;
+    fn extract(value: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let number = integer(value, "the number of an account")?;
         AccountId::try_from(number).map(Self).map_err(refusal)
     }
 }
@@ -77,8 +77,8 @@ impl FromPyObject<'_, '_> for Account {
 impl FromPyObject<'_, '_> for Id {
     type Error = PyErr;
 
-    fn extract(given: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        let number = integer(given, "the id of an order")?;
+    fn extract(value: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let number = integer(value, "the id of an order")?;
         Ok(Self(OrderId::from_bits(number.cast_unsigned())))
     }
 }
@@ -86,38 +86,38 @@ impl FromPyObject<'_, '_> for Id {
 impl FromPyObject<'_, '_> for Levels {
     type Error = PyErr;
 
-    fn extract(given: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        let wanted = "a number of levels from 0 to 16,777,216";
-        let number = usize::try_from(integer(given, wanted)?).ok();
-        // As many orders as a book can hold; more would only be zeros without end.
+    fn extract(value: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let expected = "a number of levels from 0 to 16,777,216";
+        let number = usize::try_from(integer(value, expected)?).ok();
+        // At most as many levels as a book can hold orders.
         let levels = number.filter(|number| *number <= 1 << 24);
-        levels.map(Self).ok_or_else(|| unusable(given, wanted))
+        levels.map(Self).ok_or_else(|| invalid(value, expected))
     }
 }
 
 impl FromPyObject<'_, '_> for Fee {
     type Error = PyErr;
 
-    fn extract(given: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        integer(given, "a fee in whole ticks for one lot").map(Self)
+    fn extract(value: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        integer(value, "a fee in whole ticks for one lot").map(Self)
     }
 }
 
 impl FromPyObject<'_, '_> for Millionths {
     type Error = PyErr;
 
-    fn extract(given: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        let wanted = "a rate of at most 1,000,000 whole millionths";
-        let number = i32::try_from(integer(given, wanted)?);
-        number.map(Self).map_err(|_| unusable(given, wanted))
+    fn extract(value: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let expected = "a rate of at most 1,000,000 whole millionths";
+        let number = i32::try_from(integer(value, expected)?);
+        number.map(Self).map_err(|_| invalid(value, expected))
     }
 }
 
 impl FromPyObject<'_, '_> for Direction {
     type Error = PyErr;
 
-    fn extract(given: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        let number = integer(given, "Side.BUY or Side.SELL")?;
+    fn extract(value: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let number = integer(value, "Side.BUY or Side.SELL")?;
         Side::try_from(number).map(Self).map_err(refusal)
     }
 }
@@ -125,22 +125,22 @@ impl FromPyObject<'_, '_> for Direction {
 impl FromPyObject<'_, '_> for Force {
     type Error = PyErr;
 
-    fn extract(given: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+    fn extract(value: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
         let forces = [
             TimeInForce::GoodTillCancelled,
             TimeInForce::PostOnly,
             TimeInForce::ImmediateOrCancel,
             TimeInForce::FillOrKill,
         ];
-        numbered(given, &forces, "a TimeInForce from 0 to 3").map(Self)
+        numbered(value, &forces, "a TimeInForce from 0 to 3").map(Self)
     }
 }
 
 impl FromPyObject<'_, '_> for Rule {
     type Error = PyErr;
 
-    fn extract(given: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        numbered(given, &SelfTrade::ALL, "a SelfTrade from 0 to 3").map(Self)
+    fn extract(value: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        numbered(value, &SelfTrade::ALL, "a SelfTrade from 0 to 3").map(Self)
     }
 }
 
@@ -159,23 +159,23 @@ impl<'py> IntoPyObject<'py> for Direction {
     }
 }
 
-/// An integer of 64 bits, whoever made it; a bool is none, for a side `True` says nothing.
-fn integer(given: Borrowed<'_, '_, PyAny>, wanted: &str) -> PyResult<i64> {
-    if !given.is_instance_of::<PyBool>()
-        && let Ok(number) = given.extract()
+/// An integer of 64 bits from Python or `NumPy`; a bool is refused.
+fn integer(value: Borrowed<'_, '_, PyAny>, expected: &str) -> PyResult<i64> {
+    if !value.is_instance_of::<PyBool>()
+        && let Ok(number) = value.extract()
     {
         return Ok(number);
     }
-    Err(unusable(given, wanted))
+    Err(invalid(value, expected))
 }
 
-fn numbered<T: Copy>(given: Borrowed<'_, '_, PyAny>, all: &[T], wanted: &str) -> PyResult<T> {
-    let place = usize::try_from(integer(given, wanted)?).ok();
-    place.and_then(|place| all.get(place)).copied().ok_or_else(|| unusable(given, wanted))
+fn numbered<T: Copy>(value: Borrowed<'_, '_, PyAny>, all: &[T], expected: &str) -> PyResult<T> {
+    let index = usize::try_from(integer(value, expected)?).ok();
+    index.and_then(|index| all.get(index)).copied().ok_or_else(|| invalid(value, expected))
 }
 
-fn unusable(given: Borrowed<'_, '_, PyAny>, wanted: &str) -> PyErr {
-    let shown = given.repr().map_or_else(|_| "?".to_owned(), |text| text.to_string());
-    let kind = given.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
-    OrderError::new_err(format!("{wanted} was wanted, found {shown} of type {kind}"))
+fn invalid(value: Borrowed<'_, '_, PyAny>, expected: &str) -> PyErr {
+    let shown = value.repr().map_or_else(|_| "?".to_owned(), |text| text.to_string());
+    let kind = value.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    OrderError::new_err(format!("{expected} was wanted, found {shown} of type {kind}"))
 }

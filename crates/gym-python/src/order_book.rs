@@ -1,4 +1,4 @@
-//! A limit order book, for Python: one call for one order.
+//! Limit order book, for Python: one call per order.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -17,13 +17,13 @@ use crate::order_columns::{
 use crate::order_error::{batch_refusal, refusal, unreadable};
 use crate::order_records::{DepthLevel, Placement, QueuePosition, Resting};
 
-/// What the answer to a row of a batch occupies, roughly, apart from its fills.
+/// Approximate memory of the answer to a row of a batch, without its fills, in bytes.
 const ANSWER_BYTES: usize = 64;
 
-/// A limit order book: price, then time, in integer ticks and lots.
+/// Limit order book with price-time priority, in integer ticks and lots.
 ///
-/// Threads may share a book: each call waits for the one before it. No call into Python is made
-/// while the book is locked, so none can wait for itself.
+/// Thread-safe: calls are serialized by a lock. No call into Python is made while the book is
+/// locked, so it cannot deadlock.
 #[pyclass(frozen, subclass, module = "quant_gym_rs._core")]
 pub(crate) struct OrderBook(Mutex<market::OrderBook>);
 
@@ -35,7 +35,7 @@ impl OrderBook {
         Self(Mutex::new(market::OrderBook::new(self_trade.0)))
     }
 
-    /// Take in an order that trades up to `price`; `time_in_force` says what becomes of the rest.
+    /// Submit an order that trades up to `price`; `time_in_force` decides the handling of the rest.
     #[pyo3(signature = (account, side, price, size, time_in_force))]
     fn place(
         &self,
@@ -50,7 +50,7 @@ impl OrderBook {
         self.take(py, Order { account, side, price, size, time_in_force: time_in_force.0 })
     }
 
-    /// Trade up to `price`; the rest waits there.
+    /// Submit a limit order: trades up to `price`; the rest rests there.
     fn limit(
         &self,
         py: Python<'_>,
@@ -62,7 +62,7 @@ impl OrderBook {
         self.take(py, Order::limit(account.0, side.0, price.0, size.0))
     }
 
-    /// Wait at `price`; an order that could trade at once is refused.
+    /// Submit a post-only order: rests at `price`; refused if it could trade at once.
     fn post_only(
         &self,
         py: Python<'_>,
@@ -74,7 +74,7 @@ impl OrderBook {
         self.take(py, Order::post_only(account.0, side.0, price.0, size.0))
     }
 
-    /// Trade up to `price`; the rest is cancelled.
+    /// Submit an immediate-or-cancel order: trades up to `price`; the rest is cancelled.
     fn immediate_or_cancel(
         &self,
         py: Python<'_>,
@@ -86,7 +86,7 @@ impl OrderBook {
         self.take(py, Order::immediate_or_cancel(account.0, side.0, price.0, size.0))
     }
 
-    /// Trade whole up to `price`, or be refused.
+    /// Submit a fill-or-kill order: trades in full up to `price`, or is refused.
     fn fill_or_kill(
         &self,
         py: Python<'_>,
@@ -98,7 +98,7 @@ impl OrderBook {
         self.take(py, Order::fill_or_kill(account.0, side.0, price.0, size.0))
     }
 
-    /// Trade at any price; the rest is cancelled.
+    /// Submit a market order: trades at any price; the rest is cancelled.
     fn market(
         &self,
         py: Python<'_>,
@@ -109,62 +109,62 @@ impl OrderBook {
         self.take(py, Order::market(account.0, side.0, size.0))
     }
 
-    /// Take an order out of the book.
+    /// Cancel a resting order.
     fn cancel(&self, py: Python<'_>, id: Id) -> PyResult<Resting> {
         self.lock(py)?.cancel(id.0).map(Resting::from).map_err(refusal)
     }
 
-    /// Take `by` lots from an order, which keeps its place in the queue; return what is left.
+    /// Reduce an order by `by` lots; it keeps its queue position. Return the remaining lots.
     fn reduce(&self, py: Python<'_>, id: Id, by: Size) -> PyResult<u32> {
         self.lock(py)?.reduce(id.0, by.0).map(|left| left.0).map_err(refusal)
     }
 
-    /// Give an order a new price and size. At the same price with no more lots it keeps its id
-    /// and its place; otherwise it comes in anew as a limit order, and may trade.
+    /// Replace the price and size of an order. At the same price with no more lots it keeps its id
+    /// and queue position; otherwise it is resubmitted as a limit order, and may trade.
     fn replace(&self, py: Python<'_>, id: Id, price: Price, size: Size) -> PyResult<Placement> {
         let mut fills = Vec::new();
         let placed = self.lock(py)?.replace(id.0, price.0, size.0, &mut fills);
         placed.map(|placement| Placement::of(placement, &fills)).map_err(refusal)
     }
 
-    /// Take every order of an account out of the book: bids, then asks, best price first.
+    /// Cancel all orders of an account: bids, then asks, best price first.
     fn cancel_all(&self, py: Python<'_>, account: Account) -> PyResult<Vec<Resting>> {
         let mut cancelled = Vec::new();
         self.lock(py)?.cancel_all(account.0, &mut cancelled);
         Ok(cancelled.into_iter().map(Resting::from).collect())
     }
 
-    /// The number of the rule for accounts that meet themselves.
+    /// Number of the self-trade prevention rule.
     #[getter]
     fn rule(&self, py: Python<'_>) -> PyResult<u8> {
         Ok(self.lock(py)?.self_trade() as u8)
     }
 
-    /// The highest price at which an order waits to buy.
+    /// Best bid.
     #[getter]
     fn best_bid(&self, py: Python<'_>) -> PyResult<Option<i32>> {
         Ok(self.lock(py)?.best(Side::Buy).map(|price| price.0))
     }
 
-    /// The lowest price at which an order waits to sell.
+    /// Best ask.
     #[getter]
     fn best_ask(&self, py: Python<'_>) -> PyResult<Option<i32>> {
         Ok(self.lock(py)?.best(Side::Sell).map(|price| price.0))
     }
 
-    /// The middle between the best bid and the best ask, if there are both.
+    /// Mid price, if both sides have orders.
     #[getter]
     fn mid(&self, py: Python<'_>) -> PyResult<Option<f64>> {
         Ok(self.lock(py)?.mid())
     }
 
-    /// Ticks from the best bid to the best ask, if there are both.
+    /// Spread in ticks, if both sides have orders.
     #[getter]
     fn spread(&self, py: Python<'_>) -> PyResult<Option<i32>> {
         Ok(self.lock(py)?.spread())
     }
 
-    /// Lots traded since the book began.
+    /// Traded lots since the book was created.
     #[getter]
     fn traded(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.lock(py)?.traded())
@@ -184,7 +184,7 @@ impl OrderBook {
         Ok(self.lock(py)?.volume_at(side.0, price.0).0)
     }
 
-    /// The best levels of a side, best first; all of them unless `count` says how many.
+    /// The best levels of a side, best first; at most `count` of them (all by default).
     #[pyo3(signature = (side, count=None))]
     fn levels(
         &self,
@@ -201,7 +201,7 @@ impl OrderBook {
         Ok(self.lock(py)?.order(id.0).map(Resting::from))
     }
 
-    /// Where a resting order stands in the queue of its price.
+    /// Queue position of a resting order at its price.
     fn queue_position(&self, py: Python<'_>, id: Id) -> PyResult<QueuePosition> {
         self.lock(py)?.queue_position(id.0).map(QueuePosition::from).map_err(refusal)
     }
@@ -219,12 +219,11 @@ impl OrderBook {
         side: Direction,
         levels: Levels,
     ) -> PyResult<DepthColumns<'py>> {
-        let found = self.lock(py)?.levels(side.0, levels.0);
-        depth_columns(py, &found, levels.0)
+        let got = self.lock(py)?.levels(side.0, levels.0);
+        depth_columns(py, &got, levels.0)
     }
 
-    /// Do every row of the columns, other threads running meanwhile; return columns of answers
-    /// and of fills.
+    /// Execute the rows of a batch without the GIL; return columns of answers and of fills.
     #[pyo3(signature = (kind, side, price, size, account, id, strict))]
     #[allow(clippy::too_many_arguments)] // one for each column
     fn batch_columns<'py>(
@@ -239,7 +238,8 @@ impl OrderBook {
         strict: bool,
     ) -> PyResult<AnswerColumns<'py>> {
         let (kind, side) = (column(kind)?, side.map(column).transpose()?);
-        let [price, size, account, id] = [price, size, account, id].map(|given| given.map(column));
+        let [price, size, account, id] =
+            [price, size, account, id].map(|argument| argument.map(column));
         let (price, size) = (price.transpose()?, size.transpose()?);
         let (account, id) = (account.transpose()?, id.transpose()?);
         let rows = Operations {
@@ -252,31 +252,31 @@ impl OrderBook {
         };
         check_memory("answers", rows.kind.len(), ANSWER_BYTES)?;
         let mut book = self.lock(py)?;
-        let answers = interruptible_in(py, &self.0, &mut book, |book, pauses| {
+        let answers = interruptible_in(py, &self.0, &mut book, |book, interrupt| {
             if strict {
-                book.whole_batch_slices(&rows, pauses)
+                book.atomic_batch_slices(&rows, interrupt)
             } else {
-                book.batch_slices(&rows, pauses)
+                book.batch_slices(&rows, interrupt)
             }
         })?;
         drop(book);
         Ok(answer_columns(py, answers.map_err(batch_refusal)?))
     }
 
-    /// The whole state as bytes that carry their version and checksum.
+    /// Encode the full state as bytes with version and checksum.
     fn encode<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = self.lock(py)?.encode();
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// Become the book that `encode` wrote; bytes that cannot be read change nothing.
+    /// Restore the state of `encode`; invalid bytes change nothing.
     fn decode(&self, py: Python<'_>, state: &[u8]) -> PyResult<()> {
         let book = market::OrderBook::decode(state).map_err(unreadable)?;
         *self.lock(py)? = book;
         Ok(())
     }
 
-    /// Become what `other` is now.
+    /// Copy the state of `other`.
     fn copy_from(&self, py: Python<'_>, other: PyRef<'_, Self>) -> PyResult<()> {
         let book = other.lock(py)?.clone();
         *self.lock(py)? = book;

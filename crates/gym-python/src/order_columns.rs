@@ -1,4 +1,4 @@
-//! Columns of a book as arrays: what a batch reads, and what it gives back.
+//! Columns of a book as arrays: operations of a batch, and its answers.
 
 use market::{Answers, Fill};
 use numpy::{Element, PyArray1, PyReadonlyArray1};
@@ -20,7 +20,8 @@ pub(crate) type AnswerColumns<'py> = (
     FillColumns<'py>,
 );
 
-/// Row, maker, account of maker and taker, price, size, what is left of the maker, taker's side.
+/// Row, maker, account of maker and taker, price, size, remaining size of the maker, side of the
+/// taker.
 type FillColumns<'py> = (
     Numbers<'py>,
     Numbers<'py>,
@@ -38,7 +39,7 @@ pub(crate) type OrderColumns<'py> = (Numbers<'py>, Numbers<'py>, Numbers<'py>, N
 /// Price, size, orders.
 pub(crate) type DepthColumns<'py> = (Numbers<'py>, Numbers<'py>, Numbers<'py>);
 
-/// A copy of a column, which nobody else can write into.
+/// A private copy of a column.
 pub(crate) fn column<T: Element + Copy>(column: Column<'_, T>) -> PyResult<Vec<T>> {
     owned(&column.as_array())
 }

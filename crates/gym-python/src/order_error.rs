@@ -1,10 +1,10 @@
-//! Refusals of a book as Python errors.
+//! Conversion of book errors to Python errors.
 
 use market::{BatchError, SnapshotError};
 use pyo3::prelude::*;
 
 mod imported {
-    #![allow(missing_docs)] // what the macro makes has no place for them
+    #![allow(missing_docs)] // the macro's output has no docs
 
     pyo3::import_exception!(sekai.error, OrderError);
     pyo3::import_exception!(sekai.error, StateError);
@@ -12,12 +12,12 @@ mod imported {
 
 pub(crate) use imported::{OrderError, StateError};
 
-/// A refused operation, with the number of the reason.
+/// Convert the error of a refused operation, with its status code.
 pub(crate) fn refusal(reason: market::OrderError) -> PyErr {
     OrderError::new_err((reason.to_string(), reason.status()))
 }
 
-/// A refused batch, with the row at fault and the number of the reason.
+/// Convert the error of a refused batch, with its row and status code.
 pub(crate) fn batch_refusal(error: BatchError) -> PyErr {
     let (status, row) = match error {
         BatchError::Value { row, reason, .. } | BatchError::Refused { row, reason } => {
@@ -31,7 +31,7 @@ pub(crate) fn batch_refusal(error: BatchError) -> PyErr {
     OrderError::new_err((error.to_string(), status, row))
 }
 
-/// A state that cannot be read.
+/// Convert an error of decoding a snapshot.
 pub(crate) fn unreadable(error: SnapshotError) -> PyErr {
     StateError::new_err(error.to_string())
 }

@@ -1,4 +1,4 @@
-//! One order worked over the ticks of a day, for Python.
+//! Order execution over the ticks of a day, for Python.
 
 use gym::order_execution::{
     Direction, ExecutionError, OrderDay, OrderExecution, OrderRules, Summary,
@@ -29,12 +29,12 @@ record!(OrderSummary: "wanted", "filled", "value", "cost", "market_volume", "mar
 
 impl From<Summary> for OrderSummary {
     fn from(summary: Summary) -> Self {
-        let Summary { wanted, filled, value, cost, market_volume, market_price } = summary;
-        Self { wanted, filled, value, cost, market_volume, market_price }
+        let Summary { requested, filled, value, cost, market_volume, market_price } = summary;
+        Self { wanted: requested, filled, value, cost, market_volume, market_price }
     }
 }
 
-/// An order that is being worked: the matching and the costs behind both order simulators.
+/// Execution of one order: matching and costs of both order simulators.
 #[pyclass(module = "quant_gym_rs._core")]
 pub(crate) struct OrderMatcher(OrderExecution);
 
@@ -42,7 +42,7 @@ type Floats<'py> = PyReadonlyArray1<'py, f64>;
 
 #[pymethods]
 impl OrderMatcher {
-    /// An order of `amount` that may be worked from tick `first` up to but not including `stop`.
+    /// An order of `amount`, executed from tick `first` up to but not including `stop`.
     #[new]
     #[pyo3(signature = (price, volume, is_buy, amount, first, stop, *, ticks_per_step=30,
         carries=false, finishes=true, tradable=None, current_cap=None, cumulative_cap=None,
@@ -108,13 +108,13 @@ impl OrderMatcher {
         self.0.step(amount).map(OrderSummary::from).map_err(|error| refused(&error))
     }
 
-    /// What happened in all steps so far.
+    /// Summary of all steps so far.
     fn total(&self) -> OrderSummary {
         self.0.total().into()
     }
 
-    /// Six rows of one value for each tick that has been worked from the window's `begin`th up
-    /// to its `stop`th: wanted, filled, value, cost, price and volume.
+    /// Six rows of one value per executed tick, from the window's `begin`th up to its `stop`th:
+    /// requested, filled, value, cost, price and volume.
     #[pyo3(signature = (begin=0, stop=None))]
     fn fills<'py>(
         &self,
@@ -131,7 +131,7 @@ impl OrderMatcher {
         }
         let fills = &self.0.fills()[begin..stop];
         let mut table = Vec::with_capacity(6 * fills.len());
-        table.extend(fills.iter().map(|fill| fill.wanted));
+        table.extend(fills.iter().map(|fill| fill.requested));
         table.extend(fills.iter().map(|fill| fill.filled));
         table.extend(fills.iter().map(|fill| fill.value));
         table.extend(fills.iter().map(|fill| fill.cost));
@@ -140,19 +140,19 @@ impl OrderMatcher {
         PyArray1::from_vec(py, table).reshape([6, fills.len()])
     }
 
-    /// Whether everything is traded, or the window is over.
+    /// Return True if the order is filled or the window is over.
     #[getter]
     fn done(&self) -> bool {
         self.0.is_done()
     }
 
-    /// What is still to be traded.
+    /// Remaining size.
     #[getter]
     fn position(&self) -> f64 {
         self.0.position()
     }
 
-    /// What can be paid with; None if money is no object.
+    /// Available cash; None if unlimited.
     #[getter]
     fn cash(&self) -> Option<f64> {
         self.0.cash()
@@ -170,19 +170,19 @@ impl OrderMatcher {
         self.0.next_boundary()
     }
 
-    /// How many steps have been taken.
+    /// Number of steps taken.
     #[getter]
     fn steps(&self) -> usize {
         self.0.steps()
     }
 
-    /// How many steps there are from the window's first tick to its last.
+    /// Number of steps from the window's first tick to its last.
     #[getter]
     fn total_steps(&self) -> usize {
         self.0.total_steps()
     }
 
-    /// What pickling wrote.
+    /// Restore an order from its pickled bytes.
     #[staticmethod]
     fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
         OrderExecution::from_bytes(bytes)

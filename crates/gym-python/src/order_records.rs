@@ -1,4 +1,4 @@
-//! Records of a book for Python: frozen, compared by value, hashable, and cheap to make.
+//! Records of a book for Python: frozen, compared by value, hashable, and cheap to create.
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -6,7 +6,7 @@ use pyo3::types::PyTuple;
 use crate::order_arguments::Direction;
 use crate::record::record;
 
-/// One trade; its price is the resting order's.
+/// Fill; its price is the resting order's.
 #[pyclass(frozen, eq, hash, get_all, new = "from_fields", from_py_object, module = "sekai.market")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Fill {
@@ -35,7 +35,7 @@ impl From<&market::Fill> for Fill {
     }
 }
 
-/// What became of an order; filled, resting and cancelled lots add up to its size.
+/// Outcome of an order; filled, resting and cancelled lots add up to its size.
 #[pyclass(frozen, eq, hash, new = "from_fields", module = "sekai.market")]
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Placement {
@@ -53,7 +53,7 @@ pub(crate) struct Placement {
 }
 
 record!(Placement: "id", "filled", "resting", "cancelled", "prevented", "fills";
-    /// Its trades, best price and oldest maker first; made when asked for.
+    /// Fills, best price and oldest maker first; created on access.
     #[getter]
     fn fills<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.fills.iter().copied())
@@ -73,7 +73,7 @@ impl Placement {
     }
 }
 
-/// An order that rests in a book.
+/// Resting order.
 #[pyclass(frozen, eq, hash, get_all, new = "from_fields", module = "sekai.market")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Resting {
@@ -98,7 +98,7 @@ impl From<market::Resting> for Resting {
     }
 }
 
-/// One price level as everybody sees it.
+/// Depth of one price level.
 #[pyclass(frozen, eq, hash, get_all, new = "from_fields", module = "sekai.market")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct DepthLevel {
@@ -115,7 +115,7 @@ impl From<&market::DepthLevel> for DepthLevel {
     }
 }
 
-/// How far back in the queue of its price a resting order stands.
+/// Queue position of a resting order at its price.
 #[pyclass(frozen, eq, hash, get_all, new = "from_fields", module = "sekai.market")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct QueuePosition {
@@ -132,7 +132,7 @@ impl From<market::QueuePosition> for QueuePosition {
     }
 }
 
-/// An id as Python sees it.
+/// Order id as a Python integer.
 pub(crate) fn number(id: market::OrderId) -> i64 {
     id.to_bits().cast_signed()
 }

@@ -12,11 +12,11 @@ use pyo3::prelude::*;
 use crate::arrays::{flat, owned};
 use crate::errors::check_memory;
 
-/// A block of features, and where values are there.
-type Shown<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
+/// Feature block, and masks of values present.
+type FeatureBlock<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 
-/// All windows of `rows` rows of `values`, each by itself: `sum`, `maximum`, `minimum` or
-/// `deviation`.
+/// Rolling windows of `rows` rows of `values`, each reduced by itself: `sum`, `maximum`, `minimum`
+/// or `deviation`.
 #[pyfunction]
 pub(crate) fn rolling_windows<'py>(
     values: PyReadonlyArray2<'py, f64>,
@@ -40,7 +40,7 @@ pub(crate) fn rolling_windows<'py>(
     table(values.py(), panel::rolling(numbers, width, rows, fold), [view.nrows(), width])
 }
 
-/// The logarithm of each value over that of `rows` rows before, where both are there.
+/// Log return over `rows` rows, where both values are present.
 #[pyfunction]
 pub(crate) fn log_changes<'py>(
     values: PyReadonlyArray2<'py, f64>,
@@ -57,7 +57,7 @@ pub(crate) fn log_changes<'py>(
     table(values.py(), changes, [view.nrows(), view.ncols()])
 }
 
-/// The natural logarithm of each value; NaN where there is none.
+/// Natural logarithm of each value; NaN where undefined.
 #[pyfunction]
 pub(crate) fn logarithms(
     values: PyReadonlyArrayDyn<'_, f64>,
@@ -66,7 +66,7 @@ pub(crate) fn logarithms(
     Ok(values.as_array().mapv(panel::logarithm).into_pyarray(values.py()))
 }
 
-/// Blocks of rows by assets by channels side by side: what is infinite is missing, and so is
+/// Concatenate blocks of rows by assets by channels: infinite values are missing, and so is
 /// everything of an asset that is not listed.
 #[pyfunction]
 pub(crate) fn join_features<'py>(
@@ -85,17 +85,17 @@ pub(crate) fn join_features<'py>(
     if channels == 0 {
         return Err(PyValueError::new_err("blocks have no channels; expected at least 1"));
     }
-    let places = rows.saturating_mul(assets);
-    check_memory("places", places, channels.saturating_mul(size_of::<f64>()))?;
+    let entries = rows.saturating_mul(assets);
+    check_memory("places", entries, channels.saturating_mul(size_of::<f64>()))?;
     let listed_flat = flat(listed_view)?;
     let mut joined = vec![f64::NAN; rows * assets * channels];
     let mut first = 0;
     for view in views {
         let width = view.dim().2;
         let values = flat(view)?;
-        let places = joined.chunks_exact_mut(channels).zip(values.chunks_exact(width.max(1)));
-        for ((place, values), _) in places.zip(&*listed_flat).filter(|(_, listed)| **listed) {
-            for (slot, value) in place[first..].iter_mut().zip(values) {
+        let entries = joined.chunks_exact_mut(channels).zip(values.chunks_exact(width.max(1)));
+        for ((entry, values), _) in entries.zip(&*listed_flat).filter(|(_, listed)| **listed) {
+            for (slot, value) in entry[first..].iter_mut().zip(values) {
                 *slot = if value.is_finite() { *value } else { f64::NAN };
             }
         }
@@ -104,7 +104,7 @@ pub(crate) fn join_features<'py>(
     joined.into_pyarray(listed.py()).reshape([rows, assets, channels])
 }
 
-/// Joined features as a block that is shown, and where they are there; see `Pipeline`.
+/// Joined features as a feature block, and masks of those present; see `Pipeline`.
 ///
 /// `firsts` is the first channel of each feature, if each has a mask of its own; `is_double` has
 /// numbers of 8 bytes instead of 4.
@@ -115,7 +115,7 @@ pub(crate) fn show_features(
     limits: Option<(f64, f64)>,
     firsts: Option<Vec<usize>>,
     is_double: bool,
-) -> PyResult<Shown<'_>> {
+) -> PyResult<FeatureBlock<'_>> {
     let view = values.as_array();
     let (rows, assets, channels) = view.dim();
     let rises = |firsts: &Vec<usize>| {
@@ -128,8 +128,8 @@ pub(crate) fn show_features(
         )));
     }
     let masks = firsts.as_ref().map_or(1, Vec::len);
-    let place = (channels + masks).saturating_mul(size_of::<f64>());
-    check_memory("places", rows.saturating_mul(assets), place)?;
+    let entry = (channels + masks).saturating_mul(size_of::<f64>());
+    check_memory("places", rows.saturating_mul(assets), entry)?;
     let layout = Layout { channels, firsts: firsts.as_deref(), limits };
     let shape = [rows, assets];
     let numbers = flat(view)?;
@@ -145,7 +145,7 @@ fn shown<'py, T: Float + Element>(
     values: &[f64],
     layout: Layout<'_>,
     [rows, assets]: [usize; 2],
-) -> PyResult<Shown<'py>> {
+) -> PyResult<FeatureBlock<'py>> {
     let (block, present) = panel::show::<T>(values, layout);
     let block = lasting(py, vec![rows, assets, layout.channels + layout.masks()], block)?;
     let mut shape = vec![rows, assets];
@@ -153,7 +153,7 @@ fn shown<'py, T: Float + Element>(
     Ok((block, lasting(py, shape, present)?))
 }
 
-/// An array of its own, into which nobody writes.
+/// A read-only array.
 fn lasting<T: Element>(
     py: Python<'_>,
     shape: Vec<usize>,

@@ -1,4 +1,4 @@
-//! Rows of panels, for Python: whether a panel can hold them, and what they leave unsaid.
+//! Validation and default masks of panel rows, for Python.
 
 use gym::panel::{Benchmark, Flaw, Levels, Masks, RowMasks, flaw, priced, seen};
 use numpy::{
@@ -11,10 +11,10 @@ use pyo3::prelude::*;
 use crate::arrays::{flat, owned};
 use crate::errors::check_memory;
 
-/// What a benchmark returned, and the last known levels.
+/// Benchmark returns, and the last known levels.
 type Returned<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>);
 
-/// The first thing that is wrong with the rows of a panel: a word, its row, its asset and a field.
+/// First flaw of the rows of a panel: its kind, row, asset and field.
 #[pyfunction]
 pub(crate) fn panel_flaw(
     values: PyReadonlyArray3<'_, f64>,
@@ -35,17 +35,17 @@ pub(crate) fn panel_flaw(
     let (listed, quoted, tradable) = (flat(listed)?, flat(quoted)?, flat(tradable)?);
     let numbers = flat(values.as_array())?;
     let masks = Masks { listed: &listed, quoted: &quoted, tradable: &tradable };
-    Ok(flaw(&numbers, fields, &prices, masks).map(|found| {
-        let (word, place, field) = match found {
-            Flaw::NotListed(place) => ("not_listed", place, 0),
-            Flaw::NotQuoted(place) => ("not_quoted", place, 0),
-            Flaw::NoPrice { place, field } => ("no_price", place, field),
+    Ok(flaw(&numbers, fields, &prices, masks).map(|got| {
+        let (word, index, field) = match got {
+            Flaw::NotListed(index) => ("not_listed", index, 0),
+            Flaw::NotQuoted(index) => ("not_quoted", index, 0),
+            Flaw::NoPrice { index, field } => ("no_price", index, field),
         };
-        (word, place / assets, place % assets, field)
+        (word, index / assets, index % assets, field)
     }))
 }
 
-/// Where all prices of a panel are there, or all values if no field is a price.
+/// Mask of entries with all prices present, or all values if no field is a price.
 #[pyfunction]
 pub(crate) fn priced_places(
     values: PyReadonlyArray3<'_, f64>,
@@ -53,11 +53,11 @@ pub(crate) fn priced_places(
 ) -> PyResult<Bound<'_, PyArray2<bool>>> {
     let (rows, assets, fields) = values.as_array().dim();
     check_places(&prices, fields)?;
-    let found = priced(&flat(values.as_array())?, fields, &prices);
-    found.into_pyarray(values.py()).reshape([rows, assets])
+    let got = priced(&flat(values.as_array())?, fields, &prices);
+    got.into_pyarray(values.py()).reshape([rows, assets])
 }
 
-/// Where assets of a panel show anything: a value, or that they are quoted.
+/// Mask of entries with any data: a value, or a quoted flag.
 #[pyfunction]
 pub(crate) fn seen_places<'py>(
     values: PyReadonlyArray3<'py, f64>,
@@ -70,12 +70,12 @@ pub(crate) fn seen_places<'py>(
         )));
     }
     check_places(&[], fields)?;
-    let found = seen(&flat(values.as_array())?, fields, &flat(quoted.as_array())?);
-    found.into_pyarray(values.py()).reshape([rows, assets])
+    let got = seen(&flat(values.as_array())?, fields, &flat(quoted.as_array())?);
+    got.into_pyarray(values.py()).reshape([rows, assets])
 }
 
-/// Which assets of a row are listed, quoted and tradable, and which show anything: what is given
-/// of the first three stays, the rest is filled in.
+/// Masks of listed, quoted and tradable assets of a row, and of those with any data: masks that are
+/// passed stay, the others take their defaults.
 #[pyfunction]
 #[pyo3(signature = (values, prices, still_listed, listed=None, quoted=None, tradable=None))]
 pub(crate) fn row_masks<'py>(
@@ -88,7 +88,7 @@ pub(crate) fn row_masks<'py>(
 ) -> PyResult<Bound<'py, PyArray2<bool>>> {
     let (assets, fields) = values.as_array().dim();
     check_places(&prices, fields)?;
-    let given = |mask: Option<PyReadonlyArray1<'py, bool>>| match mask {
+    let copied = |mask: Option<PyReadonlyArray1<'py, bool>>| match mask {
         Some(mask) if mask.as_array().len() != assets => Err(PyValueError::new_err(format!(
             "masks of {assets} assets were wanted, found one of {}",
             mask.as_array().len()
@@ -96,7 +96,7 @@ pub(crate) fn row_masks<'py>(
         Some(mask) => owned(&mask.as_array()).map(Some),
         None => Ok(None),
     };
-    let given = [given(listed)?, given(quoted)?, given(tradable)?];
+    let copied = [copied(listed)?, copied(quoted)?, copied(tradable)?];
     let numbers = flat(values.as_array())?;
     let still: Vec<bool> = match still_listed.as_array() {
         view if view.ncols() == assets => {
@@ -109,15 +109,15 @@ pub(crate) fn row_masks<'py>(
             )));
         }
     };
-    let found = RowMasks::of(&numbers, fields, &prices, &still, given);
-    let all = [found.listed, found.quoted, found.tradable, found.seen].concat();
+    let got = RowMasks::of(&numbers, fields, &prices, &still, copied);
+    let all = [got.listed, got.quoted, got.tradable, got.seen].concat();
     all.into_pyarray(values.py()).reshape([4, assets])
 }
 
-/// What a benchmark returned in each row of `levels`, and the levels that are known after them.
+/// Benchmark returns of each row of `levels`, and the last known levels after them.
 ///
-/// `quoted` says where levels count as known, `counted` whose returns are part of the mean, and
-/// `before` is what was known before the first row.
+/// `quoted` is the mask of known levels, `counted` that of returns in the mean, and `before` has
+/// the last known levels before the first row.
 #[pyfunction]
 #[pyo3(signature = (levels, quoted=None, counted=None, before=None))]
 pub(crate) fn benchmark_returns<'py>(
@@ -161,10 +161,10 @@ fn check_places(prices: &[usize], fields: usize) -> PyResult<()> {
     if fields == 0 {
         return Err(PyValueError::new_err("values have no fields; expected at least 1"));
     }
-    match prices.iter().find(|place| **place >= fields) {
+    match prices.iter().find(|index| **index >= fields) {
         None => Ok(()),
-        Some(place) => Err(PyValueError::new_err(format!(
-            "prices among {fields} fields were wanted, found the place {place}"
+        Some(index) => Err(PyValueError::new_err(format!(
+            "prices among {fields} fields were wanted, found the place {index}"
         ))),
     }
 }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use gym::portfolio::{
-    self, ACCOUNT, Bar, INFO, Panel, Portfolio, PortfolioRows, PortfolioSettings, PortfolioShown,
-    RewardMode, StepRow, Width,
+    self, ACCOUNT, Bar, COST_KINDS, INFO, Panel, Portfolio, PortfolioObservation, PortfolioRows,
+    PortfolioSettings, RewardMode, StepRow, Width,
 };
 use numpy::{
     Element, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods,
@@ -19,20 +19,20 @@ use crate::batch::{BatchOptions, NativeBatch};
 use crate::errors::{check_memory, of_batch};
 use crate::market_config::{read, refused};
 use crate::native_class::{exclusive, native_batch};
+use crate::observation_parts::observation_in_parts;
 use crate::portfolio_account;
 use crate::portfolio_agents::{PortfolioAgents, Stepped};
-use crate::shown_parts::shown_in_parts;
 
-shown_in_parts!(
-    PortfolioShown,
+observation_in_parts!(
+    PortfolioObservation,
     PortfolioRows { windows: f32, index: i64, weights: f32, mask: i8, account: f32, report: f64 }
 );
 
-/// Rows of market data, shared by all batches that are made on them.
+/// Panel of market data, shared by all batches on it.
 #[pyclass(module = "quant_gym_rs", frozen)]
 pub(crate) struct PortfolioPanel(Arc<Panel>);
 
-/// The columns of rows, as Python gives them.
+/// Column arguments of panel rows.
 struct Columns<'py> {
     width: Width,
     times: PyReadonlyArrayDyn<'py, i64>,
@@ -48,10 +48,9 @@ struct Columns<'py> {
 }
 
 impl<'py> Columns<'py> {
-    /// The columns of a dict of arrays whose first axis is time; those that are not known are left
-    /// out of it.
+    /// The columns of a dict of arrays whose first axis is time; unknown columns are left out.
     fn of(columns: &Bound<'py, PyDict>) -> PyResult<Self> {
-        let close = wanted(columns, "close")?;
+        let close = required_column(columns, "close")?;
         let shape: Vec<usize> = close.getattr("shape")?.extract()?;
         let [rows, assets] = shape[..] else {
             return Err(PyValueError::new_err(format!(
@@ -87,7 +86,7 @@ impl<'py> Columns<'py> {
         })
     }
 
-    /// Hands all rows to `push`, one after the other.
+    /// Call `push` with each row in order.
     fn each(&self, mut push: impl FnMut(&Bar<'_>) -> PyResult<()>) -> PyResult<()> {
         let Width { assets, features, .. } = self.width;
         check_memory("rows", self.times.len(), Panel::row_bytes(self.width))?;
@@ -117,7 +116,7 @@ impl<'py> Columns<'py> {
     }
 }
 
-fn wanted<'py>(columns: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+fn required_column<'py>(columns: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     columns
         .get_item(name)?
         .ok_or_else(|| PyValueError::new_err(format!("the column {name} was wanted, found none")))
@@ -128,7 +127,7 @@ fn column<'py, E: Element>(
     name: &str,
     shape: &[usize],
 ) -> PyResult<PyReadonlyArrayDyn<'py, E>> {
-    strided(name, &wanted(columns, name)?, shape)
+    strided(name, &required_column(columns, name)?, shape)
 }
 
 fn flat_or_none<'a, E: Element + Copy>(
@@ -137,7 +136,7 @@ fn flat_or_none<'a, E: Element + Copy>(
     column.map_or(Ok(Cow::Borrowed(&[])), |column| flat(column.as_array()))
 }
 
-/// A row of a column; nothing of one that is not known.
+/// Row of a column; empty if the column is unknown.
 fn row_of<E>(column: &[E], row: usize, width: usize) -> &[E] {
     if column.is_empty() { column } else { &column[row * width..][..width] }
 }
@@ -153,19 +152,19 @@ impl PortfolioPanel {
         Ok(Self(Arc::new(panel)))
     }
 
-    /// How many rows are known.
+    /// Number of known rows.
     #[getter]
     fn rows(&self) -> usize {
         self.0.rows()
     }
 
-    /// How many assets a row has.
+    /// Number of assets in a row.
     #[getter]
     fn assets(&self) -> usize {
         self.0.width().assets
     }
 
-    /// How many features an asset has.
+    /// Number of features of an asset.
     #[getter]
     fn features(&self) -> usize {
         self.0.width().features
@@ -178,7 +177,7 @@ fn prototype(panel: &PortfolioPanel, config: &str) -> PyResult<Portfolio> {
 }
 
 native_batch!(
-    /// Many episodes of holding portfolios.
+    /// Batch of portfolio episodes.
     PortfolioBatch,
     Portfolio,
     {
@@ -196,13 +195,13 @@ native_batch!(
             Ok(Self(NativeBatch::new(py, &prototype(panel, config)?, &options)?))
         }
 
-        /// Raise `ValueError` unless the settings make sense on the panel.
+        /// Validate the settings for the panel; raise `ValueError` if invalid.
         #[staticmethod]
         fn check(panel: &PortfolioPanel, config: &str) -> PyResult<()> {
             prototype(panel, config).map(|_| ())
         }
 
-        /// Begin an episode of a batch of one, for agents that have names.
+        /// Reset a batch of one with named agents.
         #[pyo3(signature = (agents, seed=None))]
         fn reset_agents<'py>(
             slf: &Bound<'py, Self>,
@@ -221,26 +220,26 @@ native_batch!(
             agents.step(&mut exclusive(slf)?.0, actions)
         }
 
-        /// How many rows are known.
+        /// Number of known rows.
         #[getter]
         fn rows(slf: &Bound<'_, Self>) -> PyResult<usize> {
             Ok(exclusive(slf)?.0.batch.task(0).panel().rows())
         }
 
-        /// The last row that an env has seen, for each env.
+        /// Last known row of each env.
         fn seen<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyArray1<u64>>> {
             let this = exclusive(slf)?;
             let rows = this.0.batch.tasks().map(|task| task.row() as u64);
             Ok(PyArray1::from_vec(slf.py(), rows.collect()))
         }
 
-        /// Whether the next step of an env has to wait for a row.
+        /// Return True if the next step of an env has to wait for a row.
         #[pyo3(signature = (env=0))]
         fn waits(slf: &Bound<'_, Self>, env: i64) -> PyResult<bool> {
             exclusive(slf)?.0.batch.is_waiting(env).map_err(|error| of_batch(&error))
         }
 
-        /// Let all envs know of the next rows.
+        /// Push the next rows to all envs.
         fn push(slf: &Bound<'_, Self>, columns: &Bound<'_, PyDict>) -> PyResult<()> {
             let columns = Columns::of(columns)?;
             let mut this = exclusive(slf)?;
@@ -248,12 +247,12 @@ native_batch!(
             columns.each(|bar| portfolio::push(batch, bar).map_err(|error| refused(&error)))
         }
 
-        /// Forget rows before the last `keep` that no env looks at any more, and tell how many.
+        /// Drop rows before the last `keep` that no env needs any more, and return their number.
         fn forget(slf: &Bound<'_, Self>, keep: usize) -> PyResult<usize> {
             Ok(portfolio::forget(&mut exclusive(slf)?.0.batch, keep))
         }
 
-        /// Let an asset into a free place of the panel, with all rows that are known.
+        /// List an asset in a free slot of the panel, with all known rows.
         fn fill_slot(
             slf: &Bound<'_, Self>,
             place: usize,
@@ -265,7 +264,7 @@ native_batch!(
             portfolio::fill_slot(batch, place, &asset.0, settings).map_err(|error| refused(&error))
         }
 
-        /// Take an asset out of an env's universe until its next episode, or let it in again.
+        /// Remove an asset from an env's universe until its next episode, or add it again.
         fn set_removed(
             slf: &Bound<'_, Self>,
             env: i64,
@@ -280,7 +279,7 @@ native_batch!(
             task.set_removed(asset, removed).map_err(|error| refused(&error))
         }
 
-        /// The units of each asset that an action of an env means now; NaN is no order.
+        /// Orders in units for an action of an env at current prices; NaN is no order.
         fn orders<'py>(
             slf: &Bound<'py, Self>,
             env: i64,
@@ -289,7 +288,7 @@ native_batch!(
             portfolio_account::orders(&mut exclusive(slf)?.0, env, action)
         }
 
-        /// Say what the account of an env is after the next row that has no report yet.
+        /// Report the account of an env after the next row without a report.
         #[allow(clippy::too_many_arguments)] // an account has so many parts
         fn report(
             slf: &Bound<'_, Self>,
@@ -305,7 +304,7 @@ native_batch!(
             portfolio_account::report(&mut this.0, env, report)
         }
 
-        /// What the account of an env's first agent is, and what the last step did to it.
+        /// Account of an env's first agent, and the changes of the last step.
         fn account<'py>(
             slf: &Bound<'py, Self>,
             env: i64,
@@ -313,14 +312,14 @@ native_batch!(
             portfolio_account::account(&exclusive(slf)?.0, env, slf.py())
         }
 
-        /// Keep a log of every env from now on, or none any more.
+        /// Enable or disable the episode log of every env.
         fn keep_log(slf: &Bound<'_, Self>, kept: bool) -> PyResult<()> {
             let mut this = exclusive(slf)?;
             this.0.batch.tasks_mut().for_each(|task| task.keep_log(kept));
             Ok(())
         }
 
-        /// The episodes that were logged since this was last asked, with the env of each.
+        /// Episodes logged since the last call, with the env of each.
         fn take_log<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyList>> {
             let (py, mut this) = (slf.py(), exclusive(slf)?);
             let assets = this.0.batch.task(0).panel().width().assets;
@@ -333,13 +332,13 @@ native_batch!(
             Ok(logs)
         }
 
-        /// What the first env has traded since this or `take_log` was last asked: asset, units,
-        /// price and rate of costs.
+        /// Trades of the first env since the last call of this or `take_log`: asset, units, price
+        /// and cost rate.
         fn take_trades(slf: &Bound<'_, Self>) -> PyResult<Vec<(usize, f64, f64, f64)>> {
             let mut this = exclusive(slf)?;
             let logs = this.0.batch.tasks_mut().next().map(Portfolio::take_log);
             let trades = logs.into_iter().flatten().flat_map(|log| log.trades);
-            Ok(trades.map(|one| (one.asset, one.units, one.price, one.rate)).collect())
+            Ok(trades.map(|trade| (trade.asset, trade.units, trade.price, trade.rate)).collect())
         }
     }
 );
@@ -358,12 +357,12 @@ fn logged(
     dict.set_item("opening_row", log.row)?;
     dict.set_item("opening_cash", PyArray1::from_vec(py, log.cash))?;
     dict.set_item("opening_units", PyArray1::from_vec(py, log.units))?;
-    let whole = |value: fn(&portfolio::Trade) -> u64| -> Vec<u64> {
+    let column = |value: fn(&portfolio::Trade) -> u64| -> Vec<u64> {
         log.trades.iter().map(value).collect()
     };
-    dict.set_item("row", PyArray1::from_vec(py, whole(|trade| trade.row)))?;
-    dict.set_item("agent", PyArray1::from_vec(py, whole(|trade| trade.agent as u64)))?;
-    dict.set_item("asset", PyArray1::from_vec(py, whole(|trade| trade.asset as u64)))?;
+    dict.set_item("row", PyArray1::from_vec(py, column(|trade| trade.row)))?;
+    dict.set_item("agent", PyArray1::from_vec(py, column(|trade| trade.agent as u64)))?;
+    dict.set_item("asset", PyArray1::from_vec(py, column(|trade| trade.asset as u64)))?;
     let number = |value: fn(&portfolio::Trade) -> f64| -> Vec<f64> {
         log.trades.iter().map(value).collect()
     };
@@ -378,7 +377,13 @@ fn logged(
     Ok(dict)
 }
 
-/// What the numbers of an observation's account and of infos are called.
+/// Names of the cost kinds, in the order in which costs are written.
+#[pyfunction]
+pub(crate) fn cost_kinds() -> Vec<&'static str> {
+    COST_KINDS.to_vec()
+}
+
+/// Names of the numbers of an observation's account, and info keys.
 #[pyfunction]
 pub(crate) fn portfolio_names() -> (Vec<&'static str>, Vec<&'static str>) {
     (ACCOUNT.to_vec(), INFO.to_vec())

@@ -1,4 +1,4 @@
-//! Accounts of portfolios that somebody else keeps: what is ordered of them, and what they report.
+//! Portfolio accounts kept by a broker: orders and account reports.
 
 use gym::portfolio::{AccountReport, OrdersError, Paid, Portfolio};
 use numpy::PyArray1;
@@ -10,11 +10,11 @@ use crate::batch::NativeBatch;
 use crate::errors::of_batch;
 use crate::market_config::refused;
 
-/// Cash, units and open units of each asset, what was paid by kind, and the value traded.
+/// Cash, units and open units of each asset, costs by kind, and the value traded.
 pub(crate) type Account<'py> =
     (f64, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>, f64);
 
-/// The units that an action means now.
+/// Orders in units for an action at current prices.
 pub(crate) fn orders<'py>(
     batch: &mut NativeBatch<Portfolio>,
     env: i64,
@@ -30,7 +30,7 @@ pub(crate) fn orders<'py>(
     Ok(PyArray1::from_vec(action.py(), units))
 }
 
-/// A report in the arrays of Python.
+/// Read an account report from Python arrays.
 pub(crate) fn read(
     batch: &NativeBatch<Portfolio>,
     cash: f64,
@@ -54,7 +54,7 @@ pub(crate) fn read(
     })
 }
 
-/// Lets an env know what its account is after its next row.
+/// Report the account of an env after its next row.
 pub(crate) fn report(
     batch: &mut NativeBatch<Portfolio>,
     env: i64,
@@ -64,7 +64,7 @@ pub(crate) fn report(
     task.expect(report).map_err(|error| refused(&error))
 }
 
-/// What the account of an env is.
+/// Account of an env.
 pub(crate) fn account<'py>(
     batch: &NativeBatch<Portfolio>,
     env: i64,

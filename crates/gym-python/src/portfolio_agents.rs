@@ -1,4 +1,4 @@
-//! Several agents in one market by their names: dicts of actions in, dicts of results out.
+//! Named portfolio agents: dicts of actions in, dicts of results out.
 
 use gym::ActionError;
 use gym::portfolio::{ACCOUNT, INFO, Portfolio, REPORT_LEAD};
@@ -12,26 +12,27 @@ use crate::actions;
 use crate::batch::{NativeBatch, dict_for};
 use crate::errors::InvalidActionError;
 
-/// What agents are called, and what each of them is shown of the features.
+/// Names of the agents, and the features that each of them observes.
 #[pyclass(module = "quant_gym_rs", frozen)]
 pub(crate) struct PortfolioAgents {
     names: Vec<Py<PyString>>,
-    /// A dict with the names of all.
-    everybody: Py<PyDict>,
+    /// Template dict with all names.
+    template: Py<PyDict>,
     windows: Vec<Window>,
-    /// Which of the windows an agent sees; none where all see the number of the row.
+    /// Index of the window that each agent observes; empty if all observe the row number.
     shown: Vec<usize>,
 }
 
-/// The last rows of an array of features; those who see the same share one view of it. Without an
-/// array, where rows are still to come, they are copied from those that the env has.
+/// Window over an array of features; agents with the same features share one view of it. Without an
+/// array, for open-ended panels, rows are copied from the env.
 struct Window {
     features: Option<Py<PyAny>>,
     lookback: usize,
 }
 
-/// What a step gave to all who took part, by name; their infos one after the other, which few read
-/// and dicts of which would cost as much as all the rest; and who is left, if somebody has gone.
+/// Results of a step for all agents that took part, by name; their infos flat, because they are
+/// rarely read and dicts would cost as much as all the rest; and the remaining agents, if any are
+/// gone.
 pub(crate) type Stepped<'py> = (
     Bound<'py, PyDict>,
     Bound<'py, PyDict>,
@@ -43,9 +44,9 @@ pub(crate) type Stepped<'py> = (
 
 #[pymethods]
 impl PortfolioAgents {
-    /// `windows` are arrays of rows by anything, or none for the rows that the env has, with how
-    /// many of their rows are shown; `shown` says for each agent which of them it sees, and is
-    /// empty where all see the row's number.
+    /// `windows` are arrays of rows by anything, or `None` for the rows of the env, each with its
+    /// lookback; `shown` is the window index of each agent, and empty if all observe the row
+    /// number.
     #[new]
     fn new(
         py: Python<'_>,
@@ -64,12 +65,12 @@ impl PortfolioAgents {
         }
         let windows =
             windows.into_iter().map(|(features, lookback)| Window { features, lookback }).collect();
-        Ok(Self { everybody: dict_for(py, &names)?, names, windows, shown })
+        Ok(Self { template: dict_for(py, &names)?, names, windows, shown })
     }
 }
 
 impl PortfolioAgents {
-    /// Begins an episode: what each agent sees and is told.
+    /// Reset: observation and info of each agent.
     pub(crate) fn reset<'py>(
         &self,
         batch: &mut NativeBatch<Portfolio>,
@@ -83,12 +84,12 @@ impl PortfolioAgents {
         for (agent, name) in self.names.iter().enumerate() {
             let report = batch.batch.task(0).report(agent);
             observations.set_item(name, scene.observation(batch, agent)?)?;
-            infos.set_item(name, batch.told(py, &report[REPORT_LEAD..])?)?;
+            infos.set_item(name, batch.info_dict(py, &report[REPORT_LEAD..])?)?;
         }
         Ok((observations, infos))
     }
 
-    /// Lets all who still trade act once.
+    /// Step all agents that still trade.
     pub(crate) fn step<'py>(
         &self,
         batch: &mut NativeBatch<Portfolio>,
@@ -100,12 +101,12 @@ impl PortfolioAgents {
         let acted: Vec<usize> = alive(batch.batch.task(0)).collect();
         let outcome = batch.step_read(py)?;
         let scene = Scene::new(self, batch, py)?;
-        let is_everybody = acted.len() == self.names.len();
+        let is_complete = acted.len() == self.names.len();
         let by_name =
-            || if is_everybody { self.everybody.bind(py).copy() } else { Ok(PyDict::new(py)) };
+            || if is_complete { self.template.bind(py).copy() } else { Ok(PyDict::new(py)) };
         let (observations, rewards) = (by_name()?, by_name()?);
         let (terminated, truncated) = (by_name()?, by_name()?);
-        let mut told = Vec::with_capacity(acted.len() * INFO.len());
+        let mut infos = Vec::with_capacity(acted.len() * INFO.len());
         let mut left = 0;
         for &agent in &acted {
             let (name, report) = (&self.names[agent], batch.batch.task(0).report(agent));
@@ -115,7 +116,7 @@ impl PortfolioAgents {
             rewards.set_item(name, PyFloat::new(py, reward))?;
             terminated.set_item(name, PyBool::new(py, is_ruined))?;
             truncated.set_item(name, PyBool::new(py, outcome.truncated && !is_ruined))?;
-            told.extend_from_slice(&report[REPORT_LEAD..]);
+            infos.extend_from_slice(&report[REPORT_LEAD..]);
             left += usize::from(!is_ruined);
         }
         let is_over = outcome.terminated || outcome.truncated;
@@ -127,68 +128,72 @@ impl PortfolioAgents {
         } else {
             None
         };
-        let told = PyArray1::from_vec(py, told);
-        Ok((observations, rewards, terminated, truncated, told, survivors))
+        let infos = PyArray1::from_vec(py, infos);
+        Ok((observations, rewards, terminated, truncated, infos, survivors))
     }
 
-    /// Puts the agents' actions one after the other; none of those who are gone.
-    fn read(&self, batch: &mut NativeBatch<Portfolio>, given: &Bound<'_, PyAny>) -> PyResult<()> {
-        let py = given.py();
-        let given = match given.cast::<PyDict>() {
+    /// Concatenate the actions of agents that still trade.
+    fn read(
+        &self,
+        batch: &mut NativeBatch<Portfolio>,
+        by_agent: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let py = by_agent.py();
+        let by_agent = match by_agent.cast::<PyDict>() {
             Ok(dict) => dict.clone(),
-            Err(_) => dict_of(given)?,
+            Err(_) => dict_of(by_agent)?,
         };
         let (row, task) = (&mut batch.action, batch.batch.task(0));
         let length = row.len() / self.names.len();
-        let mut found = 0;
+        let mut got = 0;
         row.fill(0.0);
         for agent in alive(task) {
             let name = self.names[agent].bind(py);
-            let Some(action) = given.get_item(name)? else {
-                return Err(self.misfit(task, &given));
+            let Some(action) = by_agent.get_item(name)? else {
+                return Err(self.mismatch(task, &by_agent));
             };
             let choice = &mut row[agent * length..][..length];
             actions::of_single(&action, choice).map_err(|error| of_agent(name, &error))?;
             task.check_choice(choice).map_err(|error| refused(name, &error))?;
-            found += 1;
+            got += 1;
         }
-        if found == given.len() { Ok(()) } else { Err(self.misfit(task, &given)) }
+        if got == by_agent.len() { Ok(()) } else { Err(self.mismatch(task, &by_agent)) }
     }
 
-    /// Which names are missing, which are of agents that are gone, and which of none at all.
-    fn misfit(&self, task: &Portfolio, given: &Bound<'_, PyDict>) -> PyErr {
-        let py = given.py();
-        let wanted: Vec<String> =
+    /// Describe missing names, names of agents that are gone, and unknown names.
+    fn mismatch(&self, task: &Portfolio, by_agent: &Bound<'_, PyDict>) -> PyErr {
+        let py = by_agent.py();
+        let expected: Vec<String> =
             alive(task).map(|agent| self.names[agent].bind(py).to_string()).collect();
         let all: Vec<String> = self.names.iter().map(|name| name.bind(py).to_string()).collect();
-        let found: Vec<String> = given.keys().iter().map(|name| name.to_string()).collect();
-        let missing: Vec<_> = wanted.iter().filter(|name| !found.contains(name)).collect();
+        let got: Vec<String> = by_agent.keys().iter().map(|name| name.to_string()).collect();
+        let missing: Vec<_> = expected.iter().filter(|name| !got.contains(name)).collect();
         let (gone, strange): (Vec<_>, Vec<_>) =
-            found.iter().filter(|name| !wanted.contains(name)).partition(|name| all.contains(name));
+            got.iter().filter(|name| !expected.contains(name)).partition(|name| all.contains(name));
         let words = [("missing", missing), ("gone already", gone), ("unknown", strange)]
             .into_iter()
             .filter(|(_, names)| !names.is_empty())
             .map(|(word, names)| format!("{word} are {names:?}"))
             .collect::<Vec<_>>();
         InvalidActionError::new_err(format!(
-            "actions of the agents {wanted:?} were wanted, found those of {found:?}: {}",
+            "actions of the agents {expected:?} were wanted, found those of {got:?}: {}",
             words.join(", ")
         ))
     }
 
     fn check_number(&self, batch: &NativeBatch<Portfolio>) -> PyResult<()> {
-        let wanted = batch.batch.task(0).agents();
-        if wanted == self.names.len() {
+        let expected = batch.batch.task(0).agents();
+        if expected == self.names.len() {
             return Ok(());
         }
         Err(PyValueError::new_err(format!(
-            "{wanted} agents were wanted, as the batch has, found {}",
+            "{expected} agents were wanted, as the batch has, found {}",
             self.names.len()
         )))
     }
 }
 
-/// What all agents see of the market in one row.
+/// Market observation of all agents in one row.
 struct Scene<'a, 'py> {
     agents: &'a PortfolioAgents,
     py: Python<'py>,
@@ -241,7 +246,7 @@ impl<'a, 'py> Scene<'a, 'py> {
     }
 }
 
-/// A copy of the last rows that an env has of the features.
+/// A copy of the env's current feature window.
 fn own_window<'py>(
     task: &Portfolio,
     lookback: usize,
@@ -256,23 +261,23 @@ fn own_window<'py>(
     Ok(window)
 }
 
-/// Everybody is shown the same array, so nobody may change it.
+/// Make an array read-only, because all agents share it.
 fn lock(array: &Bound<'_, PyAny>) -> PyResult<()> {
     array.call_method1(intern!(array.py(), "setflags"), (false,))?;
     Ok(())
 }
 
-/// The places of those who still trade.
+/// Indices of agents that still trade.
 fn alive(task: &Portfolio) -> impl Iterator<Item = usize> + '_ {
     (0..task.agents()).filter(|agent| task.is_alive(*agent))
 }
 
-fn dict_of<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(given.py());
-    let Ok(mapping) = given.cast::<PyMapping>() else {
+fn dict_of<'py>(by_agent: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(by_agent.py());
+    let Ok(mapping) = by_agent.cast::<PyMapping>() else {
         return Err(InvalidActionError::new_err(format!(
             "a mapping of names of agents to their actions was wanted, found {}",
-            given.repr()?
+            by_agent.repr()?
         )));
     };
     dict.update(mapping)?;
@@ -281,13 +286,13 @@ fn dict_of<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
 
 fn of_agent(name: &Bound<'_, PyString>, error: &PyErr) -> PyErr {
     let words = error.value(name.py()).to_string();
-    InvalidActionError::new_err(words.replacen("the action", &whose(name), 1))
+    InvalidActionError::new_err(words.replacen("the action", &action_label(name), 1))
 }
 
 fn refused(name: &Bound<'_, PyString>, error: &ActionError) -> PyErr {
-    InvalidActionError::new_err(format!("{} does not fit: {error}", whose(name)))
+    InvalidActionError::new_err(format!("{} does not fit: {error}", action_label(name)))
 }
 
-fn whose(name: &Bound<'_, PyString>) -> String {
+fn action_label(name: &Bound<'_, PyString>) -> String {
     format!("the action of {:?}", name.to_string())
 }

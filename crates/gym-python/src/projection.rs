@@ -1,7 +1,7 @@
-//! The allowed weights nearest to those wanted, for Python.
+//! Projection of target weights, for Python.
 
 use gym::portfolio::projection::{Compromise, Constraints, Projection, Workspace};
-use market::Pauses;
+use market::InterruptCheck;
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -9,11 +9,11 @@ use pyo3::prelude::*;
 use crate::arrays::{flags, owned, readable, zeros};
 use crate::interrupt::interruptible;
 
-/// Weights, and for each row what gave, as bits.
+/// Weights, and for each row the relaxed constraints, as bits.
 type Projected<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<u8>>);
 
-/// The allowed weights nearest to each row of `wanted`, and what gave, as bits: 1 bounds,
-/// 2 sectors, 4 leverage, 8 cash, 16 cut short by turnover.
+/// Project each row of `wanted` to the nearest allowed weights; the relaxed constraints are bits: 1
+/// bounds, 2 sectors, 4 leverage, 8 cash, 16 cut short by turnover.
 #[pyfunction]
 #[pyo3(signature = (wanted, held, movable, *, lower, upper, cash_lower, cash_upper, leverage=None,
     sectors=None, sector_caps=None, turnover=None))]
@@ -55,7 +55,7 @@ pub(crate) fn project_weights<'py>(
         let mut target = weights.try_readwrite()?;
         let target = target.as_slice_mut()?;
         let inputs = (&wanted[..], &held[..], &movable[..]);
-        interruptible(py, |pauses| project_rows(&constraints, inputs, target, pauses))?
+        interruptible(py, |interrupt| project_rows(&constraints, inputs, target, interrupt))?
     };
     Ok((weights, PyArray1::from_vec(py, compromises)))
 }
@@ -64,7 +64,7 @@ fn project_rows(
     constraints: &Constraints,
     (wanted, held, movable): (&[f64], &[f64], &[bool]),
     weights: &mut [f64],
-    pauses: &mut Pauses<'_>,
+    interrupt: &mut InterruptCheck<'_>,
 ) -> Vec<u8> {
     let assets = constraints.assets();
     let mut workspace = Workspace::new(assets, constraints.sector_caps.len());
@@ -73,7 +73,7 @@ fn project_rows(
     let mut compromises = Vec::new();
     for (((wanted, held), movable), allowed) in rows {
         compromises.push(bits(constraints.project(wanted, held, movable, &mut workspace, allowed)));
-        if !pauses.go_on_after_piece() {
+        if !interrupt.should_continue_after_piece() {
             break;
         }
     }
@@ -93,9 +93,9 @@ fn bits(projection: Projection) -> u8 {
 fn all_finite(name: &str, values: &[f64]) -> PyResult<()> {
     match values.iter().position(|value| !value.is_finite()) {
         None => Ok(()),
-        Some(place) => Err(PyValueError::new_err(format!(
-            "{name} needs finite weights, found {} at place {place}",
-            values[place]
+        Some(index) => Err(PyValueError::new_err(format!(
+            "{name} needs finite weights, found {} at place {index}",
+            values[index]
         ))),
     }
 }

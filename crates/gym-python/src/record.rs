@@ -1,9 +1,9 @@
-//! What every frozen record for Python has: a representation, pattern matching and pickling.
+//! Frozen Python records: representation, pattern matching and pickling.
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-/// The parts of a frozen record that follow from the names of its fields.
+/// Define methods of a frozen record from the names of its fields.
 macro_rules! record {
     ($name:ident: $($field:literal),* $(; $($extra:tt)+)?) => {
         #[pyo3::pymethods]

@@ -1,15 +1,16 @@
-//! What a reset or a step gave back: frozen records that cost little more than a tuple, and unpack
-//! like one.
+//! Results of reset and step: frozen records that cost little more than a tuple, and unpack like
+//! one.
 //!
 //! `sekai.core.result` gives them the rest of the dataclass protocol (fields, equality by value,
-//! representation, pickling), because none of it is needed on the way through a step.
+//! representation, pickling), because none of it is needed in a step.
 
+use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyIterator, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyIterator, PyList, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
-/// What one step gave back.
+/// Result of one step.
 #[pyclass(frozen, subclass, generic, module = "sekai.core.result")]
 pub(crate) struct StepResult {
     #[pyo3(get)]
@@ -22,8 +23,8 @@ pub(crate) struct StepResult {
     truncated: Py<PyAny>,
     #[pyo3(get)]
     info: Py<PyAny>,
-    // Worked out once: every loop asks for it, and a stored member is read three times as fast
-    // as a computed one.
+    // Stored: every loop reads it, and a stored member is read three times as fast as a computed
+    // one.
     #[pyo3(get)]
     done: Py<PyBool>,
 }
@@ -60,7 +61,7 @@ impl StepResult {
 }
 
 impl StepResult {
-    /// What a native env gave back.
+    /// The result of a native env.
     pub(crate) fn of(
         observation: Bound<'_, PyAny>,
         reward: f64,
@@ -89,7 +90,7 @@ impl StepResult {
     }
 }
 
-/// What one reset gave back.
+/// Result of one reset.
 #[pyclass(frozen, subclass, generic, module = "sekai.core.result")]
 pub(crate) struct ResetResult {
     #[pyo3(get)]
@@ -116,7 +117,7 @@ impl ResetResult {
 }
 
 impl ResetResult {
-    /// What a native env gave back.
+    /// The result of a native env.
     pub(crate) fn of(observation: Bound<'_, PyAny>, info: Bound<'_, PyDict>) -> Self {
         Self { observation: observation.unbind(), info: info.into_any().unbind() }
     }
@@ -130,3 +131,48 @@ fn flag(py: Python<'_>, name: &str, value: &Py<PyAny>) -> PyResult<bool> {
         error
     })
 }
+
+/// Columns of the step results of several envs: observations, rewards, terminated, truncated, infos.
+///
+/// Observations and infos are lists of the objects themselves; the rest are new arrays.
+#[pyfunction]
+pub(crate) fn split_steps<'py>(results: &Bound<'py, PyList>) -> PyResult<StepColumns<'py>> {
+    let py = results.py();
+    let count = results.len();
+    let rewards = PyArray1::<f64>::zeros(py, count, false);
+    let terminated = PyArray1::<bool>::zeros(py, count, false);
+    let truncated = PyArray1::<bool>::zeros(py, count, false);
+    let mut observations = Vec::with_capacity(count);
+    let mut infos = Vec::with_capacity(count);
+    {
+        let (mut rewards, mut terminated, mut truncated) =
+            (rewards.readwrite(), terminated.readwrite(), truncated.readwrite());
+        let rewards = rewards.as_slice_mut()?;
+        let terminated = terminated.as_slice_mut()?;
+        let truncated = truncated.as_slice_mut()?;
+        for (index, item) in results.iter().enumerate() {
+            let Ok(result) = item.cast::<StepResult>() else {
+                let kind = item.get_type();
+                return Err(PyTypeError::new_err(format!(
+                    "step must return a sekai.StepResult, got {kind}"
+                )));
+            };
+            let result = result.get();
+            rewards[index] = result.reward(py)?;
+            terminated[index] = result.terminated.is_truthy(py)?;
+            truncated[index] = result.truncated.is_truthy(py)?;
+            observations.push(result.observation.clone_ref(py));
+            infos.push(result.info.clone_ref(py));
+        }
+    }
+    let (observations, infos) = (PyList::new(py, observations)?, PyList::new(py, infos)?);
+    Ok((observations, rewards, terminated, truncated, infos))
+}
+
+type StepColumns<'py> = (
+    Bound<'py, PyList>,
+    Bound<'py, PyArray1<f64>>,
+    Bound<'py, PyArray1<bool>>,
+    Bound<'py, PyArray1<bool>>,
+    Bound<'py, PyList>,
+);

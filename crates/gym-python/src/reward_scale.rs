@@ -1,4 +1,4 @@
-//! Scaling of rewards by the spread of discounted returns, for Python.
+//! Reward scaling by the standard deviation of discounted returns, for Python.
 
 use gym::RewardScale as Scale;
 use numpy::{PyArray1, PyReadonlyArray1};
@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 use crate::errors::check_memory;
 use crate::moments::{moments_from, to_python};
 
-/// Scales the rewards of `batch` episodes by the spread of their discounted returns.
+/// Reward scaling of `batch` episodes by the standard deviation of their discounted returns.
 #[pyclass(module = "quant_gym_rs")]
 pub(crate) struct RewardScale(Scale);
 
@@ -21,7 +21,7 @@ impl RewardScale {
         Ok(Self(Scale::new(batch, gamma, epsilon)))
     }
 
-    /// Returns seen, over all episodes.
+    /// Number of returns seen, over all episodes.
     #[getter]
     fn count(&self) -> u64 {
         self.0.moments().count()
@@ -41,7 +41,8 @@ impl RewardScale {
         Ok(out[0])
     }
 
-    /// Scale one step's rewards of the whole batch. Where `running` is false, nothing is learnt.
+    /// Scale one step's rewards of the whole batch. Where `running` is false, the statistics are
+    /// not updated.
     #[pyo3(signature = (rewards, finished, learn=true, running=None))]
     fn scale<'py>(
         &mut self,
@@ -58,7 +59,7 @@ impl RewardScale {
         Ok(PyArray1::from_vec(py, out))
     }
 
-    /// Begin the episodes where `which` is true anew (all of them by default).
+    /// Restart the episodes where `which` is true (all of them by default).
     #[pyo3(signature = (which=None))]
     fn restart(&mut self, which: Option<PyReadonlyArray1<'_, bool>>) -> PyResult<()> {
         let which = which.as_ref().map(|array| array.as_slice()).transpose()?;

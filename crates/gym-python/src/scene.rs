@@ -1,4 +1,4 @@
-//! What pictures need to know of an episode, as dicts.
+//! Scenes of episodes for rendering, as dicts.
 
 use gym::{MarketMaking, OptimalExecution, Scene, SceneNews, SceneTrade, Task};
 use market::{DepthLevel, EpisodeKey, Side};
@@ -6,10 +6,10 @@ use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Topic, sentiment, magnitude, the tick in which it came out, ticks it lasts.
+/// Topic, sentiment, magnitude, tick of publication, duration in ticks.
 type News = (String, f64, f64, i64, u32);
 
-/// An episode of trading: prices in ticks, money in currency.
+/// Scene of a trading episode: prices in ticks, money in currency.
 pub(crate) fn of_trading(
     py: Python<'_>,
     key: EpisodeKey,
@@ -40,13 +40,13 @@ pub(crate) fn of_trading(
     Ok(dict)
 }
 
-/// An episode of market making: what its info has, and what was quoted.
+/// Scene of a market making episode: info and quotes.
 pub(crate) fn of_market_making<'py>(
     py: Python<'py>,
     key: EpisodeKey,
     task: &MarketMaking,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let dict = told(py, key, task.steps(), task)?;
+    let dict = info_entries(py, key, task.steps(), task)?;
     dict.set_item("initial_cash", task.settings().initial_cash)?;
     let quotes = task.last_quotes();
     dict.set_item("bid_distance", quotes.map(|quotes| quotes.bid))?;
@@ -54,14 +54,14 @@ pub(crate) fn of_market_making<'py>(
     Ok(dict)
 }
 
-/// An episode of working an order: what its info has, where it traded, and the optimum.
+/// Scene of an optimal execution episode: info, fill price and the optimum.
 pub(crate) fn of_optimal_execution<'py>(
     py: Python<'py>,
     key: EpisodeKey,
     task: &OptimalExecution,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let dict = told(py, key, task.steps(), task)?;
-    // A buyer is short of what is left, and moves the other way with every price.
+    let dict = info_entries(py, key, task.steps(), task)?;
+    // A buyer is short of the remaining size: its exposure has the opposite sign.
     let sign = -task.settings().side.sign();
     dict.set_item("sign", sign)?;
     dict.set_item("shares", task.settings().shares)?;
@@ -71,8 +71,8 @@ pub(crate) fn of_optimal_execution<'py>(
     Ok(dict)
 }
 
-/// Which episode it is, and what its info has.
-fn told<'py>(
+/// Episode and info entries of a scene.
+fn info_entries<'py>(
     py: Python<'py>,
     key: EpisodeKey,
     steps: u32,

@@ -1,4 +1,4 @@
-//! Many episodes of trading in a living market, for Python.
+//! Trading batches in a simulated market, for Python.
 
 use gym::{Decision, SellHoldBuy, TargetWeight, Trading, TradingSettings};
 use pyo3::prelude::*;
@@ -23,7 +23,7 @@ pub(crate) fn prototype<D: Decision>(config: &str) -> PyResult<Trading<D>> {
     Trading::new(settings).map_err(|error| refused(&error))
 }
 
-/// A class for Python around batches of trading with one way to decide.
+/// Define the Python class of trading batches with one kind of action.
 macro_rules! trading_batch {
     ($(#[$meta:meta])* $name:ident, $decision:ty) => {
         native_batch!($(#[$meta])* $name, Trading<$decision>, {
@@ -40,18 +40,18 @@ macro_rules! trading_batch {
                 Ok(Self(NativeBatch::new(py, &prototype(config)?, &options)?))
             }
 
-            /// Raise `ValueError` unless the settings make sense.
+            /// Validate the settings; raise `ValueError` if invalid.
             #[staticmethod]
             fn check(config: &str) -> PyResult<()> {
                 prototype::<$decision>(config).map(|_| ())
             }
 
-            /// What the numbers of an observation are called.
+            /// Names of the numbers of an observation.
             fn feature_names(slf: &Bound<'_, Self>) -> PyResult<Vec<String>> {
                 Ok(exclusive(slf)?.0.batch.task(0).feature_names())
             }
 
-            /// What a picture needs to know of a symbol in an env, as it is now.
+            /// Scene of a symbol in an env for rendering, as it is now.
             #[pyo3(signature = (env=0, symbol=0, levels=20))]
             fn scene<'py>(
                 slf: &Bound<'py, Self>,
@@ -70,13 +70,13 @@ macro_rules! trading_batch {
 }
 
 trading_batch!(
-    /// Many episodes of selling, holding or buying.
+    /// Batch of trading episodes: sell, hold or buy.
     TradingBatch,
     SellHoldBuy
 );
 
 trading_batch!(
-    /// Many episodes of setting the share of equity to hold.
+    /// Batch of trading episodes: target share of equity to hold.
     TradingWeightsBatch,
     TargetWeight
 );

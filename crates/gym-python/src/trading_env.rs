@@ -1,4 +1,4 @@
-//! `PyTradingEnv`: one trading env that speaks gymnasium's five values.
+//! `PyTradingEnv`: one trading env with the Gymnasium step API.
 
 use gym::{Batch, BatchError, SellHoldBuy, StepOut, Task, Trading, TradingSettings};
 use market::{MarketConfig, SymbolConfig};
@@ -13,16 +13,16 @@ use crate::errors;
 use crate::market_config::refused;
 use crate::native_class::exclusive;
 
-/// What a step returns: observation, reward, terminated, truncated, info.
+/// Return value of a step: observation, reward, terminated, truncated, info.
 type Five<'py> = (Bound<'py, PyArray1<f64>>, f64, bool, bool, Bound<'py, PyDict>);
 
-/// As many as a market has at most.
+/// Largest number of symbols.
 const MOST_SYMBOLS: usize = 1_000;
 
-/// Symbols that share a sector.
+/// Number of symbols per sector.
 const SECTOR: usize = 4;
 
-/// An env of the usual market with these settings.
+/// A task of the default market with these settings.
 pub(crate) fn prototype(max_ticks: u64, num_symbols: usize) -> PyResult<Trading<SellHoldBuy>> {
     if !(1..=MOST_SYMBOLS).contains(&num_symbols) {
         return Err(PyValueError::new_err(format!(
@@ -66,7 +66,7 @@ impl PyTradingEnv {
         Ok(Self { batch, seed, observation })
     }
 
-    /// Begin an episode and return its first observation.
+    /// Reset the env and return its first observation.
     #[pyo3(signature = (seed=None))]
     fn reset<'py>(
         slf: &Bound<'py, Self>,
@@ -84,8 +84,7 @@ impl PyTradingEnv {
         Ok(PyArray1::from_slice(slf.py(), &this.observation))
     }
 
-    /// Act once; return the observation, the reward, whether the episode terminated or was
-    /// truncated, and what else there is to say.
+    /// Step the env; return observation, reward, terminated, truncated and info.
     fn step<'py>(slf: &Bound<'py, Self>, action: &Bound<'py, PyAny>) -> PyResult<Five<'py>> {
         let py = slf.py();
         let mut this = exclusive(slf)?;
@@ -121,7 +120,7 @@ impl PyTradingEnv {
         action_space(slf.py(), exclusive(slf)?.batch.task(0).action_len())
     }
 
-    /// What the numbers of an observation are called.
+    /// Names of the numbers of an observation.
     fn feature_names(slf: &Bound<'_, Self>) -> PyResult<Vec<String>> {
         Ok(exclusive(slf)?.batch.task(0).feature_names())
     }
@@ -144,14 +143,14 @@ fn actions_of(action: &Bound<'_, PyAny>, symbols: usize) -> PyResult<Vec<i64>> {
     }
 }
 
-/// A whole number; Python counts bools among them, but they are no choice among several.
+/// Read an integer; bools are ints in Python, but are refused.
 pub(crate) fn choice_of(action: &Bound<'_, PyAny>) -> Option<i64> {
     <i64 as ActionNumber>::read(action)
 }
 
-/// Choices one after the other; one more than `wanted` is enough to see that there are too many.
-fn choices_of(actions: &Bound<'_, PyAny>, wanted: usize) -> Option<Vec<i64>> {
-    let actions = actions.try_iter().ok()?.take(wanted + 1);
+/// Read a sequence of choices; stops one after `expected`, which shows that there are too many.
+fn choices_of(actions: &Bound<'_, PyAny>, expected: usize) -> Option<Vec<i64>> {
+    let actions = actions.try_iter().ok()?.take(expected + 1);
     actions.map(|action| choice_of(&action.ok()?)).collect()
 }
 
@@ -159,7 +158,7 @@ fn refusal(error: &BatchError) -> PyErr {
     match error {
         BatchError::Action { source, .. } => PyValueError::new_err(format!(
             "action must be 0 (sell), 1 (hold), or 2 (buy), was {}",
-            source.found
+            source.got
         )),
         BatchError::NotRunning { begun: true, .. } => {
             PyRuntimeError::new_err("the episode is over: call reset() to begin the next one")
@@ -171,7 +170,7 @@ fn refusal(error: &BatchError) -> PyErr {
     }
 }
 
-/// What an env has to say, as a dict.
+/// Info of an env, as a dict.
 pub(crate) fn info_of<'py>(
     py: Python<'py>,
     task: &Trading<SellHoldBuy>,
@@ -182,7 +181,7 @@ pub(crate) fn info_of<'py>(
     dict_of(py, names, &row)
 }
 
-/// A row of numbers as a dict; the tick is a whole number.
+/// Info row as a dict; the tick is an integer.
 pub(crate) fn dict_of<'py>(
     py: Python<'py>,
     names: &[&str],

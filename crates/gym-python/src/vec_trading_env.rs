@@ -16,7 +16,7 @@ use crate::market_config::refused;
 use crate::native_class::exclusive;
 use crate::trading_env::{action_space, choice_of, dict_of, info_of, observation_space, prototype};
 
-/// What a step returns: observations, rewards, terminated, truncated, infos.
+/// Return value of a step: observations, rewards, terminated, truncated, infos.
 type Five<'py> = (
     Bound<'py, PyArray2<f64>>,
     Bound<'py, PyArray1<f64>>,
@@ -58,7 +58,7 @@ impl PyVecTradingEnv {
         Ok(Self { batch, base_seed, finals })
     }
 
-    /// Begin an episode in every env and return the observations, a row for each.
+    /// Reset every env and return the observations, a row for each.
     #[pyo3(signature = (seeds=None))]
     fn reset_all<'py>(
         slf: &Bound<'py, Self>,
@@ -68,8 +68,8 @@ impl PyVecTradingEnv {
         let mut this = exclusive(slf)?;
         let this = &mut *this;
         let count = this.batch.num_envs();
-        if let Some(found) = seeds.as_ref().map(Vec::len).filter(|found| *found != count) {
-            return Err(PyValueError::new_err(format!("expected {count} seeds, got {found}")));
+        if let Some(got) = seeds.as_ref().map(Vec::len).filter(|got| *got != count) {
+            return Err(PyValueError::new_err(format!("expected {count} seeds, got {got}")));
         }
         let seeds = seeds.or_else(|| {
             let base = this.base_seed?;
@@ -81,16 +81,18 @@ impl PyVecTradingEnv {
             let mut rows = observations.try_readwrite()?;
             let rows = rows.as_slice_mut()?;
             let batch = &mut this.batch;
-            interruptible(py, |pauses| batch.reset_slices(&ids, seeds.as_deref(), rows, pauses))?
-                .map_err(|error| refused(&error))?;
+            interruptible(py, |interrupt| {
+                batch.reset_slices(&ids, seeds.as_deref(), rows, interrupt)
+            })?
+            .map_err(|error| refused(&error))?;
         }
         // From now on an unseeded reset begins the next episodes of these seeds.
         this.base_seed = None;
         Ok(observations)
     }
 
-    /// Let every env act once. Where an episode ends, the next one begins at once unless
-    /// `autoreset` is off; its last observation is then in the info.
+    /// Step every env once. Where an episode ends, the next one begins at once unless `autoreset`
+    /// is off; its final observation is then in the info.
     fn step_all<'py>(
         slf: &Bound<'py, Self>,
         actions: Vec<Bound<'py, PyAny>>,
@@ -100,8 +102,8 @@ impl PyVecTradingEnv {
         let this = &mut *this;
         let (count, width) = (this.batch.num_envs(), this.width());
         if actions.len() != count {
-            let found = actions.len();
-            return Err(PyValueError::new_err(format!("expected {count} actions, got {found}")));
+            let got = actions.len();
+            return Err(PyValueError::new_err(format!("expected {count} actions, got {got}")));
         }
         let choice = |(env, action)| choice_of(action).ok_or_else(|| no_choice(env, action));
         let actions = actions.iter().enumerate().map(choice).collect::<PyResult<Vec<i64>>>()?;
@@ -112,7 +114,7 @@ impl PyVecTradingEnv {
             let mut rows = observations.try_readwrite()?;
             let rows = rows.as_slice_mut()?;
             let (batch, finals) = (&mut this.batch, &mut this.finals);
-            let stepped = interruptible(py, |pauses| {
+            let stepped = interruptible(py, |interrupt| {
                 let out = StepOut {
                     observations: rows,
                     rewards: &mut rewards,
@@ -120,7 +122,7 @@ impl PyVecTradingEnv {
                     truncated: &mut truncated,
                     finals: finals.as_deref_mut(),
                 };
-                batch.step_slices(&actions, out, None, pauses)
+                batch.step_slices(&actions, out, None, interrupt)
             })?;
             stepped.map_err(|error| refusal(&error))?;
         }
@@ -130,7 +132,7 @@ impl PyVecTradingEnv {
         Ok((observations, PyArray1::from_vec(py, rewards), terminated, truncated, infos))
     }
 
-    /// How many envs there are.
+    /// Number of envs.
     #[getter]
     fn num_envs(slf: &Bound<'_, Self>) -> PyResult<usize> {
         Ok(exclusive(slf)?.batch.num_envs())
@@ -148,7 +150,7 @@ impl PyVecTradingEnv {
         action_space(slf.py(), 1)
     }
 
-    /// What the numbers of an observation are called.
+    /// Names of the numbers of an observation.
     fn feature_names(slf: &Bound<'_, Self>) -> PyResult<Vec<String>> {
         Ok(exclusive(slf)?.batch.task(0).feature_names())
     }
@@ -159,7 +161,7 @@ impl PyVecTradingEnv {
         self.batch.task(0).layout()
     }
 
-    /// What env `env` has to say: of an episode that has ended, what it had to say then.
+    /// Info of env `env`; for an episode that has ended, its final info.
     fn info<'py>(&self, py: Python<'py>, env: usize, ended: bool) -> PyResult<Bound<'py, PyDict>> {
         let (Some(finals), true) = (&self.finals, ended) else {
             return info_of(py, self.batch.task(env));
@@ -173,15 +175,15 @@ impl PyVecTradingEnv {
     }
 }
 
-fn no_choice(env: usize, found: impl Display) -> PyErr {
+fn no_choice(env: usize, got: impl Display) -> PyErr {
     PyValueError::new_err(format!(
-        "action of env {env} must be 0 (sell), 1 (hold), or 2 (buy), was {found}"
+        "action of env {env} must be 0 (sell), 1 (hold), or 2 (buy), was {got}"
     ))
 }
 
 fn refusal(error: &BatchError) -> PyErr {
     match error {
-        BatchError::Action { env, source } => no_choice(*env, &source.found),
+        BatchError::Action { env, source } => no_choice(*env, &source.got),
         BatchError::NotRunning { .. } => PyRuntimeError::new_err(
             error.to_string().replace("reset()", "reset_all()").replace("step()", "step_all()"),
         ),

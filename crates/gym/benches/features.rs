@@ -1,9 +1,9 @@
-//! Nanoseconds of CPU time for one bar of one symbol, beside going through the windows anew.
+//! CPU time per bar of one symbol, compared with recomputing every window.
 //!
 //! `cargo bench -p gym` prints a table; the measured parts take turns, and the median of the
 //! rounds is shown.
 
-#![allow(clippy::print_stdout)] // the table is what the program is for
+#![allow(clippy::print_stdout)] // the program prints a table
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -52,7 +52,7 @@ fn push_and_write(options: FeatureOptions, bars: &[Bar]) -> f64 {
     row[25]
 }
 
-/// The means, deviations and log returns alone, as one would write them without keeping sums.
+/// Means, deviations and log returns recomputed without running sums.
 fn go_through_windows(bars: &[Bar]) -> f64 {
     let closes: Vec<f64> = bars.iter().map(|bar| bar.close).collect();
     let mut total = 0.0;
@@ -61,8 +61,8 @@ fn go_through_windows(bars: &[Bar]) -> f64 {
         let logs =
             [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64].map(|lag| (seen[64] / seen[64 - lag]).ln());
         let mut returns = [0.0; 32];
-        for (place, value) in returns.iter_mut().enumerate() {
-            *value = (seen[33 + place] / seen[32 + place]).ln();
+        for (index, value) in returns.iter_mut().enumerate() {
+            *value = (seen[33 + index] / seen[32 + index]).ln();
         }
         total += black_box(logs)[0] + mean(&seen[57..]) + mean(&seen[49..]);
         total += deviation(&seen[53..]) + deviation(&returns) + deviation(&returns[24..]);
@@ -80,7 +80,7 @@ fn deviation(values: &[f64]) -> f64 {
     (spread / as_f64(values.len())).sqrt()
 }
 
-/// Nanoseconds for one of the bars.
+/// Nanoseconds per bar.
 fn measure(pass: impl Fn() -> f64) -> f64 {
     let start = cpu_seconds();
     for _ in 0..REPEATS {
@@ -120,7 +120,7 @@ fn view(bar: &Bar) -> View {
     }
 }
 
-/// CPU time of this thread where the system tells it (Linux), else the time of day.
+/// CPU time of this thread where available (Linux), else wall-clock time.
 fn cpu_seconds() -> f64 {
     let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     match schedule.split(' ').next().map(str::parse::<u64>) {

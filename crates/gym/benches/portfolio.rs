@@ -1,9 +1,9 @@
-//! Nanoseconds of CPU time for a step of one portfolio, in batches of them on one thread.
+//! CPU time per portfolio step, in batches on one thread.
 //!
 //! `cargo bench -p gym --bench portfolio` prints a table; words after `--` choose lines of
 //! it. The measured parts take turns, and the median of the rounds is shown.
 
-#![allow(clippy::print_stdout)] // the table is what the program is for
+#![allow(clippy::print_stdout)] // the program prints a table
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // numbers are small
 #![allow(clippy::cast_precision_loss)]
 
@@ -12,9 +12,8 @@ use std::sync::Arc;
 
 use gym::portfolio::projection::Constraints;
 use gym::portfolio::{
-    AccountKind, ActionMode, AgentSettings, Bar, Costs, FillAt, Panel, Portfolio,
-    PortfolioSettings, PortfolioTerm, RewardMode, RewardRule, ShownFeatures, Sizing, Starts,
-    Unfilled, Width,
+    AccountKind, ActionMode, AgentSettings, Bar, Costs, FillAt, ObservedFeatures, Panel, Portfolio,
+    PortfolioSettings, PortfolioTerm, RewardMode, RewardRule, Sizing, Starts, Unfilled, Width,
 };
 use gym::{Batch, Observation, StepOut, Task};
 use market::{EpisodeKey, Stream};
@@ -42,12 +41,12 @@ fn main() {
     let mut stream = EpisodeKey { seed: 1, episode: 0 }.stream(0);
     let (few, many) = (Arc::new(panel(20, &mut stream)), Arc::new(panel(100, &mut stream)));
     let mut benches = vec![
-        Bench::new("20 assets, index, allowed weights", &few, ShownFeatures::Index, true),
-        Bench::new("20 assets, index, any weights", &few, ShownFeatures::Index, false),
-        Bench::new("20 assets, window, allowed weights", &few, ShownFeatures::Window, true),
-        Bench::new("100 assets, index, allowed weights", &many, ShownFeatures::Index, true),
+        Bench::new("20 assets, index, allowed weights", &few, ObservedFeatures::Index, true),
+        Bench::new("20 assets, index, any weights", &few, ObservedFeatures::Index, false),
+        Bench::new("20 assets, window, allowed weights", &few, ObservedFeatures::Window, true),
+        Bench::new("100 assets, index, allowed weights", &many, ObservedFeatures::Index, true),
     ];
-    // Words after `--` choose among them, as they do among tests.
+    // Words after `--` filter them, as they filter tests.
     let chosen = std::env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
     benches.retain(|bench| bench.name.contains(&chosen));
     for _ in 0..ROUNDS {
@@ -62,7 +61,12 @@ fn main() {
 }
 
 impl Bench {
-    fn new(name: &'static str, panel: &Arc<Panel>, shown: ShownFeatures, is_allowed: bool) -> Self {
+    fn new(
+        name: &'static str,
+        panel: &Arc<Panel>,
+        shown: ObservedFeatures,
+        is_allowed: bool,
+    ) -> Self {
         let assets = panel.width().assets;
         let task = Portfolio::new(panel.clone(), settings(assets, shown)).expect("sound settings");
         let mut batch = Batch::new(&task, ENVS, Some(1), 0);
@@ -102,10 +106,10 @@ impl Bench {
     }
 }
 
-/// What this thread has spent on a processor.
+/// CPU time of this thread, in nanoseconds.
 fn cpu_nanoseconds() -> f64 {
-    let told = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells");
-    told.split(' ').next().and_then(|number| number.parse().ok()).expect("a number")
+    let statistics = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells");
+    statistics.split(' ').next().and_then(|number| number.parse().ok()).expect("a number")
 }
 
 fn decision(assets: usize, is_allowed: bool, stream: &mut Stream) -> Vec<f64> {
@@ -145,8 +149,8 @@ fn panel(assets: usize, stream: &mut Stream) -> Panel {
     panel
 }
 
-/// What a portfolio has by default.
-fn settings(assets: usize, shown: ShownFeatures) -> PortfolioSettings {
+/// Default portfolio settings.
+fn settings(assets: usize, shown: ObservedFeatures) -> PortfolioSettings {
     let constraints = Constraints {
         lower: vec![0.0; assets],
         upper: vec![1.0; assets],

@@ -1,29 +1,29 @@
-//! Nanoseconds of CPU time for one projection of wanted weights, by what the mandate asks for.
+//! CPU time per projection of target weights, by mandate.
 //!
 //! `cargo bench -p gym --bench projection` prints a table; the cases take turns, and the median of
 //! the rounds is shown.
 
-#![allow(clippy::print_stdout)] // the table is what the program is for
+#![allow(clippy::print_stdout)] // the program prints a table
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use gym::portfolio::projection::{Constraints, Workspace};
 
-/// Different wishes in a pass, so that branches are not learnt by heart.
-const WISHES: usize = 1_024;
-/// The system counts CPU time in steps of up to 4 ms, so a round repeats its wishes: more often
-/// where one takes nanoseconds.
+/// Number of different targets in a pass, so that branches are not memorised by the predictor.
+const TARGETS: usize = 1_024;
+/// The system counts CPU time in steps of up to 4 ms, so a round repeats its targets: more often if
+/// one takes nanoseconds.
 const REPEATS: usize = 10;
 const REPEATS_OF_SHORT: usize = 200;
 const ROUNDS: usize = 9;
 const SECTORS: usize = 5;
 
-/// One kind of mandate, with wishes and holdings drawn for it.
+/// One kind of mandate, with random targets and holdings.
 struct Case {
     name: &'static str,
     constraints: Constraints,
-    wishes: Vec<f64>,
+    targets: Vec<f64>,
     held: Vec<f64>,
     movable: Vec<bool>,
     repeats: usize,
@@ -89,38 +89,39 @@ fn long_only(assets: usize) -> Constraints {
 }
 
 impl Case {
-    /// Wishes are holdings of about half the equity in equal parts, and noise of this size.
+    /// Targets are holdings of about half the equity in equal parts, and noise of this size.
     fn new(name: &'static str, constraints: Constraints, noise: f64, can_move: f64) -> Self {
         let assets = constraints.assets();
         let mut uniform = uniforms();
         let part = 0.5 / as_f64(assets);
         let mut held = vec![part; assets];
         held.push(1.0 - held.iter().sum::<f64>());
-        let mut wish = |place: usize| held[place % (assets + 1)] + 2.0 * noise * (uniform() - 0.5);
-        let wishes = (0..WISHES * (assets + 1)).map(&mut wish).collect();
-        let movable = (0..WISHES * assets).map(|_| uniform() < can_move).collect();
+        let mut target_weight =
+            |index: usize| held[index % (assets + 1)] + 2.0 * noise * (uniform() - 0.5);
+        let targets = (0..TARGETS * (assets + 1)).map(&mut target_weight).collect();
+        let movable = (0..TARGETS * assets).map(|_| uniform() < can_move).collect();
         constraints.check().expect("a mandate that can be met");
         let is_short = constraints.leverage.or(constraints.turnover).is_none()
             && constraints.sector_caps.is_empty();
         let repeats = if is_short { REPEATS_OF_SHORT } else { REPEATS };
-        Self { name, constraints, wishes, held, movable, repeats }
+        Self { name, constraints, targets, held, movable, repeats }
     }
 
-    /// Nanoseconds for one of the wishes.
+    /// Nanoseconds per target.
     fn measure(&self) -> f64 {
         let assets = self.constraints.assets();
         let mut workspace = Workspace::new(assets, self.constraints.sector_caps.len());
         let mut allowed = vec![0.0; assets + 1];
         let start = cpu_seconds();
         for _ in 0..self.repeats {
-            let rows = self.wishes.chunks_exact(assets + 1).zip(self.movable.chunks_exact(assets));
-            for (wanted, movable) in rows {
-                let wanted = black_box(wanted);
+            let rows = self.targets.chunks_exact(assets + 1).zip(self.movable.chunks_exact(assets));
+            for (target, movable) in rows {
+                let target = black_box(target);
                 let (held, space) = (&self.held, &mut workspace);
-                black_box(self.constraints.project(wanted, held, movable, space, &mut allowed));
+                black_box(self.constraints.project(target, held, movable, space, &mut allowed));
             }
         }
-        1e9 * (cpu_seconds() - start) / as_f64(WISHES * self.repeats)
+        1e9 * (cpu_seconds() - start) / as_f64(TARGETS * self.repeats)
     }
 }
 
@@ -133,7 +134,7 @@ fn uniforms() -> impl FnMut() -> f64 {
     }
 }
 
-/// CPU time of this thread where the system tells it (Linux), else the time of day.
+/// CPU time of this thread where available (Linux), else wall-clock time.
 fn cpu_seconds() -> f64 {
     let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     match schedule.split(' ').next().map(str::parse::<u64>) {

@@ -1,6 +1,6 @@
-//! Many episodes of one task, stepped in one call into the caller's buffers.
+//! Batch of episodes of one task, stepped in one call into the caller's buffers.
 
-use market::{EpisodeKey, MemoryError, Pauses, check_memory};
+use market::{EpisodeKey, InterruptCheck, MemoryError, check_memory};
 use thiserror::Error;
 
 use crate::observation::Observation;
@@ -8,10 +8,10 @@ use crate::rows::{Episode, Rows, StepOut};
 use crate::task::{ActionError, RowsOf, Task};
 use crate::threads::{Divisible, Threads};
 
-/// What envs of a step take on each thread before it is asked whether to go on, in nanoseconds.
+/// Work per thread between two checks for an interrupt, in nanoseconds.
 const SLICE_NANOSECONDS: u64 = 100_000_000;
 
-/// Many episodes of one task.
+/// Batch of episodes of one task.
 ///
 /// The path of an env depends on its seed, how many episodes began since that seed, and its own
 /// actions: not on the other envs, nor on the number of envs or threads.
@@ -20,75 +20,75 @@ pub struct Batch<T> {
     pub(crate) episodes: Vec<Episode<T>>,
     step_limit: Option<u64>,
     threads: Threads,
-    /// What envs have to say now, a row each.
+    /// Current info of each env, one row per env.
     infos: Vec<f64>,
-    /// What envs had to say at the end of episodes that the last step ended, a row each.
+    /// Final info of each env whose episode ended in the last step, one row per env.
     final_infos: Vec<f64>,
 }
 
-/// Why a batch refused a call. Nothing has moved.
+/// Error of a refused batch call; the state is unchanged.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum BatchError {
-    /// An action is not one.
+    /// Invalid action.
     #[error("the action of env {env}: {source}")]
     Action {
         /// The first env with such an action.
         env: usize,
-        /// What is wrong with it.
+        /// Reason of the refusal.
         source: ActionError,
     },
-    /// An env is asked to step and is in no episode.
+    /// Step of an env outside an episode.
     #[error("env {env} is in no episode: {}", if *.begun { "its last one is over, call reset() to begin the next" } else { "call reset() before step()" })]
     NotRunning {
         /// The first such env.
         env: usize,
-        /// Whether it was in one before.
+        /// True if the env has been reset before.
         begun: bool,
     },
-    /// The step of an env needs data that has not come yet.
+    /// The step of an env needs data that has not been pushed yet.
     #[error("env {env} needs a row that has not come yet: push it before the step")]
     Waiting {
         /// The first such env.
         env: usize,
     },
-    /// There is no such env.
-    #[error("an env from 0 to {last} was wanted, found {found}")]
+    /// Env index out of range.
+    #[error("an env from 0 to {last} was wanted, found {got}")]
     NoSuchEnv {
-        /// The last env.
+        /// Index of the last env.
         last: usize,
-        /// The env that was asked for.
-        found: i64,
+        /// Requested env.
+        got: i64,
     },
-    /// An array is of another length.
-    #[error("{name} needs {wanted} values, found {found}")]
+    /// Array of the wrong length.
+    #[error("{name} needs {expected} values, found {got}")]
     Length {
         /// The array.
         name: &'static str,
-        /// How many values it should have.
-        wanted: usize,
-        /// How many it has.
-        found: usize,
+        /// Expected number of values.
+        expected: usize,
+        /// Actual number of values.
+        got: usize,
     },
-    /// A part of what envs show is of another length.
-    #[error("{name}[{part:?}] needs {wanted} values, found {found}")]
+    /// Part of an observation of the wrong length.
+    #[error("{name}[{part:?}] needs {expected} values, found {got}")]
     PartLength {
         /// The observations.
         name: &'static str,
         /// Their part.
         part: &'static str,
-        /// How many values it should have.
-        wanted: usize,
-        /// How many it has.
-        found: usize,
+        /// Expected number of values.
+        expected: usize,
+        /// Actual number of values.
+        got: usize,
     },
 }
 
 impl<T: Task> Batch<T> {
-    /// `num_envs` envs like `prototype`, none of them in an episode yet. Envs that are never given
-    /// a seed take theirs from `entropy`; `threads` is `None` for one per core.
+    /// `num_envs` envs like `prototype`, none of them in an episode yet. Envs without a seed take
+    /// theirs from `entropy`; `threads` is `None` for one per core.
     ///
     /// # Panics
-    /// When `num_envs` is 0.
+    /// If `num_envs` is 0.
     #[must_use]
     pub fn new(prototype: &T, num_envs: usize, threads: Option<usize>, entropy: u64) -> Self {
         assert!(num_envs > 0, "a batch has at least one env");
@@ -103,13 +103,13 @@ impl<T: Task> Batch<T> {
         }
     }
 
-    /// The same as [`Batch::new`] for a number of envs that a caller chose.
+    /// [`Batch::new`] with a memory check for a number of envs chosen by a caller.
     ///
     /// # Errors
-    /// When memory cannot hold so many.
+    /// If there is not enough memory.
     ///
     /// # Panics
-    /// When `num_envs` is 0.
+    /// If `num_envs` is 0.
     pub fn try_new(
         prototype: &T,
         num_envs: usize,
@@ -122,37 +122,37 @@ impl<T: Task> Batch<T> {
         Ok(Self::new(prototype, num_envs, threads, entropy))
     }
 
-    /// The same batch with episodes truncated after `steps` steps, where they last so long.
+    /// Set the time limit: truncate episodes after `steps` steps.
     #[must_use]
     pub fn with_step_limit(self, steps: Option<u64>) -> Self {
         Self { step_limit: steps, ..self }
     }
 
-    /// How many envs there are.
+    /// Number of envs.
     #[must_use]
     pub fn num_envs(&self) -> usize {
         self.episodes.len()
     }
 
-    /// How many threads step them at most.
+    /// Largest number of threads used by a step.
     #[must_use]
     pub fn num_threads(&self) -> usize {
         self.threads.count()
     }
 
-    /// The episode that env `env` is in.
+    /// Episode of env `env`.
     ///
     /// # Panics
-    /// When there is no such env.
+    /// If there is no such env.
     #[must_use]
     pub fn task(&self, env: usize) -> &T {
         &self.episodes[env].task
     }
 
-    /// The episode that env `env` is in or has last been in, and which one that is.
+    /// Current or last episode of env `env`, and its key.
     ///
     /// # Errors
-    /// When there is no such env, or no episode has begun in it.
+    /// If there is no such env, or no episode has begun in it.
     pub fn begun(&self, env: i64) -> Result<(EpisodeKey, &T), BatchError> {
         let env = self.checked_env(env)?;
         let episode = &self.episodes[env];
@@ -161,10 +161,10 @@ impl<T: Task> Batch<T> {
         Ok((EpisodeKey { seed: episode.seed, episode: number }, &episode.task))
     }
 
-    /// The episode that env `env` is in the middle of, to change between steps.
+    /// Running episode of env `env`, to change between steps.
     ///
     /// # Errors
-    /// When there is no such env, or it is in no episode.
+    /// If there is no such env, or it is in no episode.
     pub fn running(&mut self, env: i64) -> Result<&mut T, BatchError> {
         let env = self.checked_env(env)?;
         let episode = &mut self.episodes[env];
@@ -174,11 +174,11 @@ impl<T: Task> Batch<T> {
         Ok(&mut episode.task)
     }
 
-    /// Whether the next step of an env needs data that has not come yet; an env in no episode
-    /// needs none.
+    /// Return true if the next step of an env needs data that has not been pushed yet; false for an
+    /// env outside an episode.
     ///
     /// # Errors
-    /// When there is no such env.
+    /// If there is no such env.
     pub fn is_waiting(&self, env: i64) -> Result<bool, BatchError> {
         let episode = &self.episodes[self.checked_env(env)?];
         Ok(episode.is_running && episode.task.is_waiting())
@@ -189,33 +189,33 @@ impl<T: Task> Batch<T> {
         self.episodes.iter().map(|episode| &episode.task)
     }
 
-    /// The same to change, for tasks whose shared data grows between steps. What changes a layout
-    /// or what an episode has to say has no place here: rows would no longer fit.
+    /// Mutable episodes of all envs, for tasks whose shared data grows between steps. Layouts and
+    /// infos must not change: rows would no longer fit.
     pub fn tasks_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.episodes.iter_mut().map(|episode| &mut episode.task)
     }
 
-    /// Roughly what a step of all envs costs on one thread, in nanoseconds.
+    /// Estimated cost of a step of all envs on one thread, in nanoseconds.
     #[must_use]
     pub fn step_nanoseconds(&self) -> u64 {
         self.num_envs() as u64 * u64::from(self.task(0).step_nanoseconds())
     }
 
-    /// Begins an episode in each of the envs `ids` and writes its first observation into the row
-    /// of the env. A seed begins its first episode; without one, the env's own seed goes on.
+    /// Reset the envs `ids` and write the first observations into their rows. A seed begins its
+    /// first episode; without one, the env continues with its own seed.
     ///
     /// # Errors
-    /// When an env does not exist or an array is of another length.
+    /// If an env does not exist or an array is of another length.
     pub fn reset(
         &mut self,
         ids: &[i64],
         seeds: Option<&[u64]>,
         observations: RowsOf<'_, T>,
     ) -> Result<(), BatchError> {
-        self.reset_slices(ids, seeds, observations, &mut Pauses::new(&mut || true))
+        self.reset_slices(ids, seeds, observations, &mut InterruptCheck::new(&mut || true))
     }
 
-    /// The same, until it is stopped: episodes have then begun in the first of `ids`.
+    /// Interruptible [`Batch::reset`]: if interrupted, only the first of `ids` have been reset.
     ///
     /// # Errors
     /// As [`Batch::reset`].
@@ -224,7 +224,7 @@ impl<T: Task> Batch<T> {
         ids: &[i64],
         seeds: Option<&[u64]>,
         mut observations: RowsOf<'_, T>,
-        pauses: &mut Pauses<'_>,
+        interrupt: &mut InterruptCheck<'_>,
     ) -> Result<(), BatchError> {
         let layout = self.task(0).layout();
         T::Observation::check(&observations, "observations", &layout, self.num_envs())?;
@@ -232,36 +232,36 @@ impl<T: Task> Batch<T> {
         for &id in ids {
             self.checked_env(id)?;
         }
-        for (place, &id) in ids.iter().enumerate() {
+        for (index, &id) in ids.iter().enumerate() {
             let env = self.checked_env(id)?;
             let row = T::Observation::row(&mut observations, &layout, env);
             match seeds {
-                Some(seeds) => self.episodes[env].begin_first(seeds[place], row),
+                Some(seeds) => self.episodes[env].begin_first(seeds[index], row),
                 None => self.episodes[env].begin_next(row),
             }
             self.note_info(env);
-            if !pauses.go_on_after_piece() {
+            if !interrupt.should_continue_after_piece() {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Lets every env take its action, except where `skip` is true: rows of those stay untouched.
+    /// Step every env with its action, except where `skip` is true: their rows stay untouched.
     ///
     /// # Errors
-    /// When an action is refused, an env is in no episode, or an array is of another length.
+    /// If an action is refused, an env is in no episode, or an array is of another length.
     pub fn step(
         &mut self,
         actions: &[T::Action],
         out: StepOut<'_, RowsOf<'_, T>>,
         skip: Option<&[bool]>,
     ) -> Result<(), BatchError> {
-        self.step_slices(actions, out, skip, &mut Pauses::new(&mut || true))
+        self.step_slices(actions, out, skip, &mut InterruptCheck::new(&mut || true))
     }
 
-    /// The same, until it is stopped between envs, which only a step that takes long is: the first
-    /// of them have then acted, and the others have not.
+    /// Interruptible [`Batch::step`]: if interrupted between envs, which only happens in a long
+    /// step, the first of them have been stepped and the others have not.
     ///
     /// # Errors
     /// As [`Batch::step`].
@@ -270,7 +270,7 @@ impl<T: Task> Batch<T> {
         actions: &[T::Action],
         out: StepOut<'_, RowsOf<'_, T>>,
         skip: Option<&[bool]>,
-        pauses: &mut Pauses<'_>,
+        interrupt: &mut InterruptCheck<'_>,
     ) -> Result<(), BatchError> {
         self.check_lengths(actions, &out, skip)?;
         self.check_actions(actions, skip)?;
@@ -289,7 +289,7 @@ impl<T: Task> Batch<T> {
         while work.len() > slice {
             let (now, later) = work.split(slice);
             self.threads.run(now, nanoseconds);
-            if !pauses.go_on_after_slice() {
+            if !interrupt.should_continue_after_slice() {
                 return Ok(());
             }
             work = later;
@@ -298,10 +298,10 @@ impl<T: Task> Batch<T> {
         Ok(())
     }
 
-    /// Lets env `to` become exactly what env `from` is: its episode, its streams, its seed.
+    /// Copy the exact state of env `from` to env `to`: episode, random streams and seed.
     ///
     /// # Errors
-    /// When one of them does not exist.
+    /// If one of them does not exist.
     pub fn clone_env(&mut self, from: i64, to: i64) -> Result<(), BatchError> {
         let (from, to) = (self.checked_env(from)?, self.checked_env(to)?);
         if let Ok([from, to]) = self.episodes.get_disjoint_mut([from, to]) {
@@ -311,20 +311,20 @@ impl<T: Task> Batch<T> {
         Ok(())
     }
 
-    /// What every env has to say now, in rows.
+    /// Current info of every env, one row per env.
     #[must_use]
     pub fn infos(&self) -> &[f64] {
         &self.infos
     }
 
-    /// What every env had to say at the end of the episode that the last step ended, in rows;
-    /// those of envs whose episode goes on are void.
+    /// Final info of every env whose episode ended in the last step, one row per env; rows of the
+    /// other envs are undefined.
     #[must_use]
     pub fn final_infos(&self) -> &[f64] {
         &self.final_infos
     }
 
-    /// Takes down what an env has to say now.
+    /// Write the current info of an env.
     pub(crate) fn note_info(&mut self, env: usize) {
         let task = &self.episodes[env].task;
         let width = task.info_names().len();
@@ -332,7 +332,7 @@ impl<T: Task> Batch<T> {
     }
 
     fn checked_env(&self, id: i64) -> Result<usize, BatchError> {
-        let no_such_env = BatchError::NoSuchEnv { last: self.num_envs() - 1, found: id };
+        let no_such_env = BatchError::NoSuchEnv { last: self.num_envs() - 1, got: id };
         match usize::try_from(id) {
             Ok(env) if env < self.num_envs() => Ok(env),
             _ => Err(no_such_env),
@@ -380,11 +380,11 @@ impl<T: Task> Batch<T> {
     }
 }
 
-/// The seed of an env that was never given one.
+/// Default seed of an env.
 fn own_seed(entropy: u64, env: usize) -> u64 {
     EpisodeKey { seed: entropy, episode: env as u64 }.stream(0).bits()
 }
 
-fn check_length(name: &'static str, wanted: usize, found: usize) -> Result<(), BatchError> {
-    if wanted == found { Ok(()) } else { Err(BatchError::Length { name, wanted, found }) }
+fn check_length(name: &'static str, expected: usize, got: usize) -> Result<(), BatchError> {
+    if expected == got { Ok(()) } else { Err(BatchError::Length { name, expected, got }) }
 }

@@ -1,4 +1,4 @@
-//! A batch as bytes, and the same batch from them.
+//! Snapshot of a batch: encoding to bytes and decoding.
 
 use market::{Kind, SnapshotError, open, seal};
 use thiserror::Error;
@@ -9,38 +9,38 @@ use crate::task::Task;
 
 const BATCH: Kind = Kind { magic: *b"SKBA", version: 1, name: "a batch of envs" };
 
-/// Why a state cannot be loaded. The batch is as it was.
+/// Error of loading a state; the batch is unchanged.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum BatchStateError {
-    /// The bytes are no state, or not all of one.
+    /// Invalid or truncated bytes.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
-    /// They are of another task.
-    #[error("the state of {wanted} was wanted, found that of {found}")]
+    /// State of another task.
+    #[error("the state of {expected} was wanted, found that of {got}")]
     OtherTask {
         /// The task of this batch.
-        wanted: &'static str,
-        /// The task that was saved.
-        found: String,
+        expected: &'static str,
+        /// Task of the state.
+        got: String,
     },
-    /// They are of a task with other settings.
+    /// State of a task with other settings.
     #[error("the state of a {task} with these settings was wanted, found one with others")]
     OtherRules {
         /// The task.
         task: &'static str,
     },
-    /// They are of more or fewer envs.
-    #[error("the state of {wanted} envs was wanted, found that of {found}")]
+    /// State of another number of envs.
+    #[error("the state of {expected} envs was wanted, found that of {got}")]
     OtherSize {
-        /// How many envs this batch has.
-        wanted: usize,
-        /// How many were saved.
-        found: usize,
+        /// Number of envs in this batch.
+        expected: usize,
+        /// Number of envs in the snapshot.
+        got: usize,
     },
 }
 
 impl<T: Task> Batch<T> {
-    /// The whole state as bytes: all that is needed to go on, bit for bit.
+    /// Encode the full state as bytes, to continue bit for bit.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
@@ -58,10 +58,10 @@ impl<T: Task> Batch<T> {
         seal(BATCH, &body)
     }
 
-    /// Goes on from where [`Batch::encode`] was called; a refused state changes nothing.
+    /// Restore the state of [`Batch::encode`]; a refused state changes nothing.
     ///
     /// # Errors
-    /// When the bytes are truncated, corrupted, newer, or of another task, other settings or
+    /// If the bytes are truncated, corrupted, newer, or of another task, other settings or
     /// another number of envs.
     pub fn decode(&mut self, bytes: &[u8]) -> Result<(), BatchStateError> {
         let mut body = open(BATCH, bytes)?;
@@ -71,7 +71,7 @@ impl<T: Task> Batch<T> {
             read_episode(episode, &mut body)?;
         }
         if !body.is_empty() {
-            return Err(SnapshotError::Length { wanted: 0, found: body.len() }.into());
+            return Err(SnapshotError::Length { expected: 0, got: body.len() }.into());
         }
         self.episodes = episodes;
         (0..self.num_envs()).for_each(|env| self.note_info(env));
@@ -81,18 +81,18 @@ impl<T: Task> Batch<T> {
     fn check_header(&self, body: &mut &[u8]) -> Result<(), BatchStateError> {
         let name = read_bytes(body)?;
         if name != T::NAME.as_bytes() {
-            let found = String::from_utf8_lossy(name).into_owned();
-            return Err(BatchStateError::OtherTask { wanted: T::NAME, found });
+            let got = String::from_utf8_lossy(name).into_owned();
+            return Err(BatchStateError::OtherTask { expected: T::NAME, got });
         }
-        let found = u32::from_le_bytes(read_array(body)?);
-        if found != T::VERSION {
-            return Err(SnapshotError::OtherVersion { wanted: T::VERSION, found }.into());
+        let got = u32::from_le_bytes(read_array(body)?);
+        if got != T::VERSION {
+            return Err(SnapshotError::OtherVersion { expected: T::VERSION, got }.into());
         }
         if read_bytes(body)? != rules_of(self.task(0)) {
             return Err(BatchStateError::OtherRules { task: T::NAME });
         }
-        let (wanted, found) = (self.num_envs(), read_size(body)?);
-        if wanted == found { Ok(()) } else { Err(BatchStateError::OtherSize { wanted, found }) }
+        let (expected, got) = (self.num_envs(), read_size(body)?);
+        if expected == got { Ok(()) } else { Err(BatchStateError::OtherSize { expected, got }) }
     }
 }
 
@@ -109,11 +109,11 @@ fn read_episode(episode: &mut Episode<impl Task>, body: &mut &[u8]) -> Result<()
     episode.is_running = match read_array(body)? {
         [0] => false,
         [1] if episode.begun > 0 => true,
-        _ => return Err(SnapshotError::Impossible { found: "an episode that never began" }),
+        _ => return Err(SnapshotError::Impossible { got: "an episode that never began" }),
     };
     episode.task.decode(body)?;
     if episode.is_running && episode.task.is_over() {
-        return Err(SnapshotError::Impossible { found: "an episode that runs on behind its end" });
+        return Err(SnapshotError::Impossible { got: "an episode that runs on behind its end" });
     }
     Ok(())
 }
@@ -136,13 +136,13 @@ fn read_size(body: &mut &[u8]) -> Result<usize, SnapshotError> {
 }
 
 fn read_bytes<'a>(body: &mut &'a [u8]) -> Result<&'a [u8], SnapshotError> {
-    let (wanted, found) = (read_size(body)?, body.len());
-    body.split_off(..wanted).ok_or(SnapshotError::Length { wanted, found })
+    let (expected, got) = (read_size(body)?, body.len());
+    body.split_off(..expected).ok_or(SnapshotError::Length { expected, got })
 }
 
 fn read_array<const N: usize>(body: &mut &[u8]) -> Result<[u8; N], SnapshotError> {
     let Some((first, rest)) = body.split_first_chunk() else {
-        return Err(SnapshotError::Length { wanted: N, found: body.len() });
+        return Err(SnapshotError::Length { expected: N, got: body.len() });
     };
     *body = rest;
     Ok(*first)

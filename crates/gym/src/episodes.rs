@@ -1,6 +1,6 @@
 //! Return, length and duration of every running episode of a batch.
 
-/// What is known of an episode when it ends.
+/// Summary of a finished episode.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Finished {
     /// Sum of its rewards.
@@ -11,7 +11,7 @@ pub struct Finished {
     pub elapsed: f64,
 }
 
-/// Tells seconds; where it counts from does not matter.
+/// Clock in seconds, from any origin.
 pub trait EpisodeClock {
     /// Seconds now.
     fn seconds(&self) -> f64;
@@ -42,7 +42,7 @@ impl Episodes {
         self.returns.len()
     }
 
-    /// Whether the batch has no episode.
+    /// Return true if the batch has no episodes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.returns.is_empty()
@@ -66,8 +66,8 @@ impl Episodes {
         self.starts.iter().map(|start| now - start).collect()
     }
 
-    /// Continues saved totals; `elapsed` are seconds that had passed in each episode.
-    /// Returns whether the lengths agreed; if not, nothing has changed.
+    /// Restore saved totals; `elapsed` are seconds that had passed in each episode. Returns false
+    /// if the lengths disagree; nothing has changed then.
     pub fn load(
         &mut self,
         returns: Vec<f64>,
@@ -85,12 +85,13 @@ impl Episodes {
         true
     }
 
-    /// Begins episode `index` anew.
+    /// Restart episode `index`.
     pub fn restart(&mut self, index: usize, clock: &impl EpisodeClock) {
         self.restart_at(index, clock.seconds());
     }
 
-    /// Adds one step of episode `index`; if that ended it, tells of it and begins the next one.
+    /// Add one step of episode `index`; if that ended it, return its summary and begin the next
+    /// one.
     pub fn step(
         &mut self,
         index: usize,
@@ -103,9 +104,9 @@ impl Episodes {
         ended.then(|| self.finish(index, clock.seconds()))
     }
 
-    /// Adds one step of every episode where `running` is true (of all by default); tells of those
-    /// that ended, in order, and begins the next ones. The clock is read once for all of them.
-    /// Returns None if a length disagrees; nothing has changed then.
+    /// Add one step of every episode where `running` is true (of all by default); return the
+    /// summaries of those that ended, in order, and begin the next ones. The clock is read once for
+    /// all of them. Returns None if a length disagrees; nothing has changed then.
     pub fn step_batch(
         &mut self,
         rewards: &[f64],
@@ -160,7 +161,7 @@ impl Episodes {
 }
 
 #[cfg(test)]
-#[allow(clippy::float_cmp)] // exact results are what the tests are about
+#[allow(clippy::float_cmp)] // the tests compare exact results
 mod tests {
     use super::*;
     use proptest::collection::vec;
@@ -205,18 +206,18 @@ mod tests {
                 let ended: Vec<bool> = rows.iter().map(|row| row.1).collect();
                 let running: Vec<bool> = rows.iter().map(|row| all_run || row.2).collect();
 
-                let given = (!all_run).then_some(&running[..]);
-                let told = batch.step_batch(&rewards, &ended, given, &clock).expect("lengths agree");
+                let mask = (!all_run).then_some(&running[..]);
+                let summaries = batch.step_batch(&rewards, &ended, mask, &clock).expect("lengths agree");
 
                 let expected: Vec<(usize, Finished)> = (0..3)
                     .filter(|&index| running[index])
                     .filter_map(|index| {
-                        let one = single.step(index, rewards[index], ended[index], &clock);
-                        one.map(|finished| (index, finished))
+                        let finished_episode = single.step(index, rewards[index], ended[index], &clock);
+                        finished_episode.map(|finished| (index, finished))
                     })
                     .collect();
-                let known = |(index, one): &(usize, Finished)| (*index, one.episode_return, one.length);
-                prop_assert!(told.iter().map(known).eq(expected.iter().map(known)));
+                let known = |(index, finished_episode): &(usize, Finished)| (*index, finished_episode.episode_return, finished_episode.length);
+                prop_assert!(summaries.iter().map(known).eq(expected.iter().map(known)));
                 prop_assert_eq!(totals(&batch), totals(&single));
             }
         }
@@ -227,9 +228,10 @@ mod tests {
         let clock = Ticking(Cell::new(0.0));
         let mut episodes = Episodes::new(2, &clock);
 
-        let told = episodes.step_batch(&[1.0; 2], &[true; 2], None, &clock).expect("lengths agree");
+        let summaries =
+            episodes.step_batch(&[1.0; 2], &[true; 2], None, &clock).expect("lengths agree");
 
-        let seconds: Vec<f64> = told.iter().map(|(_, finished)| finished.elapsed).collect();
+        let seconds: Vec<f64> = summaries.iter().map(|(_, finished)| finished.elapsed).collect();
         assert_eq!((seconds, clock.0.get()), (vec![1.0, 1.0], 2.0));
     }
 

@@ -1,7 +1,7 @@
-//! The 54 features of a symbol, from its completed bars and from what can be seen after them.
+//! The 54 features of a symbol, from its completed bars and from market views after them.
 //!
-//! Everything is kept up to date bar by bar; no window is gone through again. The same code
-//! serves environments, whole series and live streams, so that they cannot differ.
+//! Features are updated incrementally, bar by bar. The same code serves environments, series and
+//! live streams, so that they cannot differ.
 //!
 //! ```
 //! use gym::features::{Bar, FeatureOptions, Features, View, registry};
@@ -17,12 +17,12 @@
 
 mod atr;
 mod bar;
+mod clipping;
 mod history;
 mod input;
 mod registry;
 mod series;
 mod set;
-mod shown;
 mod snapshot;
 mod view;
 mod volatility;

@@ -1,4 +1,4 @@
-//! The optimal market maker in closed form: Guéant, Lehalle and Fernandez-Tapia's solution.
+//! Optimal market making in closed form (GLFT: Guéant, Lehalle and Fernandez-Tapia).
 //!
 //! With exponential utility and fills of intensity `A exp(-k distance)`, the value of holding
 //! `q` with `t` left is `cash + q mid + ln(v_q(t)) / k`, where `v` solves the linear system
@@ -7,27 +7,27 @@
 
 use crate::market_making::{MarketMakingSettings, Quotes};
 
-/// `ln(v_q)` at each decision, and what follows from it.
+/// Tabulated `ln(v_q)` at each decision, with the optimal quotes.
 #[derive(Clone, Debug)]
 pub(crate) struct Glft {
     /// Rows of `2 inventory_limit + 1` numbers, from the last moment of an episode to its first.
     log_values: Vec<f64>,
     width: usize,
     fill_decay: f64,
-    /// The distance from the indifference price that pays best.
+    /// Optimal distance from the indifference price.
     margin: f64,
 }
 
-/// Terms of the series for a matrix exponential: those beyond are below rounding.
+/// Number of terms of the series for a matrix exponential: further ones are below rounding.
 const TERMS: u32 = 24;
 
-/// The largest norm for which so many terms are enough.
+/// Largest norm for which that number of terms is enough.
 const LARGEST_NORM: f64 = 2.0;
 
 impl Glft {
     pub(crate) fn new(settings: &MarketMakingSettings) -> Self {
         let (limit, decay) = (settings.inventory_limit, settings.fill_decay);
-        let inventories = || (0..=2 * limit).map(|place| f64::from(place) - f64::from(limit));
+        let inventories = || (0..=2 * limit).map(|index| f64::from(index) - f64::from(limit));
         let penalty = decay * settings.liquidation_penalty;
         let mut row: Vec<f64> = inventories().map(|inventory| -penalty * inventory.abs()).collect();
         let mut log_values = row.clone();
@@ -40,7 +40,8 @@ impl Glft {
         Self { log_values, width: row.len(), fill_decay: decay, margin }
     }
 
-    /// What is gained on average by quoting optimally from here on: the value beyond marked wealth.
+    /// Value function of the optimal quotes beyond marked wealth: expected gain until the end of
+    /// the episode.
     pub(crate) fn value(&self, steps_left: u32, inventory: i32) -> f64 {
         self.log_value(steps_left, inventory) / self.fill_decay
     }
@@ -74,7 +75,7 @@ struct Flow {
     diagonal: Vec<f64>,
     beside: f64,
     shift: f64,
-    /// Into how many parts a step is cut so that the series converges at once.
+    /// Number of parts of a step for which the series converges.
     parts: u32,
 }
 
@@ -117,10 +118,10 @@ impl Flow {
 
     /// The matrix times `vector`, times `factor`.
     fn times(&self, vector: &[f64], factor: f64) -> Vec<f64> {
-        let at = |place: Option<usize>| place.and_then(|place| vector.get(place)).unwrap_or(&0.0);
-        let beside = |place: usize| at(place.checked_sub(1)) + at(place.checked_add(1));
-        let row = |(place, (own, value)): (usize, (&f64, &f64))| {
-            (own * value + self.beside * beside(place)) * factor
+        let at = |index: Option<usize>| index.and_then(|index| vector.get(index)).unwrap_or(&0.0);
+        let beside = |index: usize| at(index.checked_sub(1)) + at(index.checked_add(1));
+        let row = |(index, (own, value)): (usize, (&f64, &f64))| {
+            (own * value + self.beside * beside(index)) * factor
         };
         self.diagonal.iter().zip(vector).enumerate().map(row).collect()
     }

@@ -31,7 +31,9 @@ pub use episodes::{EpisodeClock, Episodes, Finished};
 pub use market_making::{MarketMaking, MarketMakingSettings, Quotes};
 pub use moments::{Moments, MomentsError, Sample};
 pub use observation::Observation;
-pub use optimal_execution::{OptimalExecution, OptimalExecutionSettings, Whole};
+pub use optimal_execution::{
+    ActionUnit, OptimalExecution, OptimalExecutionSettings, OptimalTrajectory,
+};
 pub use parts::Shape;
 pub use reward_scale::RewardScale;
 pub use rows::StepOut;

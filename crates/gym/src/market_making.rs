@@ -1,8 +1,8 @@
-//! Quote both sides of a market, earn the spread, and carry the risk of what is held.
+//! Market making task: quote both sides of a market, earn the spread, and carry inventory risk.
 //!
-//! Distances are held for a step, and within it nothing is approximated: fills come at the times
-//! of two Poisson clocks, as many as there are, and the mid price is drawn at each of them. Only
-//! how long quotes are held tells a coarse episode from a fine one.
+//! Distances are constant during a step, within which nothing is approximated: fills occur at the
+//! times of two Poisson clocks, and the mid price is drawn at each of them. Coarse and fine
+//! episodes differ only in the duration of quotes.
 
 mod clock;
 mod settings;
@@ -26,24 +26,24 @@ const ASK_STREAM: u64 = 3;
 /// Distances from the mid price at which the agent buys and sells.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quotes {
-    /// How far below the mid it buys.
+    /// Distance of the bid below the mid.
     pub bid: f64,
-    /// How far above the mid it sells.
+    /// Distance of the ask above the mid.
     pub ask: f64,
 }
 
-/// One episode of making a market.
+/// One episode of market making.
 #[derive(Clone, Debug)]
 pub struct MarketMaking {
     rules: Arc<Rules>,
     state: State,
 }
 
-/// What all episodes share, and what is worked out from the settings once.
+/// Data shared by all episodes, computed from the settings once.
 #[derive(Debug)]
 struct Rules {
     settings: MarketMakingSettings,
-    /// Worked out when first asked for: most agents never do.
+    /// Computed on first use: most agents never need it.
     optimum: OnceLock<Glft>,
     limit: i32,
     step_time: f64,
@@ -51,7 +51,7 @@ struct Rules {
     horizon_spread: f64,
 }
 
-/// Everything that changes during an episode.
+/// Mutable state of an episode.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct State {
     steps: u32,
@@ -60,7 +60,7 @@ struct State {
     mid: f64,
     last_move: f64,
     fills: u32,
-    /// What was quoted in the last step, for those who look on.
+    /// Quotes of the last step, for rendering.
     quotes: Option<Quotes>,
     mid_stream: Stream,
     bridge_stream: Stream,
@@ -69,18 +69,19 @@ struct State {
 }
 
 impl MarketMaking {
-    /// An env with these settings, in no episode yet.
+    /// A task with these settings, outside an episode.
     ///
     /// # Errors
-    /// When a setting makes no sense.
+    /// If a setting is invalid.
     pub fn new(settings: MarketMakingSettings) -> Result<Self, SettingsError> {
         settings.check()?;
         let state = State::new(&settings, EpisodeKey::default());
         Ok(Self { rules: Arc::new(Rules::new(settings)), state })
     }
 
-    /// The distances that maximise expected utility from here on, within the range of actions.
-    /// The side of the limit, where nothing is quoted, gets the largest distance.
+    /// Optimal quote distances, within the range of actions: they maximise expected utility until
+    /// the end of the episode. The side at the inventory limit, where nothing is quoted, gets the
+    /// largest distance.
     #[must_use]
     pub fn optimal_quotes(&self) -> Quotes {
         let Rules { settings, .. } = &*self.rules;
@@ -89,26 +90,25 @@ impl MarketMaking {
         Quotes { bid: allowed(quotes.bid), ask: allowed(quotes.ask) }
     }
 
-    /// The sure wealth that is worth as much as quoting optimally, and without a pause, from here
-    /// to the end.
+    /// Certainty equivalent of optimal continuous quoting until the end of the episode.
     #[must_use]
     pub fn certainty_equivalent(&self) -> f64 {
         self.state.wealth() + self.rules.optimum().value(self.steps_left(), self.state.inventory)
     }
 
-    /// How it is set.
+    /// Settings of the task.
     #[must_use]
     pub fn settings(&self) -> &MarketMakingSettings {
         &self.rules.settings
     }
 
-    /// Decisions taken in this episode.
+    /// Number of decisions taken in this episode.
     #[must_use]
     pub fn steps(&self) -> u32 {
         self.state.steps
     }
 
-    /// What was quoted in the last step, if there was one.
+    /// Quotes of the last step, if there was one.
     #[must_use]
     pub fn last_quotes(&self) -> Option<Quotes> {
         self.state.quotes
@@ -120,7 +120,7 @@ impl MarketMaking {
 
     fn show(&self, observation: &mut [f64]) {
         let Rules { settings, .. } = &*self.rules;
-        // Without volatility nothing moves, and there is nothing to divide by.
+        // Without volatility there is nothing to divide by.
         let scaled = |change: f64, spread: f64| if spread > 0.0 { change / spread } else { 0.0 };
         observation.copy_from_slice(&[
             f64::from(self.steps_left()) / f64::from(settings.episode_steps),
@@ -151,12 +151,12 @@ impl Task for MarketMaking {
 
     fn check(&self, action: &[f64]) -> Result<(), ActionError> {
         let MarketMakingSettings { min_distance, max_distance, .. } = self.rules.settings;
-        // Comparisons with NaN are false, so it is refused too.
+        // Comparisons with NaN are false, so NaN is refused too.
         if action.iter().all(|distance| (min_distance..=max_distance).contains(distance)) {
             return Ok(());
         }
-        let wanted = format!("distances from {min_distance} to {max_distance}");
-        Err(ActionError { wanted, found: format!("{action:?}") })
+        let expected = format!("distances from {min_distance} to {max_distance}");
+        Err(ActionError { expected, got: format!("{action:?}") })
     }
 
     fn is_over(&self) -> bool {
@@ -208,7 +208,7 @@ impl Task for MarketMaking {
 
     fn decode(&mut self, body: &mut &[u8]) -> Result<(), SnapshotError> {
         let (state, rest) = postcard::take_from_bytes::<State>(body)
-            .map_err(|_| SnapshotError::Impossible { found: "bytes that are no market making" })?;
+            .map_err(|_| SnapshotError::Impossible { got: "bytes that are no market making" })?;
         state.check(&self.rules)?;
         (self.state, *body) = (state, rest);
         Ok(())
@@ -255,11 +255,11 @@ impl State {
         self.cash + f64::from(self.inventory) * self.mid
     }
 
-    /// Runs both clocks and the mid price through a step; returns the penalty for what was held.
+    /// Advance both clocks and the mid price by a step; returns the inventory penalty.
     fn run(&mut self, rules: &Rules, quotes: Quotes) -> f64 {
         let rates = (rules.settings.rate(quotes.bid), rules.settings.rate(quotes.ask));
         let (mut time, mut penalty) = (rules.step_time, 0.0);
-        // Drawn for the whole step, so that the path does not depend on what was quoted.
+        // Drawn for the full step, so that the path does not depend on the quotes.
         let mut move_left = rules.step_spread * self.mid_stream.normal();
         self.last_move = move_left;
         loop {
@@ -285,8 +285,8 @@ impl State {
     /// The first fill within `time`, if there is one.
     #[inline]
     fn next_fill(&self, bid_rate: f64, ask_rate: f64, time: f64) -> Option<NextFill> {
-        let is_bid_due = self.bid_clock.rings_within(bid_rate * time);
-        let is_ask_due = self.ask_clock.rings_within(ask_rate * time);
+        let is_bid_due = self.bid_clock.fires_within(bid_rate * time);
+        let is_ask_due = self.ask_clock.fires_within(ask_rate * time);
         if !is_bid_due && !is_ask_due {
             return None;
         }
@@ -295,20 +295,20 @@ impl State {
         (after < time).then_some(NextFill { after, is_bid: bid <= ask })
     }
 
-    /// How far the mid has moved after `elapsed` of `time`, in which it moves by `whole`.
-    fn bridge(&mut self, volatility: f64, whole: f64, elapsed: f64, time: f64) -> f64 {
+    /// Brownian bridge: move of the mid after `elapsed` of `time`, over which it moves by `total`.
+    fn bridge(&mut self, volatility: f64, total: f64, elapsed: f64, time: f64) -> f64 {
         let share = elapsed / time;
         let variance = elapsed * (1.0 - share);
-        whole * share + volatility * variance.sqrt() * self.bridge_stream.normal()
+        total * share + volatility * variance.sqrt() * self.bridge_stream.normal()
     }
 
     fn take(&mut self, fill: NextFill, quotes: Quotes) {
         if fill.is_bid {
-            self.bid_clock.ring();
+            self.bid_clock.fire();
             self.inventory += 1;
             self.cash -= self.mid - quotes.bid;
         } else {
-            self.ask_clock.ring();
+            self.ask_clock.fire();
             self.inventory -= 1;
             self.cash += self.mid + quotes.ask;
         }
@@ -316,7 +316,7 @@ impl State {
     }
 
     fn check(&self, rules: &Rules) -> Result<(), SnapshotError> {
-        let impossible = |found| Err(SnapshotError::Impossible { found });
+        let impossible = |got| Err(SnapshotError::Impossible { got });
         if self.steps > rules.settings.episode_steps {
             return impossible("an episode longer than episodes are");
         }
@@ -333,14 +333,14 @@ impl State {
         if !self.quotes.as_ref().is_none_or(can_be_quoted) {
             return impossible("quotes out of their range");
         }
-        if !(self.bid_clock.is_possible() && self.ask_clock.is_possible()) {
+        if !(self.bid_clock.is_valid() && self.ask_clock.is_valid()) {
             return impossible("a clock that rang in the past");
         }
         Ok(())
     }
 }
 
-/// A fill, and when it comes.
+/// Fill and its time.
 #[derive(Clone, Copy)]
 struct NextFill {
     after: f64,

@@ -4,18 +4,18 @@ use thiserror::Error;
 
 use crate::welford::{ROWS_AT_ONCE, push_columns};
 
-/// Why moments refused what they were given. Nothing has moved.
+/// Error of refused input; the moments are unchanged.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum MomentsError {
-    /// The values do not form whole rows.
-    #[error("rows of {width} values were wanted, found {found} values in all")]
+    /// The number of values is not a multiple of the row width.
+    #[error("rows of {width} values were wanted, found {got} values in all")]
     Width {
         /// Columns that the moments track.
         width: usize,
-        /// Values that were given.
-        found: usize,
+        /// Number of values.
+        got: usize,
     },
-    /// A value is NaN or infinite; taking it in would spoil the statistics for good.
+    /// A value is NaN or infinite; it would corrupt the statistics permanently.
     #[error("finite values were wanted, found {value} in row {row}, column {column}")]
     NotFinite {
         /// Row of the offending value.
@@ -25,17 +25,17 @@ pub enum MomentsError {
         /// The value itself.
         value: f64,
     },
-    /// A limit of normalised values leaves no range, or what is added to variances takes away.
-    #[error("{name} must be {wanted}, was {found}")]
+    /// Invalid `clip` or `epsilon`.
+    #[error("{name} must be {expected}, was {got}")]
     Limit {
         /// The argument.
         name: &'static str,
-        /// What it should be.
-        wanted: &'static str,
-        /// What it was.
-        found: f64,
+        /// Expected value, in words.
+        expected: &'static str,
+        /// Actual value.
+        got: f64,
     },
-    /// Saved moments contradict themselves.
+    /// Inconsistent saved moments.
     #[error("saved moments need a mean and a sum of squares of {width} finite values each")]
     Saved {
         /// Columns that the moments track.
@@ -43,7 +43,7 @@ pub enum MomentsError {
     },
 }
 
-/// The most rows that moments can have seen: whole numbers up to here have a float of their own.
+/// Largest number of rows: integers up to here are exact in `f64`.
 const MOST_ROWS: u64 = 1 << 53;
 
 /// A floating-point sample; statistics are kept in `f64` whatever the samples are.
@@ -52,7 +52,7 @@ pub trait Sample: Copy {
     fn widen(self) -> f64;
     /// A statistic, narrowed to the precision of the samples.
     fn narrow(value: f64) -> Self;
-    /// Whether the sample is a number.
+    /// Return true if the sample is finite.
     fn is_finite(self) -> bool;
 }
 
@@ -83,8 +83,8 @@ impl Sample for f32 {
 
 /// Count, mean and sum of squared deviations of each column (Welford's recurrence).
 ///
-/// Rows are taken in one after the other even when they arrive as a batch, so that a batch of
-/// n rows leaves the same bits as n single rows.
+/// Rows are processed one by one even in a batch, so that a batch of n rows leaves the same bits as
+/// n single rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moments {
     count: u64,
@@ -93,20 +93,20 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Moments of `width` columns that have seen nothing yet.
+    /// Moments of `width` columns without data.
     #[must_use]
     pub fn new(width: usize) -> Self {
         Self { count: 0, mean: vec![0.0; width], squares: vec![0.0; width] }
     }
 
-    /// Moments that continue saved ones.
+    /// Restore saved moments.
     ///
     /// # Errors
-    /// When lengths disagree or a value is not finite.
+    /// If lengths disagree or a value is not finite.
     pub fn from_parts(count: u64, mean: Vec<f64>, squares: Vec<f64>) -> Result<Self, MomentsError> {
         let width = mean.len();
         let finite = mean.iter().chain(&squares).all(|value| value.is_finite());
-        // A count beyond that would wrap when rows are taken in, and is no count of rows.
+        // A larger count would overflow when rows are pushed.
         let is_counted = count <= MOST_ROWS;
         if squares.len() != width
             || !finite
@@ -148,10 +148,10 @@ impl Moments {
         if self.count < 2 { 0.0 } else { self.squares[column] / as_f64(self.count) }
     }
 
-    /// Takes in rows of `width` values each.
+    /// Update the moments with rows of `width` values each.
     ///
     /// # Errors
-    /// When the values do not form whole rows, or one of them is not finite.
+    /// If the number of values is not a multiple of the row width, or one of them is not finite.
     pub fn push_rows<T: Sample>(&mut self, rows: &[T]) -> Result<(), MomentsError> {
         self.check(rows)?;
         if self.width() == 0 {
@@ -169,13 +169,13 @@ impl Moments {
         Ok(())
     }
 
-    /// Takes in all that `other` has seen (Chan's rule).
+    /// Merge the moments of `other` (Chan's formula).
     ///
     /// # Errors
-    /// When the widths differ.
+    /// If the widths differ.
     pub fn merge(&mut self, other: &Self) -> Result<(), MomentsError> {
         if other.width() != self.width() {
-            return Err(MomentsError::Width { width: self.width(), found: other.width() });
+            return Err(MomentsError::Width { width: self.width(), got: other.width() });
         }
         if other.count == 0 {
             return Ok(());
@@ -191,12 +191,12 @@ impl Moments {
         Ok(())
     }
 
-    /// Writes each value's distance from the mean in standard deviations into `out`,
-    /// limited to `clip` on both sides.
+    /// Normalise values into `out`: distance from the mean in standard deviations, clipped to
+    /// `clip` on both sides.
     ///
     /// # Errors
-    /// When the values do not form whole rows, `out` has another length, or `epsilon` or `clip`
-    /// is below 0 or NaN.
+    /// If the number of values is not a multiple of the row width, `out` has another length, or
+    /// `epsilon` or `clip` is below 0 or NaN.
     pub fn normalise_rows<T: Sample>(
         &self,
         rows: &[T],
@@ -212,7 +212,7 @@ impl Moments {
             .map(|column| (self.variance(column) + epsilon).sqrt().recip())
             .collect();
         if clip == f64::INFINITY {
-            // A limit that nothing reaches would cost a third of the time.
+            // An infinite limit would cost a third of the time.
             self.write_rows(rows, &scale, |value| value, out);
         } else {
             self.write_rows(rows, &scale, |value| value.clamp(-clip, clip), out);
@@ -220,7 +220,7 @@ impl Moments {
         Ok(())
     }
 
-    /// Refuses what [`Moments::normalise_rows`] would refuse, rows that are not finite aside.
+    /// Validate the arguments of [`Moments::normalise_rows`], except that rows are finite.
     ///
     /// # Errors
     /// As there.
@@ -233,11 +233,11 @@ impl Moments {
     ) -> Result<(), MomentsError> {
         self.check_width(values)?;
         if values != out {
-            return Err(MomentsError::Width { width: values, found: out });
+            return Err(MomentsError::Width { width: values, got: out });
         }
-        for (name, found) in [("epsilon", epsilon), ("clip", clip)] {
-            if found.is_nan() || found < 0.0 {
-                return Err(MomentsError::Limit { name, wanted: "at least 0", found });
+        for (name, got) in [("epsilon", epsilon), ("clip", clip)] {
+            if got.is_nan() || got < 0.0 {
+                return Err(MomentsError::Limit { name, expected: "at least 0", got });
             }
         }
         Ok(())
@@ -261,7 +261,7 @@ impl Moments {
 
     fn check<T: Sample>(&self, rows: &[T]) -> Result<(), MomentsError> {
         self.check_width(rows.len())?;
-        // One pass without a branch per value, so that many are looked at in one instruction.
+        // One pass without a branch per value, so that it is vectorised.
         if rows.iter().fold(true, |finite, sample| finite & sample.is_finite()) {
             return Ok(());
         }
@@ -273,10 +273,10 @@ impl Moments {
         })
     }
 
-    fn check_width(&self, found: usize) -> Result<(), MomentsError> {
+    fn check_width(&self, got: usize) -> Result<(), MomentsError> {
         let width = self.width();
-        let whole = if width == 0 { found == 0 } else { found.is_multiple_of(width) };
-        if whole { Ok(()) } else { Err(MomentsError::Width { width, found }) }
+        let total = if width == 0 { got == 0 } else { got.is_multiple_of(width) };
+        if total { Ok(()) } else { Err(MomentsError::Width { width, got }) }
     }
 }
 
@@ -287,7 +287,7 @@ fn as_f64(count: u64) -> f64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::float_cmp)] // exact results are what the tests are about
+#[allow(clippy::float_cmp)] // the tests compare exact results
 mod tests {
     use super::*;
     use proptest::collection::vec;
@@ -350,16 +350,16 @@ mod tests {
         #[test]
         fn merged_parts_equal_the_whole(values in vec(-1e3..1e3f64, 2..100), cut in 0..100usize) {
             let cut = cut.min(values.len());
-            let (mut left, mut right, mut whole) = (Moments::new(1), Moments::new(1), Moments::new(1));
+            let (mut left, mut right, mut total) = (Moments::new(1), Moments::new(1), Moments::new(1));
             left.push_rows(&values[..cut]).expect("finite");
             right.push_rows(&values[cut..]).expect("finite");
-            whole.push_rows(&values).expect("finite");
+            total.push_rows(&values).expect("finite");
 
             left.merge(&right).expect("same width");
 
-            prop_assert_eq!(left.count(), whole.count());
-            prop_assert!(close(left.mean()[0], whole.mean()[0]));
-            prop_assert!(close(left.variance(0), whole.variance(0)));
+            prop_assert_eq!(left.count(), total.count());
+            prop_assert!(close(left.mean()[0], total.mean()[0]));
+            prop_assert!(close(left.variance(0), total.variance(0)));
         }
     }
 
@@ -381,7 +381,7 @@ mod tests {
 
         let error = moments.push_rows(&[1.0, 2.0, 3.0]).expect_err("not whole rows");
 
-        assert_eq!(error, MomentsError::Width { width: 2, found: 3 });
+        assert_eq!(error, MomentsError::Width { width: 2, got: 3 });
     }
 
     #[test]

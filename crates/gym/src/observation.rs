@@ -1,27 +1,27 @@
-//! What a task shows: a row of numbers, or several parts of different types (see [`parts!`]).
+//! Observations: a row of numbers, or several parts of different types (see [`parts!`]).
 //!
-//! [`parts!`]: crate::parts
+//! [`parts!`]: crate::parts!
 
 use crate::batch::BatchError;
 
-/// Memory for what envs show, and how rows of it are cut.
+/// Observation buffers, and their division into rows.
 pub trait Observation: Send + Sync {
-    /// How much of it belongs to one env.
+    /// Shape of one env's observation.
     type Layout: Clone + Send + Sync;
 
-    /// Rows of envs next to each other, to write into. The rows of one env are what it shows.
+    /// Rows of envs next to each other, to write into. The rows of one env are its observation.
     type Rows<'a>: Send;
 
-    /// Memory for `num_envs` envs, all of it zero.
+    /// Zeroed buffers for `num_envs` envs.
     fn zeros(layout: &Self::Layout, num_envs: usize) -> Self;
 
-    /// All rows of it.
+    /// All rows.
     fn rows(&mut self) -> Self::Rows<'_>;
 
-    /// Whether there are as many rows as envs; `name` is what an error calls them.
+    /// Check that there are as many rows as envs; `name` is the name used in errors.
     ///
     /// # Errors
-    /// When there are more or fewer values.
+    /// If there are more or fewer values.
     fn check(
         rows: &Self::Rows<'_>,
         name: &'static str,
@@ -36,10 +36,10 @@ pub trait Observation: Send + Sync {
         count: usize,
     ) -> (Self::Rows<'a>, Self::Rows<'a>);
 
-    /// What env `env` shows.
+    /// Observation row of env `env`.
     fn row<'a>(rows: &'a mut Self::Rows<'_>, layout: &Self::Layout, env: usize) -> Self::Rows<'a>;
 
-    /// Copies as many rows as there are.
+    /// Copy as many rows as there are.
     fn copy(from: &Self::Rows<'_>, into: &mut Self::Rows<'_>);
 }
 
@@ -63,13 +63,13 @@ impl<N: Copy + Default + Send + Sync + 'static> Observation for Vec<N> {
         layout: &usize,
         num_envs: usize,
     ) -> Result<(), BatchError> {
-        let (wanted, found) = (num_envs * layout, rows.len());
-        if wanted == found { Ok(()) } else { Err(BatchError::Length { name, wanted, found }) }
+        let (expected, got) = (num_envs * layout, rows.len());
+        if expected == got { Ok(()) } else { Err(BatchError::Length { name, expected, got }) }
     }
 
     fn split<'a>(rows: &'a mut [N], layout: &usize, count: usize) -> (&'a mut [N], &'a mut [N])
     where
-        'a: 'a, // says nothing, but lets the compiler see the trait's signature in this one
+        'a: 'a, // redundant, but needed to match the trait's signature
     {
         rows.split_at_mut(count * layout)
     }

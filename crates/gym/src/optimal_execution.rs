@@ -1,7 +1,7 @@
-//! Work a large order: trade fast and pay for impact, or slowly and carry the risk.
+//! Optimal execution task: trade a parent order fast and pay impact, or slowly and carry the risk.
 //!
-//! The market of Almgren and Chriss: a step's trade is filled at the price before it, less what
-//! trading so fast costs; the price then moves by chance, and for good by what was traded.
+//! The market of Almgren and Chriss: a step's trade is filled at the price before it, less
+//! temporary impact; the price then moves by a random shock and by permanent impact.
 
 mod optimum;
 mod order;
@@ -11,28 +11,28 @@ use std::sync::Arc;
 
 use market::{EpisodeKey, Side, SnapshotError};
 
-use self::optimum::Optimum;
+pub use self::optimum::OptimalTrajectory;
 use self::order::Order;
-pub use self::settings::{OptimalExecutionSettings, Whole};
+pub use self::settings::{ActionUnit, OptimalExecutionSettings};
 use crate::settings_error::SettingsError;
 use crate::task::{ActionError, Outcome, Task};
 
-/// A hundredth of the order's value: what a reward of 1 stands for unless said otherwise.
+/// Default reward unit, as a share of the order's value.
 const USUAL_UNIT: f64 = 0.01;
 
-/// One episode of working an order.
+/// One episode of optimal execution.
 #[derive(Clone, Debug)]
 pub struct OptimalExecution {
     rules: Arc<Rules>,
     order: Order,
 }
 
-/// What all episodes share, and what is worked out from the settings once.
+/// Data shared by all episodes, computed from the settings once.
 #[derive(Debug)]
 struct Rules {
     settings: OptimalExecutionSettings,
-    optimum: Optimum,
-    /// 1 for a seller, -1 for a buyer: what is left to trade is a position of that sign.
+    optimum: OptimalTrajectory,
+    /// 1 for a seller, -1 for a buyer: sign of the remaining position.
     sign: f64,
     /// Temporary impact on a fill, for each share of a step.
     impact: f64,
@@ -43,45 +43,46 @@ struct Rules {
 }
 
 impl OptimalExecution {
-    /// An env with these settings, in no episode yet.
+    /// A task with these settings, outside an episode.
     ///
     /// # Errors
-    /// When a setting makes no sense.
+    /// If a setting is invalid.
     pub fn new(settings: OptimalExecutionSettings) -> Result<Self, SettingsError> {
         settings.check()?;
         let order = Order::new(&settings, EpisodeKey::default());
         Ok(Self { rules: Arc::new(Rules::new(settings)), order })
     }
 
-    /// The action that makes expected cost and risk least from here on, whatever came before.
+    /// Optimal action: minimises expected cost and risk until the end of the episode, whatever came
+    /// before.
     #[must_use]
     pub fn optimal_action(&self) -> f64 {
         let share = self.rules.optimum.share_of_rest(self.steps_left());
         match self.rules.settings.action {
-            Whole::Rest => share,
-            Whole::Order => share * (self.order.inventory / self.rules.settings.shares),
+            ActionUnit::Rest => share,
+            ActionUnit::Order => share * (self.order.inventory / self.rules.settings.shares),
         }
     }
 
-    /// What the optimal schedule has left to trade at this time of the episode.
+    /// Remaining inventory of the optimal schedule at the current time.
     #[must_use]
     pub fn optimal_inventory(&self) -> f64 {
         self.rules.settings.shares * self.rules.optimum.share_left(self.order.steps)
     }
 
-    /// How it is set.
+    /// Settings of the task.
     #[must_use]
     pub fn settings(&self) -> &OptimalExecutionSettings {
         &self.rules.settings
     }
 
-    /// Decisions taken in this episode.
+    /// Number of decisions taken in this episode.
     #[must_use]
     pub fn steps(&self) -> u32 {
         self.order.steps
     }
 
-    /// The price at which the last step traded, if it traded.
+    /// Fill price of the last step, if it traded.
     #[must_use]
     pub fn fill_price(&self) -> Option<f64> {
         (self.order.last.amount > 0.0).then_some(self.order.last.price)
@@ -91,24 +92,24 @@ impl OptimalExecution {
         self.rules.settings.episode_steps - self.order.steps
     }
 
-    /// What `action` trades now: all that is left in the last step.
+    /// Size traded by `action` now: all remaining inventory in the last step.
     #[inline]
     fn amount(&self, action: f64) -> f64 {
         let left = self.order.inventory;
         match self.rules.settings.action {
             _ if self.steps_left() <= 1 => left,
-            Whole::Rest => action * left,
-            Whole::Order => (action * self.rules.settings.shares).min(left),
+            ActionUnit::Rest => action * left,
+            ActionUnit::Order => (action * self.rules.settings.shares).min(left),
         }
     }
 
     #[inline]
-    #[allow(clippy::cast_possible_truncation)] // learners work with 32 bits
+    #[allow(clippy::cast_possible_truncation)] // observations have 32 bits
     fn show(&self, observation: &mut [f32]) {
         let Self { rules, order } = self;
         let settings = &rules.settings;
         let change = rules.sign * (order.price - settings.initial_price);
-        // Without volatility there is nothing to divide by, and inventory tells the price.
+        // Without volatility there is nothing to divide by, and the price follows from inventory.
         let scaled = if rules.horizon_spread > 0.0 { change / rules.horizon_spread } else { 0.0 };
         observation.copy_from_slice(&[
             (f64::from(self.steps_left()) / f64::from(settings.episode_steps)) as f32,
@@ -139,16 +140,16 @@ impl Task for OptimalExecution {
 
     #[inline]
     fn check(&self, action: &[f64]) -> Result<(), ActionError> {
-        // A comparison with NaN is false, so it is refused too.
+        // A comparison with NaN is false, so NaN is refused too.
         if (0.0..=1.0).contains(&action[0]) {
             return Ok(());
         }
-        let whole = match self.rules.settings.action {
-            Whole::Rest => "what is left",
-            Whole::Order => "the order",
+        let unit = match self.rules.settings.action {
+            ActionUnit::Rest => "what is left",
+            ActionUnit::Order => "the order",
         };
-        let wanted = format!("a share of {whole} from 0 to 1");
-        Err(ActionError { wanted, found: format!("{:?}", action[0]) })
+        let expected = format!("a share of {unit} from 0 to 1");
+        Err(ActionError { expected, got: format!("{:?}", action[0]) })
     }
 
     fn is_over(&self) -> bool {
@@ -192,7 +193,7 @@ impl Task for OptimalExecution {
 
     fn decode(&mut self, body: &mut &[u8]) -> Result<(), SnapshotError> {
         let (order, rest) = postcard::take_from_bytes::<Order>(body)
-            .map_err(|_| SnapshotError::Impossible { found: "bytes that are no order" })?;
+            .map_err(|_| SnapshotError::Impossible { got: "bytes that are no order" })?;
         order.check(&self.rules.settings)?;
         (self.order, *body) = (order, rest);
         Ok(())
@@ -205,7 +206,13 @@ impl Rules {
         let spread = |time: f64| settings.volatility * time.sqrt();
         let value = settings.shares * settings.initial_price;
         Self {
-            optimum: Optimum::new(&settings),
+            optimum: OptimalTrajectory::new(
+                settings.episode_steps,
+                settings.step_time(),
+                settings.volatility,
+                settings.risk_aversion,
+                settings.effective_impact(),
+            ),
             sign: match settings.side {
                 Side::Sell => 1.0,
                 Side::Buy => -1.0,

@@ -1,5 +1,5 @@
-//! One order, worked over the ticks of a day. Both order simulators share this matching: they
-//! differ by settings alone.
+//! Order execution over the ticks of a day. Both order simulators share this matching: they differ
+//! in settings alone.
 
 mod day;
 mod direction;
@@ -18,8 +18,8 @@ pub use matching::TickFill;
 pub use rules::{OrderRules, RulesError};
 pub use summary::Summary;
 
-/// An order that is being worked. Its window is a run of the day's ticks, cut into steps that
-/// begin at multiples of `ticks_per_step`: the first and the last of them can be short.
+/// Execution of one order. Its window is a range of the day's ticks, divided into steps that begin
+/// at multiples of `ticks_per_step`: the first and the last of them can be short.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OrderExecution {
     day: OrderDay,
@@ -35,10 +35,10 @@ pub struct OrderExecution {
 }
 
 impl OrderExecution {
-    /// An order of `amount` that may be worked from tick `first` up to but not including `stop`.
+    /// An order of `amount`, executed from tick `first` up to but not including `stop`.
     ///
     /// # Errors
-    /// If the day, the rules, the window or the amount mean nothing.
+    /// If the day, the rules, the window or the amount is invalid.
     pub fn new(
         day: OrderDay,
         rules: OrderRules,
@@ -52,25 +52,26 @@ impl OrderExecution {
             return Err(ExecutionError::Window { first, stop, ticks: day.ticks() });
         }
         if !(amount > 0.0 && amount.is_finite()) {
-            return Err(ExecutionError::Order { found: amount });
+            return Err(ExecutionError::Order { got: amount });
         }
-        let holdings = Holdings { position: amount, dealt: 0.0, cash: rules.cash };
+        let holdings = Holdings { position: amount, filled_before: 0.0, cash: rules.cash };
         let fills = Vec::with_capacity(stop - first);
         let (tick, steps) = (first, 0);
         Ok(Self { day, rules, direction, amount, first, stop, tick, steps, holdings, fills })
     }
 
-    /// Spreads `amount` over the ticks of the next step.
+    /// Spread `amount` over the ticks of the next step.
     ///
     /// # Errors
-    /// If the order is done, or `amount` is no number from 0 to what is left; nothing has moved.
+    /// If the order is done, or `amount` is not from 0 to the remaining size; the state is
+    /// unchanged.
     pub fn step(&mut self, amount: f64) -> Result<Summary, ExecutionError> {
         if self.is_done() {
             return Err(ExecutionError::Done { steps: self.steps });
         }
         let left = self.holdings.position;
         if !(amount >= 0.0 && amount <= left + self.dust()) {
-            return Err(ExecutionError::Amount { found: amount, left });
+            return Err(ExecutionError::Amount { got: amount, left });
         }
         let begin = self.tick;
         self.work(amount.min(left), self.next_boundary());
@@ -88,20 +89,20 @@ impl OrderExecution {
         while self.tick < boundary {
             let is_last = self.tick + 1 == boundary;
             due = if is_last { amount } else { due + share };
-            let wanted = self.wanted(due - done, amount - done, is_last);
+            let requested = self.requested(due - done, amount - done, is_last);
             let (day, rules) = (&self.day, &self.rules);
-            let fill = self.holdings.trade(day, rules, self.direction, self.tick, wanted);
-            // What a suspended tick could not do falls to the next one under either rule.
+            let fill = self.holdings.trade(day, rules, self.direction, self.tick, requested);
+            // The amount of a suspended tick is carried to the next one under either rule.
             let is_given_up = !self.rules.carries && self.day.is_open(self.tick);
-            done += if is_given_up { wanted } else { fill.filled };
+            done += if is_given_up { requested } else { fill.filled };
             self.fills.push(fill);
             self.tick += 1;
         }
     }
 
-    /// What a tick is asked for, `due` being its part of the step and `left` all that is left of
+    /// Amount requested in a tick; `due` is the tick's part of the step, `left` all that is left of
     /// the step.
-    fn wanted(&self, due: f64, left: f64, is_last_of_step: bool) -> f64 {
+    fn requested(&self, due: f64, left: f64, is_last_of_step: bool) -> f64 {
         let position = self.holdings.position;
         if is_last_of_step && self.rules.finishes && self.tick + 1 == self.stop {
             return position;
@@ -112,38 +113,38 @@ impl OrderExecution {
         rounded.min(position).max(0.0)
     }
 
-    /// Where the step that begins now ends.
+    /// Tick at which the step that begins now ends.
     #[must_use]
     pub fn next_boundary(&self) -> usize {
         let length = self.rules.ticks_per_step;
         ((self.tick / length + 1) * length).min(self.stop)
     }
 
-    /// How many steps there are from the first tick to the last.
+    /// Number of steps from the first tick to the last.
     #[must_use]
     pub fn total_steps(&self) -> usize {
         let length = self.rules.ticks_per_step;
         (self.stop - 1) / length - self.first / length + 1
     }
 
-    /// Amounts below this are rounding.
+    /// Amount below which a position is a rounding error.
     fn dust(&self) -> f64 {
         (1e-6 * self.amount.min(1.0)).max(1e-12 * self.amount)
     }
 
-    /// Whether everything is traded, or the window is over.
+    /// Return true if the order is filled or the window is over.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.holdings.position < 1e-12 || self.tick >= self.stop
     }
 
-    /// What is still to be traded.
+    /// Remaining size.
     #[must_use]
     pub fn position(&self) -> f64 {
         self.holdings.position
     }
 
-    /// What can be paid with; none if money is no object.
+    /// Available cash; `None` if unlimited.
     #[must_use]
     pub fn cash(&self) -> Option<f64> {
         self.holdings.cash
@@ -155,70 +156,70 @@ impl OrderExecution {
         self.tick
     }
 
-    /// How many steps have been taken.
+    /// Number of steps taken.
     #[must_use]
     pub fn steps(&self) -> usize {
         self.steps
     }
 
-    /// What each tick did so far, from the window's first.
+    /// Fills so far, one per tick from the first tick of the window.
     #[must_use]
     pub fn fills(&self) -> &[TickFill] {
         &self.fills
     }
 
-    /// The price of each tick that has been worked.
+    /// Price of each executed tick.
     #[must_use]
     pub fn prices(&self) -> &[f64] {
         &self.day.price[self.first..self.tick]
     }
 
-    /// The volume of each tick that has been worked.
+    /// Volume of each executed tick.
     #[must_use]
     pub fn volumes(&self) -> &[f64] {
         &self.day.volume[self.first..self.tick]
     }
 
-    /// What happened from one tick of the day up to another, both of them worked already.
+    /// Summary of the ticks from `begin` up to `stop`, all of them executed already.
     #[must_use]
     pub fn summary(&self, begin: usize, stop: usize) -> Summary {
         let fills = &self.fills[begin - self.first..stop - self.first];
         Summary::of(&self.day.price[begin..stop], &self.day.volume[begin..stop], fills)
     }
 
-    /// What happened in all ticks that have been worked.
+    /// Summary of all ticks executed so far.
     #[must_use]
     pub fn total(&self) -> Summary {
         self.summary(self.first, self.tick)
     }
 
-    /// Everything, as bytes.
+    /// Encode the state as bytes.
     #[must_use]
     #[allow(clippy::missing_panics_doc)] // it never does
     pub fn to_bytes(&self) -> Vec<u8> {
         postcard::to_allocvec(self).expect("numbers and columns can always be written")
     }
 
-    /// What `to_bytes` wrote.
+    /// Restore an order from the bytes of `to_bytes`.
     ///
     /// # Errors
-    /// If the bytes are not such.
+    /// If the bytes are invalid.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ExecutionError> {
         let damaged = |_| ExecutionError::Damaged;
         let (read, left): (Self, _) = postcard::take_from_bytes(bytes).map_err(damaged)?;
         read.day.check()?;
         read.rules.check()?;
-        let is_whole = left.is_empty() && read.is_possible();
+        let is_whole = left.is_empty() && read.is_valid();
         if is_whole { Ok(read) } else { Err(ExecutionError::Damaged) }
     }
 
-    /// Whether steps can have led here.
-    fn is_possible(&self) -> bool {
+    /// Return true if the state is reachable by steps.
+    fn is_valid(&self) -> bool {
         let is_window = self.first < self.stop && self.stop <= self.day.ticks();
         let is_within = is_window && self.first <= self.tick && self.tick <= self.stop;
         let is_order = self.amount > 0.0 && self.amount.is_finite();
         let holds = (0.0..=self.amount).contains(&self.holdings.position)
-            && self.holdings.dealt.is_finite()
+            && self.holdings.filled_before.is_finite()
             && self.holdings.cash.is_none_or(f64::is_finite);
         is_within && is_order && holds && self.fills.len() == self.tick - self.first
     }

@@ -1,6 +1,6 @@
-//! Kernels over panels of market data, whose rows are times and whose columns are assets. What a
-//! row gets depends on the rows it looks at and on nothing else, to the last bit: rows that arrive
-//! one by one get what those of a whole panel get.
+//! Kernels over panels of market data, whose rows are times and whose columns are assets. The
+//! result of a row depends only on the rows of its window, to the last bit: streamed rows get the
+//! same results as those of a full panel.
 
 mod benchmark;
 mod block;

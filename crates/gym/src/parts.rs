@@ -1,22 +1,22 @@
 //! Observations made of several parts, each with its own type of number and its own shape.
 
-/// The shape of one env's part of an observation. A part of no values is not shown.
+/// The shape of one env's part of an observation. An empty part is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     axes: [usize; Self::MOST_AXES],
     rank: usize,
-    /// Worked out once: every row of every step asks for it.
+    /// Cached: every row of every step needs it.
     len: usize,
 }
 
 impl Shape {
-    /// The most axes that a part can have.
+    /// Largest number of axes of a part.
     pub const MOST_AXES: usize = 4;
 
-    /// Of a part that is not shown.
+    /// Shape of an absent part.
     pub const NONE: Self = Self::new([0]);
 
-    /// With these axes, at most four; none of them for a single number.
+    /// A shape with these axes, at most four; none for a scalar.
     #[must_use]
     pub const fn new<const RANK: usize>(axes: [usize; RANK]) -> Self {
         const { assert!(RANK <= Self::MOST_AXES, "a part has at most four axes") };
@@ -35,29 +35,29 @@ impl Shape {
         &self.axes[..self.rank]
     }
 
-    /// How many values it holds.
+    /// Number of values.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether the part is not shown.
+    /// Return true if the part is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
-/// Defines an observation made of parts from a list of names and types of number: memory that
-/// owns them, the rows that a task writes into, and the layout that says the shape of each.
+/// Define an observation made of parts from a list of names and types of number: owned buffers,
+/// the rows that a task writes into, and the layout with the shape of each.
 ///
 /// ```
 /// gym::parts! {
-///     /// What a walker sees.
+///     /// Observation of a walker.
 ///     pub struct Walk, rows WalkRows, layout WalkLayout {
 ///         /// Heights around it.
 ///         heights: f32,
-///         /// Where it can go.
+///         /// Mask of open directions.
 ///         ways: bool,
 ///     }
 /// }
@@ -113,10 +113,10 @@ macro_rules! parts {
                 num_envs: usize,
             ) -> Result<(), $crate::BatchError> {
                 $({
-                    let (wanted, found) = (num_envs * layout.$part.len(), rows.$part.len());
-                    if wanted != found {
+                    let (expected, got) = (num_envs * layout.$part.len(), rows.$part.len());
+                    if expected != got {
                         let part = stringify!($part);
-                        return Err($crate::BatchError::PartLength { name, part, wanted, found });
+                        return Err($crate::BatchError::PartLength { name, part, expected, got });
                     }
                 })+
                 Ok(())

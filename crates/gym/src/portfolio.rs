@@ -1,30 +1,29 @@
-//! Hold a portfolio: decide what assets and cash shall be of it, pay for the change, take what
-//! prices do.
+//! Portfolio task: choose target weights of assets and cash, pay trading costs, earn asset returns.
 //!
-//! Row t is known in full at its stamp. Agents see rows up to t and order weights, which fill in
-//! row t + 1 (or later, with a delay), at its beginning or its end. Then everything is marked at
-//! the end of row t + 1. Assets without a price keep their last mark and take the whole gap when
+//! Row t is known in full at its timestamp. Agents observe rows up to t and order weights, which
+//! fill in row t + 1 (or later, with a delay), at its open or close. Then everything is marked at
+//! the close of row t + 1. Assets without a price keep their last mark and take the full gap when
 //! they are quoted again.
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
+mod account;
 mod bar;
 mod costs;
 mod decision;
 mod execution;
 mod lanes;
 mod log;
+mod observation;
 mod panel;
 pub mod projection;
 mod report;
 mod reward;
 mod settings;
-mod shown;
 mod simplex;
 mod sizing;
 mod starts;
 mod task;
-mod trader;
 mod universe;
 
 use std::cell::RefCell;
@@ -36,31 +35,31 @@ use smallvec::{SmallVec, smallvec};
 use thiserror::Error;
 
 use crate::batch::Batch;
+use account::AgentAccount;
 use decision::Universe;
-use execution::{Execution, Room};
+use execution::{Buffers, Execution};
 use lanes::Machine;
 use log::Log;
 use projection::Workspace;
 use reward::Earned;
-use trader::Trader;
 
 pub use bar::{Bar, BarError, Width};
-pub use costs::{Costs, Paid};
+pub use costs::{COST_KINDS, Costs, Paid};
 pub use log::{EpisodeLog, StepRow, Trade};
+pub use observation::{
+    ACCOUNT, INFO, PortfolioLayout, PortfolioObservation, PortfolioRows, REPORT, REPORT_LEAD,
+};
 pub use panel::{Panel, SlotError};
 pub use report::{Account, AccountReport, ReportError};
 pub use reward::{PortfolioTerm, RewardRule, combine_rewards};
 pub use settings::{
-    AccountKind, ActionMode, AgentSettings, FillAt, PortfolioError, PortfolioSettings, RewardMode,
-    ShownFeatures, Sizing, Starts, Unfilled,
-};
-pub use shown::{
-    ACCOUNT, INFO, PortfolioLayout, PortfolioRows, PortfolioShown, REPORT, REPORT_LEAD,
+    AccountKind, ActionMode, AgentSettings, FillAt, ObservedFeatures, PortfolioError,
+    PortfolioSettings, RewardMode, Sizing, Starts, Unfilled,
 };
 pub use sizing::OrdersError;
 pub use universe::{UniverseError, fill_slot};
 
-/// What rounding can leave of nothing, as a share of what an account is or was worth.
+/// Rounding residue of zero, as a share of what an account is or was worth.
 const NOTHING: f64 = 1e-12;
 
 /// One episode of one or more portfolios in one market.
@@ -69,116 +68,118 @@ pub struct Portfolio {
     panel: Arc<Panel>,
     settings: Arc<PortfolioSettings>,
     episode: Episode,
-    /// What is kept for those who want to look; nothing unless they asked.
+    /// Episode log; `None` unless recording was requested.
     log: Option<Box<Log>>,
 }
 
-/// Everything that changes during an episode.
+/// Mutable state of an episode.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Episode {
-    /// Which one it is.
+    /// Key of the episode.
     key: EpisodeKey,
     row: u64,
-    /// The row that the episode ends with, if it lasts so long.
+    /// Last row of the episode.
     last: u64,
-    /// One of them lies in place: a step of a single agent has one place less to fetch.
-    traders: SmallVec<[Trader; 1]>,
-    /// Assets that the user has taken out of the universe; empty where there are none.
+    /// The first is stored inline: a step of a single agent has one cache miss less.
+    accounts: SmallVec<[AgentAccount; 1]>,
+    /// Mask of assets removed from the universe by the user; empty if there are none.
     removed: Vec<bool>,
-    /// What the account will be after each of the next rows, as somebody else says.
+    /// Account states after each of the next rows, as reported by the broker.
     reports: Vec<AccountReport>,
 }
 
-/// There is no such asset.
+/// Asset index out of range.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("an asset from 0 to {last} was wanted, found {found}")]
+#[error("an asset from 0 to {last} was wanted, found {got}")]
 pub struct NoSuchAsset {
-    /// The last asset.
+    /// Index of the last asset.
     pub last: usize,
-    /// The asset that was asked for.
-    pub found: usize,
+    /// Requested asset.
+    pub got: usize,
 }
 
-/// What threads reckon in, so that nothing is allocated in a step.
+/// Scratch memory of a thread, so that nothing is allocated in a step.
 #[derive(Debug, Default)]
-struct Desk {
-    /// The widest lanes that the machine has; the bits that come out are the same in all.
+struct Scratch {
+    /// Widest SIMD lanes of the machine; results are bit-identical in all.
     arch: pulp::Arch,
-    room: Room,
+    buffers: Buffers,
     workspace: Option<(usize, usize, Workspace)>,
-    wanted: Vec<f64>,
+    target: Vec<f64>,
     universe: Universe,
     /// Orders of all agents that fill in the next row; NaN where there is none.
     orders: Vec<f64>,
 }
 
 thread_local! {
-    static DESK: RefCell<Desk> = RefCell::default();
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
 impl Portfolio {
     /// Episodes on this panel with these settings.
     ///
     /// # Errors
-    /// When a setting is out of its range.
+    /// If a setting is out of its range.
     #[allow(clippy::cast_possible_truncation)] // delays are checked to be small
     pub fn new(panel: Arc<Panel>, settings: PortfolioSettings) -> Result<Self, PortfolioError> {
-        // Where more rows may come, the first step needs none of those that are known.
+        // With an open-ended panel, the first step needs none of the known rows.
         settings.check(panel.width(), panel.rows() + usize::from(panel.is_open_ended()))?;
         let assets = panel.width().assets;
-        let trader =
-            Trader::new(assets, settings.delay as usize, settings.unfilled == Unfilled::Carry);
-        let traders = smallvec![trader; settings.agents.len()];
+        let account = AgentAccount::new(
+            assets,
+            settings.delay as usize,
+            settings.unfilled == Unfilled::Carry,
+        );
+        let accounts = smallvec![account; settings.agents.len()];
         let (key, removed, reports) = (EpisodeKey::default(), Vec::new(), Vec::new());
-        let episode = Episode { key, row: 0, last: 0, traders, removed, reports };
+        let episode = Episode { key, row: 0, last: 0, accounts, removed, reports };
         Ok(Self { panel, settings: Arc::new(settings), episode, log: None })
     }
 
-    /// The row that is the last one known to the agents.
+    /// Last row known to the agents.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // rows fit memory
     pub fn row(&self) -> usize {
         self.episode.row as usize
     }
 
-    /// The panel that is traded on.
+    /// Panel of the portfolio.
     #[must_use]
     pub fn panel(&self) -> &Arc<Panel> {
         &self.panel
     }
 
-    /// The rows of features that agents are shown now, oldest first: rows by assets by features.
+    /// Current feature window, oldest first: rows by assets by features.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // rows fit memory
     pub fn window(&self) -> &[f32] {
         self.panel.window(self.row(), self.settings.lookback as usize)
     }
 
-    /// How many agents there are, those that are gone included.
+    /// Number of agents, those that are gone included.
     #[must_use]
     pub fn agents(&self) -> usize {
-        self.episode.traders.len()
+        self.episode.accounts.len()
     }
 
-    /// Whether an agent still trades.
+    /// Return true if an agent still trades.
     ///
     /// # Panics
-    /// When there is no such agent.
+    /// If there is no such agent.
     #[must_use]
     pub fn is_alive(&self, agent: usize) -> bool {
-        self.episode.traders[agent].is_alive
+        self.episode.accounts[agent].is_alive
     }
 
-    /// Takes an asset out of the universe until the next episode, or lets it in again. What is
-    /// held of it is sold, or bought back, as soon as it can be; orders on their way that would add
-    /// to it are cancelled at once.
+    /// Remove an asset from the universe until the next episode, or add it again. Its position is
+    /// closed as soon as possible; pending orders that would increase it are cancelled at once.
     ///
     /// # Errors
-    /// When there is no such asset.
+    /// If there is no such asset.
     pub fn set_removed(&mut self, asset: usize, is_removed: bool) -> Result<(), NoSuchAsset> {
         let assets = self.panel.width().assets;
         if asset >= assets {
-            return Err(NoSuchAsset { last: assets - 1, found: asset });
+            return Err(NoSuchAsset { last: assets - 1, got: asset });
         }
         self.episode.removed.resize(assets, false);
         self.episode.removed[asset] = is_removed;
@@ -187,47 +188,47 @@ impl Portfolio {
         }
         if is_removed {
             let is_in_units = self.settings.is_in_units();
-            let traders = self.episode.traders.iter_mut();
-            traders.for_each(|trader| trader.cancel_increases(asset, is_in_units));
+            let accounts = self.episode.accounts.iter_mut();
+            accounts.for_each(|account| account.cancel_increases(asset, is_in_units));
         }
         Ok(())
     }
 
-    /// Keeps a log from now on, or none any more.
+    /// Enable or disable the episode log.
     pub fn keep_log(&mut self, is_kept: bool) {
         self.log = is_kept.then(Box::default);
     }
 
-    /// All episodes that were logged since this was last asked, the current one included.
+    /// Episodes logged since the last call, the current one included.
     pub fn take_log(&mut self) -> Vec<EpisodeLog> {
         self.log.as_mut().map(|log| std::mem::take(&mut log.episodes)).unwrap_or_default()
     }
 
-    /// Whether the next step has to wait for rows that are not there yet: it goes on to the next
-    /// row that a decision falls on, or with which the episode ends.
+    /// Return true if the next step has to wait for rows that are not known yet: it advances to the
+    /// next decision row, or to the end of the episode.
     #[must_use]
     pub fn waits(&self) -> bool {
         let mut later = self.row() + 1..self.panel.rows();
         !later.any(|row| self.panel.decides(row) || row as u64 >= self.episode.last)
     }
 
-    /// Works out once what every decision would ask of the mandates.
+    /// Cache properties of the mandates that every decision needs.
     fn look_at_mandates(&mut self) {
-        for (trader, agent) in self.episode.traders.iter_mut().zip(&self.settings.agents) {
-            trader.is_simplex = agent.constraints.is_simplex();
+        for (account, agent) in self.episode.accounts.iter_mut().zip(&self.settings.agents) {
+            account.is_simplex = agent.constraints.is_simplex();
         }
     }
 
-    /// A row goes by without a decision: no orders for the row in which they would be due.
+    /// Process a row without a decision: no orders for the row in which they would be due.
     #[cold]
-    fn order_nothing(&mut self, desk: &mut Desk) {
+    fn order_nothing(&mut self, scratch: &mut Scratch) {
         let (row, delay) = (self.row(), self.delay());
         if delay == 0 {
-            return desk.orders.fill(f64::NAN);
+            return scratch.orders.fill(f64::NAN);
         }
-        for trader in &mut self.episode.traders {
-            let due = trader.due(row + 1 + delay);
-            trader.orders[due].fill(f64::NAN);
+        for account in &mut self.episode.accounts {
+            let due = account.due(row + 1 + delay);
+            account.orders[due].fill(f64::NAN);
         }
     }
 
@@ -236,72 +237,72 @@ impl Portfolio {
         self.settings.delay as usize
     }
 
-    /// Goes on by one row, and tells whether the episode is over.
+    /// Advance by one row, and return true if the episode is over.
     #[inline(always)]
-    fn advance<M: Machine>(&mut self, machine: M, desk: &mut Desk) -> bool {
+    fn advance<M: Machine>(&mut self, machine: M, scratch: &mut Scratch) -> bool {
         if self.episode.reports.is_empty() {
-            self.trade(machine, desk);
+            self.trade(machine, scratch);
         } else {
             self.take_report(machine);
         }
         self.episode.row += 1;
         self.reward(machine);
         let is_end = self.episode.row >= self.episode.last;
-        is_end || self.episode.traders.iter().all(|trader| !trader.is_alive)
+        is_end || self.episode.accounts.iter().all(|account| !account.is_alive)
     }
 
-    /// Does to all accounts what the next row does, up to its fills.
+    /// Process the next row for all accounts: accruals, delistings and fills.
     #[inline(always)]
-    fn trade<M: Machine>(&mut self, machine: M, desk: &mut Desk) {
+    fn trade<M: Machine>(&mut self, machine: M, scratch: &mut Scratch) {
         let row = self.row() + 1;
         let settings = &*self.settings;
         if let Some(log) = &mut self.log {
-            log.note_delisted(&self.episode.traders, &self.panel, row, settings.costs.delisting);
+            log.note_delisted(&self.episode.accounts, &self.panel, row, settings.costs.delisting);
         }
-        let traders = self.episode.traders.iter_mut().zip(&settings.agents);
-        for (trader, agent) in traders.filter(|(trader, _)| trader.is_alive) {
-            trader.accrue(&self.panel, row, &settings.costs, agent.account);
-            trader.settle_delisted(&self.panel, row, settings, agent.account);
+        let accounts = self.episode.accounts.iter_mut().zip(&settings.agents);
+        for (account, agent) in accounts.filter(|(account, _)| account.is_alive) {
+            account.accrue(&self.panel, row, &settings.costs, agent.account);
+            account.settle_delisted(&self.panel, row, settings, agent.account);
         }
         let removed = &self.episode.removed;
         let execution = Execution::new(machine, &self.panel, settings, row, removed);
         let trades = self.log.as_mut().map(|log| &mut log.current().trades);
-        execution.run(&mut self.episode.traders, &desk.orders, &mut desk.room, trades);
+        execution.run(&mut self.episode.accounts, &scratch.orders, &mut scratch.buffers, trades);
     }
 
-    /// Marks all accounts at the row that has come, and rewards them for it.
+    /// Mark all accounts at the new row, and compute their rewards.
     #[inline(always)]
     fn reward<M: Machine>(&mut self, machine: M) {
         let row = self.row();
         let benchmark = self.panel.benchmark(row);
         let agents = self.settings.agents.iter();
-        for (trader, agent) in self.episode.traders.iter_mut().zip(agents) {
-            if !trader.is_alive {
+        for (account, agent) in self.episode.accounts.iter_mut().zip(agents) {
+            if !account.is_alive {
                 continue;
             }
-            let before = trader.equity;
-            trader.mark(machine, &self.panel, row, agent.account);
-            let (cost, turnover) = trader.told.since_last_row();
-            let after = trader.equity;
+            let before = account.equity;
+            account.mark(machine, &self.panel, row, agent.account);
+            let (cost, turnover) = account.step_report.since_last_row();
+            let after = account.equity;
             let earned = Earned { before, after, cost, turnover, benchmark };
-            trader.told.reward += agent.reward.reward(&mut trader.memory, earned);
-            trader.told.profit += after - before;
-            trader.told.is_ruined = after <= (agent.ruin + NOTHING) * agent.initial_cash;
-            trader.is_alive = !trader.told.is_ruined;
+            account.step_report.reward += agent.reward.reward(&mut account.memory, earned);
+            account.step_report.profit += after - before;
+            account.step_report.is_ruined = after <= (agent.ruin + NOTHING) * agent.initial_cash;
+            account.is_alive = !account.step_report.is_ruined;
         }
     }
 }
 
-/// Lets all envs of a batch know of the next row.
+/// Push the next row to all envs of a batch.
 ///
 /// # Errors
-/// When the row is refused; nothing has changed then.
+/// If the row is refused; nothing has changed then.
 pub fn push(batch: &mut Batch<Portfolio>, bar: &Bar<'_>) -> Result<(), BarError> {
     change_panel(batch, |panel| panel.push(bar))
 }
 
-/// Forgets rows before the last `keep` that no env looks at any more, and tells how many. Where no
-/// more rows come, episodes may begin anywhere, and all rows are looked at again.
+/// Drop rows before the last `keep` that no env needs any more, and return their number. If no more
+/// rows come, episodes may begin anywhere, and all rows are needed.
 pub fn forget(batch: &mut Batch<Portfolio>, keep: usize) -> usize {
     let panel = batch.task(0).panel.clone();
     if !panel.is_open_ended() {
@@ -318,10 +319,10 @@ pub fn forget(batch: &mut Batch<Portfolio>, keep: usize) -> usize {
     rows
 }
 
-/// Changes what all envs look at, without a copy of it.
+/// Change the shared panel of all envs without a copy.
 fn change_panel<T>(batch: &mut Batch<Portfolio>, change: impl FnOnce(&mut Panel) -> T) -> T {
     let mut panel = batch.task(0).panel.clone();
-    // Nobody else may look on while rows are changed, and then no row has to be copied.
+    // While rows are changed no other reference may exist; then no row has to be copied.
     let nothing = Arc::new(Panel::new(panel.width(), true));
     for task in batch.tasks_mut() {
         task.panel = nothing.clone();

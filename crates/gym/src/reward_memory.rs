@@ -1,16 +1,16 @@
-//! What rewards remember of an episode: how changes were spread, and the highest worth.
+//! Reward state of an episode: moments of past changes, and the highest equity.
 
 use serde::{Deserialize, Serialize};
 
-/// The smallest variance that is told from none, as a part of the second moment.
+/// Smallest variance distinguished from zero, as a share of the second moment.
 const LEAST_SPREAD: f64 = 1e-12;
 
-/// The changes so far, in currency or as returns: whatever a task counts in.
+/// Reward state: moments of changes so far, in currency or as returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RewardMemory {
     peak: f64,
-    /// Exponentially weighted mean and variance of changes. Not their second moment: the square
-    /// of a mean taken from that leaves few digits of a small variance.
+    /// Exponentially weighted mean and variance of changes. Not the second moment: subtracting the
+    /// squared mean from it would lose the digits of a small variance.
     recent_mean: f64,
     recent_variance: f64,
     /// Number, mean and sum of squared departures of all changes.
@@ -20,12 +20,12 @@ pub(crate) struct RewardMemory {
 }
 
 impl RewardMemory {
-    /// Nothing yet, at this worth.
+    /// Initial state at this equity.
     pub(crate) fn new(worth: f64) -> Self {
         Self { peak: worth, ..Self::default() }
     }
 
-    /// Takes a change in that led to this worth; `rate` is how fast recent ones are forgotten.
+    /// Update with a change that led to this equity; `rate` is the decay of recent ones.
     pub(crate) fn remember(&mut self, rate: f64, change: f64, worth: f64) {
         self.peak = self.peak.max(worth);
         let departure = change - self.recent_mean;
@@ -37,12 +37,12 @@ impl RewardMemory {
         self.squares += apart * (change - self.mean);
     }
 
-    /// Takes in the worth alone, where nobody asks how changes were spread.
+    /// Update the peak equity alone, if no term needs the moments.
     pub(crate) fn reach(&mut self, worth: f64) {
         self.peak = self.peak.max(worth);
     }
 
-    /// The highest worth so far.
+    /// Peak equity.
     pub(crate) fn peak(&self) -> f64 {
         self.peak
     }
@@ -52,12 +52,12 @@ impl RewardMemory {
         libm::sqrt(self.recent_variance)
     }
 
-    /// The derivative of the recent Sharpe ratio with respect to how fast it forgets, for a change
-    /// that is not remembered yet (Moody and Saffell).
+    /// Differential Sharpe ratio (Moody and Saffell): derivative of the recent Sharpe ratio with
+    /// respect to its decay rate, for a change not included yet.
     pub(crate) fn differential(&self, change: f64) -> f64 {
         let (first, variance) = (self.recent_mean, self.recent_variance);
         let second = variance + first * first;
-        // Changes that differ by rounding alone have no ratio that means anything.
+        // Changes that differ by rounding alone have no meaningful ratio.
         if variance <= LEAST_SPREAD * second {
             return 0.0;
         }
@@ -71,22 +71,22 @@ impl RewardMemory {
         if self.steps > 1.0 && variance > 0.0 { self.mean / libm::sqrt(variance) } else { 0.0 }
     }
 
-    /// Whether it can be what it says.
-    pub(crate) fn is_sound(&self) -> bool {
+    /// Return true if the state is valid.
+    pub(crate) fn is_valid(&self) -> bool {
         let recent = [self.recent_mean, self.recent_variance];
-        let whole = [self.peak, self.steps, self.mean, self.squares];
-        recent.iter().chain(&whole).all(|number| number.is_finite()) && self.recent_variance >= 0.0
+        let overall = [self.peak, self.steps, self.mean, self.squares];
+        recent.iter().chain(&overall).all(|number| number.is_finite())
+            && self.recent_variance >= 0.0
     }
 }
 
-/// Changes up to this share have their logarithm from its series.
+/// Relative change up to which the logarithm is computed by its series.
 const NEAR: f64 = 0.1;
 
-/// The least share that something can shrink to: less is what rounding left of nothing.
+/// Smallest growth factor: less is rounding residue of zero.
 const LEAST: f64 = 1e-12;
 
-/// The logarithm of how many times more something is worth; what is ruined has shrunk as much as
-/// can be told apart.
+/// Log growth from `before` to `after`, bounded below for a ruined account.
 pub(crate) fn log_growth(before: f64, after: f64) -> f64 {
     let smallest = LEAST * before.abs();
     let (before, after) = (before.max(smallest).max(f64::MIN_POSITIVE), after.max(smallest));
@@ -94,8 +94,7 @@ pub(crate) fn log_growth(before: f64, after: f64) -> f64 {
     if change.abs() > NEAR {
         return libm::log(after / before);
     }
-    // Of the same bits on every machine too, sooner at hand, and no digit of a small change is
-    // lost in a quotient near one.
+    // Bit-identical on every machine, faster, and without the cancellation of a quotient near one.
     let square = 0.25 * change * change;
     let (fourth, eighth) = (square * square, square * square * (square * square));
     let near = (1.0 + square * (1.0 / 3.0)) + fourth * (1.0 / 5.0 + square * (1.0 / 7.0));
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_of_what_is_ruined_or_huge_is_finite() {
+    fn log_growth_of_ruined_or_huge_values_is_finite() {
         assert!((log_growth(1.0, 0.0) - LEAST.ln()).abs() < 1e-12);
         assert!((log_growth(1e308, 1.05e308) - 1.05_f64.ln()).abs() < 1e-15);
         assert_eq!(log_growth(5.0, 5.0).to_bits(), 0.0_f64.to_bits());

@@ -1,8 +1,9 @@
-//! Scales rewards by the spread of the discounted return.
+//! Reward scaling by the standard deviation of the discounted return.
 
 use crate::moments::{Moments, MomentsError};
 
-/// Discounted returns of a batch of episodes, and the running moments over all of them.
+/// Reward scale: discounted returns of a batch of episodes, and the running moments over all of
+/// them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RewardScale {
     gamma: f64,
@@ -31,10 +32,10 @@ impl RewardScale {
         &self.moments
     }
 
-    /// Continues saved returns and moments.
+    /// Restore saved returns and moments.
     ///
     /// # Errors
-    /// When the number of episodes differs or the moments are not those of one column.
+    /// If the number of episodes differs or the moments are not those of one column.
     pub fn load(&mut self, returns: Vec<f64>, moments: Moments) -> Result<(), MomentsError> {
         if returns.len() != self.returns.len() || returns.iter().any(|value| !value.is_finite()) {
             return Err(MomentsError::Saved { width: self.returns.len() });
@@ -46,17 +47,18 @@ impl RewardScale {
         Ok(())
     }
 
-    /// Begins episode `index` anew.
+    /// Restart episode `index`.
     pub fn restart(&mut self, index: usize) {
         self.returns[index] = 0.0;
     }
 
-    /// Scales one step's rewards into `out`; a finished episode's return begins again at zero.
+    /// Scale one step's rewards into `out`; the return of a finished episode restarts at zero.
     /// Where `running` is false (nowhere by default) the row is no step of an episode: its reward
-    /// is scaled, and nothing is learnt from it. With `learn` off the statistics stay as they are.
+    /// is scaled, and the statistics are not updated. With `learn` off the statistics are not
+    /// updated at all.
     ///
     /// # Errors
-    /// When lengths disagree or a reward is not finite; nothing has moved then.
+    /// If lengths disagree or a reward is not finite; nothing has moved then.
     pub fn scale(
         &mut self,
         rewards: &[f64],
@@ -100,9 +102,9 @@ impl RewardScale {
 
     fn check(&self, rewards: &[f64], lengths: [usize; 3]) -> Result<(), MomentsError> {
         let width = self.returns.len();
-        let wrong = [rewards.len()].into_iter().chain(lengths).find(|&found| found != width);
-        if let Some(found) = wrong {
-            return Err(MomentsError::Width { width, found });
+        let wrong = [rewards.len()].into_iter().chain(lengths).find(|&got| got != width);
+        if let Some(got) = wrong {
+            return Err(MomentsError::Width { width, got });
         }
         match rewards.iter().position(|reward| !reward.is_finite()) {
             Some(row) => Err(MomentsError::NotFinite { row, column: 0, value: rewards[row] }),
@@ -110,7 +112,7 @@ impl RewardScale {
         }
     }
 
-    /// One until there is a spread to speak of: the first reward must not blow up.
+    /// Divisor of rewards; one until the variance is positive: the first reward must not blow up.
     fn divisor(&self) -> f64 {
         let variance = self.moments.variance(0);
         if variance > 0.0 { (variance + self.epsilon).sqrt() } else { 1.0 }
@@ -118,7 +120,7 @@ impl RewardScale {
 }
 
 #[cfg(test)]
-#[allow(clippy::float_cmp)] // exact results are what the tests are about
+#[allow(clippy::float_cmp)] // the tests compare exact results
 mod tests {
     use super::*;
 
@@ -199,8 +201,8 @@ mod tests {
         let short = scale.scale(&[1.0; 2], &[false], None, true, &mut [0.0; 2]);
         let long = scale.scale(&[1.0; 2], &[false; 2], Some(&[true; 3]), true, &mut [0.0; 2]);
 
-        assert_eq!(short, Err(MomentsError::Width { width: 2, found: 1 }));
-        assert_eq!(long, Err(MomentsError::Width { width: 2, found: 3 }));
+        assert_eq!(short, Err(MomentsError::Width { width: 2, got: 1 }));
+        assert_eq!(long, Err(MomentsError::Width { width: 2, got: 3 }));
         assert_eq!(scale, before);
     }
 

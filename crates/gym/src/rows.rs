@@ -1,4 +1,4 @@
-//! Envs next to each other and their rows of everything: what one thread steps.
+//! Contiguous envs and their rows: the unit of work of one thread.
 
 use market::EpisodeKey;
 
@@ -6,27 +6,27 @@ use crate::observation::Observation;
 use crate::task::{Outcome, RowsOf, Task};
 use crate::threads::Divisible;
 
-/// Where a step writes, with a row for each env; `R` are rows of what the task shows.
+/// Output buffers of a step, with a row for each env; `R` are rows of observations.
 #[derive(Debug)]
 pub struct StepOut<'a, R> {
-    /// What the envs show.
+    /// Observations.
     pub observations: R,
-    /// What the step earned.
+    /// Rewards.
     pub rewards: &'a mut [f64],
-    /// Whether it ended the episode.
+    /// True where the episode terminated.
     pub terminated: &'a mut [bool],
-    /// Whether the episode was cut off.
+    /// True where the episode was truncated.
     pub truncated: &'a mut [bool],
-    /// Where given, the last observations of episodes that end, and the next ones begin at once.
+    /// Final observations of episodes that end; if present, the next episodes begin at once.
     pub finals: Option<R>,
 }
 
-/// An env: the episode it is in, and which one that is.
+/// Env: its episode, seed and episode number.
 #[derive(Debug)]
 pub(crate) struct Episode<T> {
     pub(crate) task: T,
     pub(crate) seed: u64,
-    /// How many episodes began since that seed was given.
+    /// Number of episodes begun since the seed was set.
     pub(crate) begun: u64,
     pub(crate) steps: u64,
     pub(crate) is_running: bool,
@@ -38,7 +38,7 @@ impl<T: Clone> Clone for Episode<T> {
         Self { task: task.clone(), seed, begun, steps, is_running }
     }
 
-    /// In the memory it has, where the task can do so.
+    /// Reuses the existing allocations, if the task can.
     fn clone_from(&mut self, other: &Self) {
         self.task.clone_from(&other.task);
         (self.seed, self.begun) = (other.seed, other.begun);
@@ -47,18 +47,18 @@ impl<T: Clone> Clone for Episode<T> {
 }
 
 impl<T: Task> Episode<T> {
-    /// An env in no episode yet.
+    /// An env outside an episode.
     pub(crate) fn new(task: T, seed: u64) -> Self {
         Self { task, seed, begun: 0, steps: 0, is_running: false }
     }
 
-    /// Begins the first episode of `seed`.
+    /// Begin the first episode of `seed`.
     pub(crate) fn begin_first(&mut self, seed: u64, observation: RowsOf<'_, T>) {
         (self.seed, self.begun) = (seed, 0);
         self.begin_next(observation);
     }
 
-    /// Begins the next episode of the seed in use.
+    /// Begin the next episode of the seed in use.
     pub(crate) fn begin_next(&mut self, observation: RowsOf<'_, T>) {
         self.task.begin(EpisodeKey { seed: self.seed, episode: self.begun }, observation);
         self.begun += 1;
@@ -74,8 +74,8 @@ impl<T: Task> Episode<T> {
     }
 }
 
-/// Envs next to each other, and their rows of everything. What they show has a lifetime `'o` of
-/// its own, since that of an associated type cannot be shortened to fit the others.
+/// Contiguous envs and their rows. Observations have a lifetime `'o` of their own, since that of an
+/// associated type cannot be shortened to fit the others.
 pub(crate) struct Rows<'a, 'o, T: Task> {
     pub(crate) step_limit: u64,
     pub(crate) episodes: &'a mut [Episode<T>],
@@ -120,29 +120,29 @@ impl<T: Task> Divisible for Rows<'_, '_, T> {
         let (layout, action_len) = (task.layout(), task.action_len());
         let info_len = task.info_names().len();
         let mut left = episodes;
-        for place in 0.. {
+        for index in 0.. {
             let Some((episode, later)) = left.split_first_mut() else { break };
             if let Some(next) = later.first() {
                 next.task.warm();
             }
             left = later;
-            if skip.is_some_and(|skip| skip[place]) {
+            if skip.is_some_and(|skip| skip[index]) {
                 continue;
             }
-            let row = T::Observation::row(&mut out.observations, &layout, place);
-            let action = &actions[place * action_len..][..action_len];
+            let row = T::Observation::row(&mut out.observations, &layout, index);
+            let action = &actions[index * action_len..][..action_len];
             let outcome = episode.step(action, row, step_limit);
-            out.rewards[place] = outcome.reward;
-            out.terminated[place] = outcome.terminated;
-            out.truncated[place] = outcome.truncated;
+            out.rewards[index] = outcome.reward;
+            out.terminated[index] = outcome.terminated;
+            out.truncated[index] = outcome.truncated;
             if let (true, Some(finals)) = (outcome.is_done(), &mut out.finals) {
-                let last = T::Observation::row(&mut out.observations, &layout, place);
-                T::Observation::copy(&last, &mut T::Observation::row(finals, &layout, place));
-                episode.task.write_info(&mut final_infos[place * info_len..][..info_len]);
+                let last = T::Observation::row(&mut out.observations, &layout, index);
+                T::Observation::copy(&last, &mut T::Observation::row(finals, &layout, index));
+                episode.task.write_info(&mut final_infos[index * info_len..][..info_len]);
                 episode.begin_next(last);
             }
-            // Now, while the episode is at hand: a second pass would fetch all of them again.
-            episode.task.write_info(&mut infos[place * info_len..][..info_len]);
+            // Written while the episode is in cache: a second pass would fetch all of them again.
+            episode.task.write_info(&mut infos[index * info_len..][..info_len]);
         }
     }
 }

@@ -1,27 +1,27 @@
-//! Why settings of a task are refused.
+//! Errors of task settings.
 
 use thiserror::Error;
 
-/// A setting that makes no sense.
+/// Invalid setting.
 #[derive(Clone, Debug, Error, PartialEq)]
-#[error("{name} must be {wanted}, was {found}")]
+#[error("{name} must be {expected}, was {got}")]
 pub struct SettingsError {
-    /// The setting.
+    /// Name of the setting.
     pub name: &'static str,
-    /// What it must be.
-    pub wanted: &'static str,
-    /// What it was.
-    pub found: f64,
+    /// Expected value, in words.
+    pub expected: &'static str,
+    /// Actual value.
+    pub got: f64,
 }
 
 impl SettingsError {
-    /// Nothing, if the setting is finite and what it must be.
+    /// Check that the setting is finite and meets the condition.
     pub(crate) fn unless(
         holds: bool,
         name: &'static str,
-        wanted: &'static str,
-        found: f64,
+        expected: &'static str,
+        got: f64,
     ) -> Result<(), Self> {
-        if holds && found.is_finite() { Ok(()) } else { Err(Self { name, wanted, found }) }
+        if holds && got.is_finite() { Ok(()) } else { Err(Self { name, expected, got }) }
     }
 }

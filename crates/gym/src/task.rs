@@ -1,40 +1,40 @@
-//! What a task is: the rules of one episode, written once for single envs and batches alike.
+//! Task interface: the rules of one episode, written once for single envs and batches alike.
 
 use market::{EpisodeKey, SnapshotError};
 use thiserror::Error;
 
 use crate::observation::Observation;
 
-/// What one step gave back, beside the observation.
+/// Result of one step, beside the observation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// What the step earned.
+    /// Reward of the step.
     pub reward: f64,
-    /// The episode reached an end of its own: ruin, say.
+    /// The episode ended in a final state, such as ruin.
     pub terminated: bool,
-    /// The episode was cut off: its time or its data ended.
+    /// The episode was cut off: time limit or end of data.
     pub truncated: bool,
 }
 
 impl Outcome {
-    /// Whether the episode is over.
+    /// Return true if the episode is over.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.terminated || self.truncated
     }
 }
 
-/// Why an action is refused.
+/// Invalid action.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("wanted {wanted}, found {found}")]
+#[error("wanted {expected}, found {got}")]
 pub struct ActionError {
-    /// What an action must be.
-    pub wanted: String,
-    /// What it was.
-    pub found: String,
+    /// Expected action, in words.
+    pub expected: String,
+    /// Actual action, in words.
+    pub got: String,
 }
 
-/// Rows of what the task `T` shows.
+/// Observation rows of the task `T`.
 pub type RowsOf<'a, T> = <<T as Task>::Observation as Observation>::Rows<'a>;
 
 /// One episode of one task. Its rules are written here once; batches and bindings reuse them.
@@ -46,72 +46,73 @@ pub trait Task: Clone + Send + Sync {
     /// An action is a row of these: `i64` or `f64`.
     type Action: Copy + Send + Sync;
 
-    /// What it shows: `Vec<f64>` or `Vec<f32>` for a row of numbers, written as a slice of them,
-    /// or the parts that [`parts!`](crate::parts) defines.
+    /// Observation type: `Vec<f64>` or `Vec<f32>` for a row of numbers, written as a slice of them,
+    /// or the parts that [`parts!`](crate::parts!) defines.
     type Observation: Observation;
 
-    /// What the task is called in states and errors.
+    /// Name of the task in states and errors.
     const NAME: &'static str;
 
-    /// The version of what `encode` writes; states of another one are refused.
+    /// Format version of `encode`; states of another version are refused.
     const VERSION: u32;
 
-    /// Roughly what a step costs, in nanoseconds. Decides only when threads pay.
+    /// Estimated cost of a step, in nanoseconds. Used only to choose the number of threads.
     fn step_nanoseconds(&self) -> u32;
 
-    /// Bytes that an env occupies, roughly. Decides only whether memory can hold a batch.
+    /// Approximate memory of an env, in bytes. Used only for memory checks.
     fn bytes(&self) -> usize {
         size_of::<Self>()
     }
 
-    /// How much an observation holds: a number of numbers, or the shapes of its parts. The same
-    /// for as long as the task lives.
+    /// Shape of an observation: a number of numbers, or the shapes of its parts. Constant for the
+    /// lifetime of the task.
     fn layout(&self) -> <Self::Observation as Observation>::Layout;
 
-    /// Numbers in an action.
+    /// Length of an action.
     fn action_len(&self) -> usize;
 
-    /// Whether the action can be taken now. Asked before anything moves.
+    /// Validate an action. Called before any state changes.
     ///
     /// # Errors
-    /// When it cannot: what was wanted, and what was found.
+    /// If the action is invalid: the expected and the actual value.
     fn check(&self, action: &[Self::Action]) -> Result<(), ActionError>;
 
-    /// Whether the episode stands where no step can follow; one that runs never does.
+    /// Return true if no step can follow; false throughout a running episode.
     fn is_over(&self) -> bool;
 
-    /// Whether the next step needs data that has not come yet. Asked before anything moves.
+    /// Return true if the next step needs data that has not been pushed yet. Called before any
+    /// state changes.
     fn is_waiting(&self) -> bool {
         false
     }
 
-    /// Begins the episode of `key` and writes its first observation.
+    /// Begin the episode of `key` and write its first observation.
     fn begin(&mut self, key: EpisodeKey, observation: RowsOf<'_, Self>);
 
-    /// Takes an action that `check` has let through and writes the next observation.
+    /// Apply an action accepted by `check` and write the next observation.
     fn step(&mut self, action: &[Self::Action], observation: RowsOf<'_, Self>) -> Outcome;
 
-    /// Looks at what the next step will read, so that it is at hand then. Called while another env
-    /// is stepped; must not change anything, and may do nothing.
+    /// Prefetch the data of the next step. Called while another env is stepped; must not change
+    /// anything, and may do nothing.
     #[inline]
     fn warm(&self) {}
 
-    /// What the columns of `write_info` are called.
+    /// Names of the columns of `write_info`.
     fn info_names(&self) -> &[&'static str];
 
-    /// What the episode has to say about where it stands, a number for each name.
+    /// Write the current info of the episode, a number for each name.
     fn write_info(&self, row: &mut [f64]);
 
-    /// Appends what tells the rules of this task from those of another one of its name: settings,
-    /// or a digest of them. A state is only loaded under the rules it was saved under.
+    /// Append a fingerprint of the rules: settings, or a digest of them. A state is only loaded
+    /// under the rules it was saved under.
     fn encode_rules(&self, body: &mut Vec<u8>);
 
-    /// Appends everything that changes during an episode.
+    /// Append the mutable state of the episode.
     fn encode(&self, body: &mut Vec<u8>);
 
-    /// Reads what `encode` wrote and moves `body` past it. A refused state changes nothing.
+    /// Restore the state of `encode` and advance `body` past it. A refused state changes nothing.
     ///
     /// # Errors
-    /// When the bytes are too few, or describe an episode that cannot be.
+    /// If the bytes are too few, or describe an invalid episode.
     fn decode(&mut self, body: &mut &[u8]) -> Result<(), SnapshotError>;
 }

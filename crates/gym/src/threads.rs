@@ -1,4 +1,4 @@
-//! The threads that batches step on: a pool for each number of threads, made anew after a fork.
+//! Thread pools for batches: one for each number of threads, recreated after a fork.
 
 use std::mem;
 use std::process;
@@ -7,22 +7,22 @@ use std::thread;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// Work that takes less than this is done sooner alone than by waking others.
+/// Least work worth sharing: below, waking other threads takes longer.
 const WORTH_SHARING_NANOSECONDS: u64 = 50_000;
 
-/// The fewest envs that are handed to a thread at once.
+/// Smallest number of envs per share of work.
 const SMALLEST_SHARE: usize = 16;
 
 /// Shares for each thread: more than one, so that a late thread is helped by the others.
 const SHARES_PER_THREAD: usize = 4;
 
-/// The most threads that a batch may ask for.
+/// Largest number of threads of a batch.
 pub const MOST_THREADS: usize = 1_024;
 
 /// The pools of this process, which batches share.
 static POOLS: Mutex<Vec<Pool>> = Mutex::new(Vec::new());
 
-/// Threads that live in the process `process`, and in no other.
+/// Thread pool of the process `process`.
 #[derive(Clone, Debug)]
 struct Pool {
     process: u32,
@@ -30,7 +30,7 @@ struct Pool {
     workers: Arc<ThreadPool>,
 }
 
-/// How many threads a batch may use, and the pool it found.
+/// Thread limit of a batch, and its thread pool.
 #[derive(Debug)]
 pub struct Threads {
     count: usize,
@@ -39,13 +39,13 @@ pub struct Threads {
 
 /// Work that can be cut in two.
 pub(crate) trait Divisible: Sized + Send {
-    /// How many parts it has.
+    /// Number of parts.
     fn len(&self) -> usize;
 
     /// The first `count` parts, and the rest.
     fn split(self, count: usize) -> (Self, Self);
 
-    /// Does it.
+    /// Execute the work.
     fn run(self);
 }
 
@@ -57,23 +57,23 @@ impl Threads {
         Self { count: count.unwrap_or_else(cores).clamp(1, MOST_THREADS), pool: None }
     }
 
-    /// How many threads there are at most.
+    /// Largest number of threads.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Does `work`, whose every part costs about `nanoseconds`, on as many threads as pay.
+    /// Execute `work`, whose every part costs about `nanoseconds`, on as many threads as pay off.
     pub(crate) fn run(&mut self, work: impl Divisible, nanoseconds: u32) {
-        let whole = work.len() as u64 * u64::from(nanoseconds);
+        let total = work.len() as u64 * u64::from(nanoseconds);
         let share = work.len().div_ceil(self.count * SHARES_PER_THREAD).max(SMALLEST_SHARE);
-        if self.count == 1 || whole < WORTH_SHARING_NANOSECONDS || work.len() <= share {
+        if self.count == 1 || total < WORTH_SHARING_NANOSECONDS || work.len() <= share {
             return work.run();
         }
         let helpers = self.count - 1;
         match self.workers() {
             Some(workers) => share_out(work, share, helpers, workers),
-            // The system gives no more threads: the work is done all the same.
+            // No threads available: the caller does the work.
             None => work.run(),
         }
     }
@@ -102,14 +102,14 @@ impl Drop for Threads {
     }
 }
 
-/// Leaves a pool of the process that this one was forked from as it is. Its threads are not here,
-/// and ending it would wait for locks that one of them may have held.
+/// Leak a pool of the parent process after a fork. Its threads do not exist here, and dropping it
+/// would wait for locks that one of them may have held.
 fn forget(pool: Option<Pool>) {
     mem::forget(pool);
 }
 
 fn shared_pool(process: u32, threads: usize) -> Option<Pool> {
-    // Not `lock`: a fork may have come while another thread held it, and nobody would free it.
+    // Not `lock`: after a fork while another thread held it, it would never be released.
     let Ok(mut pools) = POOLS.try_lock() else { return new_pool(process, threads) };
     if pools.iter().any(|pool| pool.process != process) {
         mem::forget(mem::take(&mut *pools));
@@ -124,14 +124,14 @@ fn shared_pool(process: u32, threads: usize) -> Option<Pool> {
 
 fn new_pool(process: u32, threads: usize) -> Option<Pool> {
     let name = |index| format!("sekai-{index}");
-    // The thread that calls works too.
+    // The calling thread works too.
     let helpers = threads - 1;
     let workers = ThreadPoolBuilder::new().num_threads(helpers).thread_name(name).build().ok()?;
     Some(Pool { process, threads, workers: Arc::new(workers) })
 }
 
-/// Lets the calling thread and its helpers take shares until none is left. The caller begins at
-/// once: helpers that sleep take a while to wake.
+/// Distribute shares among the calling thread and its helpers. The caller begins at once: sleeping
+/// helpers take a while to wake.
 fn share_out(work: impl Divisible, share: usize, helpers: usize, workers: &ThreadPool) {
     let shares = Mutex::new(cut(work, share));
     let take_shares = || {
@@ -152,7 +152,7 @@ fn next_of<W>(shares: &Mutex<Vec<W>>) -> Option<W> {
     shares.lock().unwrap_or_else(PoisonError::into_inner).pop()
 }
 
-/// Whole shares, the last one perhaps smaller.
+/// Split work into equal shares, the last one possibly smaller.
 fn cut<W: Divisible>(mut work: W, share: usize) -> Vec<W> {
     let mut shares = Vec::with_capacity(work.len().div_ceil(share));
     while work.len() > share {
@@ -202,14 +202,14 @@ mod tests {
     #[test]
     fn batches_with_as_many_threads_share_them() {
         let are_shared = || {
-            let (mut one, mut other) = (Threads::new(Some(5)), Threads::new(Some(5)));
+            let (mut first, mut second) = (Threads::new(Some(5)), Threads::new(Some(5)));
             std::ptr::eq(
-                one.workers().expect("threads can be had"),
-                other.workers().expect("threads can be had"),
+                first.workers().expect("threads can be had"),
+                second.workers().expect("threads can be had"),
             )
         };
 
-        // Who finds the list of pools in use makes their own, as other tests may cause here.
+        // A locked list of pools, as other tests may cause, leads to a separate pool.
         assert!((0..100).any(|_| are_shared()));
     }
 
@@ -219,8 +219,8 @@ mod tests {
         let stale = new_pool(process::id() + 1, 6).expect("threads can be had");
         threads.pool = Some(stale.clone());
 
-        let found = threads.workers().expect("threads can be had");
+        let got = threads.workers().expect("threads can be had");
 
-        assert!(!std::ptr::eq(found, Arc::as_ptr(&stale.workers)));
+        assert!(!std::ptr::eq(got, Arc::as_ptr(&stale.workers)));
     }
 }

@@ -1,10 +1,10 @@
-//! Trade in a living market: sell, hold or buy, or set the share of equity to hold.
+//! Trading task in a simulated market: sell, hold or buy, or set the share of equity to hold.
 
 mod decision;
+mod observation;
 mod reward;
 mod scene;
 mod settings;
-mod shown;
 mod starts;
 
 use std::marker::PhantomData;
@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::reward_memory::RewardMemory;
 use crate::task::{ActionError, Outcome, Task};
 use decision::LEARNER;
+use observation::FeatureSets;
 use reward::{Earned, reward};
-use shown::Shown;
 use starts::{OWN_TICKS, Starts};
 
 pub use decision::{Decision, SellHoldBuy, TargetWeight};
@@ -27,7 +27,7 @@ pub use settings::{TradingError, TradingSettings};
 
 const INFO: [&str; 7] = ["tick", "equity", "realized_pnl", "cash", "exposure", "fees", "traded"];
 
-/// Roughly what a tick of one symbol costs with a hundred traders, in nanoseconds.
+/// Estimated cost of a tick of one symbol with a hundred trading agents, in nanoseconds.
 const TICK_NANOSECONDS: usize = 2_500;
 
 /// One episode of trading.
@@ -35,7 +35,7 @@ pub struct Trading<D> {
     settings: Arc<TradingSettings>,
     starts: Starts,
     market: Market,
-    shown: Shown,
+    feature_sets: FeatureSets,
     account: AccountState,
     decision: PhantomData<D>,
 }
@@ -46,23 +46,24 @@ impl<D> Clone for Trading<D> {
             settings: self.settings.clone(),
             starts: self.starts.clone(),
             market: self.market.clone(),
-            shown: self.shown.clone(),
+            feature_sets: self.feature_sets.clone(),
             account: self.account,
             decision: PhantomData,
         }
     }
 
-    /// In the memory it has: costs as much as there are orders, not as books are large.
+    /// Reuses the existing allocations: the cost is linear in the orders, not in the size of the
+    /// books.
     fn clone_from(&mut self, other: &Self) {
         self.settings.clone_from(&other.settings);
         self.starts.clone_from(&other.starts);
         self.market.restore(&other.market);
-        self.shown.clone_from(&other.shown);
+        self.feature_sets.clone_from(&other.feature_sets);
         self.account = other.account;
     }
 }
 
-/// What the episode remembers of the agent, in currency.
+/// Account state of the agent at the last step, in currency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct AccountState {
     ticks: u64,
@@ -72,45 +73,45 @@ struct AccountState {
 }
 
 impl<D: Decision> Trading<D> {
-    /// Episodes with these settings.
+    /// A task with these settings.
     ///
     /// # Errors
-    /// When a setting is out of its range.
+    /// If a setting is out of its range.
     pub fn new(settings: TradingSettings) -> Result<Self, TradingError> {
         settings.check()?;
         let settings = Arc::new(settings);
         let market = Market::new(Arc::new(settings.market.clone()), EpisodeKey::default());
-        let shown = Shown::new(&settings);
+        let feature_sets = FeatureSets::new(&settings);
         Ok(Self {
             starts: Starts::new(),
             market,
-            shown,
+            feature_sets,
             account: AccountState::default(),
             settings,
             decision: PhantomData,
         })
     }
 
-    /// How it is set.
+    /// Settings of the task.
     #[must_use]
     pub fn settings(&self) -> &TradingSettings {
         &self.settings
     }
 
-    /// The market that is traded in.
+    /// Market of the episode.
     #[must_use]
     pub fn market(&self) -> &Market {
         &self.market
     }
 
-    /// What the numbers of an observation are called.
+    /// Names of the numbers of an observation.
     #[must_use]
     pub fn feature_names(&self) -> Vec<String> {
-        shown::names(&self.settings)
+        observation::names(&self.settings)
     }
 
-    /// Trades what was decided and tells what that cost, in currency: fees, and prices worse
-    /// than the middle that was there before.
+    /// Execute the action and return its transaction costs, in currency: fees, and slippage from
+    /// the previous mid.
     #[allow(clippy::cast_precision_loss)] // amounts of one step are small
     fn trade(&mut self, action: &[D::Number]) -> f64 {
         let mut cost = 0.0;
@@ -137,7 +138,7 @@ impl<D: Decision> Trading<D> {
     fn observe(&self, observation: &mut [f64]) {
         #[allow(clippy::cast_precision_loss)] // only a share
         let left = 1.0 - self.account.ticks as f64 / self.settings.max_ticks as f64;
-        self.shown.write(&self.market, &self.settings, left, observation);
+        self.feature_sets.write(&self.market, &self.settings, left, observation);
     }
 
     fn equity(&self) -> f64 {
@@ -154,18 +155,19 @@ impl<D: Decision> Task for Trading<D> {
 
     fn step_nanoseconds(&self) -> u32 {
         let config = &self.settings.market;
-        let traders = 20 + config.population.accounts();
-        let cost = config.symbols.len() * TICK_NANOSECONDS * traders / 120;
+        let agents = 20 + config.population.accounts();
+        let cost = config.symbols.len() * TICK_NANOSECONDS * agents / 120;
         u32::try_from(cost).unwrap_or(u32::MAX)
     }
 
     fn bytes(&self) -> usize {
-        let shown = self.shown.symbols.len() * size_of_val(&self.shown.symbols[0]);
-        size_of::<Self>() + shown + self.settings.market.bytes()
+        let feature_sets =
+            self.feature_sets.symbols.len() * size_of_val(&self.feature_sets.symbols[0]);
+        size_of::<Self>() + feature_sets + self.settings.market.bytes()
     }
 
     fn layout(&self) -> usize {
-        shown::observation_len(&self.settings)
+        observation::observation_len(&self.settings)
     }
 
     fn action_len(&self) -> usize {
@@ -183,11 +185,11 @@ impl<D: Decision> Task for Trading<D> {
     fn begin(&mut self, key: EpisodeKey, observation: &mut [f64]) {
         let start = self.starts.of(key, &self.settings);
         self.market.restore(&start.market);
-        self.shown.clone_from(&start.shown);
+        self.feature_sets.clone_from(&start.feature_sets);
         self.market.rekey(key);
         for _ in 0..OWN_TICKS {
             self.market.tick();
-            self.shown.push(&self.market, &self.settings);
+            self.feature_sets.push(&self.market, &self.settings);
         }
         let equity = self.equity();
         let memory = RewardMemory::new(equity);
@@ -195,11 +197,11 @@ impl<D: Decision> Task for Trading<D> {
         self.observe(observation);
     }
 
-    /// Trades in the book that was shown, then lets everybody else act.
+    /// Trade in the observed book, then step the population.
     fn step(&mut self, action: &[D::Number], observation: &mut [f64]) -> Outcome {
         let cost = self.trade(action);
         self.market.tick();
-        self.shown.push(&self.market, &self.settings);
+        self.feature_sets.push(&self.market, &self.settings);
         self.account.ticks += 1;
         let earned = Earned { before: self.account.equity, after: self.equity(), cost };
         self.account.equity = earned.after;
@@ -216,7 +218,7 @@ impl<D: Decision> Task for Trading<D> {
         &INFO
     }
 
-    #[allow(clippy::cast_precision_loss)] // shown, not counted with
+    #[allow(clippy::cast_precision_loss)] // for display only
     fn write_info(&self, row: &mut [f64]) {
         let symbols = self.market.symbols();
         let sum = |part: fn(&Holding) -> Money| -> f64 {
@@ -244,19 +246,24 @@ impl<D: Decision> Task for Trading<D> {
 
     fn encode(&self, body: &mut Vec<u8>) {
         self.market.encode(body);
-        body.extend(to_bytes(&(&self.shown, &self.account)));
+        body.extend(to_bytes(&(&self.feature_sets, &self.account)));
     }
 
     fn decode(&mut self, body: &mut &[u8]) -> Result<(), SnapshotError> {
         let mut left = *body;
         let mut market = self.market.clone();
         market.decode(&mut left)?;
-        let ((shown, account), left): ((Shown, AccountState), _) = postcard::take_from_bytes(left)
-            .map_err(|_| SnapshotError::Impossible { found: "bytes that are no account" })?;
-        if !shown.fits(&self.shown) || !account.memory.is_sound() || !account.equity.is_finite() {
-            return Err(SnapshotError::Impossible { found: "an account of another market" });
+        let ((feature_sets, account), left): ((FeatureSets, AccountState), _) =
+            postcard::take_from_bytes(left)
+                .map_err(|_| SnapshotError::Impossible { got: "bytes that are no account" })?;
+        if !feature_sets.fits(&self.feature_sets)
+            || !account.memory.is_valid()
+            || !account.equity.is_finite()
+        {
+            return Err(SnapshotError::Impossible { got: "an account of another market" });
         }
-        (self.market, self.shown, self.account, *body) = (market, shown, account, left);
+        (self.market, self.feature_sets, self.account, *body) =
+            (market, feature_sets, account, left);
         Ok(())
     }
 }

@@ -1,17 +1,17 @@
-//! Welford's recurrence over the columns of many rows, a block of columns at a time.
+//! Welford's algorithm over the columns of many rows, a block of columns at a time.
 
 use std::array;
 
 use crate::moments::Sample;
 
-/// Rows of all columns that are taken in before the next ones; they stay in the nearest cache.
+/// Rows processed at once for all columns; they stay in the L1 cache.
 pub(crate) const ROWS_AT_ONCE: usize = 32;
 
-/// Columns that are taken in together: few enough to stay close at hand, enough to work side by side.
+/// Columns processed together: few enough for registers, enough for SIMD.
 const COLUMNS_AT_ONCE: usize = 16;
 
-/// Takes in rows with one weight each: many columns at a time, then those that are left over.
-/// Every column sees its rows one after the other, so the order of columns changes no bit.
+/// Push rows with one weight each: blocks of columns, then the rest. Every column processes its
+/// rows in order, so the order of columns changes no bit.
 pub(crate) fn push_columns<T: Sample>(
     means: &mut [f64],
     squares: &mut [f64],
@@ -34,8 +34,8 @@ pub(crate) fn push_columns<T: Sample>(
     }
 }
 
-/// Takes a whole block of columns in. Its moments stay out of memory from row to row, which is what
-/// makes batches quick.
+/// Push a full block of columns. Its moments stay in registers from row to row, which makes batches
+/// fast.
 fn push_block<'a, T: Sample + 'a, const N: usize>(
     means: &mut [f64; N],
     squares: &mut [f64; N],
@@ -43,7 +43,7 @@ fn push_block<'a, T: Sample + 'a, const N: usize>(
     weights: &[f64],
 ) {
     let (mut block_means, mut block_squares) = (*means, *squares);
-    // As arrays, the rows are known to be as long as the block.
+    // As arrays, the length of the rows is known at compile time.
     let rows = rows.filter_map(<[T]>::first_chunk::<N>);
     for (row, &weight) in rows.zip(weights) {
         push_row(&mut block_means, &mut block_squares, row, weight);
@@ -51,7 +51,7 @@ fn push_block<'a, T: Sample + 'a, const N: usize>(
     (*means, *squares) = (block_means, block_squares);
 }
 
-/// Takes in fewer columns than a block has.
+/// Push fewer columns than a block has.
 fn push_few<'a, T: Sample + 'a>(
     means: &mut [f64],
     squares: &mut [f64],

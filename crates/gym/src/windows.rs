@@ -1,10 +1,10 @@
-//! Windows of a panel: the last rows up to a row, copied out without keeping them all.
+//! Gathering of panel windows: the last `lookback` rows up to a row.
 
 use thiserror::Error;
 
 use crate::threads::{Divisible, Threads};
 
-/// Bytes that one thread copies in a nanosecond, about: what a window's share of work goes by.
+/// Approximate bytes that one thread copies per nanosecond.
 const BYTES_PER_NANOSECOND: usize = 20;
 
 /// A panel of rows that are all of the same width, one after the other.
@@ -16,16 +16,16 @@ pub struct Panel<'a> {
     pub width: usize,
 }
 
-/// Why no window was copied.
+/// Error of gathering windows; nothing was copied.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum WindowsError {
-    /// A window of no rows.
+    /// Empty window.
     #[error("a lookback of at least 1 row was wanted, found 0")]
     NoLookback,
-    /// A row that has too few rows before it, or that is not there.
+    /// Row with too little history, or out of range.
     #[error("rows from {first} up to {last} have {lookback} rows of history, found {row}")]
     NoSuchWindow {
-        /// What was asked for.
+        /// Requested row.
         row: i64,
         /// The first row that has enough history.
         first: usize,
@@ -34,30 +34,30 @@ pub enum WindowsError {
         /// Rows in a window.
         lookback: usize,
     },
-    /// The values are not whole rows.
-    #[error("rows of {width} values were wanted, found {found} values")]
+    /// The number of values is not a multiple of the row width.
+    #[error("rows of {width} values were wanted, found {got} values")]
     BrokenPanel {
         /// Values in a row.
         width: usize,
-        /// Values there are.
-        found: usize,
+        /// Actual number of values.
+        got: usize,
     },
-    /// The windows do not fit.
-    #[error("a place for {wanted} values was wanted, found {found}")]
+    /// Output of the wrong length.
+    #[error("a place for {expected} values was wanted, found {got}")]
     Length {
         /// Values of all windows.
-        wanted: usize,
-        /// Values there is place for.
-        found: usize,
+        expected: usize,
+        /// Length of the output.
+        got: usize,
     },
 }
 
 impl Panel<'_> {
-    /// Copies for each of `rows` the window of `lookback` rows that ends with it into `out`, one
-    /// after the other; when it refuses, `out` is as it was.
+    /// Copy for each of `rows` the window of `lookback` rows that ends with it into `out`, one
+    /// after the other; on an error, `out` is unchanged.
     ///
     /// # Errors
-    /// When a row has too little history or is not there, or when lengths disagree.
+    /// If a row has too little history or is not there, or when lengths disagree.
     pub fn gather(
         self,
         rows: &[i64],
@@ -76,13 +76,13 @@ impl Panel<'_> {
         Ok(())
     }
 
-    fn check(self, rows: &[i64], lookback: usize, found: usize) -> Result<(), WindowsError> {
+    fn check(self, rows: &[i64], lookback: usize, got: usize) -> Result<(), WindowsError> {
         if lookback == 0 {
             return Err(WindowsError::NoLookback);
         }
         if self.width == 0 || !self.values.len().is_multiple_of(self.width) {
-            let found = self.values.len();
-            return Err(WindowsError::BrokenPanel { width: self.width, found });
+            let got = self.values.len();
+            return Err(WindowsError::BrokenPanel { width: self.width, got });
         }
         let (first, count) = (lookback - 1, self.values.len() / self.width);
         let is_there =
@@ -92,13 +92,13 @@ impl Panel<'_> {
             return Err(WindowsError::NoSuchWindow { row, first, last, lookback });
         }
         match rows.len().checked_mul(lookback).and_then(|all| all.checked_mul(self.width)) {
-            Some(wanted) if wanted == found => Ok(()),
-            wanted => Err(WindowsError::Length { wanted: wanted.unwrap_or(usize::MAX), found }),
+            Some(expected) if expected == got => Ok(()),
+            expected => Err(WindowsError::Length { expected: expected.unwrap_or(usize::MAX), got }),
         }
     }
 }
 
-/// Windows to copy, next to each other; their rows are known to be there.
+/// Contiguous windows to copy; their rows have been validated.
 struct Gathering<'a> {
     panel: Panel<'a>,
     lookback: usize,
@@ -152,7 +152,7 @@ mod tests {
             let values = numbers(count * width);
             let rows: Vec<usize> =
                 picks.iter().map(|pick| lookback - 1 + pick % (more + 1)).collect();
-            let wanted: Vec<f32> = rows
+            let expected: Vec<f32> = rows
                 .iter()
                 .flat_map(|row| &values[(row + 1 - lookback) * width..(row + 1) * width])
                 .copied()
@@ -163,14 +163,14 @@ mod tests {
             let mut threads = Threads::new(Some(threads));
             Panel { values: &values, width }.gather(&rows, lookback, &mut threads, &mut out)?;
 
-            prop_assert_eq!(out, wanted);
+            prop_assert_eq!(out, expected);
         }
     }
 
     #[test]
     fn large_gathers_are_shared_by_threads_and_stay_the_same() {
         let values = numbers(2000);
-        let rows: Vec<i64> = (0..3000).map(|place| 99 + place * 7 % 101).collect();
+        let rows: Vec<i64> = (0..3000).map(|index| 99 + index * 7 % 101).collect();
         let panel = Panel { values: &values, width: 10 };
         let gathered = |threads| {
             let mut out = vec![0.0; rows.len() * 1000];
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_leaves_the_place_as_it_was() {
+    fn refused_windows_leave_the_output_unchanged() {
         let values = numbers(12);
         let panel = Panel { values: &values, width: 3 };
         let mut out = vec![-1.0; 6];
@@ -198,8 +198,8 @@ mod tests {
         assert_eq!(refused(panel, &[-1], 2), outside(-1));
         assert_eq!(refused(panel, &[i64::MIN], 2), outside(i64::MIN));
         assert_eq!(refused(panel, &[1], 0), WindowsError::NoLookback);
-        assert_eq!(refused(panel, &[1, 2], 2), WindowsError::Length { wanted: 12, found: 6 });
+        assert_eq!(refused(panel, &[1, 2], 2), WindowsError::Length { expected: 12, got: 6 });
         let broken = Panel { values: &values, width: 5 };
-        assert_eq!(refused(broken, &[1], 2), WindowsError::BrokenPanel { width: 5, found: 12 });
+        assert_eq!(refused(broken, &[1], 2), WindowsError::BrokenPanel { width: 5, got: 12 });
     }
 }

@@ -1,12 +1,12 @@
-//! What every batch promises, shown with a small task of its own.
+//! Laws of every batch, tested with a small task of its own.
 
-#![allow(clippy::float_cmp, clippy::unwrap_used)] // exact results are what the tests are about
+#![allow(clippy::float_cmp, clippy::unwrap_used)] // the tests compare exact results
 
 mod lottery;
 
 use gym::{Batch, BatchError, BatchStateError, StepOut};
 use lottery::Lottery;
-use market::{Kind, Pauses, SnapshotError, open, seal};
+use market::{InterruptCheck, Kind, SnapshotError, open, seal};
 use proptest::prelude::*;
 
 /// A batch beside its buffers.
@@ -61,7 +61,7 @@ impl Run {
         self.batch.step(actions, out, None)
     }
 
-    /// Everything that env `env` shows.
+    /// All outputs of env `env`.
     fn row(&self, env: usize) -> ([f64; 2], f64, bool, bool) {
         let shown = [self.observations[2 * env], self.observations[2 * env + 1]];
         (shown, self.rewards[env], self.terminated[env], self.truncated[env])
@@ -92,12 +92,12 @@ proptest! {
     }
 
     #[test]
-    fn changed_bytes_are_refused_and_change_nothing(place in any::<prop::sample::Index>(), bit in 0u32..8) {
+    fn changed_bytes_are_refused_and_change_nothing(index in any::<prop::sample::Index>(), bit in 0u32..8) {
         let mut run = Run::begun(3, 1);
         run.step(&[0, 1, 0], true).unwrap();
         let bytes = run.batch.encode();
         let mut changed = bytes.clone();
-        changed[place.index(bytes.len())] ^= 1u8 << bit;
+        changed[index.index(bytes.len())] ^= 1u8 << bit;
 
         prop_assert!(run.batch.decode(&changed).is_err());
         prop_assert_eq!(run.batch.encode(), bytes);
@@ -141,7 +141,7 @@ fn a_refused_action_names_its_env_and_moves_nothing() {
 }
 
 #[test]
-fn an_env_in_no_episode_refuses_to_step_and_nobody_moves() {
+fn an_env_outside_an_episode_refuses_to_step_and_no_env_changes() {
     let mut run = Run::new(2, 1);
     assert_eq!(run.step(&[0, 0], false), Err(BatchError::NotRunning { env: 0, begun: false }));
     run.reset(Some(&[1, 2])).unwrap();
@@ -191,7 +191,7 @@ fn the_end_of_an_episode_is_kept_and_the_next_one_begins() {
 }
 
 #[test]
-fn a_cloned_env_goes_on_as_the_one_it_was_cloned_from() {
+fn a_cloned_env_continues_identically() {
     let mut run = Run::begun(3, 1);
     run.step(&[0, 1, 0], true).unwrap();
     let mut untouched = run.clone();
@@ -203,7 +203,7 @@ fn a_cloned_env_goes_on_as_the_one_it_was_cloned_from() {
         assert_eq!(run.row(2), untouched.row(0));
         assert_eq!((run.row(0), run.row(1)), (untouched.row(0), untouched.row(1)));
     }
-    assert_eq!(run.batch.clone_env(0, 3), Err(BatchError::NoSuchEnv { last: 2, found: 3 }));
+    assert_eq!(run.batch.clone_env(0, 3), Err(BatchError::NoSuchEnv { last: 2, got: 3 }));
     run.batch.clone_env(1, 1).unwrap();
 }
 
@@ -244,28 +244,28 @@ fn a_reset_that_is_refused_begins_nothing() {
     let before = run.batch.encode();
 
     let outside = run.batch.reset(&[0, 2], None, &mut run.observations);
-    assert_eq!(outside, Err(BatchError::NoSuchEnv { last: 1, found: 2 }));
+    assert_eq!(outside, Err(BatchError::NoSuchEnv { last: 1, got: 2 }));
     let negative = run.batch.reset(&[0, -1], None, &mut run.observations);
-    assert_eq!(negative, Err(BatchError::NoSuchEnv { last: 1, found: -1 }));
+    assert_eq!(negative, Err(BatchError::NoSuchEnv { last: 1, got: -1 }));
     let few = run.batch.reset(&[0, 1], Some(&[1]), &mut run.observations);
-    assert_eq!(few, Err(BatchError::Length { name: "seeds", wanted: 2, found: 1 }));
+    assert_eq!(few, Err(BatchError::Length { name: "seeds", expected: 2, got: 1 }));
     assert_eq!(run.batch.encode(), before);
 }
 
 #[test]
-fn states_of_other_batches_say_what_they_are() {
+fn states_of_other_batches_are_refused_by_name() {
     let mut run = Run::begun(2, 1);
     let before = run.batch.encode();
 
     let larger = Run::begun(3, 1).batch.encode();
-    assert_eq!(run.batch.decode(&larger), Err(BatchStateError::OtherSize { wanted: 2, found: 3 }));
+    assert_eq!(run.batch.decode(&larger), Err(BatchStateError::OtherSize { expected: 2, got: 3 }));
     let longer = Batch::new(&Lottery::new(7), 2, Some(1), 0).encode();
     assert_eq!(run.batch.decode(&longer), Err(BatchStateError::OtherRules { task: "Lottery" }));
     let mut newer = before.clone();
     newer[4] = 9;
     assert_eq!(
         run.batch.decode(&newer),
-        Err(SnapshotError::OtherVersion { wanted: 1, found: 9 }.into())
+        Err(SnapshotError::OtherVersion { expected: 1, got: 9 }.into())
     );
     assert_eq!(run.batch.encode(), before);
 }
@@ -287,7 +287,7 @@ fn a_long_step_that_is_stopped_has_moved_the_first_envs_and_no_others() {
         finals: None,
     };
 
-    run.batch.step_slices(&actions, out, None, &mut Pauses::new(&mut once)).unwrap();
+    run.batch.step_slices(&actions, out, None, &mut InterruptCheck::new(&mut once)).unwrap();
 
     let moved: Vec<bool> = run.batch.infos().iter().map(|drawn| *drawn > 0.0).collect();
     assert_eq!(asked, 1);

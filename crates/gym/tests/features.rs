@@ -1,6 +1,6 @@
-//! What the features of a symbol promise as a whole.
+//! Laws of the features of a symbol.
 
-#![allow(clippy::float_cmp)] // exact results are what the tests are about
+#![allow(clippy::float_cmp)] // the tests compare exact results
 
 use gym::features::{Bar, FeatureOptions, Features, NewsView, View, registry};
 use proptest::collection::vec;
@@ -49,7 +49,7 @@ fn closes() -> Vec<f64> {
 }
 
 #[test]
-fn before_the_first_bar_everything_is_neutral_but_what_is_seen() {
+fn before_the_first_bar_everything_is_neutral_but_view_features() {
     let features = Features::new(FeatureOptions { full55: true, ..FeatureOptions::default() });
 
     let row = row_of(&features, &View::of_last(7.0));
@@ -59,7 +59,7 @@ fn before_the_first_bar_everything_is_neutral_but_what_is_seen() {
 }
 
 #[test]
-fn what_is_seen_is_told() {
+fn view_values_appear_in_the_features() {
     let options = FeatureOptions { full55: true, ..FeatureOptions::default() };
     let row = row_of(&after(options, &closes()), &view_at(100.0));
 
@@ -79,8 +79,8 @@ fn what_is_seen_is_told() {
         ("f_net_order_flow", -0.5),
     ];
     for (name, value) in expected {
-        let found = row[column(name)];
-        assert!((found - value).abs() < 1e-12, "{name} is {found}, not {value}");
+        let got = row[column(name)];
+        assert!((got - value).abs() < 1e-12, "{name} is {got}, not {value}");
     }
 }
 
@@ -112,7 +112,7 @@ fn a_surge_is_measured_by_the_eight_volumes_before() {
 }
 
 #[test]
-fn what_would_be_divided_by_zero_is_neutral() {
+fn division_by_zero_is_neutral() {
     let mut features = Features::new(FeatureOptions::default());
     for bar in 0..9 {
         let volume = if bar < 8 { 0.0 } else { 5.0 };
@@ -160,7 +160,7 @@ fn the_gap_takes_the_deviation_before_it_is_clipped() {
 }
 
 #[test]
-fn whoever_may_not_know_the_fair_value_sees_the_same_whatever_it_is() {
+fn unprivileged_features_do_not_depend_on_the_fair_value() {
     let options = FeatureOptions { privileged: false, ..FeatureOptions::default() };
     let features = after(options, &closes());
     let seen = after(FeatureOptions::default(), &closes());
@@ -227,15 +227,15 @@ proptest! {
     #[test]
     fn a_saved_state_continues_bit_for_bit(closes in vec(1e-3..1e5f64, 2..150), cut in 0..150usize) {
         let cut = cut.min(closes.len());
-        let mut whole = after(FeatureOptions::default(), &closes[..cut]);
-        let mut loaded = Features::decode(&whole.encode()).expect("just saved");
+        let mut original = after(FeatureOptions::default(), &closes[..cut]);
+        let mut loaded = Features::decode(&original.encode()).expect("just saved");
 
         for &close in &closes[cut..] {
-            whole.push(&bar_at(close));
+            original.push(&bar_at(close));
             loaded.push(&bar_at(close));
-            prop_assert_eq!(row_of(&whole, &view_at(close)), row_of(&loaded, &view_at(close)));
+            prop_assert_eq!(row_of(&original, &view_at(close)), row_of(&loaded, &view_at(close)));
         }
-        prop_assert_eq!(whole.encode(), loaded.encode());
+        prop_assert_eq!(original.encode(), loaded.encode());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Laws of market making that need no Python.
 
-#![allow(clippy::float_cmp, clippy::unwrap_used)] // exact results are what the tests are about
+#![allow(clippy::float_cmp, clippy::unwrap_used)] // the tests compare exact results
 
 use gym::{MarketMaking, MarketMakingSettings, Task};
 use market::{EpisodeKey, SnapshotError};
@@ -32,7 +32,7 @@ fn begun(settings: MarketMakingSettings, seed: u64) -> MarketMaking {
 }
 
 /// Cash, inventory, mid, wealth and fills.
-fn told(task: &MarketMaking) -> [f64; 5] {
+fn info(task: &MarketMaking) -> [f64; 5] {
     let mut row = [0.0; 5];
     task.write_info(&mut row);
     row
@@ -52,9 +52,9 @@ proptest! {
     ) {
         let mut task = begun(MarketMakingSettings { inventory_limit: limit, ..settings() }, seed);
         for (bid, ask) in quotes {
-            let before = told(&task);
+            let before = info(&task);
             let outcome = task.step(&[bid, ask], &mut [0.0; 4]);
-            let after = told(&task);
+            let after = info(&task);
 
             prop_assert_eq!(outcome.reward, after[3] - before[3]);
             prop_assert!(after[1].abs() <= f64::from(limit));
@@ -81,10 +81,10 @@ proptest! {
     #[test]
     fn the_bid_backs_off_and_the_ask_comes_in_as_inventory_grows(seed in any::<u64>()) {
         let mut task = begun(settings(), seed);
-        let mut last = (told(&task)[1], task.optimal_quotes());
+        let mut last = (info(&task)[1], task.optimal_quotes());
         for _ in 0..100 {
             task.step(&[0.2, 0.9], &mut [0.0; 4]);
-            let now = (told(&task)[1], task.optimal_quotes());
+            let now = (info(&task)[1], task.optimal_quotes());
             // Between two decisions time hardly changes the quotes; a fill does.
             if now.0 > last.0 {
                 prop_assert!(now.1.bid > last.1.bid && now.1.ask < last.1.ask);
@@ -102,7 +102,7 @@ fn a_seed_gives_the_same_bits_on_every_machine() {
         task.step(&[quotes.bid, quotes.ask], &mut [0.0; 4]);
     }
 
-    let [cash, inventory, mid, wealth, fills] = told(&task);
+    let [cash, inventory, mid, wealth, fills] = info(&task);
     assert_eq!((inventory, fills), (-2.0, 96.0));
     assert_eq!(cash.to_bits(), 4_643_242_203_985_433_785);
     assert_eq!(mid.to_bits(), 4_636_784_824_973_314_111);
@@ -118,7 +118,7 @@ fn states_that_cannot_be_are_refused_and_change_nothing() {
     let bytes = bytes_of(&long);
     let narrow = MarketMakingSettings { inventory_limit: 1, ..settings() };
     let short = MarketMakingSettings { episode_steps: 10, ..settings() };
-    for (other, found) in
+    for (other, got) in
         [(narrow, "an inventory beyond its limit"), (short, "an episode longer than episodes are")]
     {
         let mut task = begun(other, 2);
@@ -126,7 +126,7 @@ fn states_that_cannot_be_are_refused_and_change_nothing() {
 
         let refused = task.decode(&mut bytes.as_slice());
 
-        assert_eq!(refused, Err(SnapshotError::Impossible { found }));
+        assert_eq!(refused, Err(SnapshotError::Impossible { got }));
         assert_eq!(bytes_of(&task), before);
     }
     for kept in 0..bytes.len() {

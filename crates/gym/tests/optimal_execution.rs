@@ -1,8 +1,8 @@
-//! Laws of working an order that need no Python.
+//! Laws of optimal execution that need no Python.
 
-#![allow(clippy::float_cmp, clippy::unwrap_used)] // exact results are what the tests are about
+#![allow(clippy::float_cmp, clippy::unwrap_used)] // the tests compare exact results
 
-use gym::{OptimalExecution, OptimalExecutionSettings, SettingsError, Task, Whole};
+use gym::{ActionUnit, OptimalExecution, OptimalExecutionSettings, SettingsError, Task};
 use market::{EpisodeKey, Side, SnapshotError};
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ fn settings() -> OptimalExecutionSettings {
         permanent_impact: 2.5e-7,
         half_spread: 0.0625,
         risk_aversion: 1e-6,
-        action: Whole::Rest,
+        action: ActionUnit::Rest,
         reward_unit: Some(1.0),
     }
 }
@@ -29,9 +29,9 @@ fn begun(settings: OptimalExecutionSettings, seed: u64) -> OptimalExecution {
     task
 }
 
-/// What an episode has to say.
+/// Info of an episode.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Told {
+struct Info {
     shortfall: f64,
     inventory: f64,
     price: f64,
@@ -41,11 +41,11 @@ struct Told {
     variance: f64,
 }
 
-fn told(task: &OptimalExecution) -> Told {
+fn info(task: &OptimalExecution) -> Info {
     let mut row = [0.0; 7];
     task.write_info(&mut row);
     let [shortfall, inventory, price, traded, cash, expected_cost, variance] = row;
-    Told { shortfall, inventory, price, traded, cash, expected_cost, variance }
+    Info { shortfall, inventory, price, traded, cash, expected_cost, variance }
 }
 
 fn bytes_of(task: &OptimalExecution) -> Vec<u8> {
@@ -54,13 +54,13 @@ fn bytes_of(task: &OptimalExecution) -> Vec<u8> {
     body
 }
 
-fn near(found: f64, wanted: f64, scale: f64) -> bool {
-    (found - wanted).abs() <= 1e-9 * scale
+fn near(got: f64, expected: f64, scale: f64) -> bool {
+    (got - expected).abs() <= 1e-9 * scale
 }
 
 fn any_settings() -> impl Strategy<Value = OptimalExecutionSettings> {
     let side = prop_oneof![Just(Side::Sell), Just(Side::Buy)];
-    let action = prop_oneof![Just(Whole::Rest), Just(Whole::Order)];
+    let action = prop_oneof![Just(ActionUnit::Rest), Just(ActionUnit::Order)];
     (side, action, 1u32..30, 0.0..3.0, 1e-6..1e-5, 0.0..0.9, 0.0..0.1, 0.0..1e-5).prop_map(
         |(side, action, episode_steps, volatility, impact, lasting, half_spread, aversion)| {
             let rate = f64::from(episode_steps) / 5.0;
@@ -92,18 +92,18 @@ proptest! {
         let mut task = begun(settings.clone(), seed);
         let (mut traded, mut rewards) = (0.0, 0.0);
         for action in actions {
-            let before = told(&task);
+            let before = info(&task);
             let outcome = task.step(&[action], &mut [0.0; 4]);
-            let now = told(&task);
+            let now = info(&task);
             traded += now.traded;
             rewards += outcome.reward;
             let scale = value + now.cash.abs();
 
             prop_assert!(now.traded >= 0.0 && now.inventory >= 0.0);
             prop_assert!(near(now.inventory, settings.shares - traded, settings.shares));
-            // What fills brought, what is left, and what is missing are what there was.
+            // Cash, remaining value and shortfall add up to the initial value.
             prop_assert!(near(now.cash + sign * now.inventory * now.price + now.shortfall, sign * value, scale));
-            // A fill is never better than the price it met.
+            // A fill is never better than the price before it.
             prop_assert!((now.cash - before.cash) <= sign * now.traded * before.price + 1e-9 * scale);
             let risk = settings.risk_aversion * now.variance;
             prop_assert!(near(-rewards, now.shortfall + risk, scale + risk));
@@ -113,12 +113,12 @@ proptest! {
                 break;
             }
         }
-        prop_assert_eq!(told(&task).inventory, 0.0);
+        prop_assert_eq!(info(&task).inventory, 0.0);
         prop_assert!(near(traded, settings.shares, settings.shares));
     }
 
     #[test]
-    fn what_is_expected_is_the_closed_form_of_what_was_traded(
+    fn expected_cost_equals_the_closed_form(
         settings in any_settings(), seed in any::<u64>(),
         actions in prop::collection::vec(0.0..=1.0, 30),
     ) {
@@ -127,7 +127,7 @@ proptest! {
         let (mut squares, mut risk) = (0.0, 0.0);
         for action in actions {
             let outcome = task.step(&[action], &mut [0.0; 4]);
-            let now = told(&task);
+            let now = info(&task);
             squares += now.traded * now.traded;
             risk += now.inventory * now.inventory;
             if outcome.terminated {
@@ -136,11 +136,11 @@ proptest! {
         }
         let impact = settings.effective_impact() / tau * squares;
         let lasting = settings.permanent_impact * shares * shares / 2.0;
-        let wanted = impact + lasting + settings.half_spread * shares;
+        let expected = impact + lasting + settings.half_spread * shares;
 
-        prop_assert!(near(told(&task).expected_cost, wanted, wanted.max(1.0)));
+        prop_assert!(near(info(&task).expected_cost, expected, expected.max(1.0)));
         let variance = settings.volatility * settings.volatility * tau * risk;
-        prop_assert!(near(told(&task).variance, variance, variance.max(1.0)));
+        prop_assert!(near(info(&task).variance, variance, variance.max(1.0)));
     }
 
     #[test]
@@ -155,7 +155,7 @@ proptest! {
             let outcome = seller.step(&[action], &mut sold);
             prop_assert_eq!(outcome, buyer.step(&[action], &mut bought));
             prop_assert_eq!(sold, bought);
-            prop_assert!(near(told(&seller).price + told(&buyer).price, 100.0, 100.0));
+            prop_assert!(near(info(&seller).price + info(&buyer).price, 100.0, 100.0));
             if outcome.terminated {
                 break;
             }
@@ -167,11 +167,11 @@ proptest! {
         seed in any::<u64>(), actions in prop::collection::vec((0.01..0.9, prop_oneof![Just(0.0), 0.01..0.9]), 24),
     ) {
         let quiet = OptimalExecutionSettings { permanent_impact: 0.0, ..settings() };
-        let (mut one, mut other) = (begun(quiet.clone(), seed), begun(quiet, seed));
+        let (mut left, mut right) = (begun(quiet.clone(), seed), begun(quiet, seed));
         for (first, second) in actions {
-            one.step(&[first], &mut [0.0; 4]);
-            other.step(&[second], &mut [0.0; 4]);
-            prop_assert_eq!(told(&one).price, told(&other).price);
+            left.step(&[first], &mut [0.0; 4]);
+            right.step(&[second], &mut [0.0; 4]);
+            prop_assert_eq!(info(&left).price, info(&right).price);
         }
     }
 
@@ -179,14 +179,14 @@ proptest! {
     fn the_optimal_action_follows_the_optimal_inventory(settings in any_settings(), seed in any::<u64>()) {
         let mut task = begun(settings.clone(), seed);
         loop {
-            prop_assert!(near(told(&task).inventory, task.optimal_inventory(), settings.shares));
+            prop_assert!(near(info(&task).inventory, task.optimal_inventory(), settings.shares));
             let action = task.optimal_action();
             prop_assert!(task.check(&[action]).is_ok());
             if task.step(&[action], &mut [0.0; 4]).terminated {
                 break;
             }
         }
-        prop_assert!(told(&task).inventory == 0.0);
+        prop_assert!(info(&task).inventory == 0.0);
     }
 
     #[test]
@@ -196,15 +196,15 @@ proptest! {
             task.step(&[0.1], &mut [0.0; 4]);
         }
         let bytes = bytes_of(&task);
-        let mut other = begun(settings(), 0);
+        let mut right = begun(settings(), 0);
         let mut body = bytes.as_slice();
 
-        other.decode(&mut body).unwrap();
+        right.decode(&mut body).unwrap();
 
         prop_assert!(body.is_empty());
-        prop_assert_eq!(bytes_of(&other), bytes);
+        prop_assert_eq!(bytes_of(&right), bytes);
         let (mut shown, mut again) = ([0.0; 4], [0.0; 4]);
-        prop_assert_eq!(task.step(&[0.3], &mut shown), other.step(&[0.3], &mut again));
+        prop_assert_eq!(task.step(&[0.3], &mut shown), right.step(&[0.3], &mut again));
         prop_assert_eq!(shown, again);
     }
 }
@@ -214,31 +214,31 @@ fn without_risk_aversion_the_optimum_trades_evenly() {
     let mut task = begun(OptimalExecutionSettings { risk_aversion: 0.0, ..settings() }, 3);
     for _ in 0..25 {
         task.step(&[task.optimal_action()], &mut [0.0; 4]);
-        assert!(near(told(&task).traded, 40_000.0, 1e6));
+        assert!(near(info(&task).traded, 40_000.0, 1e6));
     }
 }
 
 #[test]
 fn a_share_of_the_order_trades_no_more_than_what_is_left() {
-    let mut task = begun(OptimalExecutionSettings { action: Whole::Order, ..settings() }, 3);
+    let mut task = begun(OptimalExecutionSettings { action: ActionUnit::Order, ..settings() }, 3);
 
     task.step(&[0.7], &mut [0.0; 4]);
-    assert_eq!(told(&task).traded, 700_000.0);
+    assert_eq!(info(&task).traded, 700_000.0);
     let outcome = task.step(&[0.7], &mut [0.0; 4]);
 
-    assert_eq!(told(&task).traded, 300_000.0);
+    assert_eq!(info(&task).traded, 300_000.0);
     assert!(outcome.terminated);
 }
 
 #[test]
 fn actions_that_are_no_shares_are_refused() {
     let task = begun(settings(), 0);
-    let whole = begun(OptimalExecutionSettings { action: Whole::Order, ..settings() }, 0);
-    for found in [-1e-9, 1.0 + 1e-9, f64::NAN, f64::INFINITY] {
-        let error = task.check(&[found]).unwrap_err();
-        assert_eq!(error.wanted, "a share of what is left from 0 to 1");
-        assert_eq!(error.found, format!("{found:?}"));
-        assert_eq!(whole.check(&[found]).unwrap_err().wanted, "a share of the order from 0 to 1");
+    let unit = begun(OptimalExecutionSettings { action: ActionUnit::Order, ..settings() }, 0);
+    for got in [-1e-9, 1.0 + 1e-9, f64::NAN, f64::INFINITY] {
+        let error = task.check(&[got]).unwrap_err();
+        assert_eq!(error.expected, "a share of what is left from 0 to 1");
+        assert_eq!(error.got, format!("{got:?}"));
+        assert_eq!(unit.check(&[got]).unwrap_err().expected, "a share of the order from 0 to 1");
     }
     assert!([0.0, 0.5, 1.0].iter().all(|share| task.check(&[*share]).is_ok()));
 }
@@ -251,8 +251,8 @@ fn impact_that_rewards_trading_in_lumps_is_refused() {
         OptimalExecution::new(lumpy).unwrap_err(),
         SettingsError {
             name: "temporary_impact",
-            wanted: "finite and above permanent_impact * horizon / episode_steps / 2",
-            found: 2.5e-6,
+            expected: "finite and above permanent_impact * horizon / episode_steps / 2",
+            got: 2.5e-6,
         }
     );
 }
@@ -264,7 +264,7 @@ fn a_seed_gives_the_same_bits_on_every_machine() {
         task.step(&[task.optimal_action()], &mut [0.0; 4]);
     }
 
-    let Told { shortfall, inventory, price, .. } = told(&task);
+    let Info { shortfall, inventory, price, .. } = info(&task);
     assert_eq!(
         [price, inventory, shortfall].map(f64::to_bits),
         [4_632_543_106_524_177_746, 4_667_749_826_339_081_511, 13_910_630_774_556_756_095]
@@ -280,15 +280,15 @@ fn states_that_cannot_be_are_refused_and_change_nothing() {
     let bytes = bytes_of(&long);
     let small = OptimalExecutionSettings { shares: 10.0, ..settings() };
     let short = OptimalExecutionSettings { episode_steps: 10, ..settings() };
-    for (other, found) in
+    for (right, got) in
         [(small, "more or less than the order"), (short, "an episode longer than episodes are")]
     {
-        let mut task = begun(other, 2);
+        let mut task = begun(right, 2);
         let before = bytes_of(&task);
 
         let refused = task.decode(&mut bytes.as_slice());
 
-        assert_eq!(refused, Err(SnapshotError::Impossible { found }));
+        assert_eq!(refused, Err(SnapshotError::Impossible { got }));
         assert_eq!(bytes_of(&task), before);
     }
     for kept in 0..bytes.len() {

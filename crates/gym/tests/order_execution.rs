@@ -1,6 +1,6 @@
-//! What working an order promises.
+//! Laws of order execution.
 
-#![allow(clippy::float_cmp, clippy::unwrap_used)] // exact results are what some tests are about
+#![allow(clippy::float_cmp, clippy::unwrap_used)] // some tests compare exact results
 
 use gym::order_execution::{
     Direction, ExecutionError, OrderDay, OrderExecution, OrderRules, RulesError,
@@ -24,7 +24,7 @@ fn filled(order: &OrderExecution) -> Vec<f64> {
     order.fills().iter().map(|fill| fill.filled).collect()
 }
 
-/// Works an order to its end, trading these shares of what is left, and all in the last step.
+/// Execute an order to its end, trading these shares of the remainder, and all in the last step.
 fn worked(mut order: OrderExecution, shares: &[f64]) -> OrderExecution {
     let steps = order.total_steps();
     for step in 0..steps {
@@ -62,7 +62,7 @@ fn the_last_tick_asks_for_all_that_is_left_where_the_rules_say_so() {
 }
 
 #[test]
-fn what_a_cap_refuses_is_asked_for_again_only_where_the_rules_say_so() {
+fn unfilled_amounts_are_carried_only_if_the_rules_say_so() {
     let capped = OrderDay { current_cap: Some(vec![0.0, 9.0, 9.0, 9.0]), ..day(4) };
     let given_up = OrderRules { ticks_per_step: 4, finishes: false, ..OrderRules::default() };
 
@@ -188,7 +188,7 @@ fn a_done_order_takes_no_step() {
 }
 
 #[test]
-fn what_means_nothing_is_refused() {
+fn invalid_arguments_are_refused() {
     let new = |day, rules, amount, window| {
         OrderExecution::new(day, rules, Direction::Buy, amount, window).unwrap_err().to_string()
     };
@@ -223,7 +223,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn fills_and_what_is_left_add_up_to_the_order(
+    fn fills_and_remaining_size_add_up_to_the_order(
         day in some_day(), amount in 0.1..1e4, ticks_per_step in 1..40_usize,
         carries: bool, finishes: bool, shares in prop::collection::vec(0.0..=1.0, 1..5),
     ) {
@@ -248,11 +248,11 @@ proptest! {
         let window = (0, free.ticks());
         let equal = OrderRules { ticks_per_step, finishes: false, ..OrderRules::default() };
 
-        let one = worked(buy(free.clone(), equal, amount, window), &shares);
-        let other = worked(buy(free, twap_rules(ticks_per_step), amount, window), &shares);
+        let first = worked(buy(free.clone(), equal, amount, window), &shares);
+        let second = worked(buy(free, twap_rules(ticks_per_step), amount, window), &shares);
 
-        for (one, other) in filled(&one).iter().zip(filled(&other)) {
-            prop_assert!((one - other).abs() <= 1e-9 * amount);
+        for (first, second) in filled(&first).iter().zip(filled(&second)) {
+            prop_assert!((first - second).abs() <= 1e-9 * amount);
         }
     }
 
@@ -273,7 +273,7 @@ proptest! {
     }
 
     #[test]
-    fn an_order_read_back_goes_on_as_the_one_that_was_written(
+    fn a_restored_order_continues_identically(
         day in some_day(), amount in 0.1..1e4, taken in 0..3_usize,
     ) {
         let window = (0, day.ticks());
@@ -286,8 +286,8 @@ proptest! {
 
         let read = OrderExecution::from_bytes(&order.to_bytes()).unwrap();
 
-        let (one, other) = (worked(order, &[0.7]), worked(read, &[0.7]));
-        prop_assert_eq!(filled(&one), filled(&other));
-        prop_assert_eq!(one.position().to_bits(), other.position().to_bits());
+        let (first, second) = (worked(order, &[0.7]), worked(read, &[0.7]));
+        prop_assert_eq!(filled(&first), filled(&second));
+        prop_assert_eq!(first.position().to_bits(), second.position().to_bits());
     }
 }

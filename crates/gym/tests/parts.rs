@@ -1,6 +1,6 @@
-//! What a batch promises of observations made of parts, shown with a small task of its own.
+//! Laws of observations made of parts, tested with a small task of its own.
 
-#![allow(clippy::float_cmp, clippy::unwrap_used)] // exact results are what the tests are about
+#![allow(clippy::float_cmp, clippy::unwrap_used)] // the tests compare exact results
 
 mod walk;
 
@@ -72,10 +72,10 @@ impl Run {
     }
 }
 
-/// One env's rows by plain indices, the other way to find them.
+/// One env's rows by plain indices, as a reference.
 fn row_of(sight: &Sight, layout: &SightLayout, env: usize) -> Sight {
     fn part<E: Copy>(values: &[E], shape: Shape, env: usize) -> Vec<E> {
-        (0..shape.len()).map(|place| values[env * shape.len() + place]).collect()
+        (0..shape.len()).map(|index| values[env * shape.len() + index]).collect()
     }
     Sight {
         heights: part(&sight.heights, layout.heights, env),
@@ -184,7 +184,7 @@ fn a_part_of_another_length_is_named_and_nothing_moves() {
 }
 
 #[test]
-fn what_tasks_share_can_change_between_steps() {
+fn shared_data_can_change_between_steps() {
     let mut run = Run::begun(3, 1, 5);
     let marks = Arc::new(vec![-1.0; 4]);
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use gym::portfolio::projection::Constraints;
 use gym::portfolio::{
-    AccountKind, AccountReport, ActionMode, AgentSettings, Bar, Costs, FillAt, INFO, Panel,
-    Portfolio, PortfolioSettings, PortfolioTerm, RewardMode, RewardRule, ShownFeatures, Sizing,
-    Starts, Unfilled, Width, push,
+    AccountKind, AccountReport, ActionMode, AgentSettings, Bar, Costs, FillAt, INFO,
+    ObservedFeatures, Panel, Portfolio, PortfolioSettings, PortfolioTerm, RewardMode, RewardRule,
+    Sizing, Starts, Unfilled, Width, push,
 };
 use gym::{Batch, Observation, Outcome, StepOut, Task};
 use market::{EpisodeKey, Stream};
@@ -51,7 +51,7 @@ impl Row {
 fn history(assets: usize, stream: &mut Stream) -> Vec<Row> {
     let mut prices = vec![50.0; assets];
     let ends: Vec<usize> = (0..assets)
-        .map(|_| if stream.chance(0.2) { 10 + stream.below(25) as usize } else { ROWS })
+        .map(|_| if stream.bernoulli(0.2) { 10 + stream.below(25) as usize } else { ROWS })
         .collect();
     let row = |number: usize| {
         let open: Vec<f64> =
@@ -60,7 +60,7 @@ fn history(assets: usize, stream: &mut Stream) -> Vec<Row> {
             *price *= (0.04 * stream.normal()).exp();
         }
         let listed: Vec<bool> = ends.iter().map(|end| number < *end).collect();
-        let quoted = listed.iter().map(|listed| *listed && stream.chance(0.9)).collect();
+        let quoted = listed.iter().map(|listed| *listed && stream.bernoulli(0.9)).collect();
         let volume = prices.iter().map(|_| 1e4 * stream.uniform()).collect();
         let features = prices.iter().map(|_| 0.5).collect();
         let time = i64::try_from(number).expect("few") * DAY;
@@ -81,7 +81,7 @@ fn panel(rows: &[Row], is_open_ended: bool) -> Panel {
 
 /// Settings that differ from each other in everything that touches money.
 fn settings(assets: usize, stream: &mut Stream) -> PortfolioSettings {
-    let is_margin = stream.chance(0.5);
+    let is_margin = stream.bernoulli(0.5);
     let lower = if is_margin { -0.6 } else { 0.0 };
     let constraints = Constraints {
         lower: vec![lower; assets],
@@ -91,7 +91,7 @@ fn settings(assets: usize, stream: &mut Stream) -> PortfolioSettings {
         leverage: is_margin.then_some(1.8),
         sectors: vec![],
         sector_caps: vec![],
-        turnover: stream.chance(0.3).then_some(0.7),
+        turnover: stream.bernoulli(0.3).then_some(0.7),
     };
     let account = if is_margin {
         AccountKind::Margin { leverage: 1.8, maintenance: 0.4 }
@@ -103,13 +103,13 @@ fn settings(assets: usize, stream: &mut Stream) -> PortfolioSettings {
     let agent = AgentSettings { initial_cash: 1e5, account, constraints, reward, ruin: 0.0 };
     PortfolioSettings {
         lookback: 3,
-        shown: ShownFeatures::Window,
+        shown: ObservedFeatures::Window,
         action: ActionMode::Weights,
-        fill: if stream.chance(0.5) { FillAt::NextOpen } else { FillAt::NextClose },
-        sizing: if stream.chance(0.5) { Sizing::Fill } else { Sizing::Decision },
+        fill: if stream.bernoulli(0.5) { FillAt::NextOpen } else { FillAt::NextClose },
+        sizing: if stream.bernoulli(0.5) { Sizing::Fill } else { Sizing::Decision },
         delay: u64::from(stream.below(3)),
-        unfilled: if stream.chance(0.5) { Unfilled::Drop } else { Unfilled::Carry },
-        participation: stream.chance(0.5).then_some(0.2),
+        unfilled: if stream.bernoulli(0.5) { Unfilled::Drop } else { Unfilled::Carry },
+        participation: stream.bernoulli(0.5).then_some(0.2),
         smallest_trade: 0.0,
         costs: Costs {
             proportional: 0.001,
@@ -130,7 +130,7 @@ fn settings(assets: usize, stream: &mut Stream) -> PortfolioSettings {
     }
 }
 
-/// What a step showed and told.
+/// Observation and info of a step.
 #[derive(Clone, Debug, PartialEq)]
 struct Moment {
     shown: Shown,
@@ -162,16 +162,16 @@ fn decision(assets: usize, stream: &mut Stream) -> Vec<f64> {
     (0..=assets).map(|_| 0.5 * stream.normal() + 0.2).collect()
 }
 
-fn told(moment: &Moment, name: &str) -> f64 {
+fn info_value(moment: &Moment, name: &str) -> f64 {
     moment.info[INFO.iter().position(|known| *known == name).expect("a known name")]
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Equity changes by what prices did to what is held, less what was paid: no more, no less.
+    /// The change of equity equals the PnL of positions less costs.
     #[test]
-    fn profit_is_what_prices_did_less_what_was_paid(seed: u64, assets in 1_usize..7) {
+    fn profit_is_price_pnl_less_costs(seed: u64, assets in 1_usize..7) {
         let mut stream = EpisodeKey { seed, episode: 0 }.stream(0);
         let rows = history(assets, &mut stream);
         let settings = settings(assets, &mut stream);
@@ -183,7 +183,7 @@ proptest! {
         let (mut cash, mut units, mut equity) = (1e5, vec![0.0; assets], 1e5);
         loop {
             let moment = step(&mut batch, &decision(assets, &mut stream));
-            let row = told(&moment, "time_index") as usize;
+            let row = info_value(&moment, "time_index") as usize;
             let trades: Vec<_> = batch.tasks_mut().flat_map(Portfolio::take_log).flat_map(|log| log.trades).collect();
             for trade in trades {
                 let is_gone = !rows[row].listed[trade.asset];
@@ -191,11 +191,11 @@ proptest! {
                 cash -= trade.units * trade.price;
                 units[trade.asset] += trade.units;
             }
-            cash -= told(&moment, "cost");
+            cash -= info_value(&moment, "cost");
             let value: f64 = (0..assets).map(|asset| units[asset] * last_close(&rows, row, asset)).sum();
             let scale = 1e-9 * (1e5 + value.abs());
-            prop_assert!((told(&moment, "cash") - cash).abs() < scale);
-            prop_assert!((told(&moment, "equity") - cash - value).abs() < scale);
+            prop_assert!((info_value(&moment, "cash") - cash).abs() < scale);
+            prop_assert!((info_value(&moment, "equity") - cash - value).abs() < scale);
             prop_assert!((moment.outcome.reward - (cash + value - equity)).abs() < scale);
             equity = cash + value;
             if moment.outcome.is_done() {
@@ -204,15 +204,15 @@ proptest! {
         }
     }
 
-    /// A step that is saved and loaded, and one on rows that came one at a time, are the same.
+    /// Saved and restored steps, and steps on streamed rows, are identical.
     #[test]
     fn restored_and_streamed_portfolios_go_on_bit_for_bit(seed: u64, assets in 1_usize..7) {
         let mut stream = EpisodeKey { seed, episode: 0 }.stream(0);
         let rows = history(assets, &mut stream);
         let settings = settings(assets, &mut stream);
-        let whole = Portfolio::new(Arc::new(panel(&rows, false)), settings.clone()).expect("sound");
+        let full = Portfolio::new(Arc::new(panel(&rows, false)), settings.clone()).expect("sound");
         let live = Portfolio::new(Arc::new(panel(&rows[..5], true)), settings).expect("sound");
-        let (mut batch, mut other) = (Batch::new(&whole, 1, Some(1), 0), Batch::new(&whole, 1, Some(1), 1));
+        let (mut batch, mut other) = (Batch::new(&full, 1, Some(1), 0), Batch::new(&full, 1, Some(1), 1));
         let mut streamed = Batch::new(&live, 1, Some(1), 2);
         begin(&mut batch);
         begin(&mut streamed);
@@ -232,7 +232,7 @@ proptest! {
         }
     }
 
-    /// Orders that another account fills, which is then reported, are those of the step itself.
+    /// Orders filled by a broker and reported give the same result as the step itself.
     #[test]
     fn reported_accounts_are_those_of_the_step_itself(seed: u64, assets in 1_usize..7) {
         let mut stream = EpisodeKey { seed, episode: 0 }.stream(0);
@@ -243,18 +243,18 @@ proptest! {
         let (own, paper) = (make(settings), make(paper));
         let mut batches = [&own, &own, &paper].map(|task| Batch::new(task, 1, Some(1), 0));
         batches.iter_mut().for_each(begin);
-        let [own, told, paper] = &mut batches;
+        let [own, reported, paper] = &mut batches;
         loop {
             let action = decision(assets, &mut stream);
-            let before = told.encode();
-            let orders = told.task(0).orders(&action).expect("orders");
-            prop_assert_eq!(told.encode(), before);
+            let before = reported.encode();
+            let orders = reported.task(0).orders(&action).expect("orders");
+            prop_assert_eq!(reported.encode(), before);
             step(paper, &orders);
             let report = paper.task(0).account_of(0);
-            told.running(0).expect("an episode").expect(report).expect("sound");
+            reported.running(0).expect("an episode").expect(report).expect("sound");
             let moment = step(own, &action);
-            prop_assert_eq!(&step(told, &action), &moment);
-            prop_assert_eq!(told.encode(), own.encode());
+            prop_assert_eq!(&step(reported, &action), &moment);
+            prop_assert_eq!(reported.encode(), own.encode());
             if moment.outcome.is_done() {
                 break;
             }
@@ -263,7 +263,7 @@ proptest! {
 }
 
 #[test]
-fn reports_of_what_cannot_be_change_nothing() {
+fn invalid_reports_change_nothing() {
     let mut stream = EpisodeKey { seed: 1, episode: 0 }.stream(0);
     let (panel, mut settings) = (panel(&history(3, &mut stream), false), settings(3, &mut stream));
     settings.sizing = Sizing::Fill;

@@ -1,4 +1,4 @@
-//! What trading shows, against the same bars and views along another way.
+//! Observations of trading, compared with the same bars and views computed another way.
 
 #![allow(clippy::cast_precision_loss, clippy::unwrap_used)] // volumes are small; tests may panic
 
@@ -7,7 +7,7 @@ use gym::{SellHoldBuy, Task, Trading, TradingSettings};
 use market::{Agent, EpisodeKey, Market, MarketConfig, NewsConfig, Side, SymbolConfig};
 
 const STEPS: usize = 600;
-/// Bars after which the longest memory has forgotten how it began: (7/8)^300 is 4e-18.
+/// Bars after which the start has no effect on the longest average: (7/8)^300 is 4e-18.
 const FORGOTTEN: usize = 300;
 const TICK: f64 = 0.01;
 
@@ -40,7 +40,7 @@ fn taken(market: &Market, symbol: usize, side: Side) -> f64 {
     fills.filter(|fill| fill.taker_side == side).map(|fill| f64::from(fill.size.0)).sum()
 }
 
-/// The columns of a view, NaN where nothing is known.
+/// Columns of a view, NaN where unknown.
 fn view(market: &Market, symbol: usize) -> [f64; 13] {
     let book = market.symbols()[symbol].book();
     let best = |side| book.best(side).map_or(f64::NAN, |price| TICK * f64::from(price.0));
@@ -110,12 +110,12 @@ fn features_are_those_of_the_bars_and_books_that_the_market_had() {
             series(&mut features, bars, Some(views), false, &mut expected).unwrap();
 
             let rows = replay.shown[symbol].chunks(55).zip(expected.chunks(55));
-            for (step, (shown, wanted)) in rows.enumerate().skip(FORGOTTEN) {
-                for (spec, (found, value)) in registry(true).iter().zip(shown.iter().zip(wanted)) {
-                    let apart = (found - value).abs();
+            for (step, (shown, expected)) in rows.enumerate().skip(FORGOTTEN) {
+                for (spec, (got, value)) in registry(true).iter().zip(shown.iter().zip(expected)) {
+                    let apart = (got - value).abs();
                     assert!(
                         apart <= 1e-9 * value.abs().max(1e-3),
-                        "{} of symbol {symbol} at {step}: {found} for {value}",
+                        "{} of symbol {symbol} at {step}: {got} for {value}",
                         spec.name
                     );
                 }
@@ -129,7 +129,7 @@ fn column(name: &str) -> usize {
 }
 
 #[test]
-fn what_is_seen_of_the_book_follows_simple_formulas_from_the_first_step() {
+fn book_features_follow_simple_formulas_from_the_first_step() {
     let options = FeatureOptions { normalize: false, privileged: true, full55: true };
     let replay = replay(options, 3);
     let mut with_news = 0;
@@ -143,7 +143,7 @@ fn what_is_seen_of_the_book_follows_simple_formulas_from_the_first_step() {
             let (now, before) = (closes[step], closes[step - 1]);
             let deviation = (mid - fair) / fair;
             with_news += usize::from(sentiment != 0.0);
-            for (name, wanted) in [
+            for (name, expected) in [
                 ("f_mid_price", mid),
                 ("f_spread_bps", 1e4 * (ask - bid) / mid),
                 ("f_book_imbalance", (bids - asks) / (bids + asks)),
@@ -158,8 +158,8 @@ fn what_is_seen_of_the_book_follows_simple_formulas_from_the_first_step() {
                 ),
                 ("f_trade_intensity", replay.bars[symbol][5 * step + 4] / 8.0),
             ] {
-                let found = shown[column(name)];
-                assert!((found - wanted).abs() < 1e-9, "{name} at {step}: {found} for {wanted}");
+                let got = shown[column(name)];
+                assert!((got - expected).abs() < 1e-9, "{name} at {step}: {got} for {expected}");
             }
         }
     }

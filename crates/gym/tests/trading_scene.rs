@@ -1,4 +1,4 @@
-//! What pictures are told is what happened.
+//! Scenes agree with the events of the episode.
 
 use gym::{Batch, SellHoldBuy, StepOut, Task, Trading, TradingSettings};
 use market::Side;
@@ -53,7 +53,7 @@ fn a_symbol_that_is_not_there_has_no_scene() {
 }
 
 #[test]
-fn the_fair_value_is_told_where_the_agent_sees_it() {
+fn the_fair_value_is_in_the_scene_if_the_agent_observes_it() {
     for privileged in [false, true] {
         let mut settings = TradingSettings::default();
         settings.features.privileged = privileged;

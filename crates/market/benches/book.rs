@@ -3,7 +3,7 @@
 //! `cargo bench -p market` prints a table; both books do the same operations in turns, and the
 //! median of the rounds is shown.
 
-#![allow(clippy::print_stdout)] // the table is what the program is for
+#![allow(clippy::print_stdout)] // the program prints a table
 
 mod tree_book;
 
@@ -18,7 +18,7 @@ const OPERATIONS: usize = 500_000;
 const REPEATS: usize = 20;
 const ROUNDS: usize = 9;
 
-/// One operation of the script; orders are known by the place of their id in a short list.
+/// One operation of the script; orders are referred to by the index of their id in a short list.
 #[derive(Clone, Copy)]
 enum Step {
     Limit(Order, u32),
@@ -26,7 +26,7 @@ enum Step {
     Cancel(u32),
 }
 
-/// What the benchmark needs of a book.
+/// Book interface of the benchmark.
 trait Book {
     type Id: Copy;
     fn place(&mut self, order: Order, fills: &mut Vec<Fill>) -> Option<Self::Id>;
@@ -45,7 +45,7 @@ impl Book for OrderBook {
     }
 }
 
-/// What a round did, and how long it took.
+/// Result of a round, and its duration.
 #[derive(Clone, Copy)]
 struct Round {
     seconds: f64,
@@ -80,7 +80,7 @@ fn run<B: Book>(begin: impl Fn() -> B, script: &[Step]) -> Round {
     Round { seconds: cpu_seconds() - start, lots: black_box(lots) }
 }
 
-/// Does every operation of the script; tells the lots that traded.
+/// Replay the script; returns the lots that traded.
 fn replay<B: Book>(book: &mut B, script: &[Step], fills: &mut Vec<Fill>) -> u64 {
     let mut ids: Vec<Option<B::Id>> = vec![None; 4_096];
     let mut lots = 0;
@@ -100,8 +100,8 @@ fn replay<B: Book>(book: &mut B, script: &[Step], fills: &mut Vec<Fill>) -> u64 
     lots + fills.drain(..).map(|fill| u64::from(fill.size.0)).sum::<u64>()
 }
 
-/// Makes the operations beforehand, on a book of its own, so that drawing them costs nothing
-/// later and every cancel finds its order.
+/// Pre-generated operations, drawn on a separate book so that drawing costs nothing later and every
+/// cancel finds its order.
 struct Script {
     steps: Vec<Step>,
     book: OrderBook,
@@ -170,7 +170,7 @@ impl Script {
         }
     }
 
-    /// A name that no resting order has.
+    /// An id that no resting order has.
     fn name(&mut self) -> u32 {
         if self.names.is_empty() {
             let Self { live, names, book, .. } = self;
@@ -194,7 +194,7 @@ impl Script {
     }
 }
 
-/// CPU time of this thread where the system tells it (Linux), else the time of day.
+/// CPU time of this thread where available (Linux), else wall-clock time.
 fn cpu_seconds() -> f64 {
     let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     match schedule.split(' ').next().map(str::parse::<u64>) {

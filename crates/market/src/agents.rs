@@ -1,10 +1,10 @@
-//! The population of one symbol: who trades, and in which order they take their turns.
+//! Population of trading agents of one symbol, and the order in which they act.
 
+mod activation;
 mod maker;
 mod noise;
 mod pool;
 mod technical;
-mod turns;
 mod value;
 
 use serde::{Deserialize, Serialize};
@@ -24,38 +24,38 @@ use pool::Pool;
 use technical::{Rule, TechnicalTraders};
 use value::ValueTraders;
 
-/// Ticks from the middle within which impatient traders take, at least.
+/// Smallest price collar of market orders around the mid price, in ticks.
 const NEAREST_COLLAR: f64 = 5.0;
-/// The same, in moves of one tick's volatility.
+/// Price collar in multiples of the volatility of one tick.
 const COLLAR: f64 = 4.0;
 
-/// How many traders of each kind trade one symbol, and how they are set.
+/// Number of trading agents of each kind in one symbol, and their parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PopulationConfig {
     /// Market makers.
     pub makers: u32,
-    /// Traders without a reason.
+    /// Noise traders.
     pub noise: u32,
-    /// Traders who know roughly what a share is worth.
+    /// Value traders.
     pub value: u32,
-    /// Traders who follow strength (RSI).
+    /// Momentum traders (RSI).
     pub momentum: u32,
-    /// Traders who follow averages (SMA).
+    /// Trend followers (SMA).
     pub trend: u32,
-    /// Traders who follow converging averages (MACD).
+    /// Convergence traders (MACD).
     pub convergence: u32,
-    /// Traders who bet on a return to the average (Bollinger).
+    /// Mean-reversion traders (Bollinger bands).
     pub reversion: u32,
-    /// Traders whom a statistical pool stands for; their number costs nothing.
+    /// Agents represented by the statistical pool; their number costs nothing.
     pub pool: u32,
-    /// Lots that a market maker offers on each side.
+    /// Quote size of a market maker on each side, in lots.
     pub maker_size: u32,
-    /// The least distance of a market maker's quotes from the centre, in ticks.
+    /// Smallest half spread of a market maker's quotes, in ticks.
     pub maker_half_spread: f64,
-    /// Ticks that a quote moves away for each tick of volatility.
+    /// Widening of the quotes per tick of volatility, in ticks.
     pub maker_caution: f64,
-    /// Ticks that quotes move for each hundred lots of inventory.
+    /// Inventory skew of the quotes per hundred lots, in ticks.
     pub maker_skew: f64,
     /// Weight of the fair value in the centre of quotes; the rest is the mid price.
     pub maker_insight: f64,
@@ -63,16 +63,16 @@ pub struct PopulationConfig {
     pub noise_activity: f64,
     /// Mean size of a noise trader's order, in lots.
     pub noise_size: u32,
-    /// Probability that a value trader looks at the market in a tick.
+    /// Probability that a value trader acts in a tick.
     pub value_activity: f64,
-    /// Ticks by which a value trader may be wrong (standard deviation).
+    /// Standard deviation of a value trader's estimation error, in ticks.
     pub value_error: f64,
-    /// Probability that a technical trader looks at the market in a tick.
+    /// Probability that a technical trader acts in a tick.
     pub technical_activity: f64,
 }
 
 impl PopulationConfig {
-    /// Accounts that the population needs: one for each trader and one for the pool.
+    /// Number of accounts of the population: one per agent and one for the pool.
     #[must_use]
     pub fn accounts(&self) -> usize {
         let kinds = [self.makers, self.noise, self.value, self.momentum];
@@ -81,27 +81,27 @@ impl PopulationConfig {
     }
 }
 
-/// What a trader sees when a tick begins.
+/// Market data that an agent observes at the beginning of a tick.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen<'a> {
-    /// The middle of the best prices, or the last price, in ticks.
+pub(crate) struct MarketView<'a> {
+    /// Mid price, or the last price if a side is empty, in ticks.
     pub(crate) mid: f64,
-    /// What a share is worth, in ticks; only some may look.
+    /// Fair value of a share, in ticks; only informed agents use it.
     pub(crate) fair: f64,
-    /// What the news sounds like, from -1 to 1.
+    /// News sentiment, from -1 to 1.
     pub(crate) sentiment: f64,
     pub(crate) signals: &'a Signals,
 }
 
-/// A kind of trader: lets those act whose turn it is.
+/// Group of trading agents of one kind: steps those selected in a tick.
 ///
-/// A new kind is a file with a struct that fulfils this, a field of `Population` and a number in
-/// `PopulationConfig`.
-pub(crate) trait Crowd {
-    fn act(&mut self, seen: &Seen<'_>, floor: &mut Floor, stream: &mut Stream);
+/// A new kind is a file with a struct that implements this trait, a field of `Population` and a
+/// number in `PopulationConfig`.
+pub(crate) trait AgentGroup {
+    fn act(&mut self, view: &MarketView<'_>, floor: &mut Floor, stream: &mut Stream);
 }
 
-/// Everybody who trades one symbol.
+/// All trading agents of one symbol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Population {
     makers: Makers,
@@ -113,7 +113,7 @@ pub(crate) struct Population {
 }
 
 impl Population {
-    /// The population, with accounts behind the first `external` ones.
+    /// A population whose accounts follow the first `external` ones.
     pub(crate) fn new(config: &PopulationConfig, external: usize, mut stream: Stream) -> Self {
         let mut accounts = Accounts(u32::try_from(external).expect("few agents learn at once"));
         let makers = Makers::new(config, accounts.take(config.makers), &mut stream);
@@ -130,24 +130,24 @@ impl Population {
         Self { makers, noise, value, technical, pool, stream }
     }
 
-    /// Continues in the streams of another episode.
+    /// Continue with the random streams of another episode.
     pub(crate) fn rekey(&mut self, key: EpisodeKey, component: u64) {
         self.stream = key.stream(component);
     }
 
-    /// Lets everybody act once. Quotes come first, so that a taker never sees last tick's alone.
-    pub(crate) fn act(&mut self, seen: &Seen<'_>, floor: &mut Floor) {
-        self.makers.act(seen, floor, &mut self.stream);
-        let seen = &Seen { mid: mid_of(floor), ..*seen };
-        self.noise.act(seen, floor, &mut self.stream);
-        self.value.act(seen, floor, &mut self.stream);
+    /// Step all agents once. Quotes come first, so that takers meet current quotes.
+    pub(crate) fn act(&mut self, view: &MarketView<'_>, floor: &mut Floor) {
+        self.makers.act(view, floor, &mut self.stream);
+        let view = &MarketView { mid: mid_of(floor), ..*view };
+        self.noise.act(view, floor, &mut self.stream);
+        self.value.act(view, floor, &mut self.stream);
         for traders in &mut self.technical {
-            traders.act(seen, floor, &mut self.stream);
+            traders.act(view, floor, &mut self.stream);
         }
-        self.pool.act(seen, floor, &mut self.stream);
+        self.pool.act(view, floor, &mut self.stream);
     }
 
-    /// Becomes `other` in the memory it has.
+    /// Copy `other` into the existing allocations.
     pub(crate) fn restore(&mut self, other: &Self) {
         self.makers.restore(&other.makers);
         self.noise.restore(&other.noise);
@@ -157,7 +157,7 @@ impl Population {
         self.stream.clone_from(&other.stream);
     }
 
-    /// Whether both are populations of the same kind and size.
+    /// Return true if both are populations of the same kinds and sizes.
     pub(crate) fn fits(&self, other: &Self) -> bool {
         self.makers.fits(&other.makers)
             && self.noise.fits(&other.noise)
@@ -167,7 +167,7 @@ impl Population {
     }
 }
 
-/// Hands out accounts one kind after the other.
+/// Allocator of account ids, one kind of agent after the other.
 struct Accounts(u32);
 
 impl Accounts {
@@ -178,7 +178,7 @@ impl Accounts {
     }
 }
 
-/// The middle of the best prices; the last price when a side is empty.
+/// Mid price; the last price when a side is empty.
 pub(crate) fn mid_of(floor: &Floor) -> f64 {
     match (floor.book.best(Side::Buy), floor.book.best(Side::Sell)) {
         (Some(bid), Some(ask)) => 0.5 * (f64::from(bid.0) + f64::from(ask.0)),
@@ -186,21 +186,21 @@ pub(crate) fn mid_of(floor: &Floor) -> f64 {
     }
 }
 
-/// A price as near to `ticks` as a book takes it; the lowest where `ticks` is no number.
+/// The valid price nearest to `ticks`; the lowest if `ticks` is NaN.
 #[allow(clippy::cast_possible_truncation)] // limited first
-#[allow(clippy::manual_clamp)] // which would let NaN through
+#[allow(clippy::manual_clamp)] // clamp would let NaN through
 fn price_at(ticks: f64) -> Ticks {
     Ticks(ticks.max(f64::from(Ticks::MIN.0)).min(f64::from(Ticks::MAX.0)) as i32)
 }
 
-/// Leaves an order in the book and tells its number. A level that is full takes no more, and its
-/// trader comes back in a later tick.
-fn leave(floor: &mut Floor, order: Order) -> u64 {
+/// Rest an order in the book and return its id. If the level is full, the order is dropped and the
+/// agent tries again in a later tick.
+fn rest_order(floor: &mut Floor, order: Order) -> u64 {
     let id = floor.place(order, &Free).ok().and_then(|placement| placement.id);
     id.map_or(u64::MAX, OrderId::to_bits)
 }
 
-/// Takes up to `size` lots no worse than at `price`. Nobody minds when there are fewer.
+/// Take up to `size` lots no worse than at `price`; a partial fill is accepted.
 fn take(floor: &mut Floor, account: AccountId, side: Side, price: Ticks, size: u32) {
     if size > 0 {
         let order = Order::immediate_or_cancel(account, side, price, Lots(size));
@@ -208,16 +208,23 @@ fn take(floor: &mut Floor, account: AccountId, side: Side, price: Ticks, size: u
     }
 }
 
-/// Takes up to `size` lots within a few moves of the middle: nobody empties a book on purpose.
-fn take_near(floor: &mut Floor, account: AccountId, side: Side, size: u32, seen: &Seen<'_>) {
-    let collar = NEAREST_COLLAR + COLLAR * seen.signals.volatility();
+/// Take up to `size` lots within the price collar around the mid, so that no order empties the
+/// book.
+fn take_within_collar(
+    floor: &mut Floor,
+    account: AccountId,
+    side: Side,
+    size: u32,
+    view: &MarketView<'_>,
+) {
+    let collar = NEAREST_COLLAR + COLLAR * view.signals.volatility();
     #[allow(clippy::cast_precision_loss)] // 1 or -1
-    let price = price_at(seen.mid + side.sign() as f64 * collar);
+    let price = price_at(view.mid + side.sign() as f64 * collar);
     take(floor, account, side, price, size);
 }
 
-/// How a position pulls its owner back: from -1 to 1 as `lots` go to `limit` or beyond.
+/// Inventory pressure: from -1 to 1 as `lots` go to `limit` or beyond.
 #[allow(clippy::cast_precision_loss)] // positions are small
-fn fullness(lots: i64, limit: i64) -> f64 {
+fn inventory_pressure(lots: i64, limit: i64) -> f64 {
     (lots as f64 / limit as f64).clamp(-1.0, 1.0)
 }

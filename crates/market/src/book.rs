@@ -1,4 +1,4 @@
-//! The limit order book: price, then time, in integer ticks and lots.
+//! Limit order book with price-time priority, in integer ticks and lots.
 
 pub(crate) mod batch;
 pub(crate) mod ladder;
@@ -22,10 +22,10 @@ use crate::self_trade::SelfTrade;
 use crate::side::Side;
 use crate::units::{Lots, Ticks};
 
-/// Resting orders of both sides, and the rules by which incoming ones trade with them.
+/// Limit order book: resting orders of both sides, and matching of incoming orders.
 ///
-/// Operations allocate nothing once the book has seen its largest size. A refused operation
-/// leaves every byte as it was.
+/// Operations allocate nothing once the book has seen its largest size. A refused operation leaves
+/// the state unchanged.
 pub struct OrderBook {
     pub(crate) queues: Queues,
     pub(crate) self_trade: SelfTrade,
@@ -33,25 +33,25 @@ pub struct OrderBook {
 }
 
 impl OrderBook {
-    /// An empty book with this rule for accounts that meet themselves.
+    /// An empty book with this self-trade prevention rule.
     #[must_use]
     pub fn new(self_trade: SelfTrade) -> Self {
         Self { queues: Queues::new(), self_trade, traded: 0 }
     }
 
-    /// Takes in an order, appending its trades to `fills`, best price and oldest maker first.
+    /// Submit an order, appending its fills to `fills`, best price and oldest maker first.
     ///
     /// # Errors
-    /// When its size, price or time in force cannot be met, or the book has no room for it.
+    /// If its size, price or time in force cannot be met, or the book has no room for it.
     pub fn place(&mut self, order: Order, fills: &mut Vec<Fill>) -> Result<Placement, OrderError> {
         self.check(&order)?;
         Ok(self.accept(&order, fills))
     }
 
-    /// Takes an order out of the book.
+    /// Cancel a resting order.
     ///
     /// # Errors
-    /// When no such order rests.
+    /// If no such order rests.
     pub fn cancel(&mut self, id: OrderId) -> Result<Resting, OrderError> {
         let slot = self.queues.slab.find(id)?;
         let order = self.queues.slab.resting(slot);
@@ -59,26 +59,26 @@ impl OrderBook {
         Ok(order)
     }
 
-    /// Takes `by` lots from an order, which keeps its place in the queue; tells what is left.
+    /// Reduce an order by `by` lots; it keeps its queue position. Returns the remaining lots.
     ///
     /// # Errors
-    /// When no such order rests, or nothing would be taken or left.
+    /// If no such order rests, or nothing would be taken or left.
     pub fn reduce(&mut self, id: OrderId, by: Lots) -> Result<Lots, OrderError> {
         check_size(by)?;
         let slot = self.queues.slab.find(id)?;
         let resting = self.queues.slab.node(slot).size;
         if by >= resting {
-            return Err(OrderError::NothingLeft { resting, found: by });
+            return Err(OrderError::NothingLeft { resting, got: by });
         }
         self.queues.shrink(slot, by);
         Ok(Lots(resting.0 - by.0))
     }
 
-    /// Gives an order a new price and size. At the same price with no more lots it keeps its id
-    /// and its place; otherwise it comes in anew as a limit order, and may trade.
+    /// Replace the price and size of an order. At the same price with no more lots it keeps its id
+    /// and queue position; otherwise it is resubmitted as a limit order, and may trade.
     ///
     /// # Errors
-    /// When no such order rests, or the new one would be refused.
+    /// If no such order rests, or the new one would be refused.
     pub fn replace(
         &mut self,
         id: OrderId,
@@ -106,8 +106,8 @@ impl OrderBook {
         Ok(self.accept(&order, fills))
     }
 
-    /// Takes every order of an account out of the book, appending them to `cancelled`: bids, then
-    /// asks, best price and oldest first. Looks at every resting order.
+    /// Cancel all orders of an account, appending them to `cancelled`: bids, then asks, best price
+    /// and oldest first. Scans every resting order.
     pub fn cancel_all(&mut self, account: AccountId, cancelled: &mut Vec<Resting>) {
         let first = cancelled.len();
         for side in Side::BOTH {
@@ -134,17 +134,17 @@ impl OrderBook {
 
     fn check_waits(&self, order: &Order) -> Result<(), OrderError> {
         match crossed(&self.queues, order.side, order.price) {
-            Some(best) => Err(OrderError::WouldTrade { found: order.price, best }),
+            Some(best) => Err(OrderError::WouldTrade { got: order.price, best }),
             None => Ok(()),
         }
     }
 
     fn check_fillable(&self, order: &Order) -> Result<(), OrderError> {
-        let (wanted, found) = (order.size, fillable(&self.queues, order, self.self_trade));
-        if found < wanted { Err(OrderError::NotFillable { wanted, found }) } else { Ok(()) }
+        let (expected, got) = (order.size, fillable(&self.queues, order, self.self_trade));
+        if got < expected { Err(OrderError::NotFillable { expected, got }) } else { Ok(()) }
     }
 
-    /// Trades and rests an order that nothing speaks against.
+    /// Match a validated order and rest the remainder.
     fn accept(&mut self, order: &Order, fills: &mut Vec<Fill>) -> Placement {
         let swept = sweep(&mut self.queues, order, self.self_trade, fills);
         self.traded += u64::from(swept.filled.0);
@@ -160,7 +160,7 @@ impl OrderBook {
 }
 
 impl fmt::Debug for OrderBook {
-    /// The top of the book: its orders would fill pages.
+    /// Shows the top of the book only: a full listing would fill pages.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("OrderBook")
@@ -180,7 +180,8 @@ impl Clone for OrderBook {
         book
     }
 
-    /// Becomes `other` in the memory it has; costs as much as `other` has live levels and slots.
+    /// Copy `other` into the existing allocations; the cost is linear in the live levels and slots
+    /// of `other`.
     fn clone_from(&mut self, other: &Self) {
         self.queues.copy_from(&other.queues);
         (self.self_trade, self.traded) = (other.self_trade, other.traded);

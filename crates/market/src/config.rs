@@ -1,4 +1,4 @@
-//! How a market is set up, with presets that look like one.
+//! Market configuration, with presets for realistic markets.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -9,81 +9,81 @@ use crate::fundamental::FundamentalConfig;
 use crate::news::NewsConfig;
 use crate::units::Ticks;
 
-/// One symbol.
+/// Configuration of one symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SymbolConfig {
-    /// What a share costs, and is worth, when the market opens, in ticks.
+    /// Initial price and fair value of a share, in ticks.
     pub price: i32,
-    /// The sector it belongs to.
+    /// Sector of the symbol.
     pub sector: u32,
 }
 
-/// What a learning agent's account starts with and may do.
+/// Initial state and limits of a learning agent's account.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccountConfig {
-    /// Cash at the start, in ticks times lots.
+    /// Initial cash, in ticks times lots.
     pub cash: i64,
-    /// Lots of a symbol that it may hold.
+    /// Largest long position per symbol, in lots.
     pub most_long: u32,
-    /// Lots of a symbol that it may owe.
+    /// Largest short position per symbol, in lots.
     pub most_short: u32,
-    /// Part of the starting cash at or below which its equity means ruin.
+    /// Ruin threshold of equity, as a share of the initial cash.
     pub ruin: f64,
-    /// Fee of its orders that rested, in millionths of the notional; negative is a rebate.
+    /// Maker fee, in millionths of the notional; negative is a rebate.
     pub maker_fee: i32,
-    /// Fee of its orders that came in, in millionths of the notional.
+    /// Taker fee, in millionths of the notional.
     pub taker_fee: i32,
 }
 
-/// Everything that a market is made of, apart from its seed.
+/// Configuration of a market, without its seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MarketConfig {
     /// The symbols.
     pub symbols: Vec<SymbolConfig>,
-    /// Who trades each of them.
+    /// Population of trading agents of each symbol.
     pub population: PopulationConfig,
-    /// How their values move.
+    /// Process of the fair values.
     pub fundamental: FundamentalConfig,
-    /// What is in the news.
+    /// News process.
     pub news: NewsConfig,
-    /// Learning agents that trade beside the population.
+    /// Number of learning agents that trade beside the population.
     #[serde(rename = "agents")]
     pub external: u32,
-    /// Their accounts.
+    /// Accounts of the learning agents.
     pub account: AccountConfig,
 }
 
-/// What the weather is like.
+/// Preset market regime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Regime {
-    /// Half the usual moves, deep books.
+    /// Half the normal volatility, deep books.
     Calm,
-    /// As usual.
+    /// Normal volatility and depth.
     Normal,
-    /// Twice the usual moves, more jumps, thinner books.
+    /// Twice the normal volatility, more jumps, thinner books.
     Volatile,
-    /// Four times the usual moves, many jumps, thin books, wide quotes.
+    /// Four times the normal volatility, many jumps, thin books, wide quotes.
     Crisis,
 }
 
-/// Why a configuration was refused.
+/// Invalid market configuration.
 #[derive(Clone, Debug, Error, PartialEq)]
-#[error("{field} {wanted} was wanted, found {found}")]
+#[error("{field} {expected} was wanted, found {got}")]
 pub struct ConfigError {
-    /// The setting.
+    /// Name of the setting.
     pub field: &'static str,
-    /// What it should be.
-    pub wanted: &'static str,
-    /// What it was.
-    pub found: f64,
+    /// Expected value, in words.
+    pub expected: &'static str,
+    /// Actual value.
+    pub got: f64,
 }
 
 impl PopulationConfig {
-    /// One hundred traders.
+    /// Preset of one hundred trading agents.
     #[must_use]
     pub fn light() -> Self {
         Self {
@@ -108,7 +108,7 @@ impl PopulationConfig {
         }
     }
 
-    /// Four hundred traders, and a pool that stands for ten thousand.
+    /// Preset of four hundred trading agents, and a pool that represents ten thousand.
     #[must_use]
     pub fn standard() -> Self {
         Self {
@@ -173,17 +173,17 @@ impl Default for MarketConfig {
     }
 }
 
-/// The lowest opening price: below, ticks are too coarse for quotes and indicators.
+/// Lowest initial price: below, ticks are too coarse for quotes and indicators.
 const LOWEST_PRICE: i32 = 100;
-/// What a symbol occupies apart from its accounts, roughly: two ladders and their indicators.
+/// Approximate memory of a symbol without its accounts: two ladders and their indicators, in bytes.
 const SYMBOL_BYTES: usize = 48 << 10;
-/// What an account occupies, roughly: what it holds, and the orders that it leaves in the book.
+/// Approximate memory of an account: its holdings, and its resting orders, in bytes.
 const ACCOUNT_BYTES: usize = 160;
-/// Most traders of a kind, symbols, or learning agents: keeps accounts within 32 bits.
+/// Largest number of agents of a kind, symbols, or learning agents: keeps accounts within 32 bits.
 const MOST: u32 = 1_000_000;
 
 impl MarketConfig {
-    /// This market in other weather.
+    /// This configuration in another market regime.
     #[must_use]
     pub fn in_regime(mut self, regime: Regime) -> Self {
         let (moves, jumps, depth) = match regime {
@@ -205,13 +205,13 @@ impl MarketConfig {
     /// The fee schedule of learning agents.
     ///
     /// # Errors
-    /// When a fee is more than the whole notional.
+    /// If a fee is more than the whole notional.
     pub fn fees(&self) -> Result<OfNotional, ConfigError> {
         let rate = |field, millionths: i32| {
             Rate::from_millionths(millionths).map_err(|_| ConfigError {
                 field,
-                wanted: "from -1,000,000 to 1,000,000 millionths",
-                found: f64::from(millionths),
+                expected: "from -1,000,000 to 1,000,000 millionths",
+                got: f64::from(millionths),
             })
         };
         Ok(OfNotional {
@@ -220,10 +220,10 @@ impl MarketConfig {
         })
     }
 
-    /// Refuses settings with which a market could not run.
+    /// Validate the settings.
     ///
     /// # Errors
-    /// The first setting that is out of its range.
+    /// If a setting is out of its range; reports the first.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.check_symbols()?;
         self.check_population()?;
@@ -292,17 +292,17 @@ impl MarketConfig {
         ] {
             within(field, "from 0 to 1", size, 0.0, 1.0)?;
         }
-        let kept = fundamental.volatility_persistence;
-        within("volatility_persistence", "from 0 to 0.9999", kept, 0.0, 0.9999)?;
+        let persistence = fundamental.volatility_persistence;
+        within("volatility_persistence", "from 0 to 0.9999", persistence, 0.0, 0.9999)?;
         within("jump_rate", "from 0 to 1", fundamental.jump_rate, 0.0, 1.0)?;
         within("market_share", "from 0 to 1", fundamental.market_share, 0.0, 1.0)?;
         let left = 1.0 - fundamental.market_share;
-        let wanted = "from 0 to what market_share leaves of 1";
-        within("sector_share", wanted, fundamental.sector_share, 0.0, left)?;
+        let expected = "from 0 to what market_share leaves of 1";
+        within("sector_share", expected, fundamental.sector_share, 0.0, left)?;
         within("discount_rate", "from 0.01 to 1", fundamental.discount_rate, 0.01, 1.0)?;
         let most = fundamental.discount_rate - 0.005;
-        let wanted = "at least 0.005 below discount_rate, and not below -1,";
-        within("growth_rate", wanted, fundamental.growth_rate, -1.0, most)
+        let expected = "at least 0.005 below discount_rate, and not below -1,";
+        within("growth_rate", expected, fundamental.growth_rate, -1.0, most)
     }
 
     fn check_news(&self) -> Result<(), ConfigError> {
@@ -310,8 +310,8 @@ impl MarketConfig {
         within("rate", "from 0 to 1", news.rate, 0.0, 1.0)?;
         within("impact", "from 0 to 0.1", news.impact, 0.0, 0.1)?;
         within("shortest", "from 1 to 1,000 ticks", news.shortest.into(), 1.0, 1e3)?;
-        let wanted = "from `shortest` to 1,000 ticks";
-        within("longest", wanted, news.longest.into(), news.shortest.into(), 1e3)
+        let expected = "from `shortest` to 1,000 ticks";
+        within("longest", expected, news.longest.into(), news.shortest.into(), 1e3)
     }
 
     #[allow(clippy::cast_precision_loss)] // only compared
@@ -343,13 +343,13 @@ impl MarketConfig {
 
 fn within(
     field: &'static str,
-    wanted: &'static str,
-    found: f64,
+    expected: &'static str,
+    got: f64,
     low: f64,
     high: f64,
 ) -> Result<(), ConfigError> {
-    if (low..=high).contains(&found) {
+    if (low..=high).contains(&got) {
         return Ok(());
     }
-    Err(ConfigError { field, wanted, found })
+    Err(ConfigError { field, expected, got })
 }

@@ -1,80 +1,80 @@
-//! Why the book refused an operation.
+//! Errors of order book operations.
 
 use thiserror::Error;
 
 use crate::id::OrderId;
 use crate::units::{Lots, Ticks};
 
-/// Why the book refused an operation. Nothing has moved.
+/// Error of a refused book operation; the book is unchanged.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum OrderError {
-    /// The size is zero, or not one that an order can have.
-    #[error("a size from {} to {} lots was wanted, found {found}", Lots::MIN, Lots::MAX)]
+    /// Invalid order size.
+    #[error("a size from {} to {} lots was wanted, found {got}", Lots::MIN, Lots::MAX)]
     SizeOutOfRange {
-        /// The size that was given.
-        found: i64,
+        /// Rejected size.
+        got: i64,
     },
-    /// The price is not one that a book can hold.
-    #[error("a price from {} to {} ticks was wanted, found {found}", Ticks::MIN, Ticks::MAX)]
+    /// Price out of range.
+    #[error("a price from {} to {} ticks was wanted, found {got}", Ticks::MIN, Ticks::MAX)]
     PriceOutOfRange {
-        /// The price that was given.
-        found: i64,
+        /// Rejected price.
+        got: i64,
     },
-    /// The number is no side.
-    #[error("a side of 0 (buy) or 1 (sell) was wanted, found {found}")]
+    /// Invalid side.
+    #[error("a side of 0 (buy) or 1 (sell) was wanted, found {got}")]
     UnknownSide {
-        /// The number that was given.
-        found: i64,
+        /// Rejected number.
+        got: i64,
     },
-    /// The number is no account.
-    #[error("an account from 0 to {} was wanted, found {found}", u32::MAX)]
+    /// Invalid account.
+    #[error("an account from 0 to {} was wanted, found {got}", u32::MAX)]
     UnknownAccount {
-        /// The number that was given.
-        found: i64,
+        /// Rejected number.
+        got: i64,
     },
-    /// The order has traded, was cancelled, or never was.
+    /// The order was filled, cancelled, or never existed.
     #[error("a resting order was wanted, found none with id {id}")]
     NotResting {
-        /// The id that was given.
+        /// Rejected id.
         id: OrderId,
     },
     /// A post-only order would have traded.
-    #[error("a price that cannot trade was wanted, found {found} against {best} on the other side")]
+    #[error("a price that cannot trade was wanted, found {got} against {best} on the other side")]
     WouldTrade {
-        /// The price that was given.
-        found: Ticks,
+        /// Rejected price.
+        got: Ticks,
         /// The best price of the other side.
         best: Ticks,
     },
-    /// A fill-or-kill order could not trade whole.
-    #[error("{wanted} lots to trade at once were wanted, found {found}")]
+    /// A fill-or-kill order could not be filled in full.
+    #[error("{expected} lots to trade at once were wanted, found {got}")]
     NotFillable {
         /// The order's size.
-        wanted: Lots,
+        expected: Lots,
         /// Lots that it could have traded.
-        found: Lots,
+        got: Lots,
     },
     /// A reduction would leave nothing.
     #[error(
-        "a reduction by less than the {resting} resting lots was wanted, found {found}; cancel the order instead"
+        "a reduction by less than the {resting} resting lots was wanted, found {got}; cancel the order instead"
     )]
     NothingLeft {
         /// Lots that are left of the order.
         resting: Lots,
-        /// The reduction that was given.
-        found: Lots,
+        /// Rejected reduction.
+        got: Lots,
     },
     /// A price level can hold no more lots.
     #[error(
-        "at most {room} more lots were wanted at {price} ticks, found {found}; count in larger lots"
+        "at most {room} more lots were wanted at {price} ticks, found {got}; count in larger lots"
     )]
     LevelFull {
         /// The price of the level.
         price: Ticks,
-        /// Lots that it can still take.
+        /// Lots that the level can still hold.
         room: Lots,
-        /// The size that was given.
-        found: Lots,
+        /// Rejected size.
+        got: Lots,
     },
     /// The book can hold no more orders.
     #[error("at most {limit} resting orders were wanted, found one more")]
@@ -85,7 +85,7 @@ pub enum OrderError {
 }
 
 impl OrderError {
-    /// The number of the reason, for columns of answers; 0 is left for what was not refused.
+    /// Status code of the error, for columns of answers; 0 means accepted.
     #[must_use]
     pub fn status(&self) -> i8 {
         match self {

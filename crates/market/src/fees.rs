@@ -1,42 +1,43 @@
-//! What a market charges for a trade.
+//! Fee schedules of a market.
 
 use thiserror::Error;
 
 use crate::units::{Lots, Money, Ticks};
 
-/// Prices the two sides of a trade. A fee is positive when charged, negative when paid out, and
-/// never larger than [`Fees::LIMIT_PER_LOT`] a lot, so that every settlement fits into 64 bits.
+/// Fee schedule for the two sides of a trade. A fee is positive when charged, negative when paid
+/// out, and never larger than [`Fees::LIMIT_PER_LOT`] a lot, so that every settlement fits into 64
+/// bits.
 pub trait Fees {
     /// The largest fee or rebate for one lot.
     const LIMIT_PER_LOT: Money = Money(Ticks::MAX.0 as i64);
 
-    /// The fee of the order that rested.
+    /// Maker fee.
     fn maker(&self, price: Ticks, size: Lots) -> Money;
 
-    /// The fee of the order that came in.
+    /// Taker fee.
     fn taker(&self, price: Ticks, size: Lots) -> Money;
 }
 
-/// Why a fee was refused.
+/// Invalid fee.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum FeesError {
     /// A fee for one lot is too large.
-    #[error("a fee of at most {limit} a lot was wanted, charged or paid, found {found}")]
+    #[error("a fee of at most {limit} a lot was wanted, charged or paid, found {got}")]
     PerLot {
         /// The largest fee.
         limit: Money,
-        /// The fee that was given.
-        found: Money,
+        /// Rejected fee.
+        got: Money,
     },
     /// A rate is above the whole notional.
-    #[error("a rate of at most 1,000,000 millionths was wanted, charged or paid, found {found}")]
+    #[error("a rate of at most 1,000,000 millionths was wanted, charged or paid, found {got}")]
     Rate {
-        /// The rate that was given, in millionths.
-        found: i32,
+        /// Rejected rate, in millionths.
+        got: i32,
     },
 }
 
-/// Nothing is charged: an upper bound on what a strategy earns.
+/// No fees: an upper bound on the profit of a strategy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Free;
 
@@ -50,7 +51,7 @@ impl Fees for Free {
     }
 }
 
-/// A fixed fee for each lot, whatever its price: cheap prices pay relatively more.
+/// Fixed fee per lot, whatever its price: low prices pay relatively more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerLot {
     maker: Money,
@@ -58,14 +59,14 @@ pub struct PerLot {
 }
 
 impl PerLot {
-    /// Charges `maker` and `taker` a lot; negative amounts are rebates.
+    /// A schedule of `maker` and `taker` fees per lot; negative amounts are rebates.
     ///
     /// # Errors
-    /// When an amount is beyond [`Fees::LIMIT_PER_LOT`].
+    /// If an amount is beyond [`Fees::LIMIT_PER_LOT`].
     pub fn new(maker: Money, taker: Money) -> Result<Self, FeesError> {
         let limit = Self::LIMIT_PER_LOT;
         match [maker, taker].into_iter().find(|fee| fee.0.unsigned_abs() > limit.0.unsigned_abs()) {
-            Some(found) => Err(FeesError::PerLot { limit, found }),
+            Some(got) => Err(FeesError::PerLot { limit, got }),
             None => Ok(Self { maker, taker }),
         }
     }
@@ -81,7 +82,7 @@ impl Fees for PerLot {
     }
 }
 
-/// A part of a notional, in millionths: 100 are one basis point.
+/// Fee rate: a share of the notional, in millionths (100 are one basis point).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rate(i32);
 
@@ -91,10 +92,10 @@ impl Rate {
     /// A rate in millionths of the notional; negative for a rebate.
     ///
     /// # Errors
-    /// When it is more than the whole notional.
+    /// If it is more than the whole notional.
     pub fn from_millionths(millionths: i32) -> Result<Self, FeesError> {
         if millionths.unsigned_abs() > Self::WHOLE.unsigned_abs() {
-            return Err(FeesError::Rate { found: millionths });
+            return Err(FeesError::Rate { got: millionths });
         }
         Ok(Self(millionths))
     }
@@ -102,27 +103,28 @@ impl Rate {
     /// A rate in basis points of the notional; negative for a rebate.
     ///
     /// # Errors
-    /// When it is more than the whole notional.
+    /// If it is more than the whole notional.
     pub fn from_basis_points(basis_points: i32) -> Result<Self, FeesError> {
         Self::from_millionths(basis_points.saturating_mul(100))
     }
 
-    /// The rate's part of `notional`, rounded up: a fraction of a unit goes to the market, so
-    /// that splitting an order never saves fees.
+    /// Fee on `notional`, rounded up in favour of the market, so that splitting an order never
+    /// saves fees.
     #[allow(clippy::cast_possible_truncation)] // at most the notional itself
     fn of(self, notional: Money) -> Money {
-        let (product, whole) =
+        let (product, divisor) =
             (i128::from(notional.0) * i128::from(self.0), i128::from(Self::WHOLE));
-        Money(-(-product).div_euclid(whole) as i64)
+        Money(-(-product).div_euclid(divisor) as i64)
     }
 }
 
-/// A part of the notional, rounded up in favour of the market: small trades pay relatively more.
+/// Fees as a share of the notional, rounded up in favour of the market: small trades pay relatively
+/// more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OfNotional {
-    /// The rate of the order that rested.
+    /// Maker rate.
     pub maker: Rate,
-    /// The rate of the order that came in.
+    /// Taker rate.
     pub taker: Rate,
 }
 
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn fees_beyond_the_limit_say_what_was_found() {
+    fn fees_beyond_the_limit_report_the_fee() {
         let rate = Rate::from_basis_points(10_001).expect_err("above the notional");
         let per_lot = PerLot::new(Money(0), Money(i64::MIN)).expect_err("above the limit");
 

@@ -1,4 +1,4 @@
-//! A trade between a resting and an incoming order, and what it moves.
+//! Fills: trades between a resting and an incoming order, and their settlement.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,39 +7,39 @@ use crate::id::{AccountId, OrderId};
 use crate::side::Side;
 use crate::units::{Lots, Money, Ticks};
 
-/// One trade; its price is the resting order's.
+/// Fill; its price is the resting order's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fill {
     /// The resting order.
     pub maker: OrderId,
-    /// Whose order rested.
+    /// Account of the resting order.
     pub maker_account: AccountId,
-    /// Whose order came in.
+    /// Account of the incoming order.
     pub taker_account: AccountId,
     /// The price of the trade.
     pub price: Ticks,
     /// The size of the trade.
     pub size: Lots,
-    /// Lots that are left of the resting order; at zero its id is stale.
+    /// Remaining lots of the resting order; at zero its id is stale.
     pub maker_left: Lots,
     /// The side of the incoming order.
     pub taker_side: Side,
 }
 
-/// What a trade moves between its buyer, its seller and the market; the cash adds up to zero.
+/// Settlement of a trade between its buyer, its seller and the market; the cash adds up to zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settlement {
-    /// Who receives the lots.
+    /// Account that receives the lots.
     pub buyer: AccountId,
-    /// Who gives them.
+    /// Account that delivers the lots.
     pub seller: AccountId,
-    /// Lots that change hands.
+    /// Traded lots.
     pub size: Lots,
     /// Change of the buyer's cash.
     pub buyer_cash: Money,
     /// Change of the seller's cash.
     pub seller_cash: Money,
-    /// What the market earns; negative if it pays more rebate than it charges.
+    /// Fees earned by the market; negative if it pays more rebate than it charges.
     pub fees: Money,
 }
 
@@ -50,7 +50,7 @@ impl Fill {
         Money::notional(self.price, self.size)
     }
 
-    /// What the trade moves when the market charges `fees`.
+    /// Settle the trade under the schedule `fees`.
     #[must_use]
     pub fn settle(&self, fees: &impl Fees) -> Settlement {
         let notional = self.notional();

@@ -1,17 +1,17 @@
-//! What the shares are worth: dividends that grow for ever, discounted (Gordon), with volatility
-//! that comes and goes and rare jumps.
+//! Fair values of shares: dividends that grow for ever, discounted (Gordon), with stochastic
+//! volatility and rare jumps.
 
 use serde::{Deserialize, Serialize};
 
 use crate::random::Stream;
 
-/// How the value of every share moves, in parts of the value and per tick.
+/// Process of the fair value of every share, in parts of the value and per tick.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FundamentalConfig {
     /// Standard deviation of the log value over a tick, on average.
     pub volatility: f64,
-    /// How much of the log volatility's departure from its mean is left after a tick.
+    /// Persistence of log volatility: share of its departure from the mean left after a tick.
     pub volatility_persistence: f64,
     /// Standard deviation of the log volatility's own steps.
     pub volatility_of_volatility: f64,
@@ -23,22 +23,22 @@ pub struct FundamentalConfig {
     pub market_share: f64,
     /// Part of the variance that the symbols of a sector share.
     pub sector_share: f64,
-    /// What investors ask for a year, as a rate.
+    /// Discount rate of investors, yearly.
     pub discount_rate: f64,
-    /// How fast dividends grow in a year, as a rate below `discount_rate`.
+    /// Growth rate of dividends, yearly; below `discount_rate`.
     pub growth_rate: f64,
 }
 
-/// The smallest difference between discount and growth rate that news can bring about.
+/// Smallest difference between discount and growth rate.
 const NARROWEST_GAP: f64 = 0.005;
-/// The largest: whatever is said, a value stays a number above zero.
+/// The largest: a value stays finite and above zero whatever the news.
 const WIDEST_GAP: f64 = 1e6;
-/// The largest standard deviation of the log value over a tick, however volatility drifts.
+/// Largest standard deviation of the log value over a tick.
 const MOST_VOLATILITY: f64 = 1e3;
-/// The smallest and the largest dividend, beyond all that prices can follow.
+/// Smallest and largest dividend, beyond the range of prices.
 const DIVIDENDS: [f64; 2] = [1e-12, 1e12];
 
-/// The value of one share.
+/// Fair value process of one share.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Fundamental {
     dividend: f64,
@@ -57,23 +57,23 @@ pub(crate) struct Shared {
 }
 
 impl Fundamental {
-    /// A share that is worth `price`, with a volatility drawn from its long-run distribution.
+    /// A share of fair value `price`, with a volatility drawn from its long-run distribution.
     pub(crate) fn new(config: &FundamentalConfig, price: f64, stream: &mut Stream) -> Self {
         let gap = config.discount_rate - config.growth_rate;
         Self { dividend: price * gap, gap, log_volatility: config.long_run() * stream.normal() }
     }
 
-    /// Draws the volatility anew from its long-run distribution.
+    /// Redraw the volatility from its long-run distribution.
     pub(crate) fn redraw_volatility(&mut self, config: &FundamentalConfig, stream: &mut Stream) {
         self.log_volatility = config.long_run() * stream.normal();
     }
 
-    /// The next dividend for ever, growing and discounted.
+    /// Fair value: discounted growing perpetuity (Gordon).
     pub(crate) fn value(&self) -> f64 {
         self.dividend / self.gap
     }
 
-    /// Moves dividends by one tick.
+    /// Advance the dividend process by one tick.
     pub(crate) fn step(&mut self, config: &FundamentalConfig, shared: Shared, stream: &mut Stream) {
         let own = 1.0 - config.market_share - config.sector_share;
         let shock = libm::sqrt(config.market_share) * shared.market
@@ -82,37 +82,38 @@ impl Fundamental {
         let volatility = config.volatility * libm::exp(self.log_volatility - config.bias());
         let volatility = volatility.min(MOST_VOLATILITY);
         let mut change = volatility * shock - 0.5 * volatility * volatility;
-        if stream.chance(config.jump_rate) {
+        if stream.bernoulli(config.jump_rate) {
             change +=
                 config.jump_size * stream.normal() - 0.5 * config.jump_size * config.jump_size;
         }
         self.grow(change);
-        // Half of what moves volatility is common: crises do not stop at one symbol.
+        // Half of the volatility shock is common to all symbols.
         let volatility_shock =
             std::f64::consts::FRAC_1_SQRT_2 * (shared.volatility + stream.normal());
         self.log_volatility = config.volatility_persistence * self.log_volatility
             + config.volatility_of_volatility * volatility_shock;
     }
 
-    /// Dividends turn out higher by `change` of themselves.
+    /// Earnings surprise: change dividends by the relative `change`.
     pub(crate) fn surprise(&mut self, change: f64) {
         self.grow(change);
     }
 
-    /// Dividends change by `change` of their logarithm.
-    #[allow(clippy::manual_clamp)] // which would let NaN through
+    /// Change log dividends by `change`.
+    #[allow(clippy::manual_clamp)] // clamp would let NaN through
     fn grow(&mut self, change: f64) {
         let [least, most] = DIVIDENDS;
         self.dividend = (self.dividend * libm::exp(change)).max(least).min(most);
     }
 
-    /// Growth rises, or the discount rate falls, so that the value changes by `change` of itself.
-    #[allow(clippy::manual_clamp)] // which would let NaN through
+    /// Change the gap of discount and growth rate so that the value changes by the relative
+    /// `change`.
+    #[allow(clippy::manual_clamp)] // clamp would let NaN through
     pub(crate) fn rerate(&mut self, change: f64) {
         self.gap = (self.gap * libm::exp(-change)).max(NARROWEST_GAP).min(WIDEST_GAP);
     }
 
-    pub(crate) fn is_sound(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         let [least, most] = DIVIDENDS;
         (least..=most).contains(&self.dividend)
             && self.gap > 0.0
@@ -124,8 +125,9 @@ impl Fundamental {
 impl FundamentalConfig {
     /// Long-run standard deviation of the log volatility.
     fn long_run(&self) -> f64 {
-        let kept = self.volatility_persistence;
-        self.volatility_of_volatility / libm::sqrt((1.0 - kept * kept).max(f64::EPSILON))
+        let persistence = self.volatility_persistence;
+        self.volatility_of_volatility
+            / libm::sqrt((1.0 - persistence * persistence).max(f64::EPSILON))
     }
 
     /// The long-run variance: keeps the mean of the squared volatility at its setting.
@@ -157,7 +159,7 @@ mod tests {
                 fundamental.step(&config, shared, &mut stream);
                 fundamental.surprise(1e308);
                 fundamental.rerate(-1e308);
-                assert!(fundamental.is_sound(), "{fundamental:?}");
+                assert!(fundamental.is_valid(), "{fundamental:?}");
                 assert!(fundamental.value().is_finite());
             }
         }

@@ -1,29 +1,29 @@
-//! Names of accounts and of resting orders.
+//! Ids of accounts and of resting orders.
 
 use std::fmt;
 
 use crate::error::OrderError;
 use serde::{Deserialize, Serialize};
 
-/// Whose order it is.
+/// Account of the order.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct AccountId(pub u32);
 
-/// Names one resting order for ever: a slot is used again, its generation never is, so a stale
-/// id cannot touch a stranger.
+/// Unique id of a resting order: slots are reused, their generations never are, so a stale id
+/// cannot refer to another order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct OrderId {
-    /// How many orders used the slot before.
+    /// Number of orders that used the slot before.
     pub(crate) generation: u32,
-    /// Where the order is stored.
+    /// Slot of the order in the slab.
     pub(crate) slot: u32,
 }
 
 impl OrderId {
-    /// Generations that a slot can have: few enough for an id to be a positive number of 64 bits
-    /// with a sign, the only kind that most arrays hold.
+    /// Number of generations of a slot: few enough for an id to be a positive `i64`, the integer
+    /// type that most arrays hold.
     pub(crate) const GENERATIONS: u32 = 1 << 31;
 
     /// The id as one number below 2^63, for columns of ids.
@@ -32,8 +32,8 @@ impl OrderId {
         u64::from(self.generation) << 32 | u64::from(self.slot)
     }
 
-    /// The id that [`OrderId::to_bits`] wrote down. Any number is safe: one that names no
-    /// resting order is refused where it is used.
+    /// The id from the number of [`OrderId::to_bits`]. Any number is safe: an unknown id is refused
+    /// on use.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // the two halves of the number
     pub fn from_bits(bits: u64) -> Self {
@@ -45,8 +45,8 @@ impl OrderId {
 impl TryFrom<i64> for AccountId {
     type Error = OrderError;
 
-    fn try_from(found: i64) -> Result<Self, OrderError> {
-        u32::try_from(found).map(Self).map_err(|_| OrderError::UnknownAccount { found })
+    fn try_from(got: i64) -> Result<Self, OrderError> {
+        u32::try_from(got).map(Self).map_err(|_| OrderError::UnknownAccount { got })
     }
 }
 
@@ -76,8 +76,8 @@ mod tests {
         let beyond = i64::from(u32::MAX) + 1;
 
         assert_eq!(AccountId::try_from(beyond - 1), Ok(AccountId(u32::MAX)));
-        for found in [-1, beyond] {
-            assert_eq!(AccountId::try_from(found), Err(OrderError::UnknownAccount { found }));
+        for got in [-1, beyond] {
+            assert_eq!(AccountId::try_from(got), Err(OrderError::UnknownAccount { got }));
         }
     }
 

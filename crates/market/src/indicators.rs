@@ -1,7 +1,7 @@
-//! Indicators of technical analysis, kept up to date value by value.
+//! Technical indicators, updated value by value.
 //!
-//! Conventions are those of TA-Lib: averages begin with the mean of their first values, strength
-//! is smoothed as Wilder does, bands use the deviation of a population.
+//! Conventions are those of TA-Lib: averages begin with the mean of their first values, RSI uses
+//! Wilder smoothing, bands use the population standard deviation.
 
 pub mod array;
 mod bands;

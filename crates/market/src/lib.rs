@@ -1,10 +1,10 @@
-//! The market of sekai, in plain Rust: a limit order book in integer ticks and lots that matches
-//! by price, then time; and a market that lives in such books, with values, news, a population of
-//! traders, and accounts for agents that learn.
+//! Market simulator of sekai, in plain Rust: a limit order book with price-time priority in integer
+//! ticks and lots; and an agent-based market on such books, with fair values, news, a population of
+//! trading agents, and accounts for learning agents.
 //!
-//! `Queues` keeps resting orders and knows nothing of when they trade; `matching` trades an
-//! incoming order against them at once. A second matching mode is a second file beside
-//! `matching` over the same queues.
+//! `Queues` stores resting orders independently of the matching rule; `matching` trades an incoming
+//! order against them at once. A second matching mode is a second file beside `matching` over the
+//! same queues.
 //!
 //! ```
 //! use market::{AccountId, Lots, Order, OrderBook, SelfTrade, Side, Ticks};
@@ -31,11 +31,11 @@ mod fill;
 mod fundamental;
 mod id;
 pub mod indicators;
+mod interrupt;
 mod market;
 mod memory;
 mod news;
 mod order;
-mod pauses;
 mod random;
 mod sealed;
 mod self_trade;
@@ -54,6 +54,7 @@ pub use fees::{Fees, FeesError, Free, OfNotional, PerLot, Rate};
 pub use fill::{Fill, Settlement};
 pub use fundamental::FundamentalConfig;
 pub use id::{AccountId, OrderId};
+pub use interrupt::InterruptCheck;
 pub use market::account::Holding;
 pub use market::floor::Tape;
 pub use market::recording::Recording;
@@ -62,7 +63,6 @@ pub use market::{Market, Symbol};
 pub use memory::{MemoryError, check_memory};
 pub use news::{NewsConfig, NewsEvent, Topic};
 pub use order::{Order, Placement, Resting, TimeInForce};
-pub use pauses::Pauses;
 pub use random::{DeadStreamError, EpisodeKey, Stream};
 pub use sealed::{Kind, SnapshotError, open, seal};
 pub use self_trade::SelfTrade;

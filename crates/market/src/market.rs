@@ -1,5 +1,5 @@
-//! The living market: symbols with books, values, news and a population, and learning agents
-//! that trade beside it.
+//! Simulated market: symbols with books, fair values, news and a population of trading agents, and
+//! learning agents that trade beside it.
 
 pub(crate) mod account;
 pub(crate) mod floor;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::agents::{Population, Seen, mid_of};
+use crate::agents::{MarketView, Population, mid_of};
 use crate::config::{MarketConfig, SymbolConfig};
 use crate::fees::OfNotional;
 use crate::fill::Fill;
@@ -23,12 +23,12 @@ use crate::news::{NewsEvent, Topic};
 use crate::random::{EpisodeKey, Stream};
 use crate::units::Ticks;
 
-/// Components of the randomness; every symbol has its own from `SYMBOLS` on.
+/// Components of the random streams; every symbol has its own from `SYMBOLS` on.
 const MARKET: u64 = 0;
 const NEWS: u64 = 1;
 const SYMBOLS: u64 = 16;
 
-/// Values never fall below this price: quotes below it could not be told apart.
+/// Lowest fair value: below it ticks are too coarse for quotes.
 const LOWEST_VALUE: f64 = 20.0;
 
 /// One symbol of the market.
@@ -39,15 +39,14 @@ pub struct Symbol {
     pub(crate) fundamental: Fundamental,
     pub(crate) signals: Signals,
     pub(crate) stream: Stream,
-    /// What traded in the last complete tick.
+    /// Tape of the last complete tick.
     pub(crate) bar: Tape,
-    /// The trades of that tick, one after the other.
+    /// Fills of that tick, in order.
     pub(crate) trades: Vec<Fill>,
     pub(crate) sector: u32,
 }
 
-/// A market in mid-flight. It moves by [`Market::tick`] alone; between ticks, learning agents
-/// may trade.
+/// Running market. It advances by [`Market::tick`] alone; between ticks, learning agents may trade.
 #[derive(Clone)]
 pub struct Market {
     pub(crate) config: Arc<MarketConfig>,
@@ -62,10 +61,10 @@ pub struct Market {
 }
 
 impl Market {
-    /// A market that opens now: books are empty until the first tick.
+    /// A new market: books are empty until the first tick.
     ///
     /// # Panics
-    /// When the configuration would not pass [`MarketConfig::check`].
+    /// If the configuration would not pass [`MarketConfig::check`].
     #[must_use]
     pub fn new(config: Arc<MarketConfig>, key: EpisodeKey) -> Self {
         config.check().expect("a configuration is checked before it is used");
@@ -103,13 +102,13 @@ impl Market {
         }
     }
 
-    /// How it is set up.
+    /// Configuration of the market.
     #[must_use]
     pub fn config(&self) -> &Arc<MarketConfig> {
         &self.config
     }
 
-    /// Goes on in the streams of another episode, with volatilities drawn anew.
+    /// Continue with the random streams of another episode and redrawn volatilities.
     pub fn rekey(&mut self, key: EpisodeKey) {
         (self.shared, self.newsroom) = (key.stream(MARKET), key.stream(NEWS));
         for (index, symbol) in self.symbols.iter_mut().enumerate() {
@@ -119,7 +118,7 @@ impl Market {
         }
     }
 
-    /// Becomes `other`, a market of the same configuration, in the memory it has.
+    /// Copy `other`, a market of the same configuration, into the existing allocations.
     pub fn restore(&mut self, other: &Self) {
         self.config.clone_from(&other.config);
         self.fees = other.fees;
@@ -138,43 +137,43 @@ impl Market {
         self.tick = other.tick;
     }
 
-    /// Lets the world turn once: news, values, then everybody's orders.
+    /// Advance the market by one tick: news, fair values, then the orders of all agents.
     pub fn tick(&mut self) {
         self.tick += 1;
-        self.publish();
+        self.update_news();
         self.move_values();
         let tick = self.tick;
         for (index, symbol) in self.symbols.iter_mut().enumerate() {
             let sentiment = sentiment_of(&self.news, index, symbol.sector, tick);
-            let seen = Seen {
+            let view = MarketView {
                 mid: mid_of(&symbol.floor),
                 fair: symbol.fair(),
                 sentiment: sentiment.clamp(-1.0, 1.0),
                 signals: &symbol.signals,
             };
-            symbol.population.act(&seen, &mut symbol.floor);
+            symbol.population.act(&view, &mut symbol.floor);
             symbol.signals.update(mid_of(&symbol.floor));
             symbol.close_tick();
         }
     }
 
-    /// Old news ends, and sometimes there is some.
-    fn publish(&mut self) {
+    /// Drop expired news and draw new events.
+    fn update_news(&mut self) {
         let tick = self.tick;
         self.news.retain(|event| event.is_active(tick));
         for index in 0..self.symbols.len() {
-            if !self.newsroom.chance(self.config.news.rate) {
+            if !self.newsroom.bernoulli(self.config.news.rate) {
                 continue;
             }
             let about = (u32::try_from(index).expect("few symbols"), self.symbols[index].sector);
             let event = NewsEvent::draw(&self.config.news, about, tick, &mut self.newsroom);
-            self.believe(&event);
+            self.apply_news(&event);
             self.news.push(event);
         }
     }
 
-    /// Values change at once with what has become known.
-    fn believe(&mut self, event: &NewsEvent) {
+    /// Update fair values with a news event.
+    fn apply_news(&mut self, event: &NewsEvent) {
         let change = self.config.news.impact * event.sentiment * event.magnitude;
         for (index, symbol) in self.symbols.iter_mut().enumerate() {
             if event.concerns(index, symbol.sector) {
@@ -201,13 +200,13 @@ impl Market {
 }
 
 impl Symbol {
-    /// What a share is worth, in ticks.
+    /// Fair value of a share, in ticks.
     #[must_use]
     pub fn fair(&self) -> f64 {
         self.fundamental.value().max(LOWEST_VALUE)
     }
 
-    /// The tick is complete: its tape becomes the bar, and a new tape begins.
+    /// Complete the tick: its tape becomes the bar, and a new tape begins.
     fn close_tick(&mut self) {
         self.bar = self.floor.tape;
         std::mem::swap(&mut self.trades, &mut self.floor.fills);
@@ -215,12 +214,12 @@ impl Symbol {
     }
 }
 
-/// Component `part` of a symbol's randomness.
+/// Index of the random stream `part` of a symbol.
 fn component(symbol: usize, part: u64) -> u64 {
     SYMBOLS + 2 * symbol as u64 + part
 }
 
-/// What the news about a symbol sounds like, all events taken together.
+/// News sentiment of a symbol: all events combined.
 pub(crate) fn sentiment_of(news: &[NewsEvent], symbol: usize, sector: u32, tick: u32) -> f64 {
     news.iter()
         .filter(|event| event.concerns(symbol, sector))

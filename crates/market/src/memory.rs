@@ -1,29 +1,29 @@
-//! Memory that a caller asks for by a number: checked before anything is built in it.
+//! Memory checks for sizes chosen by callers, before anything is allocated.
 
 use thiserror::Error;
 
-/// More memory is needed than there is. Nothing has been built.
+/// Not enough memory; nothing has been allocated.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error(
     "not enough memory for {count} {what} of {each} bytes each; expected as many as memory holds: \
      ask for fewer"
 )]
 pub struct MemoryError {
-    /// What there would be many of.
+    /// Name of the counted items.
     pub what: &'static str,
-    /// How many were asked for.
+    /// Requested number of items.
     pub count: usize,
-    /// What each of them occupies, roughly.
+    /// Approximate memory of each item, in bytes.
     pub each: usize,
 }
 
-/// Refuses `count` times `each` bytes that the system does not give.
+/// Check that `count` times `each` bytes can be allocated.
 ///
-/// Collections abort the process where an allocation fails, so that a size that a caller chose is
-/// tried here first, by an allocation that may fail, is never touched, and is given back at once.
+/// Collections abort the process if an allocation fails, so a size chosen by a caller is tried here
+/// first, by a fallible allocation that is never touched and freed at once.
 ///
 /// # Errors
-/// When there is not so much memory.
+/// If there is not enough memory.
 pub fn check_memory(what: &'static str, count: usize, each: usize) -> Result<(), MemoryError> {
     let error = MemoryError { what, count, each };
     let bytes = count.checked_mul(each).ok_or(error)?;
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_memory_cannot_hold_is_refused() {
+    fn sizes_beyond_memory_are_refused() {
         assert_eq!(check_memory("numbers", 1_000, 8), Ok(()));
         for count in [1 << 50, 1 << 62, usize::MAX] {
             let error = check_memory("numbers", count, 8).expect_err("nobody has so much memory");

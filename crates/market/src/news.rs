@@ -4,54 +4,54 @@ use serde::{Deserialize, Serialize};
 
 use crate::random::Stream;
 
-/// How often there is news, and how much it matters.
+/// Frequency and magnitude of news events.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewsConfig {
     /// Probability of an event about one symbol, in a tick.
     pub rate: f64,
-    /// Change of the value, as a part of it, that an event of magnitude 1 and full sentiment brings.
+    /// Relative change of the fair value for an event of magnitude 1 and full sentiment.
     pub impact: f64,
-    /// The shortest time an event is talked about, in ticks.
+    /// Shortest duration of an event, in ticks.
     pub shortest: u32,
-    /// The longest time an event is talked about, in ticks.
+    /// Longest duration of an event, in ticks.
     pub longest: u32,
 }
 
-/// What an event is about.
+/// Topic of a news event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Topic {
-    /// Dividends turned out otherwise than expected.
+    /// Earnings surprise: a change of dividends.
     Earnings,
-    /// They will grow otherwise.
+    /// Guidance: a change of dividend growth.
     Guidance,
-    /// Interest rates moved, for every symbol.
+    /// Interest rates changed, for every symbol.
     Rates,
-    /// Something happened to a whole sector.
+    /// Sector event.
     Sector,
 }
 
-/// One event that people talk about.
+/// News event.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewsEvent {
-    /// What it is about.
+    /// Topic of the event.
     pub topic: Topic,
-    /// The symbol it is about; of wider events, the one that is named first.
+    /// Symbol of the event; for wider events, the first one affected.
     pub symbol: u32,
     /// That symbol's sector.
     pub sector: u32,
     /// From -1 (bad) to 1 (good).
     pub sentiment: f64,
-    /// How much it matters: 1 on average, at most 10.
+    /// Magnitude: 1 on average, at most 10.
     pub magnitude: f64,
-    /// The tick in which it came out.
+    /// Tick of publication.
     pub start: u32,
-    /// For how many ticks it is talked about.
+    /// Duration of the event, in ticks.
     pub duration: u32,
 }
 
 impl NewsEvent {
-    /// An event that comes out at `start`.
+    /// Draw an event published at `start`.
     pub(crate) fn draw(
         config: &NewsConfig,
         (symbol, sector): (u32, u32),
@@ -70,7 +70,7 @@ impl NewsEvent {
         Self { topic, symbol, sector, sentiment, magnitude, start, duration }
     }
 
-    /// Whether it matters to a symbol of a sector.
+    /// Return true if the event affects a symbol of a sector.
     #[must_use]
     pub fn concerns(&self, symbol: usize, sector: u32) -> bool {
         match self.topic {
@@ -80,14 +80,14 @@ impl NewsEvent {
         }
     }
 
-    /// The sentiment that is left at `tick`.
+    /// Remaining sentiment at `tick`.
     #[must_use]
     pub fn sentiment_at(&self, tick: u32) -> f64 {
         let elapsed = f64::from(tick.saturating_sub(self.start).min(self.duration));
         self.sentiment * (1.0 - elapsed / f64::from(self.duration))
     }
 
-    /// Whether people still talk about it at `tick`.
+    /// Return true if the event is active at `tick`.
     #[must_use]
     pub fn is_active(&self, tick: u32) -> bool {
         tick < self.start.saturating_add(self.duration)

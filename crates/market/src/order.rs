@@ -1,72 +1,72 @@
-//! What a trader asks for, and what became of it.
+//! Orders and their outcomes.
 
 use crate::error::OrderError;
 use crate::id::{AccountId, OrderId};
 use crate::side::Side;
 use crate::units::{Lots, Ticks};
 
-/// What an order does with the lots that cannot trade at once.
+/// Time in force: handling of lots that cannot trade at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimeInForce {
-    /// They rest until they trade or are cancelled.
+    /// Rest until filled or cancelled.
     GoodTillCancelled,
-    /// They rest, and an order that could trade at once is refused.
+    /// Rest; an order that could trade at once is refused.
     PostOnly,
-    /// They are cancelled.
+    /// Cancel.
     ImmediateOrCancel,
-    /// An order with such lots is refused.
+    /// Refuse the order.
     FillOrKill,
 }
 
 impl TimeInForce {
-    /// Whether lots that cannot trade at once wait in the book.
+    /// Return true if lots that cannot trade at once rest in the book.
     #[must_use]
     pub fn rests(self) -> bool {
         matches!(self, Self::GoodTillCancelled | Self::PostOnly)
     }
 }
 
-/// An order as it comes in.
+/// Incoming order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Order {
-    /// Whose order it is.
+    /// Account of the order.
     pub account: AccountId,
-    /// Whether it buys or sells.
+    /// Side of the order.
     pub side: Side,
-    /// The worst price it takes.
+    /// Limit price.
     pub price: Ticks,
-    /// Its size.
+    /// Size.
     pub size: Lots,
-    /// What it does with lots that cannot trade at once.
+    /// Handling of lots that cannot trade at once.
     pub time_in_force: TimeInForce,
 }
 
 impl Order {
-    /// Trades up to `price`; the rest waits there.
+    /// Limit order: trades up to `price`; the rest rests there.
     #[must_use]
     pub fn limit(account: AccountId, side: Side, price: Ticks, size: Lots) -> Self {
         Self { account, side, price, size, time_in_force: TimeInForce::GoodTillCancelled }
     }
 
-    /// Waits at `price`, or is refused if it could trade at once.
+    /// Post-only order: rests at `price`, or is refused if it could trade at once.
     #[must_use]
     pub fn post_only(account: AccountId, side: Side, price: Ticks, size: Lots) -> Self {
         Self { account, side, price, size, time_in_force: TimeInForce::PostOnly }
     }
 
-    /// Trades up to `price`; the rest is cancelled.
+    /// Immediate-or-cancel order: trades up to `price`; the rest is cancelled.
     #[must_use]
     pub fn immediate_or_cancel(account: AccountId, side: Side, price: Ticks, size: Lots) -> Self {
         Self { account, side, price, size, time_in_force: TimeInForce::ImmediateOrCancel }
     }
 
-    /// Trades whole up to `price`, or is refused.
+    /// Fill-or-kill order: trades in full up to `price`, or is refused.
     #[must_use]
     pub fn fill_or_kill(account: AccountId, side: Side, price: Ticks, size: Lots) -> Self {
         Self { account, side, price, size, time_in_force: TimeInForce::FillOrKill }
     }
 
-    /// Trades at any price; the rest is cancelled.
+    /// Market order: trades at any price; the rest is cancelled.
     #[must_use]
     pub fn market(account: AccountId, side: Side, size: Lots) -> Self {
         let price = match side {
@@ -77,23 +77,23 @@ impl Order {
     }
 }
 
-/// Refuses a price that no book holds, and an order without size.
+/// Validate the price and size of an order.
 pub(crate) fn check(price: Ticks, size: Lots) -> Result<(), OrderError> {
     if !(Ticks::MIN..=Ticks::MAX).contains(&price) {
-        return Err(OrderError::PriceOutOfRange { found: price.0.into() });
+        return Err(OrderError::PriceOutOfRange { got: price.0.into() });
     }
     check_size(size)
 }
 
-/// Refuses no size.
+/// Validate that the size is not zero.
 pub(crate) fn check_size(size: Lots) -> Result<(), OrderError> {
     if size < Lots::MIN {
-        return Err(OrderError::SizeOutOfRange { found: size.0.into() });
+        return Err(OrderError::SizeOutOfRange { got: size.0.into() });
     }
     Ok(())
 }
 
-/// What became of an order; filled, resting and cancelled lots add up to its size.
+/// Outcome of an order; filled, resting and cancelled lots add up to its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// Its id, if a part of it rests.
@@ -102,23 +102,23 @@ pub struct Placement {
     pub filled: Lots,
     /// Lots that rest.
     pub resting: Lots,
-    /// Lots that will never trade: nobody took them, or self-trade prevention removed them.
+    /// Cancelled lots: unfilled, or removed by self-trade prevention.
     pub cancelled: Lots,
-    /// Lots that self-trade prevention took from resting orders of the same account.
+    /// Lots that self-trade prevention removed from resting orders of the same account.
     pub prevented: u64,
 }
 
-/// An order that rests in the book.
+/// Resting order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resting {
     /// Its id.
     pub id: OrderId,
-    /// Whose order it is.
+    /// Account of the order.
     pub account: AccountId,
-    /// Whether it buys or sells.
+    /// Side of the order.
     pub side: Side,
-    /// Where it waits.
+    /// Limit price.
     pub price: Ticks,
-    /// Lots that are left of it.
+    /// Remaining lots.
     pub size: Lots,
 }

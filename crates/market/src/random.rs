@@ -1,4 +1,4 @@
-//! Streams of random numbers that depend on their key alone, the same on every machine.
+//! Random streams that depend on their key alone, identical on every machine.
 
 mod normal;
 
@@ -8,12 +8,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// What an episode's randomness depends on: nothing else does.
+/// Key of an episode's random streams: they depend on nothing else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct EpisodeKey {
     /// The seed of the env.
     pub seed: u64,
-    /// How many episodes began since that seed was given.
+    /// Number of episodes begun since the seed was set.
     pub episode: u64,
 }
 
@@ -32,12 +32,12 @@ impl EpisodeKey {
     }
 }
 
-/// A small fast generator for hot loops.
+/// Random stream: a small fast generator for hot loops.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Xoshiro256PlusPlus")]
 pub struct Stream(Xoshiro256PlusPlus);
 
-/// A generator whose state is all zeros, from which it never departs.
+/// Invalid generator state: all zeros.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("a random stream needs a state that is not all zeros")]
 pub struct DeadStreamError;
@@ -47,7 +47,7 @@ impl TryFrom<Xoshiro256PlusPlus> for Stream {
 
     fn try_from(generator: Xoshiro256PlusPlus) -> Result<Self, DeadStreamError> {
         let mut ahead = generator.clone();
-        // A state of 256 bits shows itself in four draws.
+        // Four draws reveal the 256 bits of state.
         let is_dead = (0..4).all(|_| ahead.next_u64() == 0);
         if is_dead { Err(DeadStreamError) } else { Ok(Self(generator)) }
     }
@@ -69,7 +69,7 @@ impl Stream {
     /// A whole number from 0 to `limit` (excluded), by multiplication: its bias is below 2^-32.
     ///
     /// # Panics
-    /// When `limit` is 0, in debug builds.
+    /// If `limit` is 0, in debug builds.
     #[inline]
     pub fn below(&mut self, limit: u32) -> u32 {
         debug_assert!(limit > 0, "there is no number below 0");
@@ -80,7 +80,7 @@ impl Stream {
 
     /// True with this probability.
     #[inline]
-    pub fn chance(&mut self, probability: f64) -> bool {
+    pub fn bernoulli(&mut self, probability: f64) -> bool {
         self.uniform() < probability
     }
 
@@ -139,10 +139,10 @@ mod tests {
     fn uniform_draws_have_the_moments_of_the_uniform_distribution() {
         let mut stream = EpisodeKey::default().stream(0);
 
-        let found = moments(400_000, || stream.uniform());
+        let got = moments(400_000, || stream.uniform());
 
-        for (moment, wanted) in found.iter().zip([1.0 / 2.0, 1.0 / 3.0, 1.0 / 4.0, 1.0 / 5.0]) {
-            assert!((moment - wanted).abs() < 0.003, "{found:?}");
+        for (moment, expected) in got.iter().zip([1.0 / 2.0, 1.0 / 3.0, 1.0 / 4.0, 1.0 / 5.0]) {
+            assert!((moment - expected).abs() < 0.003, "{got:?}");
         }
     }
 
@@ -150,12 +150,12 @@ mod tests {
     fn normal_draws_have_the_moments_of_the_normal_distribution() {
         let mut stream = EpisodeKey::default().stream(0);
 
-        let found = moments(1_000_000, || stream.normal());
+        let got = moments(1_000_000, || stream.normal());
 
-        for ((moment, wanted), error) in
-            found.iter().zip([0.0, 1.0, 0.0, 3.0]).zip([1.0, 1.5, 4.0, 10.0])
+        for ((moment, expected), error) in
+            got.iter().zip([0.0, 1.0, 0.0, 3.0]).zip([1.0, 1.5, 4.0, 10.0])
         {
-            assert!((moment - wanted).abs() < 4.0 * error / 1e3, "{found:?}");
+            assert!((moment - expected).abs() < 4.0 * error / 1e3, "{got:?}");
         }
     }
 
@@ -172,10 +172,10 @@ mod tests {
         }
 
         // 4 standard errors around 4e6 times the two-sided tail probabilities.
-        for (count, (wanted, margin)) in
+        for (count, (expected, margin)) in
             beyond.iter().zip([(1_269_242.0, 3_722.0), (10_799.0, 415.0), (253.4, 64.0)])
         {
-            assert!((f64::from(*count) - wanted).abs() < margin, "{beyond:?}");
+            assert!((f64::from(*count) - expected).abs() < margin, "{beyond:?}");
         }
     }
 
@@ -183,9 +183,9 @@ mod tests {
     fn exponential_draws_have_the_moments_of_the_exponential_distribution() {
         let mut stream = EpisodeKey::default().stream(0);
 
-        let found = moments(400_000, || stream.exponential());
+        let got = moments(400_000, || stream.exponential());
 
-        assert!((found[0] - 1.0).abs() < 0.01 && (found[1] - 2.0).abs() < 0.04, "{found:?}");
+        assert!((got[0] - 1.0).abs() < 0.01 && (got[1] - 2.0).abs() < 0.04, "{got:?}");
     }
 
     #[test]

@@ -1,15 +1,15 @@
-//! Bytes that carry their kind, version, length and checksum, and refuse to be read as another's.
+//! Sealed bytes: a snapshot format with kind, version, length and checksum.
 
 use thiserror::Error;
 
-/// What sealed bytes hold.
+/// Kind of sealed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// How the bytes begin.
+    /// Magic number at the start of the bytes.
     pub magic: [u8; 4],
-    /// The version that is written and read.
+    /// Format version.
     pub version: u32,
-    /// What it is called in errors.
+    /// Name in errors.
     pub name: &'static str,
 }
 
@@ -17,48 +17,48 @@ pub struct Kind {
 const HEADER: usize = 4 + 4 + 8;
 const CHECKSUM: usize = 8;
 
-/// Why bytes cannot be read back.
+/// Error of decoding a snapshot.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum SnapshotError {
-    /// They are something else.
-    #[error("the snapshot of {wanted} was wanted, found bytes that begin otherwise")]
+    /// Wrong magic number.
+    #[error("the snapshot of {expected} was wanted, found bytes that begin otherwise")]
     OtherKind {
-        /// What they should hold.
-        wanted: &'static str,
+        /// Expected content, in words.
+        expected: &'static str,
     },
-    /// Another version of this code wrote them.
-    #[error("a snapshot of version {wanted} was wanted, found version {found}; update sekai")]
+    /// Unsupported version.
+    #[error("a snapshot of version {expected} was wanted, found version {got}; update sekai")]
     OtherVersion {
-        /// The version that this code reads.
-        wanted: u32,
-        /// The version that was found.
-        found: u32,
+        /// Supported version.
+        expected: u32,
+        /// Version of the bytes.
+        got: u32,
     },
-    /// Some are missing, or there are too many.
-    #[error("{wanted} bytes were wanted, found {found}")]
+    /// Wrong length.
+    #[error("{expected} bytes were wanted, found {got}")]
     Length {
-        /// Bytes that should be there.
-        wanted: usize,
-        /// Bytes that are there.
-        found: usize,
+        /// Expected number of bytes.
+        expected: usize,
+        /// Actual number of bytes.
+        got: usize,
     },
-    /// Some have changed.
-    #[error("checksum {wanted:016x} was wanted, found {found:016x}: the bytes have changed")]
+    /// Wrong checksum.
+    #[error("checksum {expected:016x} was wanted, found {got:016x}: the bytes have changed")]
     Corrupted {
-        /// The checksum that was written.
-        wanted: u64,
-        /// The checksum of the bytes.
-        found: u64,
+        /// Stored checksum.
+        expected: u64,
+        /// Actual checksum.
+        got: u64,
     },
-    /// They contradict themselves.
-    #[error("a state that can exist was wanted, found {found}")]
+    /// Inconsistent state.
+    #[error("a state that can exist was wanted, found {got}")]
     Impossible {
-        /// What cannot be.
-        found: &'static str,
+        /// Name of the invalid content.
+        got: &'static str,
     },
 }
 
-/// Puts `body` between a header and a checksum.
+/// Seal `body` with a header and a checksum.
 #[must_use]
 pub fn seal(kind: Kind, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER + body.len() + CHECKSUM);
@@ -70,40 +70,40 @@ pub fn seal(kind: Kind, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The body of sealed bytes, once all of them are known to be there and unchanged.
+/// Verify sealed bytes and return their body.
 ///
 /// # Errors
-/// When the bytes are truncated, corrupted, of another kind or of another version.
+/// If the bytes are truncated, corrupted, of another kind or of another version.
 pub fn open(kind: Kind, bytes: &[u8]) -> Result<&[u8], SnapshotError> {
     let mut header = Reader(bytes);
     if header.take().is_ok_and(|magic: [u8; 4]| magic != kind.magic) {
-        return Err(SnapshotError::OtherKind { wanted: kind.name });
+        return Err(SnapshotError::OtherKind { expected: kind.name });
     }
     let version = header.u32()?;
     if version != kind.version {
-        return Err(SnapshotError::OtherVersion { wanted: kind.version, found: version });
+        return Err(SnapshotError::OtherVersion { expected: kind.version, got: version });
     }
     let length = usize::try_from(header.u64()?).unwrap_or(usize::MAX);
-    let wanted = length.saturating_add(HEADER + CHECKSUM);
-    if bytes.len() != wanted {
-        return Err(SnapshotError::Length { wanted, found: bytes.len() });
+    let expected = length.saturating_add(HEADER + CHECKSUM);
+    if bytes.len() != expected {
+        return Err(SnapshotError::Length { expected, got: bytes.len() });
     }
     let (content, written) = bytes.split_at(HEADER + length);
-    let (wanted, found) = (Reader(written).u64()?, checksum(content));
-    if wanted != found {
-        return Err(SnapshotError::Corrupted { wanted, found });
+    let (expected, got) = (Reader(written).u64()?, checksum(content));
+    if expected != got {
+        return Err(SnapshotError::Corrupted { expected, got });
     }
     Ok(&content[HEADER..])
 }
 
-/// FNV-1a of 64 bits: every step is invertible, so a change of any one byte is always seen.
+/// FNV-1a of 64 bits: every step is invertible, so a change of any one byte is always detected.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, &byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// Reads little-endian numbers one after the other; running out of bytes is an error.
+/// Reader of little-endian numbers; running out of bytes is an error.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl Reader<'_> {
@@ -129,7 +129,7 @@ impl Reader<'_> {
 
     fn take<const N: usize>(&mut self) -> Result<[u8; N], SnapshotError> {
         let Some((first, rest)) = self.0.split_first_chunk() else {
-            return Err(SnapshotError::Length { wanted: N, found: self.0.len() });
+            return Err(SnapshotError::Length { expected: N, got: self.0.len() });
         };
         self.0 = rest;
         Ok(*first)
@@ -155,7 +155,7 @@ mod tests {
 
         assert_eq!(
             open(KIND, &bytes).err(),
-            Some(SnapshotError::OtherVersion { wanted: 1, found: 2 })
+            Some(SnapshotError::OtherVersion { expected: 1, got: 2 })
         );
     }
 
@@ -163,7 +163,7 @@ mod tests {
     fn bytes_of_something_else_say_so() {
         assert_eq!(
             open(KIND, b"PK\x03\x04 a zip file").err(),
-            Some(SnapshotError::OtherKind { wanted: "a test" })
+            Some(SnapshotError::OtherKind { expected: "a test" })
         );
     }
 
@@ -174,6 +174,6 @@ mod tests {
 
         let error = open(KIND, &bytes).err();
 
-        assert_eq!(error, Some(SnapshotError::Length { wanted: usize::MAX, found: 28 }));
+        assert_eq!(error, Some(SnapshotError::Length { expected: usize::MAX, got: 28 }));
     }
 }

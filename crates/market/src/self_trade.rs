@@ -1,17 +1,18 @@
-//! What happens when an account would trade with itself.
+//! Self-trade prevention: rules for an account that would trade with itself.
 
-/// The rule for an incoming order that meets a resting order of its own account.
+/// Self-trade prevention rule for an incoming order that matches a resting order of its own
+/// account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum SelfTrade {
-    /// They trade like any two orders.
+    /// Trade like any two orders.
     Allow = 0,
-    /// The resting (older) order is cancelled and the incoming one goes on.
+    /// Cancel the resting (older) order and continue with the incoming one.
     #[default]
     CancelResting = 1,
-    /// What is left of the incoming (newer) order is cancelled.
+    /// Cancel the rest of the incoming (newer) order.
     CancelIncoming = 2,
-    /// Both lose the smaller of the two sizes without a trade.
+    /// Reduce both by the smaller of the two sizes without a trade.
     DecrementBoth = 3,
 }
 

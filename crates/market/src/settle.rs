@@ -1,4 +1,4 @@
-//! What many trades move, as columns.
+//! Settlement of many trades, as columns.
 
 use crate::book::batch::BatchError;
 use crate::error::OrderError;
@@ -12,36 +12,36 @@ use crate::units::{Lots, Ticks};
 /// so do the cash of both and the fees.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
-    /// Change of the cash of the account whose order rested.
+    /// Change of the cash of the maker.
     pub maker_cash: Vec<i64>,
-    /// Change of the cash of the account whose order came in.
+    /// Change of the cash of the taker.
     pub taker_cash: Vec<i64>,
-    /// Change of the lots of the account whose order rested.
+    /// Change of the lots of the maker.
     pub maker_lots: Vec<i64>,
-    /// Change of the lots of the account whose order came in.
+    /// Change of the lots of the taker.
     pub taker_lots: Vec<i64>,
-    /// What the market earns; negative if it pays more rebate than it charges.
+    /// Fees earned by the market; negative if it pays more rebate than it charges.
     pub fees: Vec<i64>,
 }
 
-/// Settles trades of equally long columns when the market charges `fees`.
+/// Settle trades of equally long columns under the schedule `fees`.
 ///
 /// # Errors
-/// When a column is shorter or longer than the others, or a number is no price, size or side.
+/// If a column is shorter or longer than the others, or a number is no price, size or side.
 pub fn settle_columns(
     price: &[i64],
     size: &[i64],
     taker_side: &[i8],
     fees: &impl Fees,
 ) -> Result<Settled, BatchError> {
-    let wanted = price.len();
-    for (column, found) in [("size", size.len()), ("taker_side", taker_side.len())] {
-        if found != wanted {
-            return Err(BatchError::Length { column, wanted, found });
+    let expected = price.len();
+    for (column, got) in [("size", size.len()), ("taker_side", taker_side.len())] {
+        if got != expected {
+            return Err(BatchError::Length { column, expected, got });
         }
     }
     let mut settled = Settled::default();
-    for row in 0..wanted {
+    for row in 0..expected {
         let refused = |column| move |reason: OrderError| BatchError::Value { column, row, reason };
         let price = Ticks::try_from(price[row]).map_err(refused("price"))?;
         let size = Lots::try_from(size[row]).map_err(refused("size"))?;
@@ -54,7 +54,7 @@ pub fn settle_columns(
 impl Settled {
     fn push(&mut self, price: Ticks, size: Lots, taker_side: Side, fees: &impl Fees) {
         let fill = Fill {
-            // Who trades is a column of the caller's; what moves does not depend on it.
+            // The caller has the accounts; the settlement does not depend on them.
             maker: OrderId::from_bits(0),
             maker_account: AccountId(0),
             taker_account: AccountId(0),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::OrderError;
 use crate::units::Ticks;
 
-/// Whether an order buys or sells.
+/// Side of an order: buy or sell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Side {
@@ -37,7 +37,7 @@ impl Side {
         }
     }
 
-    /// Where `price` stands on this side: the lower the key, the better the price, so that one
+    /// Sort key of `price` on this side: the lower the key, the better the price, so that one
     /// ladder serves both sides.
     pub(crate) fn key(self, price: Ticks) -> i32 {
         match self {
@@ -46,7 +46,7 @@ impl Side {
         }
     }
 
-    /// The price that stands at `key`.
+    /// Price of a sort key.
     pub(crate) fn price(self, key: i32) -> Ticks {
         Ticks(self.key(Ticks(key)))
     }
@@ -56,11 +56,11 @@ impl Side {
 impl TryFrom<i64> for Side {
     type Error = OrderError;
 
-    fn try_from(found: i64) -> Result<Self, OrderError> {
-        match found {
+    fn try_from(got: i64) -> Result<Self, OrderError> {
+        match got {
             0 => Ok(Self::Buy),
             1 => Ok(Self::Sell),
-            _ => Err(OrderError::UnknownSide { found }),
+            _ => Err(OrderError::UnknownSide { got }),
         }
     }
 }
@@ -80,7 +80,7 @@ mod tests {
         for side in Side::BOTH {
             assert_eq!(Side::try_from(side as i64), Ok(side));
         }
-        assert_eq!(Side::try_from(-1), Err(OrderError::UnknownSide { found: -1 }));
+        assert_eq!(Side::try_from(-1), Err(OrderError::UnknownSide { got: -1 }));
     }
 
     #[test]

@@ -43,11 +43,11 @@ pub struct Money(pub i64);
 impl TryFrom<i64> for Ticks {
     type Error = OrderError;
 
-    fn try_from(found: i64) -> Result<Self, OrderError> {
-        let price = i32::try_from(found).ok().map(Self);
+    fn try_from(got: i64) -> Result<Self, OrderError> {
+        let price = i32::try_from(got).ok().map(Self);
         price
             .filter(|price| (Self::MIN..=Self::MAX).contains(price))
-            .ok_or(OrderError::PriceOutOfRange { found })
+            .ok_or(OrderError::PriceOutOfRange { got })
     }
 }
 
@@ -55,21 +55,21 @@ impl TryFrom<i64> for Ticks {
 impl TryFrom<i64> for Lots {
     type Error = OrderError;
 
-    fn try_from(found: i64) -> Result<Self, OrderError> {
-        let size = u32::try_from(found).ok().map(Self);
-        size.filter(|size| *size >= Self::MIN).ok_or(OrderError::SizeOutOfRange { found })
+    fn try_from(got: i64) -> Result<Self, OrderError> {
+        let size = u32::try_from(got).ok().map(Self);
+        size.filter(|size| *size >= Self::MIN).ok_or(OrderError::SizeOutOfRange { got })
     }
 }
 
 impl Money {
-    /// What `size` lots cost at `price`, exactly.
+    /// Cost of `size` lots at `price`, exactly.
     #[must_use]
     pub fn notional(price: Ticks, size: Lots) -> Self {
         Self(i64::from(price.0) * i64::from(size.0))
     }
 }
 
-// A wrapped sum would invent money in silence, so every sum is checked, in release builds too.
+// A wrapped sum would silently create money, so every sum is checked, in release builds too.
 impl Add for Money {
     type Output = Self;
 
@@ -135,11 +135,11 @@ mod tests {
 
         assert_eq!(Ticks::try_from(beyond - 1), Ok(Ticks::MAX));
         assert_eq!(Lots::try_from(too_many - 1), Ok(Lots::MAX));
-        for found in [0, -1, beyond, i64::MAX] {
-            assert_eq!(Ticks::try_from(found), Err(OrderError::PriceOutOfRange { found }));
+        for got in [0, -1, beyond, i64::MAX] {
+            assert_eq!(Ticks::try_from(got), Err(OrderError::PriceOutOfRange { got }));
         }
-        for found in [0, -1, too_many, i64::MIN] {
-            assert_eq!(Lots::try_from(found), Err(OrderError::SizeOutOfRange { found }));
+        for got in [0, -1, too_many, i64::MIN] {
+            assert_eq!(Lots::try_from(got), Err(OrderError::SizeOutOfRange { got }));
         }
     }
 

@@ -1,4 +1,4 @@
-//! A batch does what its rows would do one by one, or says which column cannot be read.
+//! Batch operations: equal to executing the rows one by one, or an error that names the column.
 
 mod flow;
 
@@ -23,8 +23,8 @@ struct Rows {
 impl Rows {
     fn add(&mut self, kind: OperationKind, side: i8, numbers: [i64; 4]) {
         let [price, size, account, id] = numbers;
-        let place = OperationKind::ALL.iter().position(|other| *other == kind).expect("listed");
-        self.kind.push(i8::try_from(place).expect("nine kinds"));
+        let index = OperationKind::ALL.iter().position(|other| *other == kind).expect("listed");
+        self.kind.push(i8::try_from(index).expect("nine kinds"));
         self.side.push(side);
         self.price.push(price);
         self.size.push(size);
@@ -80,7 +80,7 @@ fn kind_of(order: &Order) -> OperationKind {
     }
 }
 
-/// Lots that a row of its answers should tell of: filled, resting, cancelled, prevented.
+/// Expected lots of a row of answers: filled, resting, cancelled, prevented.
 fn lots(operation: Operation, answer: &Result<Answer, OrderError>) -> [u64; 4] {
     match (answer, operation) {
         (Err(_), _) => [0; 4],
@@ -97,7 +97,7 @@ fn lots(operation: Operation, answer: &Result<Answer, OrderError>) -> [u64; 4] {
     }
 }
 
-/// A batch after `grown` operations, the book before it, and what one by one gives.
+/// A batch after `grown` operations, the book before it, and the answers one by one.
 struct Expected {
     before: OrderBook,
     after: OrderBook,
@@ -133,41 +133,41 @@ proptest! {
         let case = expected(SelfTrade::ALL[rule], &numbers, numbers.len() / 2);
         let mut book = case.before;
 
-        let found = book.batch(&case.rows.columns()).expect("columns that can be read");
+        let got = book.batch(&case.rows.columns()).expect("columns that can be read");
 
         prop_assert_eq!(book.encode(), case.after.encode());
-        prop_assert_eq!(&found.fills, &case.fills);
+        prop_assert_eq!(&got.fills, &case.fills);
         for (row, (operation, answer)) in case.answers.iter().enumerate() {
-            let told = [&found.filled, &found.resting, &found.cancelled, &found.prevented];
-            let told = told.map(|column| column[row].cast_unsigned());
-            prop_assert_eq!(told, lots(*operation, answer), "{:?}", operation);
+            let answered = [&got.filled, &got.resting, &got.cancelled, &got.prevented];
+            let answered = answered.map(|column| column[row].cast_unsigned());
+            prop_assert_eq!(answered, lots(*operation, answer), "{:?}", operation);
             let status = answer.as_ref().map_or_else(OrderError::status, |_| 0);
-            prop_assert_eq!(found.status[row], status);
-            let traded = found.fills.iter().zip(&found.fill_row);
+            prop_assert_eq!(got.status[row], status);
+            let traded = got.fills.iter().zip(&got.fill_row);
             let of_row = traded.filter(|(_, own)| usize::try_from(**own) == Ok(row));
             let filled: u64 = of_row.map(|(fill, _)| u64::from(fill.size.0)).sum();
-            prop_assert_eq!(filled, told[0]);
+            prop_assert_eq!(filled, answered[0]);
         }
     }
 
     #[test]
-    fn a_whole_batch_moves_all_or_nothing(
+    fn an_atomic_batch_is_all_or_nothing(
         rule in 0..4usize, numbers in prop::collection::vec(any::<u64>(), 1..60),
     ) {
         let case = expected(SelfTrade::ALL[rule], &numbers, numbers.len() / 2);
         let mut book = case.before.clone();
 
-        let found = book.whole_batch(&case.rows.columns());
+        let got = book.atomic_batch(&case.rows.columns());
 
         let refusal = case.answers.iter().position(|(_, answer)| answer.is_err());
-        match (refusal, found) {
-            (None, found) => {
-                prop_assert!(found.is_ok());
+        match (refusal, got) {
+            (None, got) => {
+                prop_assert!(got.is_ok());
                 prop_assert_eq!(book.encode(), case.after.encode());
             }
-            (Some(row), found) => {
+            (Some(row), got) => {
                 let reason = case.answers[row].1.clone().expect_err("it was refused");
-                prop_assert_eq!(found.err(), Some(BatchError::Refused { row, reason }));
+                prop_assert_eq!(got.err(), Some(BatchError::Refused { row, reason }));
                 prop_assert_eq!(book.encode(), case.before.encode());
             }
         }
@@ -183,10 +183,10 @@ fn a_row_can_name_the_order_of_an_earlier_row() {
     rows.add(OperationKind::Cancel, 0, [0, 0, 0, !0]);
     rows.add(OperationKind::Cancel, 0, [0, 0, 0, !3]);
 
-    let found = book.batch(&rows.columns()).expect("columns that can be read");
+    let got = book.batch(&rows.columns()).expect("columns that can be read");
 
-    assert_eq!(found.status, [0, 0, 0, 5, 5]);
-    assert_eq!((found.id[2], found.resting[2]), (found.id[1], 4));
+    assert_eq!(got.status, [0, 0, 0, 5, 5]);
+    assert_eq!((got.id[2], got.resting[2]), (got.id[1], 4));
     assert_eq!(book.volume_at(Side::Buy, Ticks(98)), Lots(4));
 }
 
@@ -233,13 +233,16 @@ fn a_missing_column_is_named_by_the_first_row_that_reads_it() {
         book.batch(&columns).expect_err("a column is missing").to_string()
     };
 
-    let wanted = "was wanted for the market order of row 0, found none";
-    assert_eq!(without(&|columns| columns.side = None), format!("column \"side\" {wanted}"));
-    assert_eq!(without(&|columns| columns.size = None), format!("column \"size\" {wanted}"));
-    assert_eq!(without(&|columns| columns.account = None), format!("column \"account\" {wanted}"));
-    let wanted = "was wanted for the replacement of row 1, found none";
-    assert_eq!(without(&|columns| columns.price = None), format!("column \"price\" {wanted}"));
-    assert_eq!(without(&|columns| columns.id = None), format!("column \"id\" {wanted}"));
+    let expected = "was wanted for the market order of row 0, found none";
+    assert_eq!(without(&|columns| columns.side = None), format!("column \"side\" {expected}"));
+    assert_eq!(without(&|columns| columns.size = None), format!("column \"size\" {expected}"));
+    assert_eq!(
+        without(&|columns| columns.account = None),
+        format!("column \"account\" {expected}")
+    );
+    let expected = "was wanted for the replacement of row 1, found none";
+    assert_eq!(without(&|columns| columns.price = None), format!("column \"price\" {expected}"));
+    assert_eq!(without(&|columns| columns.id = None), format!("column \"id\" {expected}"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What each operation does, one sentence at a time.
+//! Effect of each book operation.
 
 use market::{
     AccountId, DepthLevel, Fill, Lots, Order, OrderBook, OrderError, OrderId, Resting, SelfTrade,
@@ -24,7 +24,7 @@ impl Venue {
         self.book.place(order, &mut self.fills)
     }
 
-    /// Rests an order, and tells its id.
+    /// Rest an order, and return its id.
     fn rest(&mut self, account: AccountId, side: Side, price: i32, size: u32) -> OrderId {
         let order = Order::post_only(account, side, Ticks(price), Lots(size));
         self.place(order).expect("a good order").id.expect("it rests")
@@ -100,7 +100,7 @@ fn a_post_only_order_that_could_trade_is_refused() {
 
     let refused = venue.place(Order::post_only(BORIS, Side::Buy, Ticks(100), Lots(1)));
 
-    let error = OrderError::WouldTrade { found: Ticks(100), best: Ticks(100) };
+    let error = OrderError::WouldTrade { got: Ticks(100), best: Ticks(100) };
     assert_eq!(refused, Err(error));
     assert_eq!(venue.book.len(), 1);
 }
@@ -114,7 +114,7 @@ fn a_fill_or_kill_order_trades_whole_or_not_at_all() {
     let refused = venue.place(order);
     let filled = venue.place(Order { size: Lots(5), ..order }).expect("good");
 
-    assert_eq!(refused, Err(OrderError::NotFillable { wanted: Lots(6), found: Lots(5) }));
+    assert_eq!(refused, Err(OrderError::NotFillable { expected: Lots(6), got: Lots(5) }));
     assert_eq!(filled.filled, Lots(5));
 }
 
@@ -127,7 +127,7 @@ fn a_fill_or_kill_order_does_not_count_on_its_own_account() {
 
     let refused = venue.place(order);
 
-    assert_eq!(refused, Err(OrderError::NotFillable { wanted: Lots(6), found: Lots(5) }));
+    assert_eq!(refused, Err(OrderError::NotFillable { expected: Lots(6), got: Lots(5) }));
     assert_eq!(venue.book.len(), 2, "a refused order cancels nothing");
 }
 
@@ -191,7 +191,7 @@ fn a_reduction_that_leaves_nothing_says_to_cancel() {
 
     let refused = venue.book.reduce(id, Lots(5)).expect_err("nothing would be left");
 
-    assert_eq!(refused, OrderError::NothingLeft { resting: Lots(5), found: Lots(5) });
+    assert_eq!(refused, OrderError::NothingLeft { resting: Lots(5), got: Lots(5) });
     assert!(refused.to_string().ends_with("cancel the order instead"));
 }
 
@@ -298,7 +298,7 @@ fn bad_sizes_and_prices_say_what_was_found() {
     let no_size = venue.place(Order::limit(ANNA, Side::Buy, Ticks(99), Lots(0)));
     let no_price = venue.place(Order::limit(ANNA, Side::Buy, Ticks(0), Lots(1)));
 
-    assert_eq!(no_size, Err(OrderError::SizeOutOfRange { found: 0 }));
+    assert_eq!(no_size, Err(OrderError::SizeOutOfRange { got: 0 }));
     let text = no_price.expect_err("prices begin at 1").to_string();
     assert_eq!(text, "a price from 1 to 1073741824 ticks was wanted, found 0");
 }
@@ -312,8 +312,8 @@ fn a_level_takes_lots_until_they_no_longer_fit() {
     let refused = venue.place(order);
     let grown = venue.replace(first, 99, u32::MAX);
 
-    let (price, room, found) = (Ticks(99), Lots(1), Lots(2));
-    assert_eq!(refused, Err(OrderError::LevelFull { price, room, found }));
+    let (price, room, got) = (Ticks(99), Lots(1), Lots(2));
+    assert_eq!(refused, Err(OrderError::LevelFull { price, room, got }));
     assert_eq!(grown.map(|placed| placed.resting), Ok(Lots(u32::MAX)));
 }
 

@@ -1,4 +1,5 @@
-//! The book against a slow reference: every answer, every fill, every order in its queue.
+//! Differential test of the book with a slow reference: every answer, every fill, every order in
+//! its queue.
 
 mod flow;
 mod reference;
@@ -8,7 +9,7 @@ use market::{DepthLevel, Fill, Lots, OrderBook, OrderError, SelfTrade, Side};
 use proptest::prelude::*;
 use reference::ReferenceBook;
 
-/// Both books, and what the test has learnt from them so far.
+/// Both books, and the ids seen so far.
 struct Pair {
     book: OrderBook,
     reference: ReferenceBook,
@@ -22,7 +23,7 @@ impl Pair {
         Self { book, reference, flow: Flow::new(), traded: 0 }
     }
 
-    /// Does one operation on both books, and compares all that can be seen.
+    /// Execute one operation on both books, and compare their visible state.
     fn step(&mut self, number: u64) {
         let operation = self.flow.operation(number);
         let (mut fills, mut expected_fills) = (Vec::new(), Vec::new());
@@ -47,9 +48,9 @@ impl Pair {
         let volume: u64 = orders.iter().map(|order| u64::from(order.size.0)).sum();
         assert_eq!(self.book.volume(side), volume);
         let mut depth = [DepthLevel::default(); 8];
-        let found = self.book.depth(side, &mut depth);
+        let got = self.book.depth(side, &mut depth);
         let levels: Vec<_> = orders.chunk_by(|a, b| a.price == b.price).take(8).collect();
-        assert_eq!(found, levels.len());
+        assert_eq!(got, levels.len());
         for (seen, level) in depth.iter().zip(levels) {
             let size = Lots(level.iter().map(|order| order.size.0).sum());
             assert_eq!((seen.price, seen.size), (level[0].price, size));

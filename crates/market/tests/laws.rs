@@ -1,4 +1,4 @@
-//! What holds for every book, whatever is asked of it.
+//! Laws of every book under any sequence of operations.
 
 mod flow;
 
@@ -113,7 +113,7 @@ proptest! {
 
             flow.note(&apply(&mut book, operation, &mut fills));
 
-            // Whoever stood before the last maker has traded whole, or was prevented.
+            // Every order ahead of the last maker was filled in full, or prevented.
             let last = fills.last().and_then(|last| queue.iter().position(|o| o.id == last.maker));
             let ahead = &queue[..last.unwrap_or(0)];
             prop_assert!(ahead.iter().all(|order| book.order(order.id).is_none()));
@@ -188,21 +188,21 @@ proptest! {
     #[test]
     fn an_id_is_given_once_and_a_stale_one_hits_nothing(rule in rules(), numbers in numbers()) {
         let (mut book, mut flow) = (OrderBook::new(rule), Flow::new());
-        let mut given = BTreeSet::<OrderId>::new();
+        let mut ids = BTreeSet::<OrderId>::new();
         for number in numbers {
             let operation = flow.operation(number);
             let answer = apply(&mut book, operation, &mut Vec::new());
             flow.note(&answer);
             if let Ok(Answer::Placed(placement)) = answer {
                 let kept = matches!(operation, Operation::Replace(id, ..) if placement.id == Some(id));
-                prop_assert!(placement.id.is_none_or(|id| given.insert(id) || kept));
+                prop_assert!(placement.id.is_none_or(|id| ids.insert(id) || kept));
             }
         }
         let resting: BTreeSet<_> =
             Side::BOTH.iter().flat_map(|&side| book.orders(side)).map(|order| order.id).collect();
         let bytes = book.encode();
 
-        for &id in given.difference(&resting) {
+        for &id in ids.difference(&resting) {
             prop_assert!(book.order(id).is_none() && book.cancel(id).is_err());
             prop_assert!(book.queue_position(id).is_err());
         }
@@ -212,10 +212,10 @@ proptest! {
 
     #[test]
     fn changed_bytes_are_refused(
-        numbers in numbers(), place in any::<prop::sample::Index>(), flip in 1..=255u8,
+        numbers in numbers(), index in any::<prop::sample::Index>(), flip in 1..=255u8,
     ) {
         let mut bytes = grown(SelfTrade::Allow, &numbers).0.encode();
-        let length = place.index(bytes.len());
+        let length = index.index(bytes.len());
         prop_assert!(OrderBook::decode(&bytes[..length]).is_err());
 
         bytes[length] ^= flip;
@@ -225,13 +225,13 @@ proptest! {
 
     #[test]
     fn forged_bytes_are_refused_or_a_book_that_works(
-        numbers in numbers(), place in any::<prop::sample::Index>(), forged in any::<u8>(),
+        numbers in numbers(), index in any::<prop::sample::Index>(), forged in any::<u8>(),
         after in numbers(),
     ) {
         let (book, mut flow) = grown(SelfTrade::Allow, &numbers);
         let mut bytes = book.encode();
         let body = 16..bytes.len() - 8;
-        bytes[body.start + place.index(body.len())] = forged;
+        bytes[body.start + index.index(body.len())] = forged;
         let sum = bytes[..body.end].iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, &byte| {
             (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });

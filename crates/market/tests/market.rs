@@ -1,4 +1,4 @@
-//! Laws of the living market.
+//! Laws of the simulated market.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn bytes(market: &Market) -> Vec<u8> {
     body
 }
 
-/// Something that an agent may try, sensible or not.
+/// Action of an agent, valid or not.
 #[derive(Clone, Debug)]
 enum Try {
     Take(u32, usize, Side, u32),
@@ -89,7 +89,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn whatever_agents_try_cash_and_lots_are_conserved(
+    fn cash_and_lots_are_conserved_under_any_actions(
         seed in any::<u64>(), attempts in prop::collection::vec(tries(), 1..80),
     ) {
         let mut market = market(seed);
@@ -99,7 +99,7 @@ proptest! {
             act(&mut market, attempt);
             check(&market);
             for agent in [Agent(0), Agent(1)] {
-                // Sold short, cash is borrowed against; without, nothing is spent that is not there.
+                // Without short positions cash never becomes negative.
                 let is_short = market.symbols().iter().any(|symbol| symbol.holding(agent).lots < 0);
                 prop_assert!(is_short || market.cash(agent) >= Money(0));
             }
@@ -110,80 +110,80 @@ proptest! {
     fn a_market_continues_from_its_bytes_as_if_nothing_had_happened(
         seed in any::<u64>(), attempts in prop::collection::vec(tries(), 1..40),
     ) {
-        let mut one = market(seed);
+        let mut first = market(seed);
         let mut other = market(seed.wrapping_add(1));
 
         for attempt in &attempts {
-            act(&mut one, attempt);
-            let saved = bytes(&one);
+            act(&mut first, attempt);
+            let saved = bytes(&first);
             let mut rest = &saved[..];
             other.decode(&mut rest).expect("just written");
             prop_assert!(rest.is_empty());
-            one.tick();
+            first.tick();
             other.tick();
-            prop_assert_eq!(bytes(&one), bytes(&other));
+            prop_assert_eq!(bytes(&first), bytes(&other));
         }
     }
 }
 
 #[test]
 fn the_same_key_gives_the_same_market() {
-    let (mut one, mut other) = (market(5), market(5));
+    let (mut first, mut other) = (market(5), market(5));
 
     for _ in 0..200 {
-        one.tick();
+        first.tick();
         other.tick();
     }
 
-    assert_eq!(bytes(&one), bytes(&other));
+    assert_eq!(bytes(&first), bytes(&other));
 }
 
 #[test]
 fn other_keys_give_other_markets() {
-    let (mut one, mut other, mut next) = (market(5), market(6), market(5));
+    let (mut first, mut other, mut next) = (market(5), market(6), market(5));
     next.rekey(EpisodeKey { seed: 5, episode: 1 });
 
-    for market in [&mut one, &mut other, &mut next] {
+    for market in [&mut first, &mut other, &mut next] {
         market.tick();
     }
 
-    assert_ne!(bytes(&one), bytes(&other));
-    assert_ne!(bytes(&one), bytes(&next));
+    assert_ne!(bytes(&first), bytes(&other));
+    assert_ne!(bytes(&first), bytes(&next));
 }
 
 #[test]
 fn a_restored_market_is_the_other_one() {
-    let (mut one, mut other) = (market(1), market(2));
+    let (mut first, mut other) = (market(1), market(2));
     for _ in 0..50 {
-        one.tick();
+        first.tick();
         other.tick();
     }
     other.tick();
 
-    other.restore(&one);
+    other.restore(&first);
 
-    assert_eq!(bytes(&one), bytes(&other));
-    one.tick();
+    assert_eq!(bytes(&first), bytes(&other));
+    first.tick();
     other.tick();
-    assert_eq!(bytes(&one), bytes(&other));
+    assert_eq!(bytes(&first), bytes(&other));
 }
 
 #[test]
 fn the_first_symbol_does_not_depend_on_the_others_orders() {
-    let (mut one, mut other) = (market(3), market(3));
+    let (mut first, mut other) = (market(3), market(3));
     for _ in 0..20 {
-        one.tick();
+        first.tick();
         other.tick();
     }
 
-    one.take(Agent(0), 2, Side::Buy, Lots(200));
+    first.take(Agent(0), 2, Side::Buy, Lots(200));
     for _ in 0..20 {
-        one.tick();
+        first.tick();
         other.tick();
     }
 
-    assert_eq!(one.symbols()[0].trades(), other.symbols()[0].trades());
-    assert_ne!(one.symbols()[2].trades(), other.symbols()[2].trades());
+    assert_eq!(first.symbols()[0].trades(), other.symbols()[0].trades());
+    assert_ne!(first.symbols()[2].trades(), other.symbols()[2].trades());
 }
 
 #[test]
@@ -210,9 +210,9 @@ fn damaged_bytes_never_change_a_market() {
     for cut in [0, 1, length / 2, length - 1] {
         assert!(market.decode(&mut &before[..cut]).is_err(), "cut at {cut}");
     }
-    for place in (0..length).step_by(7) {
+    for index in (0..length).step_by(7) {
         let mut damaged = before.clone();
-        damaged[place] ^= 0x55;
+        damaged[index] ^= 0x55;
         if market.decode(&mut &damaged[..]).is_ok() {
             market.decode(&mut &before[..]).expect("whole");
         }
@@ -258,7 +258,7 @@ fn waiting_orders_count_towards_limits() {
 
     assert_eq!(
         refused.err(),
-        Some(TradeError::PositionLimit { allowed: Lots(400), found: Lots(401) })
+        Some(TradeError::PositionLimit { allowed: Lots(400), got: Lots(401) })
     );
     assert_eq!(market.cancel(Agent(0), 0, id).err(), Some(TradeError::NotYours { id }));
     market.cancel(Agent(1), 0, id).expect("its own");
@@ -306,12 +306,12 @@ fn symbols_of_a_sector_move_together() {
         market.tick();
         values.push([0, 1, 2].map(|symbol| market.symbols()[symbol].fair().ln()));
     }
-    let correlation = |one: usize, other: usize| {
+    let correlation = |first: usize, other: usize| {
         let moves = |symbol: usize| {
             let pick = move |pair: &[[f64; 3]]| pair[1][symbol] - pair[0][symbol];
             values.windows(2).map(pick).map(|step| step.clamp(-3e-4, 3e-4)).collect::<Vec<f64>>()
         };
-        let (first, second) = (moves(one), moves(other));
+        let (first, second) = (moves(first), moves(other));
         let product: f64 = first.iter().zip(&second).map(|(a, b)| a * b).sum();
         let square = |steps: &[f64]| steps.iter().map(|step| step * step).sum::<f64>();
         product / (square(&first) * square(&second)).sqrt()

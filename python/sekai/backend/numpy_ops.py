@@ -1,4 +1,4 @@
-"""The NumPy backend: the default, and the source of every backend's random numbers."""
+"""NumPy backend: the default, and the random number source of every backend."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NumpyOps:
-    """`BackendOps` on `numpy.ndarray`."""
+    """`BackendOps` for `numpy.ndarray`."""
 
     def zeros(self, shape: Sequence[int], dtype: DTypeLike = np.float32) -> NDArray[Any]:
-        """An array of zeros."""
+        """Array of zeros."""
         return np.zeros(shape, dtype)
 
     def ones(self, shape: Sequence[int], dtype: DTypeLike = np.float32) -> NDArray[Any]:
-        """An array of ones."""
+        """Array of ones."""
         return np.ones(shape, dtype)
 
     def concatenate(self, arrays: Sequence[Any], axis: int = 0) -> NDArray[Any]:
-        """The arrays one after another along an axis they have."""
+        """Concatenate arrays along an existing axis."""
         return np.concatenate(arrays, axis=axis)
 
     def stack(self, arrays: Sequence[Any], axis: int = 0) -> NDArray[Any]:
-        """The arrays side by side along a new axis."""
+        """Stack arrays along a new axis."""
         return np.stack(arrays, axis=axis)
 
     def clip(self, x: Any, low: Any, high: Any) -> NDArray[Any]:
-        """`x` with what is below `low` or above `high` moved to that bound."""
+        """Clip values to [low, high]."""
         return np.asarray(np.clip(x, low, high))
 
     def astype(self, x: Any, dtype: DTypeLike) -> NDArray[Any]:
-        """A new array with the values of `x` in `dtype`."""
+        """Copy `x` to a new array of `dtype`."""
         return np.array(x, dtype=dtype)
 
     def random_uniform(
@@ -49,7 +49,7 @@ class NumpyOps:
         shape: Sequence[int],
         dtype: DTypeLike = np.float32,
     ) -> NDArray[Any]:
-        """Uniform numbers from `low` to `high`."""
+        """Draw uniform floats in [low, high)."""
         return np.asarray(rng.uniform(low, high, tuple(shape))).astype(dtype)
 
     def random_integers(
@@ -60,13 +60,13 @@ class NumpyOps:
         shape: Sequence[int],
         dtype: DTypeLike = np.int64,
     ) -> NDArray[Any]:
-        """Uniform whole numbers from `low` up to and without `high`."""
+        """Draw uniform integers in [low, high)."""
         return np.asarray(rng.integers(low, high, tuple(shape), dtype=np.dtype(dtype).type))
 
     def is_array(self, x: object) -> bool:
-        """Whether `x` is a NumPy array."""
+        """Return True if `x` is a NumPy array."""
         return isinstance(x, np.ndarray)
 
     def array_equal(self, a: Any, b: Any) -> bool:
-        """Whether two arrays have one shape and the same values."""
+        """Return True if two arrays have the same shape and values."""
         return bool(np.array_equal(a, b))

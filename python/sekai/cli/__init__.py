@@ -1,5 +1,5 @@
-"""The `sekai` command: what the other stages do, from a terminal.
+"""The `sekai` command: one module per command.
 
-Exit codes: 0 if all went well, 1 if something failed or was found wanting, 2 if what was typed or a
-file that was named cannot be read as asked, 130 if it was interrupted.
+Exit codes: 0 success, 1 failure or problems found, 2 invalid arguments or an invalid file, 130
+interrupted.
 """

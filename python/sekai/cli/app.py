@@ -1,4 +1,4 @@
-"""The commands together."""
+"""The `sekai` command line application with all commands."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ app = typer.Typer(
 
 
 def _examples(lines: tuple[str, ...]) -> str:
-    # Lines of their own: help puts neighbours into one paragraph.
+    # Separate paragraphs: help joins neighbouring lines.
     return "\n\n".join(["[bold]Examples[/bold]", *(f"  {line}" for line in lines)])
 
 
-def _tell_version(is_wanted: bool) -> None:
-    if is_wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         import sekai
 
         say(f"sekai {sekai.__version__}")
@@ -50,17 +50,17 @@ def _tell_version(is_wanted: bool) -> None:
 
 
 @app.callback(epilog=_examples(("sekai list", "sekai train examples/demo.toml", "sekai runs")))
-def options_of_all(
-    debug: Annotated[bool, typer.Option("--debug", help="Show where errors come from.")] = False,
+def global_options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_tell_version, is_eager=True, help="Tell the version."),
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Train, judge and run trading agents.
+    """Train, evaluate and run trading agents.
 
-    Exit codes: 0 all went well, 1 something failed or was found wanting, 2 what was typed or a file
-    that was named cannot be read as asked, 130 interrupted.
+    Exit codes: 0 success, 1 failure or problems found, 2 invalid arguments or an invalid file, 130
+    interrupted.
     """
     show_tracebacks(debug)
 
@@ -68,9 +68,9 @@ def options_of_all(
 def _add(
     to: typer.Typer, name: str, command: Callable[..., None], examples: tuple[str, ...]
 ) -> None:
-    # Lines of a paragraph are one: the terminal decides where they end.
+    # One line per paragraph: the terminal wraps it.
     paragraphs = (inspect.getdoc(command) or "").split("\n\n")
-    text = "\n\n".join(" ".join(one.split()) for one in paragraphs)
+    text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
     to.command(name, help=text, epilog=_examples(examples))(command)
 
 

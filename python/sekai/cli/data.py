@@ -1,4 +1,4 @@
-"""Look into market data, check it, and turn it into another form."""
+"""Inspect, validate and convert market data."""
 
 from __future__ import annotations
 
@@ -13,48 +13,52 @@ from sekai.cli.failure import FAILED, CommandError, guarded
 from sekai.cli.screen import say, show_table
 
 if TYPE_CHECKING:
-    from sekai.cli.experiment.market import Reader
     from sekai.data import MarketData
+    from sekai.experiment.preparation import DataSource
 
 __all__ = ["COMMANDS", "EXAMPLES", "convert", "inspect", "validate"]
 
 EXAMPLES = ("sekai data inspect bars.csv", "sekai data convert bars/ bars.parquet")
 
-AS_OPTIONS = "time= is `-o time=NAME`, Policies(missing='halt') is `-o policies.missing=halt`"
+OPTION_HINT = "time= is `-o time=NAME`, Policies(missing='halt') is `-o policies.missing=halt`"
 
 SHOWN = 40
-"""Assets that are listed one by one."""
+"""Maximum number of assets that are listed."""
 
 SourceName = Annotated[
-    str, typer.Argument(help="A CSV or Parquet file or folder, a Qlib folder, or a bundled set.")
+    str, typer.Argument(help="CSV or Parquet file or folder, Qlib folder, or bundled set.")
 ]
 Options = Annotated[
     list[str] | None,
-    typer.Option("--option", "-o", metavar="NAME=VALUE",
-                 help="How to read it: time=Date, timezone=UTC, policies.missing=halt, ..."),
-]  # fmt: skip
+    typer.Option(
+        "--option",
+        "-o",
+        metavar="NAME=VALUE",
+        help="Reader option: time=Date, timezone=UTC, policies.missing=halt, ...",
+    ),
+]
 
 
 @guarded
 def inspect(source: SourceName, option: Options = None) -> None:
-    """Show what is in market data: assets, rows, frequency and holes."""
+    """Show the assets, rows, frequency and missing values of market data."""
     panel = read(source, option)
-    say(f"{source}: {len(panel):,} rows, {len(panel.assets)} assets, "
-        f"fields {', '.join(panel.fields)}")  # fmt: skip
+    fields = ", ".join(panel.fields)
+    say(f"{source}: {len(panel):,} rows, {len(panel.assets)} assets, fields {fields}")
     if len(panel):
-        say(f"{_day(panel.times[0])} to {_day(panel.times[-1])}, {_often(panel)}, "
-            f"{panel.timezone or 'UTC'}\n")  # fmt: skip
-    rows = [_row(panel, place) for place in range(min(SHOWN, len(panel.assets)))]
-    show_table(("asset", ">rows", "first", "last", ">halted", ">holes", "sector"), rows)
+        span = f"{_day(panel.times[0])} to {_day(panel.times[-1])}"
+        say(f"{span}, {_frequency(panel)}, {panel.timezone or 'UTC'}\n")
+    rows = [_row(panel, index) for index in range(min(SHOWN, len(panel.assets)))]
+    show_table(("asset", ">rows", "first", "last", ">halted", ">missing", "sector"), rows)
     if len(panel.assets) > SHOWN:
         say(f"and {len(panel.assets) - SHOWN} more")
     if panel.repairs:
-        say(f"\nrepaired as the options say:\n{panel.repairs}")
+        say(f"\nrepaired as configured:\n{panel.repairs}")
 
 
 @guarded
 def validate(source: SourceName, option: Options = None) -> None:
-    """Look for what is wrong with market data; exit code 1 if anything was found."""
+    """Validate market data; exit code 1 if there are problems."""
     from sekai.data import inspect as problems_of
 
     reader, options = _reader(source, option)
@@ -62,92 +66,93 @@ def validate(source: SourceName, option: Options = None) -> None:
     if is_file:
         problems = problems_of(source, **options)
         if len(problems):
-            say(_as_options(f"{problems}"))
+            say(_with_hint(f"{problems}"))
             raise typer.Exit(FAILED)
     else:
         reader.read(**options)
-    say(f"{source}: nothing found")
+    say(f"{source}: no problems found")
 
 
 @guarded
 def convert(
     source: SourceName,
-    target: Annotated[Path, typer.Argument(help="A file that ends in .parquet, or a new folder.")],
+    target: Annotated[Path, typer.Argument(help="File that ends in .parquet, or a new folder.")],
     option: Options = None,
     to: Annotated[
-        str, typer.Option(help="parquet for a file, parquet-folder by asset, or qlib.")
+        str,
+        typer.Option(
+            help="Format: parquet (one file), parquet-folder (one file per asset) or qlib."
+        ),
     ] = "parquet",
 ) -> None:
-    """Turn market data into Parquet, or into a folder for Qlib."""
+    """Convert market data to Parquet, or to a Qlib folder."""
     writers = {
         "parquet": lambda panel: panel.to_parquet(target),
         "parquet-folder": lambda panel: panel.to_parquet(target, by_asset=True),
         "qlib": lambda panel: panel.to_qlib(target),
     }
     if to not in writers:
-        raise CommandError(f"--to must be one of {', '.join(writers)}, was {to!r}")
+        raise CommandError(f"--to must be one of {', '.join(writers)}, got {to!r}")
     if target.exists():
-        raise CommandError(f"{target} is there, and nothing is overwritten: name another")
+        raise CommandError(f"{target} exists, and nothing is overwritten; choose another target")
     panel = read(source, option)
     writers[to](panel)
     say(f"{target}: {len(panel):,} rows, {len(panel.assets)} assets")
 
 
 def read(source: str, option: list[str] | None) -> MarketData:
-    """The panel that a source holds."""
+    """Read market data from a source."""
     from sekai.error import DataError
 
     reader, options = _reader(source, option)
     try:
         return reader.read(**options)
     except DataError as error:
-        raise DataError(_as_options(str(error))) from error
+        raise DataError(_with_hint(str(error))) from error
 
 
-def _as_options(problems: str) -> str:
-    """The same, with what is said of arguments in the words of this command."""
+def _with_hint(problems: str) -> str:
+    """Add the spelling of reader arguments as options of this command."""
     is_option = "time=" in problems or "Policies(" in problems
-    return f"{problems}\n  here: {AS_OPTIONS}" if is_option else problems
+    return f"{problems}\n  here: {OPTION_HINT}" if is_option else problems
 
 
-def _reader(source: str, option: list[str] | None) -> tuple[Reader, dict[str, Any]]:
-    from sekai.cli.experiment.market import known_sources, reader_of
-    from sekai.data.near_names import near
+def _reader(source: str, option: list[str] | None) -> tuple[DataSource, dict[str, Any]]:
+    from sekai.experiment.preparation import data_source, known_sources
+    from sekai.storage.names import did_you_mean
 
-    reader = reader_of(source)
+    reader = data_source(source)
     if reader is None:
         raise CommandError(
-            f"there is no file or folder {source!r}, and no source is called so"
-            f"{near(source, known_sources())}"
+            f"unknown source {source!r}; expected a file, a folder or a bundled set"
+            f"{did_you_mean(source, known_sources())}"
         )
     return reader, _options(reader.options, option or [])
 
 
 def _options(known: Mapping[str, Any], texts: list[str]) -> dict[str, Any]:
-    from sekai.cli.experiment.source import Source, set_by_text
-    from sekai.cli.experiment.values import Misfit, converted
-    from sekai.data.near_names import near
+    from sekai.config.convert import ConversionError, convert, require_known
+    from sekai.config.toml_file import ConfigSource, set_option
 
-    said = Source()
+    source = ConfigSource()
     for text in texts:
-        set_by_text(said, f"--option {text.partition('=')[0]}", text, least=1)
-    for name in said.values:
-        if name not in known:
-            raise CommandError(f"--option {name}: there is no such option{near(name, known)}")
+        set_option(source, f"--option {text.partition('=')[0]}", text, min_keys=1)
     try:
-        return {name: converted(known[name], one, (name,)) for name, one in said.values.items()}
-    except Misfit as misfit:
-        raise CommandError(f"--option {'.'.join(misfit.path)}: {misfit}") from misfit
+        require_known("the reader", source.values, known, ())
+        return {name: convert(known[name], value, (name,)) for name, value in source.values.items()}
+    except ConversionError as error:
+        raise CommandError(f"--option {'.'.join(error.path)}: {error}") from error
 
 
-def _row(panel: MarketData, place: int) -> tuple[str, ...]:
-    listed, quoted = panel.listed[:, place], panel.quoted[:, place]
+def _row(panel: MarketData, index: int) -> tuple[str, ...]:
+    listed, quoted = panel.listed[:, index], panel.quoted[:, index]
     rows = np.flatnonzero(listed)
-    name = panel.assets[place]
+    name = panel.assets[index]
     span = ("", "") if not len(rows) else (_day(panel.times[rows[0]]), _day(panel.times[rows[-1]]))
-    holes = np.isnan(panel.values[:, place][listed & quoted]).sum()
-    return (name, f"{len(rows):,}", *span, f"{int((listed & ~quoted).sum()):,}", f"{int(holes):,}",
-            panel.sectors.get(name, ""))  # fmt: skip
+    halted = (listed & ~quoted).sum()
+    missing = np.isnan(panel.values[:, index][listed & quoted]).sum()
+    sector = panel.sectors.get(name, "")
+    return (name, f"{len(rows):,}", *span, f"{int(halted):,}", f"{int(missing):,}", sector)
 
 
 def _day(time: Any) -> str:
@@ -155,12 +160,12 @@ def _day(time: Any) -> str:
     return text.removesuffix(" 00:00")
 
 
-def _often(panel: MarketData) -> str:
+def _frequency(panel: MarketData) -> str:
     seconds = panel.frequency.nanoseconds / 1e9
     units = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0), ("seconds", 0.0))
-    name, length = next(one for one in units if seconds >= one[1])
-    yearly = panel.frequency.periods_per_year
-    return f"a row every {seconds / (length or 1.0):g} {name}, {yearly:.0f} a year"
+    name, length = next(unit for unit in units if seconds >= unit[1])
+    periods = panel.frequency.periods_per_year
+    return f"a row every {seconds / (length or 1.0):g} {name}, {periods:.0f} a year"
 
 
 COMMANDS: tuple[tuple[str, Callable[..., None], tuple[str, ...]], ...] = (

@@ -1,19 +1,17 @@
-"""`sekai evaluate`: judge a run again."""
+"""`sekai evaluate`: evaluate a run again."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from sekai.cli.failure import CommandError, guarded
-from sekai.cli.runs.run_folder import DEFAULT_ROOT, find_run
-from sekai.cli.runs.run_lock import RunLock
-from sekai.cli.screen import waiting
-from sekai.cli.user_modules import ImportOption
+from sekai.cli.options import ImportOption, QuietOption, RunArgument, RunsOption
+from sekai.cli.screen import note, waiting
+from sekai.experiment.run_folder import DEFAULT_ROOT, find_run, lock_run
 
 __all__ = ["EXAMPLES", "evaluate"]
 
@@ -25,57 +23,53 @@ EXAMPLES = (
 
 @guarded
 def evaluate(
-    run: Annotated[str, typer.Argument(help="The name of a run, or its folder.")],
-    seeds: Annotated[int | None, typer.Option(help="Episodes that were never seen.")] = None,
+    run: RunArgument,
+    seeds: Annotated[int | None, typer.Option(help="Number of unseen episodes.")] = None,
     baseline: Annotated[
-        list[str] | None, typer.Option(help="Who it is judged beside; can be given again.")
+        list[str] | None, typer.Option(help="Baseline to compare with; repeatable.")
     ] = None,
     sensitivity: Annotated[
         bool | None,
         typer.Option(
-            "--sensitivity/--no-sensitivity",
-            help="Whether to judge under higher costs and delays too.",
+            "--sensitivity/--no-sensitivity", help="Evaluate under higher costs and delays too."
         ),
     ] = None,
-    runs: Annotated[
-        Path, typer.Option(envvar="SEKAI_RUNS", help="Where runs are kept.")
-    ] = DEFAULT_ROOT,
+    runs: RunsOption = DEFAULT_ROOT,
     imports: ImportOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: QuietOption = False,
 ) -> None:
-    """Judge the policy of a run on unseen seeds, beside baselines, and write its report anew."""
-    from sekai.cli.experiment.prepare import prepare
-    from sekai.cli.experiment.read import read_experiment
-    from sekai.cli.experiment.source import Source
-    from sekai.cli.judging import headline_of, judge, report_on
+    """Evaluate the policy of a run on unseen seeds beside baselines, and update its report."""
     from sekai.cli.summary import show_summary
-    from sekai.training.kept_file import ModelFileError
+    from sekai.config.toml_file import ConfigSource
+    from sekai.experiment.preparation import prepare
+    from sekai.experiment.reading import read_experiment
+    from sekai.experiment.run import evaluate_run, write_run_report
+    from sekai.training.checkpoint import ModelFileError
 
     folder = find_run(run, runs)
-    # What cannot be read is said before minutes are spent on it.
+    # Unreadable files are reported before minutes of evaluation.
     state = folder.facts["state"]
     if not folder.policy.is_file():
         raise CommandError(
-            f"{folder.path} has no policy yet, its state is {state}: "
-            f"`sekai train {folder.path} --resume` goes on with it"
+            f"{folder.path} has no policy yet, its state is {state}; "
+            f"`sekai train {folder.path} --resume` continues it"
         )
-    source = Source.read(folder.config)
-    told: dict[str, tuple[str, Any]] = {
+    source = ConfigSource.read(folder.config)
+    options: dict[str, tuple[str, Any]] = {
         "seeds": ("--seeds", seeds),
         "baselines": ("--baseline", baseline),
         "sensitivity": ("--sensitivity", sensitivity),
     }
-    for name, (option, value) in told.items():
+    for name, (option, value) in options.items():
         if value is not None:
             source.set(("evaluate", name), value, option)
     experiment = read_experiment(source, imports or ())
     command = shlex.join(["sekai", *sys.argv[1:]])
-    what = f"judging on {experiment.evaluate.seeds} unseen seeds"
-    with RunLock(folder.path), waiting(what, quiet):
+    message = f"evaluating on {experiment.evaluate.seeds} unseen seeds"
+    with lock_run(folder.path), waiting(message, quiet):
         try:
-            found = judge(experiment, prepare(experiment), folder, command)
+            evaluation = evaluate_run(experiment, prepare(experiment), folder, command)
         except ModelFileError as error:
-            raise CommandError(f"{error}; {folder.anew}") from error
-        folder.note(headline=headline_of(found))
-        page = report_on(found, folder.report)
-    show_summary(found, folder, page)
+            raise CommandError(f"{error}; {folder.retrain_hint}") from error
+        report = write_run_report(evaluation, folder.report, note)
+    show_summary(evaluation, folder, report)

@@ -1,4 +1,4 @@
-"""What becomes of errors: one clear message, and a code that scripts can read."""
+"""Errors of commands: one clear message, and an exit code for scripts."""
 
 from __future__ import annotations
 
@@ -9,48 +9,50 @@ from typing import ParamSpec, TypeVar
 import typer
 
 from sekai.cli.screen import complain, note
+from sekai.config.toml_file import ConfigError
 from sekai.error import SekaiError, UnknownEnvError
+from sekai.experiment.run_folder import ExperimentError
 
 __all__ = ["FAILED", "INTERRUPTED", "MISUSED", "CommandError", "guarded", "show_tracebacks"]
 
 FAILED = 1
-"""Something failed, or was found wanting."""
+"""Exit code: the command failed, or found a problem."""
 
 MISUSED = 2
-"""What was typed, or a file that was named, cannot be read as asked."""
+"""Exit code: invalid arguments or an invalid file."""
 
 INTERRUPTED = 130
-"""It was stopped from the keyboard, or asked to end."""
+"""Exit code: interrupted from the keyboard or by SIGTERM."""
 
 EXPECTED = (SekaiError, ValueError, OSError)
 """Errors whose message is meant for the user."""
 
-Given = ParamSpec("Given")
-Back = TypeVar("Back")
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 
 class CommandError(SekaiError):
-    """What was asked for cannot be done as it was asked."""
+    """Invalid arguments of a command."""
 
 
 class _Tracebacks:
     are_shown = False
 
 
-def show_tracebacks(is_wanted: bool) -> None:
-    """Say whether errors are raised as they are, for who looks into them."""
-    _Tracebacks.are_shown = is_wanted
+def show_tracebacks(shown: bool) -> None:
+    """Raise errors with their traceback instead of printing a message."""
+    _Tracebacks.are_shown = shown
 
 
-def guarded(command: Callable[Given, Back]) -> Callable[Given, Back]:
-    """The same command, which ends with a message and a code where it would raise."""
+def guarded(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Decorate a command to end with a message and an exit code instead of an exception."""
 
     @functools.wraps(command)
-    def told(*given: Given.args, **named: Given.kwargs) -> Back:
+    def wrapper(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         try:
-            return command(*given, **named)
+            return command(*args, **kwargs)
         except (typer.Exit, typer.Abort, BrokenPipeError):
-            # Ends that were meant, and readers that have gone: `sekai list | head`.
+            # Regular exits, and closed pipes: `sekai list | head`.
             raise
         except KeyboardInterrupt:
             note("interrupted")
@@ -59,15 +61,15 @@ def guarded(command: Callable[Given, Back]) -> Callable[Given, Back]:
             if _Tracebacks.are_shown:
                 raise
             complain(_message(error))
-            is_misuse = isinstance(error, (CommandError, UnknownEnvError))
-            raise typer.Exit(MISUSED if is_misuse else FAILED) from None
+            misuse = (CommandError, ConfigError, ExperimentError, UnknownEnvError)
+            raise typer.Exit(MISUSED if isinstance(error, misuse) else FAILED) from None
 
-    return told
+    return wrapper
 
 
 def _message(error: Exception) -> str:
     if isinstance(error, PermissionError) and error.filename is not None:
-        return f"{error.filename} is closed to you: change its permissions, or name another place"
+        return f"no permission for {error.filename}; change its permissions, or choose another path"
     if isinstance(error, EXPECTED):
         return str(error) or type(error).__name__
-    return f"{type(error).__name__}: {error} (--debug shows where)"
+    return f"{type(error).__name__}: {error} (--debug shows the traceback)"

@@ -1,4 +1,4 @@
-"""`sekai info`: all that is known of an env."""
+"""`sekai info`: show the spaces, options and baselines of an env."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from sekai.cli.env_facts import EnvKind
 from sekai.cli.failure import guarded
-from sekai.cli.field_facts import fields_of, tables_of
 from sekai.cli.screen import say, show_table
+from sekai.config.convert import documented_fields, nested_configs
+from sekai.experiment.env_kind import EnvKind
 from sekai.registry import EnvSpec, make, spec
 
 __all__ = ["EXAMPLES", "info"]
@@ -20,18 +20,18 @@ EXAMPLES = ("sekai info Portfolio-v0", "sekai info gymnasium/CartPole-v1")
 
 
 @guarded
-def info(id: Annotated[str, typer.Argument(help="The id of an env, see `sekai list`.")]) -> None:
-    """Tell what an env shows, takes, pays and can be told."""
+def info(id: Annotated[str, typer.Argument(help="Env id, see `sekai list`.")]) -> None:
+    """Show the documentation, spaces, options and baselines of an env."""
     known = spec(id)
     kind = EnvKind(known)
     _heading(known.id)
-    say(kind.about)
-    _spaces(known)
+    say(kind.documentation)
+    _show_spaces(known)
     if kind.config is not None:
-        _options("options, in [env] of an experiment", kind.config)
-        for name, table in tables_of(kind.config):
-            _options(f"{table.__name__}, in [env.{name}]", table)
-    from sekai.cli.baselines import baselines_for
+        _show_options("options, in [env] of an experiment", kind.config)
+        for name, config in nested_configs(kind.config):
+            _show_options(f"{config.__name__}, in [env.{name}]", config)
+    from sekai.experiment.reading import baselines_for
 
     baselines = baselines_for(known.id)
     if baselines:
@@ -39,27 +39,27 @@ def info(id: Annotated[str, typer.Argument(help="The id of an env, see `sekai li
         say(", ".join(baselines))
 
 
-def _options(title: str, config: type) -> None:
-    rows = [(one.name, one.kind, one.default, one.about) for one in fields_of(config)]
+def _show_options(title: str, config: type) -> None:
+    rows = [(doc.name, doc.type, doc.default, doc.text) for doc in documented_fields(config)]
     if rows:
         _heading(title)
-        show_table(("option", "kind", "default", "what it is"), rows)
+        show_table(("option", "type", "default", "description"), rows)
 
 
 def _heading(text: str) -> None:
     say(Text(f"\n{text}", "bold"))
 
 
-def _spaces(known: EnvSpec) -> None:
+def _show_spaces(known: EnvSpec) -> None:
     env: Any = make(known)
     with env:
         _heading("spaces")
         if hasattr(env, "possible_agents"):
-            shown = {name: env.observation_spaces[name] for name in env.possible_agents}
-            taken = {name: env.action_spaces[name] for name in env.possible_agents}
+            observations = {name: env.observation_spaces[name] for name in env.possible_agents}
+            actions = {name: env.action_spaces[name] for name in env.possible_agents}
         else:
-            shown, taken = {"": env.observation_space}, {"": env.action_space}
-    for title, spaces in (("observation", shown), ("action", taken)):
+            observations, actions = {"": env.observation_space}, {"": env.action_space}
+    for title, spaces in (("observation", observations), ("action", actions)):
         for name, space in spaces.items():
             text = f"{title} {name}".strip() + f": {space}"
             say("\n".join(textwrap.wrap(text, 100, subsequent_indent="  ")))

@@ -1,4 +1,4 @@
-"""`sekai list`: the envs there are."""
+"""`sekai list`: list the registered envs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from sekai.cli.env_facts import EnvKind, short
 from sekai.cli.failure import CommandError, guarded
 from sekai.cli.screen import note, say, show_table
 from sekai.error import MissingExtraError, UnknownEnvError
+from sekai.experiment.env_kind import EnvKind, short_space
 from sekai.registry import EnvSpec, all_specs, namespaces, spec
 
 __all__ = ["EXAMPLES", "list_envs"]
@@ -18,44 +18,42 @@ __all__ = ["EXAMPLES", "list_envs"]
 EXAMPLES = ("sekai list", "sekai list --namespace gymnasium")
 
 ROWS = 150
-"""Of the market that envs are made on to ask for their spaces."""
+"""Rows of the market data on which envs are built to read their spaces."""
 
-COLUMNS = ("env", "native", "observation", "action", "what it is")
+COLUMNS = ("env", "native", "observation", "action", "description")
 
 
 @guarded
 def list_envs(
-    namespace: Annotated[
-        str | None, typer.Option(help="Only envs of this namespace, which is loaded first.")
-    ] = None,
+    namespace: Annotated[str | None, typer.Option(help="List the envs of this namespace.")] = None,
 ) -> None:
-    """List the envs that can be made by their ids."""
+    """List the registered envs with their spaces."""
     if namespace is not None:
         _list_namespace(namespace)
         return
-    show_table(COLUMNS, [_row(one) for one in all_specs()])
-    say(f"\nand those of the namespaces {', '.join(namespaces())}: sekai list --namespace NAME")
+    show_table(COLUMNS, [_row(spec) for spec in all_specs()])
+    say(f"\nfurther envs in the namespaces {', '.join(namespaces())}: sekai list --namespace NAME")
 
 
 def _list_namespace(name: str) -> None:
     if name not in namespaces():
-        from sekai.data.near_names import near
+        from sekai.storage.names import did_you_mean
 
-        raise CommandError(f"no namespace is called {name!r}{near(name, namespaces())}")
+        raise CommandError(f"unknown namespace {name!r}{did_you_mean(name, namespaces())}")
     if name == "gymnasium":
-        # Most of them need packages of their own: they are named, and not made.
-        show_table(COLUMNS[:1], [(id,) for id in _of_gymnasium()])
+        # Most of them need packages of their own: their ids are listed, and no env is made.
+        show_table(COLUMNS[:1], [(id,) for id in _gymnasium_ids()])
         return
     with contextlib.suppress(UnknownEnvError):
-        spec(f"{name}/any")  # Asking for one loads the namespace.
-    specs = [one for one in all_specs() if one.namespace == name]
+        spec(f"{name}/any")  # The lookup loads the namespace.
+    specs = [known for known in all_specs() if known.namespace == name]
     if not specs:
-        note(f"the namespace {name!r} lists no envs: it knows them when they are asked for")
+        note(f"the namespace {name!r} cannot list its envs; they are resolved by id")
         return
-    show_table(COLUMNS, [_row(one) for one in specs])
+    show_table(COLUMNS, [_row(known) for known in specs])
 
 
-def _of_gymnasium() -> list[str]:
+def _gymnasium_ids() -> list[str]:
     try:
         from sekai.compat.gymnasium.namespace import known_ids
     except ImportError as error:
@@ -66,10 +64,10 @@ def _of_gymnasium() -> list[str]:
 def _row(spec: EnvSpec) -> tuple[str, ...]:
     try:
         kind = EnvKind(spec)
-        seen, done = _spaces(spec, kind)
+        observation, action = _spaces(spec, kind)
     except ImportError as error:
-        return spec.id, "", "", "", f"cannot be imported: {error}"
-    return spec.id, "yes" if kind.is_native else "", seen, done, kind.sentence
+        return spec.id, "", "", "", f"import failed: {error}"
+    return spec.id, "yes" if kind.is_native else "", observation, action, kind.summary
 
 
 def _spaces(spec: EnvSpec, kind: EnvKind) -> tuple[str, str]:
@@ -77,13 +75,13 @@ def _spaces(spec: EnvSpec, kind: EnvKind) -> tuple[str, str]:
     if kind.takes_features:
         from sekai.data import simulate_regimes
 
-        # Spaces do not depend on how long a market is, and a short one is made sooner.
+        # Spaces do not depend on the number of rows, and few are simulated faster.
         options["data"] = simulate_regimes(rows=ROWS)
     env: Any = kind.entry(**options)
     with env:
         agents = getattr(env, "possible_agents", None)
         if agents:
-            seen, done = env.observation_spaces[agents[0]], env.action_spaces[agents[0]]
-            many = f" x {len(agents)}"
-            return short(seen) + many, short(done) + many
-        return short(env.observation_space), short(env.action_space)
+            spaces = env.observation_spaces[agents[0]], env.action_spaces[agents[0]]
+            observation, action = (f"{short_space(space)} x {len(agents)}" for space in spaces)
+            return observation, action
+        return short_space(env.observation_space), short_space(env.action_space)

@@ -1,30 +1,41 @@
-"""`sekai paper`: run a trained agent on a feed, with a paper broker."""
+"""`sekai paper`: run a trained agent on a feed with a paper broker."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
+import itertools
+import json
 import os
 import signal
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+import sekai
 from sekai.cli.failure import FAILED, INTERRUPTED, CommandError, guarded
-from sekai.cli.paper_options import PaperOptions, ending_of
-from sekai.cli.runs.run_folder import DEFAULT_ROOT, find_run
-from sekai.cli.screen import note, say, show_table
-from sekai.cli.user_modules import ImportOption
+from sekai.cli.options import ImportOption, QuietOption, RunArgument, RunsOption
+from sekai.cli.screen import errors, note, say, show_table
+from sekai.experiment.run_folder import DEFAULT_ROOT, RunFolder, find_run
+from sekai.storage.files import atomic_write
+from sekai.storage.strict_json import parse_json
 
 if TYPE_CHECKING:
-    from sekai.cli.paper_session import PaperSession
-    from sekai.live import SessionStatus
+    from sekai.data import MarketData
+    from sekai.experiment.experiment import Experiment
+    from sekai.live import LiveRunner, Parity, RiskLimits, SessionFolder, SessionStatus
 
-__all__ = ["EXAMPLES", "paper"]
+__all__ = ["EXAMPLES", "PaperOptions", "PaperSession", "paper", "start_paper"]
 
-MOST_ROWS = 20_000
-"""Rows that are replayed when a session ends: so many take some seconds."""
+MAX_PARITY_ROWS = 20_000
+"""Maximum rows that are replayed when a session ends, which takes some seconds."""
+
+KEPT_ROWS = 1_024
 
 EXAMPLES = (
     "sekai paper demo",
@@ -33,89 +44,273 @@ EXAMPLES = (
     "sekai paper demo --resume",
 )
 
+OnStop = Literal["hold", "flatten"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaperOptions:
+    """Options of a paper session, stored in its folder; None where an option was not passed."""
+
+    feed: str | None = None
+    """Feed file; without one, the test rows of the run are replayed."""
+
+    limits: dict[str, Any] | None = None
+    """Risk limits, as `RiskLimits.from_dict` takes them."""
+
+    speed: float | None = None
+    on_stop: OnStop | None = None
+
+    def save(self, file: Path) -> None:
+        """Write the options atomically."""
+        atomic_write(file, f"{json.dumps(asdict(self), indent=1)}\n".encode(), fsync=True)
+
+    @classmethod
+    def load(cls, file: Path) -> PaperOptions:
+        """Read the options that `save` wrote; no options if the file is absent."""
+        if not file.exists():
+            return cls()
+        try:
+            return cls(**parse_json(file.read_text(encoding="utf-8")))._checked()
+        except (OSError, ValueError, TypeError) as error:
+            raise CommandError(
+                f"cannot read the options of the session from {file}: {error}. Without it, pass "
+                f"the --feed and --limits of the session again"
+            ) from error
+
+    def with_defaults(self, defaults: PaperOptions) -> PaperOptions:
+        """Copy with the values of `defaults` for options that were not passed."""
+        passed = {name: value for name, value in asdict(self).items() if value is not None}
+        return PaperOptions(**{**asdict(defaults), **passed})
+
+    def _checked(self) -> PaperOptions:
+        kinds = {"feed": str, "limits": dict, "speed": (int, float), "on_stop": str}
+        for name, kind in kinds.items():
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):  # type: ignore[arg-type]
+                raise ValueError(f"{name} has an invalid value {value!r:.80}")
+        _checked_on_stop(self.on_stop)
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class PaperSession:
+    """Paper session that is ready to run."""
+
+    runner: LiveRunner
+    folder: SessionFolder
+    env_options: dict[str, Any]
+
+    def parity(self) -> Parity:
+        """Replay the session through the historical env and compare."""
+        from sekai.live import check_parity
+
+        return check_parity(self.folder.path, sekai.make("Portfolio-v0", **self.env_options))
+
 
 @guarded
 def paper(
-    run: Annotated[str, typer.Argument(help="The name of a run, or its folder.")],
+    run: RunArgument,
     feed: Annotated[
         Path | None,
-        typer.Option(help="A feed file; without one, the rows that the agent was judged on."),
+        typer.Option(help="Feed file; without one, the test rows of the run are replayed."),
     ] = None,
-    limits: Annotated[
-        Path | None, typer.Option(help="A TOML file with what no policy may exceed.")
-    ] = None,
+    limits: Annotated[Path | None, typer.Option(help="TOML file with risk limits.")] = None,
     speed: Annotated[
         float | None,
-        typer.Option(help="Times as fast as it happened; as fast as can be if not given."),
+        typer.Option(help="Replay speed as a multiple of real time; unlimited by default."),
     ] = None,
-    bars: Annotated[int | None, typer.Option(min=1, help="Rows after which to stop.")] = None,
+    bars: Annotated[int | None, typer.Option(min=1, help="Stop after this many rows.")] = None,
     on_stop: Annotated[
         str | None,
-        typer.Option(help="What becomes of positions in the end: hold, the default, or flatten."),
+        typer.Option(help="Positions at the end: hold (default) or flatten."),
     ] = None,
-    session: Annotated[str | None, typer.Option(help="What the session is called.")] = None,
+    session: Annotated[str | None, typer.Option(help="Name of the session.")] = None,
     resume: Annotated[
         bool,
         typer.Option(
             "--resume",
-            help="Go on with a session, the last one if not named, with the feed and the limits it "
-            "was begun with if no others are given.",
+            help="Continue a session, by default the last one, with its own feed and limits "
+            "unless others are passed.",
         ),
     ] = False,
-    runs: Annotated[
-        Path, typer.Option(envvar="SEKAI_RUNS", help="Where runs are kept.")
-    ] = DEFAULT_ROOT,
+    runs: RunsOption = DEFAULT_ROOT,
     imports: ImportOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: QuietOption = False,
 ) -> None:
-    """Trade what a run has learnt on a feed, with pretended money and real rules.
+    """Trade the policy of a run on a feed with a paper broker and risk limits.
 
-    Everything is kept in runs/NAME/live/SESSION: a journal that survives a crash, trades, logs.
-    Ctrl-C stops after the row that is under way; a second one stops at once. `sekai watch NAME`
-    shows it while it runs.
+    All files are stored in runs/NAME/live/SESSION: a journal that survives a crash, trades, logs.
+    Ctrl-C stops after the current row; a second Ctrl-C stops at once. `sekai watch NAME` shows the
+    session while it runs.
     """
-    from sekai.cli.paper_session import begin_paper
-
     folder = find_run(run, runs)
     if not folder.policy.is_file():
         raise CommandError(
-            f"{folder.path} has no policy yet, its state is {folder.facts['state']}: "
-            f"`sekai train {folder.path} --resume` goes on with it"
+            f"{folder.path} has no policy yet, its state is {folder.facts['state']}; "
+            f"`sekai train {folder.path} --resume` continues it"
         )
-    asked = PaperOptions(
-        feed=None if feed is None else os.path.abspath(feed), limits=_limits_in(limits),
-        speed=speed, on_stop=ending_of(on_stop),
-    )  # fmt: skip
-    begun = begin_paper(folder, asked, name=session, resume=resume, imports=imports or ())
+    options = PaperOptions(
+        feed=None if feed is None else os.path.abspath(feed),
+        limits=_read_limits(limits),
+        speed=speed,
+        on_stop=_checked_on_stop(on_stop),
+    )
+    started = start_paper(folder, options, name=session, resume=resume, imports=imports or ())
     if not quiet:
-        note(f"session {begun.folder.path}; to look at it: sekai watch {begun.folder.path}")
-    again = f"sekai paper {folder.name} --resume --session {begun.folder.path.name}"
+        note(f"session {started.folder.path}; to watch it: sekai watch {started.folder.path}")
+    command = f"sekai paper {folder.name} --resume --session {started.folder.path.name}"
     try:
-        status, was_interrupted = asyncio.run(_run(begun, bars, quiet))
+        status, was_interrupted = asyncio.run(_run(started, bars, quiet))
     except BaseException:
-        note(f"the session is broken off, and its orders may stand; to go on: {again}")
+        note(f"session aborted; open orders may remain at the broker; to continue: {command}")
         raise
-    _show(status, begun, again)
+    _show(status, started, command)
     if status.state in ("failed", "killed"):
         raise typer.Exit(FAILED)
     if was_interrupted:
         raise typer.Exit(INTERRUPTED)
 
 
-def _limits_in(file: Path | None) -> dict[str, Any] | None:
-    """The limits of a file, if they are such."""
-    from sekai.cli.experiment.source import Source
+def start_paper(
+    run: RunFolder,
+    options: PaperOptions,
+    *,
+    name: str | None,
+    resume: bool,
+    imports: Sequence[str] = (),
+) -> PaperSession:
+    """Create a paper session of a run, or prepare one to continue.
+
+    Args:
+        run: the run whose policy trades.
+        options: options that were passed; a resumed session keeps its others.
+        name: name of the session.
+        resume: continue an existing session.
+        imports: modules of the user that register what the run names.
+    """
+    from sekai.cli.feed_file import read_feed
+    from sekai.config.toml_file import ConfigSource
+    from sekai.experiment.reading import read_experiment
+    from sekai.live import LiveConfig, LiveRunner, PaperBroker
+    from sekai.training import load_policy
+
+    folder = _session_folder(run, name, resume)
+    options = options.with_defaults(PaperOptions.load(folder.facts))
+    experiment = read_experiment(ConfigSource.read(run.config), imports)
+    if experiment.id != "Portfolio-v0":
+        raise CommandError(
+            f"{run.name} trades {experiment.id}; a paper session needs a run of Portfolio-v0"
+        )
+    data, others = _test_data(experiment)
+    feed = read_feed(None if options.feed is None else Path(options.feed), data, options.speed)
+    if feed.history is None:
+        raise CommandError(f'{options.feed} has no history; set history = "..." in it')
+    env_options = {**_live_options(others), "data": feed.history}
+    env_options["keep_rows"] = _rows_to_keep(env_options)
+    env, policy = sekai.make("Portfolio-v0", **env_options), load_policy(run.policy)
+    config = LiveConfig(limits=_limits(options), on_stop=options.on_stop or "hold")
+    # All options are valid: the session folder can be created.
+    folder.path.mkdir(parents=True, exist_ok=True)
+    broker = PaperBroker.like(env, folder.paper)
+    options.save(folder.facts)
+    runner = LiveRunner(policy, env, feed, broker, folder.path, config)
+    return PaperSession(runner, folder, env_options)
+
+
+def _checked_on_stop(value: str | None) -> OnStop | None:
+    if value is None or value in ("hold", "flatten"):
+        return value  # type: ignore[return-value]
+    raise CommandError(f"--on-stop must be hold or flatten, got {value!r}")
+
+
+def _read_limits(file: Path | None) -> dict[str, Any] | None:
+    from sekai.config.convert import ConversionError, mentioned_key
+    from sekai.config.toml_file import ConfigSource
     from sekai.live import RiskLimits
 
     if file is None:
         return None
+    source = ConfigSource.read(file)
     try:
-        return RiskLimits.from_dict(Source.read(file).values).to_dict()
+        return RiskLimits.from_dict(source.values).to_dict()
+    except ConversionError as error:
+        source.refuse(error.path, str(error), value=not error.is_key)
     except ValueError as error:
-        raise CommandError(f"{file}: {error}") from error
+        source.refuse(mentioned_key(str(error), source.values), str(error))
 
 
-async def _run(begun: PaperSession, bars: int | None, quiet: bool) -> tuple[SessionStatus, bool]:
+def _limits(options: PaperOptions) -> RiskLimits:
+    from sekai.live import RiskLimits
+
+    if options.limits is not None:
+        return RiskLimits.from_dict(options.limits)
+    # A replay may submit years of orders within a minute.
+    return RiskLimits(max_orders_per_minute=None) if options.feed is None else RiskLimits()
+
+
+def _session_folder(run: RunFolder, name: str | None, resume: bool) -> SessionFolder:
+    from sekai.live import SessionFolder
+
+    root = run.path / "live"
+    if name is not None and (name != Path(name).name or name in ("", ".", "..")):
+        raise CommandError(f"--session must be a name and not a path, got {name!r}")
+    journals = sorted(root.glob("*/journal.jsonl"), key=lambda file: file.stat().st_mtime)
+    known = [file.parent.name for file in journals]
+    if resume:
+        if not known:
+            raise CommandError(f"{run.name} has no session to continue; leave out --resume")
+        if name is not None and name not in known:
+            raise CommandError(
+                f"{run.name} has no session {name!r}; expected one of {', '.join(known)}"
+            )
+        return SessionFolder(root / (name or known[-1]))
+    if name in known:
+        raise CommandError(f"{root / str(name)} exists; --resume continues it")
+    return SessionFolder(root / (name or _new_name(known)))
+
+
+def _new_name(known: Collection[str]) -> str:
+    now = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S")
+    names = itertools.chain([now], (f"{now}-{number}" for number in itertools.count(2)))
+    return next(name for name in names if name not in known)
+
+
+def _test_data(experiment: Experiment) -> tuple[MarketData, dict[str, Any]]:
+    """Test rows of a run, and the other options of its env."""
+    from sekai.envs import Portfolio
+    from sekai.experiment.preparation import prepare
+
+    options = dict(prepare(experiment).test)
+    data = options.pop("data", None)
+    if data is None:
+        # The data that the env simulates by default.
+        data = Portfolio(**options).data
+    return data, options
+
+
+def _live_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of the same env on a stream of rows, with orders in units."""
+    from sekai.market import Execution
+
+    execution = dataclasses.replace(options.get("execution", Execution()), sizing="decision")
+    changes = {"stream": True, "episode_rows": None, "decisions": "every_row"}
+    others = {name: value for name, value in options.items() if name not in ("starts", "record")}
+    return {**others, **changes, "execution": execution}
+
+
+def _rows_to_keep(options: dict[str, Any]) -> int | None:
+    """Rows to keep in memory, so that a session can run for years; None for all."""
+    from sekai.envs.portfolio.panel import compute_features
+
+    history = options["data"]
+    pipeline = compute_features(history, options.get("features"))[1]
+    needed = None if pipeline is None else pipeline.stream(history).rows_needed
+    if needed is None:
+        return None
+    return int(max(KEPT_ROWS, needed, options.get("lookback", 0)))
+
+
+async def _run(session: PaperSession, bars: int | None, quiet: bool) -> tuple[SessionStatus, bool]:
     interrupts = 0
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
@@ -123,18 +318,18 @@ async def _run(begun: PaperSession, bars: int | None, quiet: bool) -> tuple[Sess
         nonlocal interrupts
         interrupts += 1
         if interrupts == 1:
-            note("stopping after this row; once more to stop at once")
-            begun.runner.stop()
+            note("stopping after this row; press Ctrl-C again to stop at once")
+            session.runner.stop()
         elif task is not None:
             task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        # Where the loop cannot do this, Ctrl-C stops at once.
+        # Where the loop does not support this, Ctrl-C stops at once.
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(number, interrupt)
-    progress = asyncio.ensure_future(_progress(begun, bars, quiet))
+    progress = asyncio.ensure_future(_show_progress(session, bars, quiet))
     try:
-        return await begun.runner.run(bars), bool(interrupts)
+        return await session.runner.run(bars), bool(interrupts)
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:
@@ -144,49 +339,52 @@ async def _run(begun: PaperSession, bars: int | None, quiet: bool) -> tuple[Sess
                 loop.remove_signal_handler(number)
 
 
-async def _progress(begun: PaperSession, bars: int | None, quiet: bool) -> None:
+async def _show_progress(session: PaperSession, bars: int | None, quiet: bool) -> None:
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    from sekai.cli.screen import errors
 
     console = errors()
     if quiet or not console.is_terminal:
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as shown:
-        task = shown.add_task("waiting for the first row", total=bars)
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("waiting for the first row", total=bars)
         while True:
             await asyncio.sleep(0.25)
-            if hasattr(begun.runner, "monitor"):
-                shown.update(task, description=_words(begun.runner.status()))
+            if hasattr(session.runner, "monitor"):
+                progress.update(task, description=_summary(session.runner.status()))
 
 
-def _words(status: SessionStatus) -> str:
+def _summary(status: SessionStatus) -> str:
     return (
         f"{status.state}: {status.bars:,} rows, equity {status.equity:,.2f} "
         f"({status.profit:+,.2f}), {status.fills:,} fills, {status.orders_refused:,} refused"
     )
 
 
-def _show(status: SessionStatus, begun: PaperSession, again: str) -> None:
-    say(_words(status))
+def _show(status: SessionStatus, session: PaperSession, command: str) -> None:
+    say(_summary(status))
     for reason in (status.reason, *status.alerts[:3]):
         if reason:
             note(reason)
     rows = [
-        (name.replace("_", " "), f"{one.count:,}", f"{one.p50:.3f}", f"{one.p99:.3f}",
-         f"{one.p999:.3f}", f"{one.largest:.3f}")
-        for name, one in status.latency.items() if one.count
-    ]  # fmt: skip
+        (
+            name.replace("_", " "),
+            f"{latency.count:,}",
+            *(f"{value:.3f}" for value in (latency.p50, latency.p99, latency.p999)),
+            f"{latency.largest:.3f}",
+        )
+        for name, latency in status.latency.items()
+        if latency.count
+    ]
     show_table(("latency, ms", ">count", ">p50", ">p99", ">p99.9", ">largest"), rows)
-    traded = begun.runner.episode.row
-    if traded > MOST_ROWS:
-        say(f"parity    of {traded:,} rows takes long: sekai.live.check_parity looks at it")
+    traded = session.runner.episode.row
+    if traded > MAX_PARITY_ROWS:
+        say(f"parity    not checked for {traded:,} rows; use sekai.live.check_parity")
     elif traded:
-        parity = begun.parity()
+        parity = session.parity()
         say(f"parity    {parity.equal:,} of {parity.rows:,} rows replay to the same bytes")
-    say(f"session   {begun.folder.path}")
+    say(f"session   {session.folder.path}")
     if status.state in ("stopped", "killed"):
-        say(f"to go on  {again}")
+        say(f"continue  {command}")
     if status.state == "killed":
-        say(f"          which trades when {begun.folder.kill} is taken away")
+        say(f"          remove {session.folder.kill} first to trade again")

@@ -1,4 +1,4 @@
-"""What is shown on the terminal: results on the standard output, the rest on the error stream."""
+"""Terminal output: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["complain", "note", "say", "show_table", "table", "waiting"]
+__all__ = ["complain", "errors", "note", "say", "show_table", "waiting"]
 
-WIDE = 200
-"""Columns of a table where there is no terminal whose width could be asked."""
+DEFAULT_WIDTH = 200
+"""Width of tables without a terminal."""
 
 
 def output() -> Console:
-    """Where results go. Made anew each time: streams may have been replaced."""
+    """Console of standard output; created anew because streams may have been replaced."""
     console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=WIDE)
+    return console if console.is_terminal else Console(highlight=False, width=DEFAULT_WIDTH)
 
 
 def errors() -> Console:
-    """Where everything goes that is no result."""
+    """Console of standard error."""
     return Console(stderr=True, highlight=False)
 
 
 def say(text: str | Text = "") -> None:
-    """Show a line of results, as it is."""
+    """Print a line of results without markup."""
     output().print(text, markup=False, soft_wrap=True)
 
 
 def note(text: str) -> None:
-    """Tell what is going on."""
+    """Print a status message."""
     errors().print(text, markup=False, soft_wrap=True)
 
 
 @contextlib.contextmanager
 def waiting(text: str, quiet: bool) -> Iterator[None]:
-    """Tell what is going on for as long as it takes."""
+    """Show a status message while the `with` block runs."""
     console = errors()
     if quiet:
         yield
@@ -51,23 +51,21 @@ def waiting(text: str, quiet: bool) -> Iterator[None]:
 
 
 def complain(message: str) -> None:
-    """Tell what is wrong."""
-    shown = Text.assemble(("error: ", "bold red"), message)
-    errors().print(shown, soft_wrap=True)
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], title: str = "") -> Table:
-    """Rows below names; columns that begin with ">" are of numbers."""
-    made = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
-    for name in columns:
-        is_number = name.startswith(">")
-        made.add_column(name.removeprefix(">"), justify="right" if is_number else "left",
-                        header_style="bold", overflow="fold")  # fmt: skip
-    for row in rows:
-        made.add_row(*(one if isinstance(one, Text) else Text(one) for one in row))
-    return made
+    """Print an error message."""
+    errors().print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
-    """Show rows below names."""
-    output().print(table(columns, rows))
+    """Print a table; columns whose name begins with ">" are right-aligned."""
+    table = Table(title_justify="left", box=None, pad_edge=False)
+    for name in columns:
+        justify = "right" if name.startswith(">") else "left"
+        table.add_column(
+            name.removeprefix(">"),
+            justify=justify,  # type: ignore[arg-type]
+            header_style="bold",
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+    output().print(table)

@@ -1,4 +1,4 @@
-"""`sekai train`: an experiment, from a file or from options."""
+"""`sekai train`: train an agent from an experiment file or from options."""
 
 from __future__ import annotations
 
@@ -10,25 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sekai.cli.failure import CommandError, guarded
-from sekai.cli.runs.run_folder import (
-    DEFAULT_ROOT,
-    RunFolder,
-    find_run,
-    free_name,
-    last_name,
-    taken,
-)
-from sekai.cli.user_modules import ImportOption
+from sekai.cli.options import ImportOption, QuietOption, RunsOption
+from sekai.cli.screen import note
+from sekai.experiment.run_folder import DEFAULT_ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sekai.cli.experiment.source import Source
+    from sekai.config.toml_file import ConfigSource
 
 __all__ = ["EXAMPLES", "train"]
 
 SHOWN = 5
-"""Files that are named to who has named none that is there."""
+"""Maximum number of files that an error lists."""
 
 EXAMPLES = (
     "sekai train examples/demo.toml",
@@ -42,31 +34,33 @@ EXAMPLES = (
 def train(
     file: Annotated[
         Path | None,
-        typer.Argument(help="An experiment file; with --resume, the folder of a run or its file."),
+        typer.Argument(help="Experiment file; with --resume, also the folder of a run."),
     ] = None,
-    env: Annotated[str | None, typer.Option(help="The id of the env.")] = None,
+    env: Annotated[str | None, typer.Option(help="Env id.")] = None,
     algorithm: Annotated[
         str | None, typer.Option(help="ppo, a2c, ddpg, sac, maddpg or qmix.")
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of single envs to learn from.")] = None,
-    seed: Annotated[int | None, typer.Option(help="What decides all that is random.")] = None,
-    name: Annotated[str | None, typer.Option(help="What the run is called.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Training steps of single envs.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the run.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
     change: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Any other key of a file."),
+        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Set any key of the file."),
     ] = None,
     imports: ImportOption = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where a run was.")] = False,
-    runs: Annotated[
-        Path, typer.Option(envvar="SEKAI_RUNS", help="Where runs are kept.")
-    ] = DEFAULT_ROOT,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue a run from its last checkpoint.")
+    ] = False,
+    runs: RunsOption = DEFAULT_ROOT,
+    quiet: QuietOption = False,
 ) -> None:
-    """Train an agent, judge it beside baselines on unseen seeds, and write a report.
+    """Train an agent from an experiment file, evaluate it beside baselines, and write a report.
 
-    Everything is kept in a folder of its own, runs/NAME. Ctrl-C stops after the iteration that is
-    under way and keeps a checkpoint; a second one stops at once. --resume goes on, bit for bit.
+    All files are stored in runs/NAME. Ctrl-C stops after the current iteration and saves a
+    checkpoint; a second Ctrl-C stops at once. --resume continues a run, bit for bit.
     """
+    from sekai.experiment.run import RunOptions, resume_run, run_to_resume, start_run
+
     options: dict[tuple[str, ...], tuple[str, Any]] = {
         ("env", "id"): ("--env", env),
         ("train", "algorithm"): ("--algorithm", algorithm),
@@ -74,97 +68,59 @@ def train(
         ("run", "seed"): ("--seed", seed),
         ("run", "name"): ("--name", name),
     }
-    given = {path: one for path, one in options.items() if one[1] is not None}
+    passed = {path: option for path, option in options.items() if option[1] is not None}
+    output = RunOptions(progress=not quiet, log=note, command=shlex.join(["sekai", *sys.argv[1:]]))
     if resume:
-        others = [option for option, _ in given.values() if option != "--name"]
-        _require_as_it_was(others + (["--set"] if change else []))
-        _resume(_run_of(file, name, runs), imports or (), quiet)
-        return
-    from sekai.cli.experiment.source import set_by_text
+        changes = [option for option, _ in passed.values() if option != "--name"]
+        _require_unchanged(changes + (["--set"] if change else []))
+        if file is None and name is None:
+            raise CommandError("--resume needs a run: its name, its folder or its experiment file")
+        run = run_to_resume(file or Path(), name, runs)
+        result = resume_run(run, imports or (), output)
+    else:
+        if file is None and env is None and not change:
+            raise CommandError(
+                "nothing to train, [env] needs an id: pass an experiment file, such as "
+                "`sekai train examples/demo.toml`, or an env with --env; `sekai list` shows them"
+            )
+        result = start_run(_source(file, passed, change or []), runs, imports or (), output)
+    from sekai.cli.summary import show_summary
 
-    if file is None and env is None and not change:
-        raise CommandError(
-            "nothing to train, [env] needs an id: name an experiment, such as "
-            "`sekai train examples/demo.toml`, or an env with --env; `sekai list` shows them"
-        )
-    source = _source(file)
-    for path, (option, value) in given.items():
+    show_summary(result.evaluation, result.run, result.report)
+
+
+def _source(
+    file: Path | None, passed: dict[tuple[str, ...], tuple[str, Any]], changes: list[str]
+) -> ConfigSource:
+    from sekai.config.toml_file import ConfigSource, set_option
+
+    if file is not None:
+        _require_file(file)
+    source = ConfigSource() if file is None else ConfigSource.read(file)
+    for path, (option, value) in passed.items():
         source.set(path, value, option)
-    for text in change or ():
-        set_by_text(source, f"--set {text.partition('=')[0]}", text)
-    _start(source, runs, imports or (), quiet)
+    for text in changes:
+        set_option(source, f"--set {text.partition('=')[0]}", text)
+    return source
 
 
-def _source(file: Path | None) -> Source:
-    from sekai.cli.experiment.source import Source
-
-    if file is None:
-        return Source()
+def _require_file(file: Path) -> None:
     if not file.exists():
-        texts = {one: one.read_text("utf-8", "replace") for one in sorted(Path().glob("*.toml"))}
-        here = [str(one) for one, text in texts.items() if "[env]" in text]
-        known = f"there are {', '.join(here[:SHOWN])}" if here else "there is none in this folder"
+        texts = {path: path.read_text("utf-8", "replace") for path in sorted(Path().glob("*.toml"))}
+        here = [str(path) for path, text in texts.items() if "[env]" in text]
+        known = f"this folder has {', '.join(here[:SHOWN])}" if here else "this folder has none"
         raise CommandError(
-            f"{file} cannot be read, there is no such file: an experiment was wanted, and {known}; "
+            f"cannot read {file}: no such file; expected an experiment file, {known}. "
             f"`sekai train --env MarketMaking-v0 --steps 200000` needs none"
         )
     if file.is_dir():
         raise CommandError(
-            f"{file} is a folder, and an experiment file was wanted: --resume goes on with a run"
+            f"{file} is a folder; expected an experiment file, or --resume to continue a run"
         )
-    return Source.read(file)
 
 
-def _start(source: Source, runs: Path, imports: Sequence[str], quiet: bool) -> None:
-    from sekai.cli.experiment.read import read_experiment
-    from sekai.cli.training import start
-
-    wanted = source.values.get("run", {})
-    is_named = isinstance(wanted, dict) and isinstance(wanted.get("name"), str)
-    if is_named and (runs / wanted["name"]).exists():
-        raise taken(RunFolder(runs / wanted["name"]))
-    experiment = read_experiment(source, imports)
-    called = experiment.run.name or free_name(runs, _usual_name(source))
-    start(experiment, RunFolder(runs / called), _command(), quiet)
-
-
-def _usual_name(source: Source) -> str:
-    if source.file is not None:
-        return source.file.stem
-    env = str(source.values["env"]["id"]).rpartition("/")[2].rpartition("-v")[0].lower()
-    return f"{env}-{source.values['train'].get('algorithm', 'ppo')}"
-
-
-def _require_as_it_was(others: list[str]) -> None:
-    if others:
+def _require_unchanged(options: list[str]) -> None:
+    if options:
         raise CommandError(
-            f"--resume goes on with a run as it was: leave out {', '.join(others)}, or begin anew"
+            f"--resume continues a run unchanged: leave out {', '.join(options)}, or start another"
         )
-
-
-def _resume(run: RunFolder, imports: Sequence[str], quiet: bool) -> None:
-    if run.facts["state"] == "finished":
-        raise CommandError(f"{run.path} is finished: `sekai evaluate {run.name}` judges it again")
-    from sekai.cli.experiment.read import read_experiment
-    from sekai.cli.experiment.source import Source
-    from sekai.cli.training import go_on_with
-
-    go_on_with(read_experiment(Source.read(run.config), imports), run, _command(), quiet)
-
-
-def _run_of(file: Path | None, name: str | None, runs: Path) -> RunFolder:
-    """The run that is meant: by its name, its folder, or the file that it was begun with."""
-    if name is not None:
-        return find_run(name, runs)
-    if file is None:
-        raise CommandError("--resume needs a run: its name, its folder, or the file it began with")
-    if not file.is_file():
-        return find_run(str(file), runs)
-    from sekai.cli.experiment.source import Source
-
-    named = Source.read(file).values.get("run", {}).get("name")
-    return find_run(named or last_name(runs, file.stem), runs)
-
-
-def _command() -> str:
-    return shlex.join(["sekai", *sys.argv[1:]])

@@ -1,4 +1,4 @@
-"""Bridges to other frameworks; each is imported when it is first used.
+"""Adapters to other frameworks, each imported at its first use.
 
 env = sekai.compat.from_gymnasium("CartPole-v1")
 env = sekai.compat.to_gymnasium(sekai.make("Trading-v0"))
@@ -10,23 +10,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sekai.compat.gymnasium.exported import to_gymnasium
-    from sekai.compat.gymnasium.exported_vector import gymnasium_vector
-    from sekai.compat.gymnasium.imported import from_gymnasium
-    from sekai.compat.gymnasium.imported_vector import from_gymnasium_vector
+    from sekai.compat.gymnasium.envs import from_gymnasium, to_gymnasium
     from sekai.compat.gymnasium.spaces import space_from_gymnasium, space_to_gymnasium
-    from sekai.compat.pettingzoo.exported import to_pettingzoo
-    from sekai.compat.pettingzoo.imported import from_pettingzoo
+    from sekai.compat.gymnasium.vectors import from_gymnasium_vector, gymnasium_vector
+    from sekai.compat.pettingzoo import from_pettingzoo, to_pettingzoo
     from sekai.compat.qlib import current_qlib, init_qlib
     from sekai.compat.stable_baselines3 import to_stable_baselines3
 
 __all__ = [
+    "adapt_env",
     "current_qlib",
     "from_gymnasium",
     "from_gymnasium_vector",
     "from_pettingzoo",
     "gymnasium_vector",
     "init_qlib",
+    "is_foreign_env",
     "space_from_gymnasium",
     "space_to_gymnasium",
     "to_gymnasium",
@@ -34,26 +33,43 @@ __all__ = [
     "to_stable_baselines3",
 ]
 
-PLACES = {
+MODULES = {
     "current_qlib": "qlib",
-    "from_gymnasium": "gymnasium.imported",
-    "from_gymnasium_vector": "gymnasium.imported_vector",
-    "from_pettingzoo": "pettingzoo.imported",
-    "gymnasium_vector": "gymnasium.exported_vector",
+    "from_gymnasium": "gymnasium.envs",
+    "from_gymnasium_vector": "gymnasium.vectors",
+    "from_pettingzoo": "pettingzoo",
+    "gymnasium_vector": "gymnasium.vectors",
     "init_qlib": "qlib",
     "space_from_gymnasium": "gymnasium.spaces",
     "space_to_gymnasium": "gymnasium.spaces",
-    "to_gymnasium": "gymnasium.exported",
-    "to_pettingzoo": "pettingzoo.exported",
+    "to_gymnasium": "gymnasium.envs",
+    "to_pettingzoo": "pettingzoo",
     "to_stable_baselines3": "stable_baselines3",
 }
-"""The module in which each function is."""
+"""Module of each function."""
+
+
+def is_foreign_env(env: Any) -> bool:
+    """Return True for an env of gymnasium or PettingZoo."""
+    # By module name, so that neither package needs to be installed.
+    roots = {kind.__module__.partition(".")[0] for kind in type(env).__mro__}
+    return bool(roots & {"gymnasium", "pettingzoo"}) and hasattr(env, "step")
+
+
+def adapt_env(env: Any) -> Any:
+    """Convert an env of gymnasium or PettingZoo; any other env is returned as it is."""
+    if not is_foreign_env(env):
+        return env
+    from sekai.compat import from_gymnasium, from_pettingzoo
+
+    is_single = hasattr(env, "action_space") and not callable(env.action_space)
+    return from_gymnasium(env) if is_single else from_pettingzoo(env)
 
 
 def __getattr__(name: str) -> Any:
-    """Import a bridge when it is first asked for."""
-    if name not in PLACES:
+    """Import an adapter at its first use."""
+    if name not in MODULES:
         raise AttributeError(f"module 'sekai.compat' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"sekai.compat.{PLACES[name]}"), name)
+    return getattr(import_module(f"sekai.compat.{MODULES[name]}"), name)

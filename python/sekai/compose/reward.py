@@ -1,28 +1,28 @@
-"""What a policy is paid."""
+"""Reward and auxiliary info of a composed environment."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, TypeVar
 
-from sekai.compose.attached import Component, WrapperLink
+from sekai.compose.component import Component, WrapperLink
 from sekai.compose.simulator import StateType
 from sekai.error import SekaiError, StateError
 
-__all__ = ["Reward", "RewardCombination", "RewardError"]
+__all__ = ["AuxiliaryInfoCollector", "Reward", "RewardCombination", "RewardError"]
 
 
 class RewardError(SekaiError, ValueError):
-    """A reward is not a finite number."""
+    """Reward that is not a finite number."""
 
 
 class Reward(Component, ABC, Generic[StateType]):
-    """Pays for a state: write `reward`."""
+    """Reward of a simulator state; implement `reward`."""
 
     def __call__(self, simulator_state: StateType) -> float:
-        """What `reward` pays.
+        """Reward of the state, checked to be finite.
 
         Raises:
             RewardError: it is not a finite number.
@@ -31,30 +31,29 @@ class Reward(Component, ABC, Generic[StateType]):
 
     @abstractmethod
     def reward(self, simulator_state: StateType) -> float:
-        """What the state is worth; it has been reached by the last action."""
+        """Reward of the state reached by the last action."""
 
     def log(self, name: str, value: Any) -> None:
-        """Tell a number of this step; without an env there is nobody to tell it to."""
+        """Log a number of this step; ignored without an env."""
         env = self.env
         if env is not None:
             env.logger.add_scalar(name, value)
 
 
 class RewardCombination(Reward[StateType]):
-    """The sum of several rewards, each times its weight and logged, weighted, under its name."""
+    """Weighted sum of rewards; each weighted term is logged under its name.
+
+    Args:
+        rewards: a reward and its weight for each name.
+    """
 
     state_excludes: ClassVar[tuple[str, ...]] = ("rewards",)
 
     def __init__(self, rewards: Mapping[str, tuple[Reward[StateType], float]]) -> None:
-        """Combine rewards.
-
-        Args:
-            rewards: for each name a reward and its weight.
-        """
         self.rewards = {name: _term(name, term) for name, term in rewards.items()}
 
     def reward(self, simulator_state: StateType) -> float:
-        """The weighted sum."""
+        """Weighted sum."""
         total = 0.0
         for name, (reward, weight) in self.rewards.items():
             value = finite(reward.reward(simulator_state), name, type(reward).__name__)
@@ -64,17 +63,17 @@ class RewardCombination(Reward[StateType]):
         return total
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of every member."""
+        """State of every term."""
         members = {name: reward.state_dict() for name, (reward, _) in self.rewards.items()}
         return {"own": super().state_dict(), "rewards": members}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Give every member its state; a refused state changes nothing."""
+        """Restore every term; a rejected state changes nothing."""
         if state_dict.keys() != {"own", "rewards"} or (
             state_dict["rewards"].keys() != self.rewards.keys()
         ):
             raise StateError(
-                f"a state of the rewards {list(self.rewards)} was wanted, found "
+                f"state must be of the rewards {list(self.rewards)}, got "
                 f"{list(state_dict.get('rewards', state_dict))}"
             )
         before = self.state_dict()
@@ -96,16 +95,16 @@ class RewardCombination(Reward[StateType]):
 
 
 def finite(value: Any, name: str, source: str | None = None) -> float:
-    """The value as a float, or an error that names the reward it is of."""
+    """Convert a reward to a finite float, or raise an error that names it."""
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
         raise RewardError(
-            f"the reward {name!r} must be a number, was {type(value).__name__} {value!r}"
+            f"reward {name!r} must be a number, got {type(value).__name__} {value!r}"
         ) from error
     if not math.isfinite(number):
         origin = "" if source is None else f" ({source})"
-        raise RewardError(f"the reward {name!r}{origin} must be finite, was {number}")
+        raise RewardError(f"reward {name!r}{origin} must be finite, got {number}")
     return number
 
 
@@ -114,9 +113,24 @@ def _term(name: str, term: Any) -> tuple[Reward[Any], float]:
         reward, weight = term
         weight = float(weight)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name!r} must be a pair (reward, weight), was {term!r}") from error
+        raise ValueError(f"{name!r} must be a pair (reward, weight), got {term!r}") from error
     if not isinstance(reward, Reward):
-        raise TypeError(f"{name!r} must be a Reward with its weight, was {reward!r}")
+        raise TypeError(f"{name!r} must be a Reward with its weight, got {reward!r}")
     if not math.isfinite(weight):
-        raise ValueError(f"the weight of {name!r} must be finite, was {weight}")
+        raise ValueError(f"weight of {name!r} must be finite, got {weight}")
     return reward, weight
+
+
+AuxInfoType = TypeVar("AuxInfoType")
+
+
+class AuxiliaryInfoCollector(Component, ABC, Generic[StateType, AuxInfoType]):
+    """Collects `info["aux_info"]`, after the reward of the step."""
+
+    def __call__(self, simulator_state: StateType) -> AuxInfoType:
+        """Result of `collect`."""
+        return self.collect(simulator_state)
+
+    @abstractmethod
+    def collect(self, simulator_state: StateType) -> AuxInfoType:
+        """Auxiliary info of the state."""

@@ -1,4 +1,4 @@
-"""Where the seeds of episodes come from, and how many have been taken."""
+"""Seed sources of episodes, and their saved positions."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sekai.compose.attached import Attached, WrapperLink
+from sekai.compose.component import EnvAware, WrapperLink
 from sekai.error import SekaiError, StateError
 
 __all__ = ["ExhaustedError", "SeedSource", "remaining_seeds", "seed_source"]
 
 
 class ExhaustedError(SekaiError, RuntimeError):
-    """An env whose seeds are used up was asked for more."""
+    """Call on an env whose seeds are used up."""
 
 
 class SeedSource(Protocol):
-    """Gives one seed after the other, and can say where it stands."""
+    """Source of seeds with a saved position."""
 
     def take(self, link: WrapperLink) -> tuple[Any, ...]:
-        """What `simulator_fn` is called with next; StopIteration when the seeds are used up."""
+        """Next arguments of `simulator_fn`; StopIteration when the seeds are used up."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the source stands."""
+        """Position of the source."""
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on from there; a refused state changes nothing."""
+        """Continue from a saved position; a rejected state changes nothing."""
 
 
 def seed_source(seeds: Iterable[Any] | None) -> SeedSource:
-    """The source of what a user gave: nothing, a sequence, or anything that can be iterated."""
+    """Seed source of nothing, a sequence, or any iterable."""
     if seeds is None:
         return _NoSeeds()
     if isinstance(seeds, (Sequence, np.ndarray)):
@@ -41,10 +41,10 @@ def seed_source(seeds: Iterable[Any] | None) -> SeedSource:
 
 
 def remaining_seeds(source: SeedSource) -> dict[str, Any] | None:
-    """State from which the same seeds go on in an env built anew; None if they do by themselves.
+    """State from which a rebuilt env continues the seeds; None for a shared queue.
 
     Raises:
-        StateError: an iterator may be shared with other envs, and has no position to tell.
+        StateError: the seeds come from an iterator without a position.
     """
     if not isinstance(source, _IteratorSeeds):
         return source.state_dict()
@@ -52,8 +52,6 @@ def remaining_seeds(source: SeedSource) -> dict[str, Any] | None:
 
 
 class _NoSeeds:
-    """Episodes without seeds, and without end."""
-
     def take(self, link: WrapperLink) -> tuple[Any, ...]:
         return ()
 
@@ -65,8 +63,6 @@ class _NoSeeds:
 
 
 class _SequenceSeeds:
-    """Seeds in a sequence, of which only the position is state."""
-
     def __init__(self, seeds: Sequence[Any] | np.ndarray[Any, Any]) -> None:
         self._seeds = seeds
         self._position = 0
@@ -83,20 +79,22 @@ class _SequenceSeeds:
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         _require_keys(state_dict, {"position", "length"})
         length, position = state_dict["length"], state_dict["position"]
-        wanted = len(self._seeds)
-        if length != wanted or not 0 <= position <= length:
-            raise StateError(f"a position among {wanted} seeds, found {position} of {length}")
+        expected = len(self._seeds)
+        if length != expected or not 0 <= position <= length:
+            raise StateError(
+                f"state must have a position among {expected} seeds, got {position} of {length}"
+            )
         self._position = int(position)
 
 
 class _IteratorSeeds:
-    """Seeds from an iterator, which is saved by its own `state_dict` or by copying it."""
+    """Seeds of an iterator, which is saved by its own `state_dict` or as a copy."""
 
     def __init__(self, iterator: Iterator[Any]) -> None:
         self._iterator = iterator
 
     def take(self, link: WrapperLink) -> tuple[Any, ...]:
-        if isinstance(self._iterator, Attached):
+        if isinstance(self._iterator, EnvAware):
             self._iterator._attach(link)
         return (next(self._iterator),)
 
@@ -108,9 +106,8 @@ class _IteratorSeeds:
             return {"iterator": copy.deepcopy(iterator)}
         except Exception as error:
             raise StateError(
-                f"the seeds come from a {type(iterator).__name__}, which cannot be copied into a "
-                f"state: pass a list or another sequence, of which the position is kept, or an "
-                f"iterator that has state_dict() and load_state_dict()"
+                f"seeds of a {type(iterator).__name__} cannot be saved; pass a list or another "
+                "sequence, or an iterator that has state_dict() and load_state_dict()"
             ) from error
 
     def remaining(self) -> dict[str, Any] | None:
@@ -119,8 +116,8 @@ class _IteratorSeeds:
         if _has_own_state(self._iterator):
             return self.state_dict()
         raise StateError(
-            f"the seeds come from a {type(self._iterator).__name__}, which does not tell where it "
-            f"stands: pass a DataQueue or a list"
+            f"seeds of a {type(self._iterator).__name__} have no position to resume from; pass a "
+            "DataQueue or a list"
         )
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -136,9 +133,9 @@ def _has_own_state(iterator: object) -> bool:
     return hasattr(iterator, "state_dict") and hasattr(iterator, "load_state_dict")
 
 
-def _require_keys(state_dict: Mapping[str, Any], wanted: set[str]) -> None:
-    if state_dict.keys() != wanted:
+def _require_keys(state_dict: Mapping[str, Any], expected: set[str]) -> None:
+    if state_dict.keys() != expected:
         raise StateError(
-            f"a state of these seeds has the keys {sorted(wanted)}, found {sorted(state_dict)}: "
-            f"it is of seeds of another kind"
+            f"state of seeds must have the keys {sorted(expected)}, got {sorted(state_dict)}; "
+            "it is of another kind of seeds"
         )

@@ -1,11 +1,11 @@
-"""The contract of what is simulated: one episode, from a seed to its end."""
+"""Simulator contract: one episode, from its seed to its end."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
-from sekai.compose.attached import Attached
+from sekai.compose.component import EnvAware
 
 __all__ = ["ActType", "InitialStateType", "Simulator", "StateType"]
 
@@ -14,26 +14,30 @@ StateType = TypeVar("StateType")
 ActType = TypeVar("ActType")
 
 
-class Simulator(Attached, ABC, Generic[InitialStateType, StateType, ActType]):
-    """One episode: made from its seed, changed by `step` alone, and thrown away at its end.
+class Simulator(EnvAware, ABC, Generic[InitialStateType, StateType, ActType]):
+    """Simulator of one episode: made from its seed, changed by `step` alone.
 
-    There is no `reset`: the next episode is another simulator. `self.env` is the `EnvWrapper` it
-    runs in (None in the constructor); a simulator that is random draws from `self.env.rng`. One
-    that has a `close()` is closed when its episode is over, one that has a `render()` is drawn by
-    `EnvWrapper.render`. Its state is saved by copying it deeply.
+    There is no `reset`: the next episode is another simulator. `self.env` is its `EnvWrapper`
+    (None in the constructor); draw random numbers from `self.env.rng`. An optional `close()` is
+    called at the end of the episode, an optional `render()` by `EnvWrapper.render`. The state is
+    saved as a deep copy.
+
+    Args:
+        initial: seed of the episode.
+        **kwargs: arguments of subclasses.
     """
 
     def __init__(self, initial: InitialStateType, **kwargs: Any) -> None:
-        """Begin at `initial`, the seed of the episode; subclasses say what else they take."""
+        pass
 
     @abstractmethod
     def step(self, action: ActType) -> None:
-        """Move on by one decision; a refused action changes nothing."""
+        """Advance by one decision; a rejected action changes nothing."""
 
     @abstractmethod
     def get_state(self) -> StateType:
-        """Everything there is to know now."""
+        """Current state."""
 
     @abstractmethod
     def done(self) -> bool:
-        """Whether the episode is over."""
+        """Return True if the episode is over."""

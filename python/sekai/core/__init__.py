@@ -1,4 +1,4 @@
-"""The contract: environments, wrappers and what they give back."""
+"""Environment API: `Env`, `MultiAgentEnv`, wrappers and step results."""
 
 from sekai.core.env import Env
 from sekai.core.multi_agent import MultiAgentEnv

@@ -1,14 +1,14 @@
-"""The contract of an environment in which several agents act at the same time."""
+"""Multi-agent environment API: several named agents act in each step."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sekai.core.layer import Layer
+from sekai.core.base import BaseEnv
 from sekai.core.result import MAResetResult, MAStepResult
-from sekai.core.twins import complete_twins
-from sekai.core.world import World
+from sekai.core.sync_async import derive_missing_methods
+from sekai.core.wrapper import BaseWrapper
 
 if TYPE_CHECKING:
     from sekai.spaces import Space
@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["MultiAgentEnv", "MultiAgentWrapper"]
 
 
-class MultiAgentEnv(World):
-    """A world that several named agents act in, each with spaces of its own.
+class MultiAgentEnv(BaseEnv):
+    """Multi-agent environment, with an observation and an action space per agent.
 
-    `possible_agents` names all that may ever take part, `agents` those alive now: only they are
-    given observations and only they must act. As with `Env`, either the sync or the async
-    methods are written and the others follow.
+    `possible_agents` lists every agent; `agents` lists those alive now, which receive observations
+    and must act. As with `Env`, define either the sync or the async methods.
     """
 
     possible_agents: list[str]
@@ -31,92 +30,96 @@ class MultiAgentEnv(World):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        complete_twins(cls, ("reset", "step"), MultiAgentEnv)
+        derive_missing_methods(cls, ("reset", "step"), MultiAgentEnv)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> MAResetResult:
-        """Begin an episode. Call `self._set_rng(seed)` inside."""
+        """Start an episode and return the first observation of every agent.
+
+        Implementations call `self._set_rng(seed)` first.
+        """
         raise NotImplementedError
 
     def step(self, actions: Mapping[str, Any]) -> MAStepResult:
-        """Let every agent alive act once."""
+        """Apply one action per live agent."""
         raise NotImplementedError
 
     async def async_reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> MAResetResult:
-        """Begin an episode without blocking the event loop."""
+        """Start an episode without blocking the event loop."""
         raise NotImplementedError
 
     async def async_step(self, actions: Mapping[str, Any]) -> MAStepResult:
-        """Let every agent alive act once without blocking the event loop."""
+        """Apply one action per live agent without blocking the event loop."""
         raise NotImplementedError
 
     @property
     def num_agents(self) -> int:
-        """How many agents are alive."""
+        """Number of live agents."""
         return len(self.agents)
 
     @property
     def unwrapped(self) -> MultiAgentEnv:
-        """The env underneath all wrappers."""
+        """Base env inside all wrappers."""
         return self
 
 
-class MultiAgentWrapper(Layer, MultiAgentEnv):  # type: ignore[override] # as in `Wrapper`
-    """A layer around a multi-agent env, transparent unless a subclass says otherwise.
+class MultiAgentWrapper(BaseWrapper, MultiAgentEnv):  # type: ignore[override] # as in `Wrapper`
+    """Wrapper of a multi-agent env that changes nothing by default.
 
-    As with `Wrapper`, what changes is stated once, in the hooks, for the sync and async paths.
+    Subclasses override the hooks `_map_actions`, `_map_step` and `_map_reset`, which serve both the
+    sync and the async methods.
     """
 
     env: MultiAgentEnv
 
     def __init__(self, env: MultiAgentEnv) -> None:
         if not isinstance(env, MultiAgentEnv):
-            raise TypeError(f"{type(self).__name__} wraps a MultiAgentEnv, was given {env!r}")
+            raise TypeError(f"{type(self).__name__} expected a MultiAgentEnv, got {env!r}")
         self.env = env
 
     def step(self, actions: Mapping[str, Any]) -> MAStepResult:
-        """Let every agent alive act once, through this layer."""
+        """Apply one action per live agent."""
         return self._map_step(self.env.step(self._map_actions(actions)))
 
     async def async_step(self, actions: Mapping[str, Any]) -> MAStepResult:
-        """Let every agent alive act once, without blocking the event loop."""
+        """Apply one action per live agent without blocking the event loop."""
         return self._map_step(await self.env.async_step(self._map_actions(actions)))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> MAResetResult:
-        """Begin an episode, through this layer."""
+        """Start an episode."""
         return self._map_reset(self.env.reset(seed=seed, options=options))
 
     async def async_reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> MAResetResult:
-        """Begin an episode, through this layer, without blocking the event loop."""
+        """Start an episode without blocking the event loop."""
         return self._map_reset(await self.env.async_reset(seed=seed, options=options))
 
     def _map_actions(self, actions: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the inner env is given; may refuse the actions before anything moves."""
+        """Return the actions for the inner env, or raise before it is stepped."""
         return actions
 
     def _map_step(self, result: MAStepResult) -> MAStepResult:
-        """What this layer makes of a step."""
+        """Return the step result of this wrapper."""
         return result
 
     def _map_reset(self, result: MAResetResult) -> MAResetResult:
-        """What this layer makes of a reset."""
+        """Return the reset result of this wrapper."""
         return result
 
     @property
     def possible_agents(self) -> list[str]:  # type: ignore[override]
-        """All that may ever take part."""
+        """Names of all agents."""
         return self.env.possible_agents
 
     @property
     def agents(self) -> list[str]:
-        """Those alive now."""
+        """Names of live agents."""
         return self.env.agents
 
     @agents.setter
@@ -125,10 +128,10 @@ class MultiAgentWrapper(Layer, MultiAgentEnv):  # type: ignore[override] # as in
 
     @property
     def observation_spaces(self) -> Mapping[str, Space[Any]]:  # type: ignore[override]
-        """The spaces of observations, by agent."""
+        """Observation spaces by agent."""
         return self.env.observation_spaces
 
     @property
     def action_spaces(self) -> Mapping[str, Space[Any]]:  # type: ignore[override]
-        """The spaces of actions, by agent."""
+        """Action spaces by agent."""
         return self.env.action_spaces

@@ -1,21 +1,20 @@
-"""Results of resets and steps: frozen, slotted dataclasses that compare by value and unpack.
+"""Results of `reset` and `step`: frozen dataclasses that compare by value and unpack like tuples.
 
-`StepResult` and `ResetResult` are made on every step of every env, so their storage is native
-(a Python dataclass costs about five times as much). To their users they are dataclasses:
-`fields`, `replace`, `asdict`, pattern matching, pickling and frozen attributes all work.
+`StepResult` and `ResetResult` are created in every step of every env, so their storage is native
+(a Python dataclass costs about five times as much). They support the dataclass protocol:
+`fields`, `replace`, `asdict`, pattern matching, pickling and frozen attributes.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quant_gym_rs._core import ResetResult, StepResult
-from sekai.core.equality import equal_values
 
 __all__ = [
     "MAResetResult",
@@ -30,7 +29,7 @@ Observations = TypeVar("Observations")
 
 
 class _ByValue:
-    """Equality of all fields, arrays element by element; unpacking. Results are not hashable."""
+    """Equality by value, arrays element by element, and unpacking. Results are not hashable."""
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
@@ -42,13 +41,13 @@ class _ByValue:
         return all(equal_values(getattr(self, name), getattr(other, name)) for name in names)
 
     def __iter__(self) -> Iterator[Any]:
-        """The values of the fields in their order, so that a result unpacks like a tuple."""
+        """Iterate over the field values, so that a result unpacks like a tuple."""
         return iter([getattr(self, name) for name in self.__dataclass_fields__])  # type: ignore[attr-defined]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class VecResetResult(_ByValue, Generic[Observations]):
-    """What resetting N environments gave back."""
+    """Result of resetting N environments."""
 
     observations: Observations
     infos: Sequence[dict[str, Any]]
@@ -56,7 +55,7 @@ class VecResetResult(_ByValue, Generic[Observations]):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class VecStepResult(_ByValue, Generic[Observations]):
-    """What one step of N environments gave back."""
+    """Result of one step of N environments."""
 
     observations: Observations
     rewards: NDArray[np.float64]
@@ -66,13 +65,13 @@ class VecStepResult(_ByValue, Generic[Observations]):
 
     @property
     def dones(self) -> NDArray[np.bool_]:
-        """Where an episode ended: terminated or truncated."""
+        """Flags of envs whose episode ended: terminated or truncated."""
         return self.terminated | self.truncated
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class MAResetResult(_ByValue):
-    """What resetting a multi-agent environment gave back, by agent name."""
+    """Result of resetting a multi-agent environment, by agent name."""
 
     observations: dict[str, Any]
     info: dict[str, dict[str, Any]]
@@ -80,7 +79,7 @@ class MAResetResult(_ByValue):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class MAStepResult(_ByValue):
-    """What one step of a multi-agent environment gave back, by agent name."""
+    """Result of one step of a multi-agent environment, by agent name."""
 
     observations: dict[str, Any]
     rewards: dict[str, float]
@@ -90,7 +89,7 @@ class MAStepResult(_ByValue):
 
     @property
     def dones(self) -> dict[str, bool]:
-        """For each agent, whether it is out. Flags are paired by name, not by position."""
+        """Flag per agent: terminated or truncated. Flags are matched by name, not by position."""
         names = dict.fromkeys((*self.terminated, *self.truncated))
         return {
             name: bool(self.terminated.get(name, False) or self.truncated.get(name, False))
@@ -99,17 +98,17 @@ class MAStepResult(_ByValue):
 
     @property
     def all_done(self) -> bool:
-        """Whether no agent is left."""
+        """True if every agent is done."""
         return all(self.dones.values())
 
     @property
     def any_done(self) -> bool:
-        """Whether at least one agent is out."""
+        """True if at least one agent is done."""
         return any(self.dones.values())
 
 
 class _Frozen(_ByValue):
-    """What a native record lacks to be a frozen dataclass."""
+    """Methods that a native record lacks to be a frozen dataclass."""
 
     __slots__ = ()
     __match_args__: tuple[str, ...]
@@ -132,7 +131,7 @@ class _Frozen(_ByValue):
 
 
 def _give_dataclass_protocol(native: type, fields: type) -> None:
-    """Let a native record with the names of `fields` behave as that frozen dataclass."""
+    """Add the frozen dataclass protocol of `fields` to a native record."""
     for name in ("__repr__", "__setattr__", "__delattr__", "__reduce__", "__replace__"):
         setattr(native, name, vars(_Frozen)[name])
     for name in ("__eq__", "__hash__"):
@@ -159,3 +158,35 @@ class _ResetFields:
 
 _give_dataclass_protocol(StepResult, _StepFields)
 _give_dataclass_protocol(ResetResult, _ResetFields)
+
+
+def equal_values(left: Any, right: Any) -> bool:
+    """Return True if two nested values are equal: arrays element by element, NaN equal to NaN.
+
+    NaN counts as equal because a result must equal its own copy: two runs that produced the same
+    bytes are the same run.
+    """
+    if left is right:
+        return True
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(equal_values(left[k], right[k]) for k in left)
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        same_kind = isinstance(left, list) == isinstance(right, list)
+        return same_kind and len(left) == len(right) and all(map(equal_values, left, right))
+    if hasattr(left, "__array__") and hasattr(right, "__array__"):
+        return _equal_arrays(np.asarray(left), np.asarray(right))
+    return _equal_scalars(left, right)
+
+
+def _equal_arrays(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> bool:
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    if left.dtype == object:
+        return all(map(equal_values, left.ravel().tolist(), right.ravel().tolist()))
+    return bool(np.array_equal(left, right, equal_nan=left.dtype.kind in "fc"))
+
+
+def _equal_scalars(left: Any, right: Any) -> bool:
+    if isinstance(left, (float, np.floating)) and isinstance(right, (float, np.floating)):
+        return bool(left == right or (left != left and right != right))
+    return bool(np.all(left == right))

@@ -1,9 +1,9 @@
-"""Takes the state of an object apart into plain values, and puts it back.
+"""Capture and restore of an object's state: `state_dict` of envs, wrappers and vector envs.
 
-What counts as state is what an instance holds in its attributes, less code (functions, classes,
-modules, loggers) and less the names its class excludes. Generators are saved by their internal
-state; parts that have a `state_dict` of their own (spaces, normalisers, sub-envs) are asked for it,
-spaces also where a dict, list or tuple holds nothing else; the rest is copied deeply.
+The state of an instance is its attributes, without code (functions, classes, modules, loggers) and
+without the names that its class excludes. Random generators are saved by their internal state;
+parts with a `state_dict` of their own (spaces, normalizers, sub-envs) by that, spaces also where a
+dict, list or tuple holds nothing else; other attributes are copied deeply.
 """
 
 from __future__ import annotations
@@ -14,26 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from sekai.core.portable_state import (
-    BIT_GENERATORS,
-    SECTIONS,
-    Reference,
-    is_code,
-    restored_generator,
-    revived_values,
-)
+from sekai.core.portable_state import SECTIONS, Reference, is_code, revived_values
 from sekai.error import SekaiError, StateError
 from sekai.spaces import Space
+from sekai.storage.codec import generator_from_state
 
-__all__ = ["capture", "check", "restore", "restored_generator"]
+__all__ = ["capture", "check", "restore"]
 
 
 def capture(owner: object, excluded: Collection[str]) -> dict[str, Any]:
-    """Everything `owner` holds that is state, as a value that later changes cannot reach."""
+    """Copy of the state of `owner`, which later changes do not affect."""
     generators: dict[str, Any] = {}
     parts: dict[str, Any] = {}
     values: dict[str, Any] = {}
-    # One memory for all attributes: what they share, they share in the copy too.
+    # One memo for all attributes: objects that they share are shared in the copy too.
     memory: dict[int, Any] = {id(owner): Reference.OWNER}
     for name, value in vars(owner).items():
         if name in excluded or is_code(value):
@@ -56,42 +50,39 @@ def check(owner: object, state: Mapping[str, Any]) -> None:
     """Raise `StateError` unless `state` was captured from an object like `owner`."""
     absent = [key for key in ("type", *SECTIONS) if key not in state]
     if absent:
-        raise StateError(f"a state of {_type_name(owner)} needs the keys {absent}, which it lacks")
+        raise StateError(f"the state of a {_type_name(owner)} lacks the keys {absent}")
     if state["type"] != _type_name(owner):
-        raise StateError(f"a state of {_type_name(owner)} was wanted, found one of {state['type']}")
+        raise StateError(f"expected a state of {_type_name(owner)}, got one of {state['type']}")
     for name, part in state["parts"].items():
         if not _fits(getattr(owner, name, None), part):
             raise StateError(
-                f"the state holds a part {name!r} that this {_type_name(owner)} does not have"
+                f"unknown part {name!r} in the state; this {_type_name(owner)} has no such part"
             )
     for name, generator in state["generators"].items():
-        _check_generator(name, generator)
+        _generator(name, generator)
 
 
 def restore(owner: object, state: Mapping[str, Any], excluded: Collection[str]) -> None:
-    """Give `owner` the captured state, or raise `StateError` and leave it as it was."""
+    """Set the captured state, or raise `StateError` and leave `owner` unchanged."""
     check(owner, state)
     values = revived_values(owner, state)
     _restore_parts(owner, state["parts"])
-    kept = {*state["generators"], *state["parts"], *state["values"], *excluded}
+    stored = {*state["generators"], *state["parts"], *state["values"], *excluded}
     for name, value in list(vars(owner).items()):
-        if name not in kept and not is_code(value):
+        if name not in stored and not is_code(value):
             delattr(owner, name)
     for name, generator in state["generators"].items():
-        setattr(owner, name, restored_generator(generator))
+        setattr(owner, name, _generator(name, generator))
     memory: dict[int, Any] = {id(Reference.OWNER): owner}
     for name, value in values.items():
         setattr(owner, name, copy.deepcopy(value, memory))
 
 
-def _check_generator(name: str, state: Any) -> None:
-    kind = state.get("bit_generator") if isinstance(state, Mapping) else None
-    if kind not in BIT_GENERATORS:
-        raise StateError(f"generator {name!r} is of kind {kind!r}, known are {BIT_GENERATORS}")
+def _generator(name: str, state: Any) -> np.random.Generator:
     try:
-        restored_generator(state)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise StateError(f"the state of generator {name!r} is damaged: {error!r}") from error
+        return generator_from_state(state)
+    except ValueError as error:
+        raise StateError(f"malformed state of generator {name!r}: {error}") from error
 
 
 def _restore_parts(owner: object, parts: Mapping[str, Any]) -> None:
@@ -106,25 +97,25 @@ def _restore_parts(owner: object, parts: Mapping[str, Any]) -> None:
             _load_part(getattr(owner, loaded), before[loaded])
         if isinstance(error, SekaiError):
             raise
-        raise StateError(f"{_type_name(owner)}.{name} refused its state: {error!r}") from error
+        raise StateError(f"{_type_name(owner)}.{name} rejected its state: {error!r}") from error
 
 
 def _is_part(value: object) -> bool:
-    """Whether it is asked for its state: it has one, or it holds spaces and nothing else."""
+    """Return True if the value has a state of its own, or holds spaces and nothing else."""
     return _has_own_state(value) or bool(_spaces_in(value))
 
 
 def _spaces_in(value: object, depth: int = 4) -> dict[Any, Any]:
-    """What a dict, list or tuple holds, if that is spaces, nested a few levels; else nothing."""
-    found: dict[Any, Any] = {}
+    """Items of a dict, list or tuple if all are spaces, nested a few levels; else empty."""
+    items: dict[Any, Any] = {}
     if isinstance(value, dict) and type(value) is dict:
-        found = dict(value)
+        items = dict(value)
     elif isinstance(value, (list, tuple)) and type(value) in (list, tuple):
-        found = dict(enumerate(value))
+        items = dict(enumerate(value))
     is_all = depth > 0 and all(
-        isinstance(part, Space) or _spaces_in(part, depth - 1) for part in found.values()
+        isinstance(part, Space) or _spaces_in(part, depth - 1) for part in items.values()
     )
-    return found if is_all else {}
+    return items if is_all else {}
 
 
 def _part_state(part: Any) -> Any:
@@ -163,7 +154,7 @@ def _copied(owner: object, name: str, value: object, memory: dict[int, Any]) -> 
     except (TypeError, copy.Error) as error:
         raise StateError(
             f"{_type_name(owner)}.{name} ({type(value).__name__}) cannot be copied into a state: "
-            f"name it in `state_excludes`, or write `state_dict` and `load_state_dict`"
+            f"name it in `state_excludes`, or implement `state_dict` and `load_state_dict`"
         ) from error
 
 

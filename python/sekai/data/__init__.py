@@ -1,33 +1,25 @@
-"""Market data, and what is computed from it."""
+"""Market data: panels, readers, features, intraday data, simulators and windows."""
 
-from sekai.data.bar import Bar
-from sekai.data.bar_feed import BarFeed
 from sekai.data.bootstrap import bootstrap
 from sekai.data.bundled import BundledSet, bundled_sets, load_bundled
 from sekai.data.calendar import Calendar, Frequency
-from sekai.data.day_cache import DayCache
 from sekai.data.features.events import Events
-from sekai.data.features.feature import PanelFeature
-from sekai.data.features.feature_panel import FeaturePanel
+from sekai.data.features.feature import PanelFeature, feature_kinds, make_feature, register_feature
 from sekai.data.features.lookahead import check_features
-from sekai.data.features.pipeline import Pipeline, default_pipeline
-from sekai.data.features.registry import feature_kinds, make_feature, register_feature
+from sekai.data.features.pipeline import FeaturePanel, Pipeline, default_pipeline
 from sekai.data.features.stream import FeatureStream
 from sekai.data.frame_intraday import FrameIntraday
 from sekai.data.indicators import FEATURES, Feature, Indicators, compute, feature_names
-from sekai.data.inspection import inspect
-from sekai.data.intraday import DayTicks, IntradayData
+from sekai.data.intraday import DayCache, DayTicks, IntradayData, MarketIntraday
 from sekai.data.market_data import PRICE_FIELDS, MarketData
-from sekai.data.market_intraday import MarketIntraday
-from sekai.data.policies import Policies
-from sekai.data.problems import Problem, Problems
+from sekai.data.problems import Policies, Problem, Problems, inspect
 from sekai.data.qlib import QlibIntraday, QlibProvider, write_qlib
 from sekai.data.reading.options import Options
 from sekai.data.simulators import Disruptions, Regime, regime_path, simulate_gbm, simulate_regimes
 from sekai.data.splits import Fold, WalkForward
+from sekai.data.streaming import Bar, BarFeed
 from sekai.data.tick_store import TickStore
-from sekai.data.windows.panel_windows import PanelWindows
-from sekai.data.windows.rolling_windows import RollingWindows
+from sekai.data.windows.panel_windows import PanelWindows, RollingWindows
 from sekai.data.windows.window_file import Windows
 
 __all__ = [

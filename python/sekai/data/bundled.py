@@ -1,4 +1,4 @@
-"""Market data that other packages bring along: nothing is downloaded."""
+"""Data sets bundled with other installed packages; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ CLOSE = time(16)
 
 @dataclass(frozen=True, slots=True)
 class BundledSet:
-    """A set that a package brings along."""
+    """Description of a bundled data set."""
 
     name: str
     package: str
-    """What to install with pip."""
+    """Package to install with pip."""
 
     assets: tuple[str, ...]
     fields: tuple[str, ...]
     first: str
-    """Its first day."""
+    """First day."""
 
     last: str
-    """Its last day."""
+    """Last day."""
 
     about: str
 
@@ -71,20 +71,17 @@ SECTORS = {
     "WMT": "Consumer Staples",
     "XOM": "Energy",
 }
-"""The GICS sectors of the stocks in the sets, as they were at the end of 2022."""
+"""GICS sectors of the stocks at the end of 2022."""
 
 SP500 = BundledSet(
     name="sp500",
     package="skfolio",
-    assets=(
-        "AAPL", "AMD", "BAC", "BBY", "CVX", "GE", "HD", "JNJ", "JPM", "KO",
-        "LLY", "MRK", "MSFT", "PEP", "PFE", "PG", "RRC", "UNH", "WMT", "XOM",
-    ),
+    assets=tuple(name for name in SECTORS if name not in ("FB", "GOOG", "IBM")),
     fields=("close",),
     first="1990-01-02",
     last="2022-12-28",
     about="daily closes of 20 stocks of the S&P 500, adjusted for splits and dividends",
-)  # fmt: skip
+)
 
 BOKEH_STOCKS = BundledSet(
     name="bokeh_stocks",
@@ -98,32 +95,36 @@ BOKEH_STOCKS = BundledSet(
 
 
 def bundled_sets() -> tuple[BundledSet, ...]:
-    """The sets there are; whether their packages are installed is seen when one is loaded."""
-    return tuple(known for known, _ in LOADERS.values())
+    """List the known data sets, installed or not."""
+    return tuple(description for description, _ in LOADERS.values())
 
 
 def load_bundled(name: str) -> MarketData:
-    """A set by its name, with the sectors of its assets.
+    """Load a bundled data set by name, with the sectors of its assets.
 
-    Days are stamped when they were over: at 16:00 in New York. Prices are adjusted for splits and
-    dividends, so that returns are what a holder earned.
+    Daily rows have the timestamp of the close, 16:00 in New York. Prices are adjusted for splits
+    and dividends, so that returns are total returns.
 
     Raises:
-        MissingExtraError: when the package that brings it is not installed.
-        DataError: when that package holds something else than it used to.
+        MissingExtraError: if the package of the data set is not installed.
+        DataError: if that package contains other data than expected.
     """
     if name not in LOADERS:
-        raise ValueError(f"a set among {', '.join(LOADERS)} was wanted, found {name!r}")
-    known, load = LOADERS[name]
-    days, values = load(known)
+        raise ValueError(f"unknown data set {name!r}; expected one of {list(LOADERS)}")
+    description, load = LOADERS[name]
+    days, values = load(description)
     return MarketData(
-        _at_close(days), known.assets, known.fields, values, timezone=NEW_YORK,
-        sectors={asset: SECTORS[asset] for asset in known.assets},
-    )  # fmt: skip
+        _at_close(days),
+        description.assets,
+        description.fields,
+        values,
+        timezone=NEW_YORK,
+        sectors={asset: SECTORS[asset] for asset in description.assets},
+    )
 
 
 def _load_sp500(known: BundledSet) -> tuple[Sequence[str], Floats]:
-    # Its folder is found without importing the package, which takes seconds.
+    # Located without importing the package, which takes seconds.
     path = _folder(known) / "datasets" / "data" / "sp500_dataset.csv.gz"
     try:
         with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
@@ -141,16 +142,15 @@ def _load_bokeh(known: BundledSet) -> tuple[Sequence[str], Floats]:
     stocks: Any = importlib.import_module("bokeh_sampledata.stocks")
     columns = {name: getattr(stocks, name) for name in known.assets}
     days = sorted({day for series in columns.values() for day in series["date"]})
-    place_of = {day: place for place, day in enumerate(days)}
+    row_of = {day: row for row, day in enumerate(days)}
     values = np.full((len(days), len(known.assets), len(known.fields)), np.nan)
-    for place, series in enumerate(columns.values()):
-        rows = [place_of[day] for day in series["date"]]
-        values[rows, place] = _adjusted(series)
+    for column, series in enumerate(columns.values()):
+        values[[row_of[day] for day in series["date"]], column] = _adjusted(series)
     return days, values
 
 
 def _adjusted(series: dict[str, list[float]]) -> Floats:
-    """Bars in which a split is no loss: as many dollars traded, as much earned."""
+    """Bars adjusted for splits, with unchanged traded value."""
     bars: Floats = np.array([series[name] for name in BOKEH_STOCKS.fields], np.float64).T
     factor = np.array(series["adj_close"]) / bars[:, 3]
     bars[:, :4] *= factor[:, None]
@@ -159,19 +159,19 @@ def _adjusted(series: dict[str, list[float]]) -> Floats:
 
 
 def _folder(known: BundledSet) -> Path:
-    found = importlib.util.find_spec(known.package)
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec(known.package)
+    if spec is None or not spec.submodule_search_locations:
         raise MissingExtraError(
-            f"the set {known.name!r} needs the package {known.package!r}, which is not installed: "
+            f"data set {known.name!r} requires the package {known.package!r}; install it by "
             f"pip install {known.package}"
         )
-    return Path(found.submodule_search_locations[0])
+    return Path(spec.submodule_search_locations[0])
 
 
-def _changed(known: BundledSet, found: str) -> DataError:
+def _changed(known: BundledSet, content: str) -> DataError:
     return DataError(
-        f"{known.package} was wanted with {known.about}, found {found}: "
-        "another release of it may have them"
+        f"unexpected data in {known.package}: {content}; expected {known.about}; install another "
+        "release of it"
     )
 
 

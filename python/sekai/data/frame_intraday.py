@@ -1,52 +1,66 @@
-"""Days of ticks out of a frame of pandas, polars or pyarrow."""
+"""Intraday data from a frame of pandas, polars or pyarrow."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sekai.data.calendar import Calendar
-from sekai.data.day_cache import DayCache
-from sekai.data.intraday import DayTicks
+from sekai.data.intraday import DayCache, DayTicks, day_of
 from sekai.data.market_data import frozen
-from sekai.data.near_names import near
-from sekai.data.preloading import day_of
-from sekai.data.reading.columns import find_columns
+from sekai.data.reading.decoding import (
+    NO_TIME,
+    Timestamps,
+    column_kind,
+    decode_names,
+    decode_numbers,
+    decode_timestamps,
+)
 from sekai.data.reading.frames import to_arrow
-from sekai.data.reading.numbers import decode_names, decode_numbers, holds
-from sekai.data.reading.options import Options
-from sekai.data.reading.stamps import NO_TIME, Stamps, decode_stamps
+from sekai.data.reading.options import Options, find_columns
 from sekai.error import DataError
+from sekai.storage.names import did_you_mean
 
 if TYPE_CHECKING:
-    from sekai.data.qlib.frame_provider import FrameProvider
+    from sekai.data.qlib.intraday import FrameProvider
 
 __all__ = ["FrameIntraday", "SymbolTicks"]
 
 Times = NDArray[np.datetime64]
 Ints = NDArray[np.int64]
 UNNAMED = "asset"
+"""Symbol of all ticks in a frame without symbols."""
 
 
 class SymbolTicks(NamedTuple):
-    """All ticks of one symbol."""
+    """Ticks of one symbol."""
 
     times: Times
-    """Beginnings of ticks on the market's clock, in nanoseconds, ascending."""
+    """Local starts of the ticks, in nanoseconds, ascending."""
     columns: dict[str, NDArray[np.float64]]
     """Values by name, such as `$close`."""
 
 
 class FrameIntraday:
-    """Ticks in a frame of pandas, polars or pyarrow, read once and given out a day at a time.
+    """Intraday data from a pandas, polars or pyarrow frame, read once.
 
     Columns are fields such as `close` or `$close0`. The time is a column or the index; several
-    symbols need a column, or a level of the index, that names them, while the ticks of a frame
-    without one serve any symbol. Naive stamps are times on the market's clock, as in a
-    `TickStore`; stamps with a zone are shown on the clocks of that zone. Later changes of the
-    frame are not seen.
+    symbols need a column or an index level that names them, while the ticks of a frame without one
+    serve any symbol. Timestamps without a time zone are local times, as in a `TickStore`; others
+    are converted to local times of their zone. Later changes of the frame are not seen.
+
+    Args:
+        frame: a row for each tick of a symbol, ascending for each symbol.
+        time: column of timestamps; by default one named time, date, datetime or timestamp.
+        asset: column of symbols; by default one named symbol, ticker, asset, tic, code or
+            instrument.
+        timezone: time zone of the market, if the timestamps are of another zone.
+
+    Raises:
+        DataError: if a column is missing or not numeric, or timestamps are missing, unsorted or
+            duplicate.
     """
 
     def __init__(
@@ -57,40 +71,27 @@ class FrameIntraday:
         asset: str | None = None,
         timezone: str | None = None,
     ) -> None:
-        """Read the frame.
-
-        Args:
-            frame: a row for each tick of a symbol, ascending for each symbol.
-            time: the column of stamps; found if it is time, date, datetime or timestamp.
-            asset: the column of symbols; found if it is symbol, ticker, asset, tic, code or
-                instrument.
-            timezone: the zone of the market's clock, if the stamps are of another zone.
-
-        Raises:
-            DataError: when a column is missing or holds no numbers, or stamps are missing, not
-                ascending or there twice.
-        """
         table = to_arrow(frame)
         names = list(table.schema.names)
         if time is None and "datetime" in names and "date" in names:
-            # Frames of Qlib name the day of each stamp beside it.
+            # Frames of Qlib have a column with the day beside the timestamp.
             names.remove("date")
         options = Options(time=time, asset=asset, timezone=timezone)
-        found = find_columns(names, options)
-        stamps = _stamps(table.column(found.time), found.time, options)
-        codes, symbols = _symbols(table, found.asset)
-        self.is_named = found.asset is not None
+        columns = find_columns(names, options)
+        times = _timestamps(table.column(columns.time), columns.time, options)
+        codes, symbols = _symbols(table, columns.asset)
+        self.is_named = columns.asset is not None
         values = {
             name: _numbers(table.column(column), column)
-            for name, column in _dollars({**found.fields, **found.masks}).items()
+            for name, column in _dollars({**columns.fields, **columns.masks}).items()
         }
-        self._ticks = _by_symbol(stamps.instants, _zone(stamps, timezone), codes, symbols, values)
+        self._ticks = _by_symbol(times.instants, _zone(times, timezone), codes, symbols, values)
         self._cache = DayCache()
         self._providers: dict[str, FrameProvider] = {}
 
     @property
     def assets(self) -> tuple[str, ...]:
-        """Symbols that the frame has ticks of; one that stands for any if it names none."""
+        """Symbols of the frame; a placeholder if it has none."""
         return tuple(self._ticks)
 
     @property
@@ -100,40 +101,42 @@ class FrameIntraday:
         return np.unique(np.concatenate(days))
 
     def ticks(self, stock_id: str) -> SymbolTicks:
-        """All ticks of a symbol."""
+        """Return all ticks of a symbol."""
         if not self.is_named:
             return self._ticks[UNNAMED]
         if stock_id not in self._ticks:
-            raise DataError(f"no ticks of {stock_id!r} in the frame{near(stock_id, self._ticks)}")
+            raise DataError(
+                f"no ticks of {stock_id!r} in the frame{did_you_mean(stock_id, self._ticks)}"
+            )
         return self._ticks[stock_id]
 
     def day(self, stock_id: str, date: np.datetime64) -> DayTicks:
-        """The ticks of a symbol on a day; a `DataError` where there are none."""
+        """Return the ticks of a symbol on a day; raise `DataError` if there are none."""
         day = day_of(date)
-        kept: DayTicks | None = self._cache.get((stock_id, str(day)))
-        if kept is not None:
-            return kept
+        cached: DayTicks | None = self._cache.get((stock_id, str(day)))
+        if cached is not None:
+            return cached
         times, columns = self.ticks(stock_id)
         begin, stop = np.searchsorted(times, [day, day + np.timedelta64(1, "D")])
         if begin == stop:
             raise DataError(
-                f"{stock_id} has no ticks on {day}: the frame has some from {times[0]} to "
+                f"{stock_id} has no ticks on {day}: the frame has ticks from {times[0]} to "
                 f"{times[-1]}"
             )
-        found = {name: column[begin:stop] for name, column in columns.items()}
-        ticks = DayTicks(stock_id, times[begin:stop], found)
+        values = {name: column[begin:stop] for name, column in columns.items()}
+        ticks = DayTicks(stock_id, times[begin:stop], values)
         self._cache.put((stock_id, str(day)), ticks, int(stop - begin) * 8 * (1 + len(columns)))
         return ticks
 
     def has(self, stock_id: str, date: np.datetime64) -> bool:
-        """Whether a symbol has ticks on a day."""
+        """Return True if a symbol has ticks on a day."""
         day, times = day_of(date), self.ticks(stock_id).times
         begin, stop = np.searchsorted(times, [day, day + np.timedelta64(1, "D")])
         return bool(begin < stop)
 
     def provider(self, freq: str = "1min") -> FrameProvider:
-        """The same ticks as a provider of Qlib, of which expressions can be computed."""
-        from sekai.data.qlib.frame_provider import FrameProvider
+        """Return a Qlib provider of the same ticks, for expressions."""
+        from sekai.data.qlib.intraday import FrameProvider
 
         if freq not in self._providers:
             self._providers[freq] = FrameProvider(self, freq)
@@ -141,45 +144,45 @@ class FrameIntraday:
 
 
 def _dollars(fields: dict[str, str]) -> dict[str, str]:
-    """Columns by the names that ticks have, with a dollar in front."""
-    named: dict[str, str] = {}
+    """Columns by their tick names with a leading dollar."""
+    result: dict[str, str] = {}
     for name, column in fields.items():
         dollar = name if name.startswith("$") else f"${name}"
-        if dollar in named:
+        if dollar in result:
             raise DataError(
-                f"two columns are {dollar!r}: {named[dollar]!r} and {column!r}; drop one of them"
+                f"duplicate column {dollar!r}: {result[dollar]!r} and {column!r}; drop one of them"
             )
-        named[dollar] = column
-    return named
+        result[dollar] = column
+    return result
 
 
-def _stamps(column: Any, name: str, options: Options) -> Stamps:
+def _timestamps(column: Any, name: str, options: Options) -> Timestamps:
     try:
-        stamps = decode_stamps(_whole(column), options)
+        times = decode_timestamps(_combined(column), options)
     except TypeError as error:
-        raise DataError(f"the column {name!r} cannot be the time: {error}") from error
-    for _, row, found in stamps.wrong:
-        raise DataError(f"row {row} of the column {name!r}: {found}")
-    for empty in np.flatnonzero(stamps.instants == NO_TIME):
-        raise DataError(f"row {empty} of the column {name!r} has no time; drop rows without one")
-    if not len(stamps.instants):
+        raise DataError(f"column {name!r} cannot be the time: {error}") from error
+    for _, row, message in times.wrong:
+        raise DataError(f"row {row} of column {name!r}: {message}")
+    for empty in np.flatnonzero(times.instants == NO_TIME):
+        raise DataError(f"row {empty} of column {name!r} has no time; drop rows without one")
+    if not len(times.instants):
         raise DataError("the frame has no rows; expected one for each tick")
-    return stamps
+    return times
 
 
-def _zone(stamps: Stamps, timezone: str | None) -> str | None:
-    """The zone on whose clocks stamps are shown; None if they are there already."""
+def _zone(times: Timestamps, timezone: str | None) -> str | None:
+    """Time zone to convert to; None if timestamps are local already."""
     if timezone is not None:
         return timezone
-    found = sorted(stamps.zones)
-    if not found or found in (["naive"], ["UTC"]):
+    zones = sorted(times.zones)
+    if not zones or zones in (["naive"], ["UTC"]):
         return None
-    if len(found) > 1 or found[0][0] in "+-":
+    if len(zones) > 1 or zones[0][0] in "+-":
         raise DataError(
-            f"stamps of {', '.join(found)} do not tell the zone of the market's clock; name it by "
-            f"FrameIntraday(frame, timezone=...)"
+            f"timestamps of {', '.join(zones)} do not determine the time zone of the market; pass "
+            f"it by FrameIntraday(frame, timezone=...)"
         )
-    return found[0]
+    return zones[0]
 
 
 def _symbols(table: Any, column: str | None) -> tuple[Ints, list[str]]:
@@ -188,21 +191,21 @@ def _symbols(table: Any, column: str | None) -> tuple[Ints, list[str]]:
     try:
         codes, names = decode_names(table.column(column))
     except TypeError as error:
-        raise DataError(f"the column {column!r} cannot name symbols: {error}") from error
+        raise DataError(f"column {column!r} cannot name symbols: {error}") from error
     for row in np.flatnonzero(codes < 0):
-        raise DataError(f"row {row} of the column {column!r} has no symbol; drop rows without one")
+        raise DataError(f"row {row} of column {column!r} has no symbol; drop rows without one")
     return codes, names
 
 
 def _numbers(column: Any, name: str) -> NDArray[np.float64]:
     kind = column.type
     wrong: Any = [0]
-    if holds(kind) != "neither":
+    if column_kind(kind) != "neither":
         numbers, wrong = decode_numbers(column)
     if len(wrong):
         example = column[int(wrong[0])].as_py() if len(column) else None
         raise DataError(
-            f"the column {name!r} of {kind} has no number in row {int(wrong[0])}, found "
+            f"column {name!r} of type {kind} has no number in row {int(wrong[0])}, got "
             f"{example!r}; convert or drop it"
         )
     return numbers
@@ -218,33 +221,28 @@ def _by_symbol(
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(len(symbols) + 1))
     ticks = {}
-    for place, symbol in sorted(enumerate(symbols), key=lambda pair: pair[1]):
-        rows = order[bounds[place] : bounds[place + 1]]
+    for index, symbol in sorted(enumerate(symbols), key=lambda pair: pair[1]):
+        rows = order[bounds[index] : bounds[index + 1]]
         if not len(rows):
             continue
         own = instants[rows]
         _check_ascending(symbol, own)
         times = Calendar(own.astype("datetime64[ns]"), zone).local
-        # Of arrays that the frame may share with its owner.
+        # Copied, because the frame may share its arrays.
         columns = {name: frozen(column[rows]) for name, column in values.items()}
         ticks[symbol] = SymbolTicks(frozen(np.asarray(times, "datetime64[ns]")), columns)
     return ticks
 
 
 def _check_ascending(symbol: str, instants: Ints) -> None:
-    steps = np.diff(instants)
-    for row in np.flatnonzero(steps <= 0)[:1]:
+    for row in np.flatnonzero(np.diff(instants) <= 0)[:1]:
         before, after = instants[row : row + 2].astype("datetime64[ns]")
-        _refuse_order(symbol, before, after)
+        if before == after:
+            raise DataError(f"duplicate timestamp: {symbol} has two rows at {after}; drop one")
+        raise DataError(
+            f"unsorted timestamps: {symbol} has {after} after {before}; sort the frame by time"
+        )
 
 
-def _refuse_order(symbol: str, before: np.datetime64, after: np.datetime64) -> NoReturn:
-    if before == after:
-        raise DataError(f"duplicate stamps: {symbol} has two rows at {after}; keep one of them")
-    raise DataError(
-        f"unsorted stamps: {symbol} has {after} after {before}; sort the frame by time first"
-    )
-
-
-def _whole(column: Any) -> Any:
+def _combined(column: Any) -> Any:
     return column.combine_chunks() if hasattr(column, "combine_chunks") else column

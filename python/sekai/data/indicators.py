@@ -1,4 +1,4 @@
-"""The 54 features of a symbol: of a whole series, or bar by bar.
+"""The 54 indicator features of a symbol, for a series or bar by bar.
 
     rows = compute(high, low, close, volume, trades, bid=bid, ask=ask)    # (bars, 54)
 
@@ -6,8 +6,7 @@
     indicators.push(high=101.0, low=99.0, close=100.0, volume=5.0, trades=2)
     row = indicators.row(bid=99.5, ask=100.5)                             # (54,)
 
-Both run the same code, bar by bar, so that they agree to the last bit and no row can know of a
-later bar.
+Both run the same code bar by bar: they agree bit for bit, and no row depends on a later bar.
 """
 
 from __future__ import annotations
@@ -25,46 +24,44 @@ from sekai.error import StateError
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["FEATURES", "Feature", "Indicators", "View", "ViewColumns", "compute", "feature_names"]
-
 BAR_COLUMNS, VIEW_COLUMNS = (tuple(names) for names in feature_columns())
 STATE_KEY = "features"
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """What is known of a feature beforehand."""
+    """Description of an indicator feature."""
 
     index: int
-    """Its place in a row."""
+    """Position in a row."""
     name: str
     group: str
     neutral: float
-    """What is shown when the value cannot be computed."""
+    """Value shown when the feature cannot be computed."""
     low: float
-    """The least value that is shown."""
+    """Lower bound."""
     high: float
-    """The largest value that is shown."""
+    """Upper bound."""
     privileged: bool
-    """Whether it tells of the fair value, which no trader sees."""
+    """True if it depends on the fair value, which traders do not see."""
     price_level: bool
-    """Whether it is in units of price, and divided by mid by `normalize=True`."""
+    """True if it is in units of price, and divided by the mid price by `normalize=True`."""
 
 
 FEATURES: tuple[Feature, ...] = tuple(Feature(*row) for row in feature_registry(full55=True))
-"""All 55 features in the order of a row; the last is shown only with `full55=True`."""
+"""All 55 features in the order of a row; the last one only with `full55=True`."""
 
 
 def feature_names(full55: bool = False) -> tuple[str, ...]:
-    """The names of the values of a row."""
+    """Names of the values in a row."""
     return tuple(name for _, name, *_ in feature_registry(full55))
 
 
-class View(TypedDict, total=False):
-    """What can be seen of a symbol after a bar; what is left out is not known.
+class IndicatorInputs(TypedDict, total=False):
+    """Market state after a bar besides the bar itself; omitted values are unknown.
 
-    `last` is the close unless it is given. `news_*` describe the first active event, which there
-    is if its duration is given; `sentiment` is the sum over all of them.
+    `last` is the close by default. `news_*` describe the first active event, which exists if its
+    duration is passed; `sentiment` is the sum over all of them.
     """
 
     bid: float
@@ -82,8 +79,8 @@ class View(TypedDict, total=False):
     fair: float
 
 
-class ViewColumns(TypedDict, total=False):
-    """What can be seen after each bar: as `View`, a column each, NaN where it is not known."""
+class IndicatorInputColumns(TypedDict, total=False):
+    """Columns of `IndicatorInputs`, one value per bar, NaN where unknown."""
 
     bid: ArrayLike
     ask: ArrayLike
@@ -111,85 +108,84 @@ def compute(
     privileged: bool = True,
     full55: bool = False,
     raw: bool = False,
-    **view: Unpack[ViewColumns],
+    **inputs: Unpack[IndicatorInputColumns],
 ) -> NDArray[np.float64]:
-    """The features after each bar of a series, one row a bar.
+    """Compute the features after each bar of a series, one row per bar.
 
     Args:
-        high: highest prices.
-        low: lowest prices.
-        close: last prices.
-        volume: what was traded in each bar.
-        trades: in how many trades.
-        normalize: divide features in units of price by mid.
-        privileged: show features that tell of the fair value, instead of their neutral values.
+        high: high prices.
+        low: low prices.
+        close: close prices.
+        volume: volume of each bar.
+        trades: number of trades in each bar.
+        normalize: divide features in units of price by the mid price.
+        privileged: show features that depend on the fair value, instead of neutral values.
         full55: add `f_net_order_flow` as a 55th column.
-        raw: show NaN instead of the neutral value where there is none.
-        **view: columns of what can be seen after each bar, see `ViewColumns`.
+        raw: show NaN instead of the neutral value where a feature cannot be computed.
+        **inputs: columns of quotes, trades and news after each bar, see `IndicatorInputColumns`.
 
     Raises:
-        ValueError: when columns have other lengths, or a value is one that no bar can have.
+        ValueError: if columns differ in length, or a bar is invalid.
     """
     length = np.asarray(close).size
-    given = dict(zip(BAR_COLUMNS, (high, low, close, volume, trades), strict=True))
-    bars = _matrix(BAR_COLUMNS, given, length)
-    views = _matrix(VIEW_COLUMNS, cast("Mapping[str, ArrayLike]", view), length) if view else None
+    columns = dict(zip(BAR_COLUMNS, (high, low, close, volume, trades), strict=True))
+    bars = _matrix(BAR_COLUMNS, columns, length)
+    others = cast("Mapping[str, ArrayLike]", inputs)
+    views = _matrix(VIEW_COLUMNS, others, length) if inputs else None
     return FeatureState(normalize, privileged, full55).series(bars, views, raw)
 
 
 class Indicators:
-    """The features of one symbol, bar by bar: for streams and for one's own environments."""
+    """Streaming features of one symbol, bar by bar; the options are those of `compute`."""
 
     def __init__(
         self, *, normalize: bool = False, privileged: bool = True, full55: bool = False
     ) -> None:
-        """Begin without a bar; the options are those of `compute`."""
         self._options = {"normalize": normalize, "privileged": privileged, "full55": full55}
         self._state = FeatureState(**self._options)
 
     def __len__(self) -> int:
-        """Values in a row."""
         return len(self._state)
 
     def push(
         self, high: float, low: float, close: float, volume: float = 0.0, trades: int = 0
     ) -> None:
-        """Take in the next completed bar; a refused one changes nothing."""
+        """Append the next completed bar; an invalid one raises and changes nothing."""
         self._state.push((high, low, close, volume, trades))
 
-    def row(self, *, raw: bool = False, **view: Unpack[View]) -> NDArray[np.float64]:
-        """The features after the last bar, seen together with `view`."""
-        given = cast("Mapping[str, float]", view)
-        _refuse_unknown(VIEW_COLUMNS, given)
-        return self._state.row([given.get(name, np.nan) for name in VIEW_COLUMNS], raw)
+    def row(self, *, raw: bool = False, **inputs: Unpack[IndicatorInputs]) -> NDArray[np.float64]:
+        """Compute the features after the last bar, with quotes, trades and news in `inputs`."""
+        values = cast("Mapping[str, float]", inputs)
+        _reject_unknown(VIEW_COLUMNS, values)
+        return self._state.row([values.get(name, np.nan) for name in VIEW_COLUMNS], raw)
 
     def reset(self) -> None:
-        """Forget every bar."""
+        """Remove all bars."""
         self._state.reset()
 
     def state_dict(self) -> dict[str, Any]:
-        """All that is kept of the past, as bytes that carry a version and a checksum."""
+        """State as bytes with a version and a checksum."""
         return {STATE_KEY: self._state.encode()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state, or raise `StateError` and stay as before."""
+        """Restore a saved state, or raise `StateError` and change nothing."""
         saved = state.get(STATE_KEY) if isinstance(state, Mapping) else None
         if not isinstance(saved, bytes):
             raise StateError(
-                f"a dict with bytes under {STATE_KEY!r} was wanted, found {_kind(state)}: "
-                "pass what state_dict() returned"
+                f"state must be a dict with bytes under {STATE_KEY!r}, got {_kind(state)}; "
+                "pass the result of state_dict()"
             )
         try:
             self._state.decode(saved)
         except ValueError as error:
-            raise StateError(f"these indicators cannot be continued: {error}") from error
+            raise StateError(f"indicator state cannot be restored: {error}") from error
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The native state is neither copied nor pickled by itself; its bytes are.
-        return _continued, (self._options, self.state_dict())
+        # The native state cannot be copied or pickled; its bytes can.
+        return _restored, (self._options, self.state_dict())
 
 
-def _continued(options: dict[str, bool], state: Mapping[str, Any]) -> Indicators:
+def _restored(options: dict[str, bool], state: Mapping[str, Any]) -> Indicators:
     indicators = Indicators(**options)
     indicators.load_state_dict(state)
     return indicators
@@ -198,24 +194,24 @@ def _continued(options: dict[str, bool], state: Mapping[str, Any]) -> Indicators
 def _matrix(
     names: tuple[str, ...], columns: Mapping[str, ArrayLike], length: int
 ) -> NDArray[np.float64]:
-    """The columns side by side; NaN where one is not given."""
-    _refuse_unknown(names, columns)
+    """Columns side by side; NaN where one is missing."""
+    _reject_unknown(names, columns)
     matrix = np.full((length, len(names)), np.nan)
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         if name not in columns:
             continue
         column = np.asarray(columns[name], dtype=np.float64)
         if column.shape not in ((), (length,)):
             raise ValueError(
-                f"{name} of {length} values, one a close, was wanted, found shape {column.shape}"
+                f"{name} must have {length} values, one per close, got shape {column.shape}"
             )
-        matrix[:, place] = column
+        matrix[:, index] = column
     return matrix
 
 
-def _refuse_unknown(names: tuple[str, ...], given: Mapping[str, object]) -> None:
-    if unknown := sorted(set(given) - set(names)):
-        raise TypeError(f"columns named {', '.join(names)} were wanted, found {unknown}")
+def _reject_unknown(names: tuple[str, ...], columns: Mapping[str, object]) -> None:
+    if unknown := sorted(set(columns) - set(names)):
+        raise TypeError(f"unknown columns {unknown}; expected some of {list(names)}")
 
 
 def _kind(state: object) -> str:

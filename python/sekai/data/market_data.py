@@ -1,10 +1,10 @@
-"""What is known of a market, and since when: a panel of times, assets and fields."""
+"""Market data panel: values by time, asset and field, with point-in-time masks."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,28 +12,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quant_gym_rs._core import panel_flaw, seen_places
+from quant_gym_rs._core import panel_flaw, priced_places, seen_places
 from sekai.data.calendar import Calendar, Frequency
-from sekai.data.delisting import checked_delist_after, inferred_delistings, lifetimes
-from sekai.data.panel_checks import (
-    PRICE_FIELDS,
-    check_shape,
-    checked_names,
-    checked_times,
-    hashable,
-    price_places,
-    priced,
-)
-from sekai.data.problems import Problem, Problems
+from sekai.data.delisting import inferred_delistings, lifetimes
+from sekai.data.problems import Problem, Problems, checked_delist_after
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from sekai.data.qlib.options import QlibReadOptions, QlibWriteOptions
+    from sekai.data.qlib.panel import QlibReadOptions, QlibWriteOptions
     from sekai.data.reading.options import ReadOptions
     from sekai.data.splits import WalkForward
 
-__all__ = ["PRICE_FIELDS", "MarketData"]
+__all__ = ["PRICE_FIELDS", "MarketData", "checked_names", "price_indices", "priced"]
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -41,19 +32,41 @@ Times = NDArray[np.datetime64]
 Path = str | os.PathLike[str]
 
 NO_SERIES: Mapping[str, Floats] = MappingProxyType({})
+PRICE_FIELDS = ("open", "high", "low", "close", "adj_close", "vwap", "bid", "ask")
+"""Fields that hold prices: above 0 where an asset is quoted."""
+HASHED_CELLS = 1 << 20
+"""Cells hashed at once, which bounds memory."""
 
 
 class MarketData:
-    """A panel of market data: times by assets by fields, with masks that say what a hole means.
+    """Panel of market data: times by assets by fields, with masks.
 
-    A row is stamped with the time at which all of it was known. Nothing is filled: a value that
-    is not there is NaN, and the masks tell why.
+    The timestamp of a row is the time at which all of it was known. Nothing is filled: a missing
+    value is NaN, and the masks say why.
 
     * `listed`: the asset exists. After the last listed row it is delisted.
     * `quoted`: it has prices in this row. An asset that is listed and not quoted is halted.
     * `tradable`: orders in it can be filled in this row.
 
-    Panels are immutable and share memory with the panels they were cut from.
+    Panels are immutable and share memory with their slices.
+
+    Args:
+        times: timestamp of each row in UTC, strictly ascending.
+        assets: asset names.
+        fields: field names such as `open`, `close`, `volume`.
+        values: times by assets by fields; NaN where missing.
+        listed: times by assets; by default from the first value on, subject to `delist_after`.
+        quoted: times by assets; by default where all prices are present.
+        tradable: times by assets; by default where quoted.
+        market: market-wide series such as an interest rate, one value per time.
+        sectors: sector by asset.
+        timezone: time zone in which days begin and end; None for UTC.
+        frequency: interval between rows; by default inferred from the timestamps.
+        warm_up: leading rows that are history only: no decision falls on them.
+        delist_after: trading days (days with a row) without a value of an asset after which it
+            counts as delisted, where `listed` is not passed; each is reported in `repairs`. Rows
+            that arrive later follow the same rule. None infers no delisting.
+        repairs: problems of the source and how they were handled; not part of the content.
     """
 
     def __init__(
@@ -74,37 +87,16 @@ class MarketData:
         delist_after: int | None = None,
         repairs: Sequence[Problem] = (),
     ) -> None:
-        """Take a panel that is in order; `sekai.data` has readers for what is not yet.
-
-        Args:
-            times: when each row was known, strictly ascending, in UTC.
-            assets: the names of the assets.
-            fields: what is known of each, such as `open`, `close`, `volume`.
-            values: times by assets by fields; NaN where there is none.
-            listed: times by assets; if not given, from the first value on, for as long as
-                `delist_after` says.
-            quoted: times by assets; where all prices are there if not given.
-            tradable: times by assets; where quoted if not given.
-            market: series of the whole market, such as an interest rate, a value for each time.
-            sectors: the sector of each asset that has one.
-            timezone: where days begin and end; None for UTC.
-            frequency: how often there is a row; from the stamps if not given.
-            warm_up: leading rows that are history alone: no decision falls on them.
-            delist_after: trading days (days with a row) without a value of an asset after which
-                it counts as delisted, where `listed` does not say so; each is reported in
-                `repairs`. Rows that arrive later follow the same rule. None infers no delisting.
-            repairs: what was wrong with the source and how it was mended; no part of the content.
-        """
-        self.times = frozen(checked_times(times))
+        self.times = frozen(_checked_times(times))
         self.assets = checked_names("assets", assets)
         self.fields = checked_names("fields", fields)
         self.values = frozen(np.asarray(values, np.float64))
-        check_shape("values", self.values, (len(self.times), len(self.assets), len(self.fields)))
+        _check_shape("values", self.values, (len(self.times), len(self.assets), len(self.fields)))
         self.timezone = timezone
         self.delist_after = checked_delist_after(delist_after)
         self.repairs = repairs
-        self.quoted = self._mask("quoted", quoted, self._priced)
-        self.listed = self._mask("listed", listed, self._in_life)
+        self.quoted = self._mask("quoted", quoted, lambda: priced(self.fields, self.values))
+        self.listed = self._mask("listed", listed, self._infer_listed)
         self.tradable = self._mask("tradable", tradable, lambda: self.quoted)
         self.market: Mapping[str, Floats] = MappingProxyType(
             {name: self._series(name, series) for name, series in (market or {}).items()}
@@ -119,12 +111,12 @@ class MarketData:
         """Read a Parquet file, a folder of them, or folders such as `symbol=AAPL/year=2020`.
 
         Args:
-            path: the file or folder. One that `to_parquet` wrote gives the same panel again.
-            **options: what the columns are, what to take, and what to do about problems, see
-                `sekai.data.Options` and `sekai.data.Policies`.
+            path: file or folder. One written by `to_parquet` gives an equal panel.
+            **options: columns, selection and policies; see `sekai.data.Options` and
+                `sekai.data.Policies`.
 
         Raises:
-            DataError: with every problem that no policy deals with.
+            DataError: with every problem that no policy handles.
         """
         from sekai.data.reading.read import read_parquet_files
 
@@ -132,14 +124,14 @@ class MarketData:
 
     @classmethod
     def from_csv(cls, path: Path, **options: Unpack[ReadOptions]) -> MarketData:
-        """Read a CSV file or a folder of them, packed by gzip or not; as `from_parquet`."""
+        """Read a CSV file or a folder of them, gzipped or not; options as for `from_parquet`."""
         from sekai.data.reading.read import read_csv_files
 
         return read_csv_files(path, options)
 
     @classmethod
     def from_frame(cls, frame: Any, **options: Unpack[ReadOptions]) -> MarketData:
-        """Read a frame of pandas, polars or pyarrow, long or wide; as `from_parquet`."""
+        """Read a pandas, polars or pyarrow frame, long or wide; options as for `from_parquet`."""
         from sekai.data.reading.read import read_frame
 
         return read_frame(frame, options)
@@ -148,46 +140,45 @@ class MarketData:
     def from_qlib(
         cls, root: Path | Mapping[str, Path], **options: Unpack[QlibReadOptions]
     ) -> MarketData:
-        """Read a provider directory of Qlib, without Qlib.
+        """Read a Qlib provider directory; Qlib itself is not needed.
 
-        A slot of the calendar in which an asset is listed and has no value is a halt; further
-        kinds of holes are dealt with by policies, as in the other readers. Fields `$quoted` and
-        `$tradable`, if there are any, are taken as masks.
+        A calendar slot in which a listed asset has no value is a halt; other missing values are
+        handled by policies, as in the other readers. Fields `$quoted` and `$tradable` are read
+        as masks.
 
         Args:
-            root: the folder, or folders by frequency.
-            **options: what to take, and what to do about problems, see `QlibReadOptions`.
+            root: folder, or folders by frequency.
+            **options: selection and policies, see `QlibReadOptions`.
 
         Raises:
-            DataError: with every problem that no policy deals with, or the first broken file.
+            DataError: with every problem that no policy handles, or for the first damaged file.
         """
         from sekai.data.qlib.panel import read_panel
 
         return read_panel(root, options)
 
     def to_qlib(self, root: Path, **options: Unpack[QlibWriteOptions]) -> None:
-        """Write the panel as a provider directory of Qlib; see `sekai.data.qlib.write_qlib`."""
+        """Write the panel as a Qlib provider directory; see `sekai.data.qlib.write_qlib`."""
         from sekai.data.qlib.writing import write_qlib
 
         write_qlib(self, root, **options)
 
     def to_parquet(self, path: Path, *, by_asset: bool = False) -> None:
-        """Write all of the panel to a file, or to a folder with a file for each asset.
+        """Write the panel to a Parquet file, or to a folder with a file per asset.
 
-        The file or folder is there as a whole or not at all. A file that was there is replaced,
-        a folder must be new.
+        The write is atomic. An existing file is replaced; an existing folder raises an error.
         """
         from sekai.data.writing import write_parquet
 
         write_parquet(self, path, by_asset)
 
     def to_frame(self, kind: str = "pandas", *, wide: bool = False) -> Any:
-        """The panel as a frame.
+        """Convert the panel to a frame.
 
         Args:
             kind: `pandas`, `polars` or `arrow`.
-            wide: a row a time and a column for each asset and field, instead of a row for each
-                time and asset at which there is a value.
+            wide: one row per time and one column per asset and field, instead of one row per time
+                and asset with a value.
         """
         from sekai.data.writing import to_frame
 
@@ -201,122 +192,129 @@ class MarketData:
         )
 
     def __len__(self) -> int:
-        """How many rows there are."""
         return len(self.times)
 
     def __eq__(self, other: object) -> bool:
-        """Whether everything is the same, NaN in the same places included."""
         return self.digest == other.digest if isinstance(other, MarketData) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.digest)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        made_of = self._made_of()
-        plain = {name: dict(made_of[name]) for name in ("market", "sectors")}
-        return _rebuilt, ({**made_of, **plain},)
+        arguments = self._arguments()
+        plain = {name: dict(arguments[name]) for name in ("market", "sectors")}
+        return _rebuilt, ({**arguments, **plain},)
 
     @cached_property
     def calendar(self) -> Calendar:
-        """When the rows are."""
+        """Calendar of the rows."""
         return Calendar(self.times, self.timezone)
 
     @property
     def frequency(self) -> Frequency:
-        """How often there is a row."""
+        """Interval between rows."""
         return self._frequency or self.calendar.frequency
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the content: panels are equal if and only if it is."""
+        """SHA-256 of the content: equal for equal panels only."""
         state = hashlib.sha256()
-        described = (
-            self.assets, self.fields, sorted(self.market), sorted(self.sectors.items()),
-            self.timezone, self.warm_up, self.frequency,
+        description = (
+            self.assets,
+            self.fields,
+            sorted(self.market),
+            sorted(self.sectors.items()),
+            self.timezone,
+            self.warm_up,
+            self.frequency,
             *(() if self.delist_after is None else ("delist_after", self.delist_after)),
-        )  # fmt: skip
-        state.update(repr(described).encode())
+        )
+        state.update(repr(description).encode())
         masks = (self.listed, self.quoted, self.tradable)
         series = (self.market[name] for name in sorted(self.market))
         for array in (self.calendar.nanoseconds, self.values, *masks, *series):
             state.update(repr(array.shape).encode())
-            for part in hashable(array):
+            for part in _canonical_bytes(array):
                 state.update(part)
         return state.hexdigest()
 
     def field(self, name: str) -> Floats:
-        """One field of all assets: times by assets, without a copy."""
+        """Values of one field: times by assets, without a copy."""
         if name not in self.fields:
-            raise KeyError(f"a field among {', '.join(self.fields)} was wanted, found {name!r}")
+            raise KeyError(f"unknown field {name!r}; expected one of {list(self.fields)}")
         column: Floats = self.values[:, :, self.fields.index(name)]
         return column
 
     def asset(self, name: str) -> int:
-        """The place of an asset."""
+        """Column index of an asset."""
         if name not in self.assets:
-            raise KeyError(f"an asset among {', '.join(self.assets)} was wanted, found {name!r}")
+            raise KeyError(f"unknown asset {name!r}; expected one of {list(self.assets)}")
         return self.assets.index(name)
 
     def rows(self, start: int, stop: int, *, warm_up: int = 0) -> MarketData:
-        """The rows from `start` up to but not including `stop`, without a copy."""
+        """Slice of rows from `start` up to but not including `stop`, without a copy."""
         if not 0 <= start <= stop <= len(self):
-            raise IndexError(f"rows from 0 to {len(self)} were wanted, found {start} to {stop}")
+            raise IndexError(f"rows must be within 0 and {len(self)}, got {start} to {stop}")
         cut = slice(start, stop)
         return self.replace(
-            times=self.times[cut], values=self.values[cut], listed=self.listed[cut],
-            quoted=self.quoted[cut], tradable=self.tradable[cut],
+            times=self.times[cut],
+            values=self.values[cut],
+            listed=self.listed[cut],
+            quoted=self.quoted[cut],
+            tradable=self.tradable[cut],
             market={name: series[cut] for name, series in self.market.items()},
             warm_up=warm_up,
-        )  # fmt: skip
+        )
 
     def select(
         self, assets: Sequence[str] | None = None, fields: Sequence[str] | None = None
     ) -> MarketData:
-        """Some of the assets and fields, in the order they are named."""
+        """Panel of some assets and fields, in the given order."""
         names = self.assets if assets is None else tuple(assets)
-        places = [self.asset(name) for name in names]
-        wanted = self.fields if fields is None else tuple(fields)
-        columns = [self.field(name) for name in wanted]
+        columns = [self.asset(name) for name in names]
+        fields = self.fields if fields is None else tuple(fields)
+        values = [self.field(name)[:, columns] for name in fields]
         return self.replace(
-            assets=names, fields=wanted,
-            values=np.stack([column[:, places] for column in columns], axis=2),
-            listed=self.listed[:, places], quoted=self.quoted[:, places],
-            tradable=self.tradable[:, places],
+            assets=names,
+            fields=fields,
+            values=np.stack(values, axis=2),
+            listed=self.listed[:, columns],
+            quoted=self.quoted[:, columns],
+            tradable=self.tradable[:, columns],
             sectors={name: self.sectors[name] for name in names if name in self.sectors},
-        )  # fmt: skip
+        )
 
     def split(self, *parts: Any, **options: Any) -> tuple[MarketData, ...]:
-        """The panel in parts that follow each other; see `sekai.data.splits.split`."""
+        """Split into consecutive parts; see `sekai.data.splits.split`."""
         from sekai.data.splits import split
 
         return split(self, *parts, **options)
 
     def walk_forward(self, **options: Any) -> WalkForward:
-        """Folds to train on and to test after; see `sekai.data.splits.WalkForward`."""
+        """Walk-forward folds for training and testing; see `sekai.data.splits.WalkForward`."""
         from sekai.data.splits import WalkForward
 
         return WalkForward(self, **options)
 
     def perturb_after(self, time: Any, rng: np.random.Generator) -> MarketData:
-        """A panel that is another after `time`: what `check_causal` and `check_features` need."""
-        from sekai.data.features.other_futures import perturbed
+        """Panel with different values after `time`, for `check_causal` and `check_features`."""
+        from sekai.data.features.perturb import perturb_panel
 
-        return perturbed(self, time, rng)
+        return perturb_panel(self, time, rng)
 
     def replace(self, **changes: Any) -> MarketData:
-        """The same panel with some of what it was made of replaced."""
-        made_of = self._made_of()
-        unknown = sorted(changes.keys() - made_of.keys())
-        if unknown:
-            raise TypeError(f"some of {sorted(made_of)} were wanted, found {unknown}")
-        return MarketData(**{**made_of, **changes})
+        """Panel with some constructor arguments replaced."""
+        arguments = self._arguments()
+        if unknown := sorted(changes.keys() - arguments.keys()):
+            raise TypeError(f"unknown arguments {unknown}; expected some of {sorted(arguments)}")
+        return MarketData(**{**arguments, **changes})
 
     def with_checked_rows(
         self, times: Times, values: Floats, market: Mapping[str, Floats], masks: Mapping[str, Bools]
     ) -> MarketData:
-        """The same assets with rows that were checked before and that nobody writes into.
+        """Panel of the same assets with validated, read-only rows, created without checks.
 
-        For whoever keeps such rows: checks are most of what a panel of few rows costs.
+        Validation dominates the cost of panels with few rows.
         """
         made = object.__new__(MarketData)
         made.times, made.values = times, values
@@ -330,65 +328,70 @@ class MarketData:
         made.warm_up, made._frequency = 0, self.frequency
         return made
 
-    def _made_of(self) -> dict[str, Any]:
+    def _arguments(self) -> dict[str, Any]:
         return {
-            "times": self.times, "assets": self.assets, "fields": self.fields,
-            "values": self.values, "listed": self.listed, "quoted": self.quoted,
-            "tradable": self.tradable, "market": self.market, "sectors": self.sectors,
-            "timezone": self.timezone, "frequency": self.frequency, "warm_up": self.warm_up,
-            "delist_after": self.delist_after, "repairs": self.repairs,
-        }  # fmt: skip
+            "times": self.times,
+            "assets": self.assets,
+            "fields": self.fields,
+            "values": self.values,
+            "listed": self.listed,
+            "quoted": self.quoted,
+            "tradable": self.tradable,
+            "market": self.market,
+            "sectors": self.sectors,
+            "timezone": self.timezone,
+            "frequency": self.frequency,
+            "warm_up": self.warm_up,
+            "delist_after": self.delist_after,
+            "repairs": self.repairs,
+        }
 
-    def _priced(self) -> Bools:
-        return priced(self.fields, self.values)
-
-    def _in_life(self) -> Bools:
+    def _infer_listed(self) -> Bools:
         seen, rule = seen_places(self.values, self.quoted), self.delist_after
         if rule is None:
             return lifetimes(seen)
         listed = lifetimes(seen, rule, self.calendar.day_numbers)
-        found = inferred_delistings(seen, listed, self.times, self.assets, rule)
-        self.repairs = Problems([*self.repairs, *found])
+        delistings = inferred_delistings(seen, listed, self.times, self.assets, rule)
+        self.repairs = Problems([*self.repairs, *delistings])
         return listed
 
-    def _mask(self, name: str, given: ArrayLike | None, default: Any) -> Bools:
-        mask = frozen(np.asarray(default() if given is None else given))
+    def _mask(self, name: str, values: ArrayLike | None, default: Any) -> Bools:
+        mask = frozen(np.asarray(default() if values is None else values))
         if mask.dtype != np.bool_:
-            raise ValueError(f"{name} must be true or false, was of {mask.dtype}")
-        check_shape(name, mask, self.values.shape[:2])
+            raise ValueError(f"{name} must have dtype bool, got {mask.dtype}")
+        _check_shape(name, mask, self.values.shape[:2])
         return mask
 
-    def _series(self, name: str, given: ArrayLike) -> Floats:
-        series = frozen(np.asarray(given, np.float64))
-        check_shape(f"market series {name!r}", series, self.times.shape)
+    def _series(self, name: str, values: ArrayLike) -> Floats:
+        series = frozen(np.asarray(values, np.float64))
+        _check_shape(f"market series {name!r}", series, self.times.shape)
         return series
 
     def _check(self) -> None:
         if not 0 <= self.warm_up <= len(self):
-            raise ValueError(f"warm_up must be from 0 to {len(self)} rows, was {self.warm_up}")
-        strangers = sorted(set(self.sectors) - set(self.assets))
-        if strangers:
-            raise ValueError(f"sectors of the assets were wanted, found {strangers}")
+            raise ValueError(f"warm_up must be from 0 to {len(self)} rows, got {self.warm_up}")
+        if unknown := sorted(set(self.sectors) - set(self.assets)):
+            raise ValueError(f"sectors of unknown assets {unknown}")
         self.check_rows()
 
     def check_rows(self) -> None:
-        """Raise `ValueError` for what no panel can hold: for whoever made rows unchecked."""
-        prices = price_places(self.fields)
+        """Raise `ValueError` if masks and prices are inconsistent."""
+        prices = price_indices(self.fields)
         flaw = panel_flaw(self.values, self.listed, self.quoted, self.tradable, prices)
         if flaw is not None:
-            kind, row, place, field = flaw
-            what = {
-                "not_listed": "quoted and not listed",
-                "not_quoted": "tradable and not quoted",
+            kind, row, column, field = flaw
+            problem = {
+                "not_listed": "quoted but not listed",
+                "not_quoted": "tradable but not quoted",
                 "no_price": f"quoted without a {self.fields[field]} above 0",
             }[kind]
-            raise ValueError(f"{self.assets[place]} is {what} at {self.times[row]}")
+            raise ValueError(f"{self.assets[column]} is {problem} at {self.times[row]}")
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """The array if nobody can write into it, or else a copy that nobody can write into."""
+    """Return the array if it is read-only, or else a read-only copy."""
     owner: Any = array
-    # A view that cannot be written to may look at an array that can.
+    # A read-only view may show an array that is writable.
     while isinstance(owner, np.ndarray) and not owner.flags.writeable:
         owner = owner.base
     if isinstance(owner, np.ndarray):
@@ -397,7 +400,57 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def _rebuilt(made_of: dict[str, Any]) -> MarketData:
+def price_indices(fields: Sequence[str]) -> list[int]:
+    """Indices of the fields that are prices."""
+    return [index for index, name in enumerate(fields) if name in PRICE_FIELDS]
+
+
+def priced(fields: Sequence[str], values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Mask of cells in which all prices are present, or all values if no field is a price."""
+    return priced_places(values, price_indices(fields))
+
+
+def checked_names(what: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Validate names: at least one, not empty, without duplicates."""
+    names = tuple(names)
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"{what} must be one or more names, got {list(names)}")
+    if len(set(names)) != len(names):
+        duplicates = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"{what} must be unique, got duplicates {duplicates}")
+    return names
+
+
+def _rebuilt(arguments: dict[str, Any]) -> MarketData:
     for name in ("times", "values", "listed", "quoted", "tradable"):
-        made_of[name].flags.writeable = False
-    return MarketData(**made_of)
+        arguments[name].flags.writeable = False
+    return MarketData(**arguments)
+
+
+def _canonical_bytes(array: NDArray[Any]) -> Iterator[memoryview]:
+    """Bytes of an array, some rows at a time, with all NaN bit patterns made equal."""
+    step = max(1, HASHED_CELLS * len(array) // max(1, array.size))
+    for start in range(0, len(array), step):
+        part = np.ascontiguousarray(array[start : start + step])
+        if part.dtype == np.float64 and np.isnan(part).any():
+            part = np.where(np.isnan(part), np.nan, part)
+        yield part.data
+
+
+def _checked_times(values: ArrayLike) -> NDArray[np.datetime64]:
+    times = np.asarray(values)
+    if times.dtype.kind != "M" or times.ndim != 1:
+        raise ValueError(
+            f"times must be a 1-d array of datetime64, got {times.dtype} of shape {times.shape}"
+        )
+    times = times.astype("datetime64[ns]", copy=False)
+    late = np.flatnonzero(~(np.diff(times.astype(np.int64)) > 0))
+    if np.isnat(times).any() or late.size:
+        where = f"{times[late[0]]} then {times[late[0] + 1]}" if late.size else "NaT"
+        raise ValueError(f"times must be strictly ascending, got {where}")
+    return times
+
+
+def _check_shape(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> None:
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")

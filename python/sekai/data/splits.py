@@ -1,4 +1,4 @@
-"""Parts of a panel that follow each other: to train on, to choose by, to test on."""
+"""Splits of a panel: training, validation and test parts, and walk-forward folds."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import Any, overload
 
 import numpy as np
 
-from sekai.data.calendar import utc_instant
-from sekai.data.durations import Duration, duration
+from sekai.data.calendar import Duration, duration, utc_instant
 from sekai.data.market_data import MarketData
 
 __all__ = ["Fold", "WalkForward", "split"]
 
 Amount = int | Duration
-"""Rows, or a length of time such as `90d`."""
+"""Rows, or a duration such as `90d`."""
 
 
 def split(
@@ -26,27 +25,26 @@ def split(
     embargo: Amount = 0,
     warm_up: Amount = 0,
 ) -> tuple[MarketData, ...]:
-    """The panel in parts that follow each other.
+    """Split a panel into consecutive parts.
 
-    Warm-up rows of the panel itself stay with the first part, which is counted without them.
+    Warm-up rows of the panel itself stay with the first part, whose size does not include them.
 
     Args:
-        data: what is cut.
-        parts: the fractions of all parts, such as `0.6, 0.2, 0.2`, or of all but the last; or the
-            dates with which the parts after the first begin.
-        embargo: rows, or time, between two parts that belong to neither. They are taken from
-            the end of the earlier one.
-        warm_up: rows, or time, of history that each part but the first begins with. They come
-            before the part, so that they may be rows of the embargo and of the part before;
-            fewer if the panel does not go back so far. `MarketData.warm_up` tells how many.
+        data: panel.
+        parts: fractions of all parts, such as `0.6, 0.2, 0.2`, or of all but the last; or the
+            first dates of the parts after the first.
+        embargo: rows, or duration, left out at the end of each part but the last.
+        warm_up: rows, or duration, of history before each part but the first. They may be rows of
+            the embargo and of the part before, and are fewer at the start of the panel; see
+            `MarketData.warm_up`.
     """
     begins = [data.warm_up, *_begins(data, parts)]
     ends = [*(_back(data, begin, embargo) for begin in begins[1:]), len(data)]
     for number, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         if end <= begin:
             raise ValueError(
-                f"rows for each part were wanted, found none for part {number + 1} of "
-                f"{len(begins)}: {len(data)} rows, embargo {embargo}"
+                f"part {number + 1} of {len(begins)} has no rows: {len(data)} rows in all, "
+                f"embargo {embargo}; use fewer parts or a shorter embargo"
             )
     first = data.rows(0, ends[0], warm_up=data.warm_up)
     later = zip(begins[1:], ends[1:], strict=True)
@@ -55,7 +53,7 @@ def split(
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """A part to train on, and the part after it to test on."""
+    """Fold of a walk-forward split: training part, and the test part after it."""
 
     number: int
     train: MarketData
@@ -63,7 +61,19 @@ class Fold:
 
 
 class WalkForward(Sequence[Fold]):
-    """Folds whose test parts follow each other through a panel."""
+    """Walk-forward folds whose test parts move through a panel.
+
+    Folds are cut on access. An incomplete fold at the end is left out.
+
+    Args:
+        data: panel.
+        train_rows: rows, or duration, of each training part; of the first if `expanding`.
+        test_rows: rows, or duration, of each test part.
+        step: distance between folds; `test_rows` by default, so that test parts are consecutive.
+        embargo: rows, or duration, left out between training and test.
+        warm_up: rows, or duration, of history before a test part.
+        expanding: train on all rows from the beginning, instead of the last `train_rows`.
+    """
 
     def __init__(
         self,
@@ -76,20 +86,6 @@ class WalkForward(Sequence[Fold]):
         warm_up: Amount = 0,
         expanding: bool = False,
     ) -> None:
-        """Say how the folds are cut; they are cut as they are asked for.
-
-        A fold is there only if it is whole: what is left at the end is not tested on.
-
-        Args:
-            data: what is cut.
-            train_rows: rows, or time, of each training part: of the first if `expanding`.
-            test_rows: rows, or time, of each test part.
-            step: how far a fold is after the one before; `test_rows` if not given, so that the
-                test parts follow each other without a gap.
-            embargo: rows, or time, between training and test that belong to neither.
-            warm_up: rows, or time, of history that a test part begins with.
-            expanding: train on everything from the beginning, instead of the last `train_rows`.
-        """
         self._data = data
         self._warm_up = warm_up
         step = test_rows if step is None else step
@@ -107,33 +103,30 @@ class WalkForward(Sequence[Fold]):
             if following is None:
                 break
             if following == begin:
-                raise ValueError(f"a step of at least 1 row was wanted, found {step}")
+                raise ValueError(f"step must be at least 1 row, got {step}")
             begin = following
         if not self._cuts:
             raise ValueError(
-                f"data for one fold of {train_rows} to train, {embargo} between and {test_rows} "
-                f"to test was wanted, found {len(data) - data.warm_up} rows"
+                f"too few rows for one fold: got {len(data) - data.warm_up}, need {train_rows} to "
+                f"train, {embargo} of embargo and {test_rows} to test; pass more history"
             )
 
     def __len__(self) -> int:
-        """How many folds there are."""
         return len(self._cuts)
 
     @overload
-    def __getitem__(self, place: int) -> Fold: ...
+    def __getitem__(self, index: int) -> Fold: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Fold]: ...
-    def __getitem__(self, place: int | slice) -> Fold | list[Fold]:
-        """A fold by its number."""
-        if isinstance(place, slice):
-            return [self[number] for number in range(len(self))[place]]
-        number = range(len(self))[place]
+    def __getitem__(self, index: slice) -> list[Fold]: ...
+    def __getitem__(self, index: int | slice) -> Fold | list[Fold]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(len(self))[index]]
+        number = range(len(self))[index]
         begin, end, test, stop = self._cuts[number]
         train = _cut(self._data, begin, end, begin if begin == self._data.warm_up else 0)
         return Fold(number, train, _with_history(self._data, test, stop, self._warm_up))
 
     def __iter__(self) -> Iterator[Fold]:
-        """The folds in order."""
         return (self[number] for number in range(len(self)))
 
 
@@ -147,60 +140,62 @@ def _with_history(data: MarketData, begin: int, end: int, warm_up: Amount) -> Ma
 
 def _begins(data: MarketData, parts: Sequence[Any]) -> list[int]:
     if not parts:
-        raise TypeError("fractions or dates to split at were wanted, found none")
+        raise TypeError("pass fractions or dates to split at, got none")
     if all(isinstance(part, (str, date, datetime, np.datetime64)) for part in parts):
-        stamps = np.array([utc_instant(part) for part in parts])
-        begins = [int(row) for row in data.times.searchsorted(stamps, "left")]
+        times = np.array([utc_instant(part) for part in parts])
+        begins = [int(row) for row in data.times.searchsorted(times, "left")]
     elif all(isinstance(part, (int, float)) and 0 < part < 1 for part in parts):
         begins = _shares(len(data) - data.warm_up, [float(part) for part in parts])
         begins = [data.warm_up + begin for begin in begins]
     else:
-        raise ValueError(f"fractions between 0 and 1, or dates, were wanted, found {parts}")
+        raise ValueError(f"parts must be fractions between 0 and 1, or dates, got {parts}")
     if sorted(set(begins)) != begins or begins[0] <= data.warm_up or begins[-1] >= len(data):
-        raise ValueError(f"parts with rows in them were wanted, found {parts} of {data!r}")
+        raise ValueError(f"every part must have rows, got {parts} of {data!r}")
     return begins
 
 
 def _shares(rows: int, parts: list[float]) -> list[int]:
     total = sum(parts)
     if total > 1 + 1e-9:
-        raise ValueError(f"fractions of at most 1 in all were wanted, found {parts}")
+        raise ValueError(f"fractions must add up to at most 1, got {parts}")
     ends = [round(end * rows) for end in itertools.accumulate(parts)]
     return ends[:-1] if total > 1 - 1e-9 else ends
 
 
 def _back(data: MarketData, row: int, amount: Amount) -> int:
-    """The first row that is less than `amount` before `row`, or so many rows before."""
+    """First row less than a duration before `row`, or `amount` rows before it."""
     if isinstance(amount, int):
-        return max(0, row - _whole(amount))
-    stamps = data.calendar.nanoseconds
-    since = int(stamps[row]) - duration(amount)
-    return min(row, int(np.searchsorted(stamps, since, "left")))
+        return max(0, row - _checked_rows(amount))
+    times = data.calendar.nanoseconds
+    since = int(times[row]) - duration(amount)
+    return min(row, int(np.searchsorted(times, since, "left")))
 
 
 def _ahead(data: MarketData, row: int, amount: Amount) -> int | None:
-    """The first row that is `amount` after `row`; None if the data ends before."""
+    """First row `amount` after `row`; None if the data ends before."""
     if isinstance(amount, int):
-        ahead = row + _whole(amount)
+        ahead = row + _checked_rows(amount)
         return ahead if ahead <= len(data) else None
-    stamps = data.calendar.nanoseconds
+    times = data.calendar.nanoseconds
     if row >= len(data):
         return None if duration(amount) else row
-    wanted = int(stamps[row]) + duration(amount)
-    # After the last row the next is due: a part is whole if that would be outside of it.
-    if wanted > stamps[-1] + data.frequency.nanoseconds:
+    end = int(times[row]) + duration(amount)
+    # A part is complete if the row that would follow the last is outside of it.
+    if end > times[-1] + data.frequency.nanoseconds:
         return None
-    return int(np.searchsorted(stamps, wanted, "left"))
+    return int(np.searchsorted(times, end, "left"))
 
 
-def _whole(amount: int) -> int:
+def _checked_rows(amount: int) -> int:
     if isinstance(amount, bool) or amount < 0:
-        raise ValueError(f"rows from 0, or a time such as '90d', were wanted, found {amount!r}")
+        raise ValueError(
+            f"expected rows of at least 0, or a duration such as '90d', got {amount!r}"
+        )
     return amount
 
 
 def _require_rows(begin: int, end: int, test: int, stop: int) -> None:
     if end <= begin or stop <= test:
         raise ValueError(
-            f"rows to train on and to test on were wanted, found {end - begin} and {stop - test}"
+            f"training and test part must have rows, got {end - begin} and {stop - test}"
         )

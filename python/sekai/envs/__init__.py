@@ -1,4 +1,4 @@
-"""The tasks that come with sekai, one a file. Importing this registers them and loads none."""
+"""Built-in environments: importing this registers them and loads none."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sekai.registry import register
 
 if TYPE_CHECKING:
-    from sekai.envs.account_report import AccountReport
     from sekai.envs.market_making import MarketMaking, MarketMakingConfig
-    from sekai.envs.multi_portfolio import MultiPortfolio
-    from sekai.envs.multi_portfolio_config import MemberConfig, MultiPortfolioConfig
     from sekai.envs.native_env import NativeEnv
     from sekai.envs.optimal_execution import (
         OptimalExecution,
@@ -18,9 +15,16 @@ if TYPE_CHECKING:
         OptimalSchedule,
     )
     from sekai.envs.portfolio import Portfolio
-    from sekai.envs.portfolio_config import AgentConfig, PortfolioConfig
-    from sekai.envs.portfolio_log import EpisodeLog
-    from sekai.envs.portfolio_reward import PortfolioState
+    from sekai.envs.portfolio.batch import AccountReport
+    from sekai.envs.portfolio.config import (
+        AgentConfig,
+        MemberConfig,
+        MultiPortfolioConfig,
+        PortfolioConfig,
+    )
+    from sekai.envs.portfolio.log import EpisodeLog
+    from sekai.envs.portfolio.multi_portfolio import MultiPortfolio
+    from sekai.envs.portfolio.reward import PortfolioState
     from sekai.envs.trading import Trading, TradingConfig
 
 __all__ = [
@@ -43,7 +47,7 @@ __all__ = [
     "TradingConfig",
 ]
 
-# Native envs refuse bad actions and steps outside an episode themselves.
+# Native envs reject invalid actions and steps outside an episode themselves.
 register(
     "MarketMaking-v0",
     "sekai.envs.market_making:MarketMaking",
@@ -54,7 +58,7 @@ register(
 
 register(
     "MultiPortfolio-v0",
-    "sekai.envs.multi_portfolio:MultiPortfolio",
+    "sekai.envs.portfolio.multi_portfolio:MultiPortfolio",
     vector_entry_point="sekai.vector.native_envs:multi_portfolio",
     validate_actions=False,
     order_enforce=False,
@@ -88,36 +92,36 @@ register(
 )
 
 LAZY = {
-    "AccountReport": "sekai.envs.account_report",
-    "AgentConfig": "sekai.envs.portfolio_config",
-    "EpisodeLog": "sekai.envs.portfolio_log",
+    "AccountReport": "sekai.envs.portfolio.batch",
+    "AgentConfig": "sekai.envs.portfolio.config",
+    "EpisodeLog": "sekai.envs.portfolio.log",
     "MarketMaking": "sekai.envs.market_making",
     "MarketMakingConfig": "sekai.envs.market_making",
-    "MemberConfig": "sekai.envs.multi_portfolio_config",
-    "MultiPortfolio": "sekai.envs.multi_portfolio",
-    "MultiPortfolioConfig": "sekai.envs.multi_portfolio_config",
+    "MemberConfig": "sekai.envs.portfolio.config",
+    "MultiPortfolio": "sekai.envs.portfolio.multi_portfolio",
+    "MultiPortfolioConfig": "sekai.envs.portfolio.config",
     "NativeEnv": "sekai.envs.native_env",
     "OptimalExecution": "sekai.envs.optimal_execution",
     "OptimalExecutionConfig": "sekai.envs.optimal_execution",
     "OptimalSchedule": "sekai.envs.optimal_execution",
     "Portfolio": "sekai.envs.portfolio",
-    "PortfolioConfig": "sekai.envs.portfolio_config",
-    "PortfolioState": "sekai.envs.portfolio_reward",
+    "PortfolioConfig": "sekai.envs.portfolio.config",
+    "PortfolioState": "sekai.envs.portfolio.reward",
     "Trading": "sekai.envs.trading",
     "TradingConfig": "sekai.envs.trading",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import a task when it is first asked for."""
+    """Import an environment at its first use."""
     if name not in LAZY:
         raise AttributeError(f"module 'sekai.envs' has no attribute {name!r}")
     import importlib
 
-    found = globals()[name] = getattr(importlib.import_module(LAZY[name]), name)
-    return found
+    value = globals()[name] = getattr(importlib.import_module(LAZY[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:
-    """All public names, imported yet or not."""
+    """Public names, imported or not."""
     return sorted(__all__)

@@ -1,9 +1,9 @@
-"""A single env over a native batch of one: the batch with its first axis removed."""
+"""Single env over a native batch of one: the batch with its first axis removed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
@@ -12,30 +12,41 @@ from sekai.core.result import ResetResult, StepResult
 from sekai.error import ClosedError
 from sekai.spaces import Space
 
-__all__ = ["BatchOfOne", "NativeEnv"]
+__all__ = [
+    "BatchOfOne",
+    "NativeEnv",
+    "RewardTerms",
+    "reject_closed",
+    "resolve_config",
+    "reward_terms",
+]
+
+Config = TypeVar("Config")
+RewardTerms = tuple[tuple[str, float], ...]
+"""Names of reward terms with their weights."""
 
 
 class BatchOfOne(Protocol[ObsType]):
-    """The short way of a native batch that has one env: results without the first axis."""
+    """Fast path of a native batch with one env: results without the first axis."""
 
     def reset_one(self, seed: int | None = None) -> ResetResult[ObsType]:
-        """Begin an episode, of this seed or the next one in the env's own stream."""
+        """Start an episode, of this seed or the next one of the env's own stream."""
 
     def step_one(self, action: Any) -> StepResult[ObsType]:
-        """Act once; arrays in the result are new. A call that raises has moved nothing."""
+        """Step the env; arrays in the result are new. A call that raises changes nothing."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue from here, bit for bit."""
+        """State from which the batch continues bit for bit."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state; a refused one changes nothing."""
+        """Continue from a saved state; a rejected one changes nothing."""
 
 
 class NativeEnv(Env[ObsType, ActType]):
-    """An env whose rules are written in Rust, once for single envs and batches alike.
+    """Env whose rules are written in Rust, once for single envs and batches.
 
-    The batch itself refuses actions that do not fit and steps outside an episode, so that an env
-    needs no layers for that: register it with `validate_actions=False, order_enforce=False`.
+    The batch itself rejects invalid actions and steps outside an episode, so register such envs
+    with `validate_actions=False, order_enforce=False`.
     """
 
     def __init__(
@@ -44,22 +55,21 @@ class NativeEnv(Env[ObsType, ActType]):
         observation_space: Space[ObsType],
         action_space: Space[ActType],
     ) -> None:
-        """Take over a batch of one env."""
         self.batch = batch
         self.observation_space = observation_space
         self.action_space = action_space
-        # Looked up once: half of what a step costs beside the native call.
+        # Looked up once: half of the cost of a step beside the native call.
         self._step_one = batch.step_one
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> ResetResult[ObsType]:
-        """Begin an episode: the first one of `seed`, or the next one of the seed in use."""
-        if self._step_one is _refuse:
-            _refuse()
+        """Start an episode: the first one of `seed`, or the next one of the seed in use."""
+        if self._step_one is reject_closed:
+            reject_closed()
         if options:
             raise ValueError(
-                f"{type(self).__name__} takes no options for reset(), found {sorted(options)}"
+                f"{type(self).__name__} takes no options for reset(), got {sorted(options)}"
             )
         result = self.batch.reset_one(seed)
         if seed is not None:
@@ -67,20 +77,40 @@ class NativeEnv(Env[ObsType, ActType]):
         return result
 
     def step(self, action: ActType) -> StepResult[ObsType]:
-        """Act once."""
+        """Step the env."""
         return self._step_one(action)
 
     def close(self) -> None:
-        """Refuse everything from now on. Closing twice is no error."""
-        self._step_one = _refuse
+        """Reject all calls from now on. Closing twice is no error."""
+        self._step_one = reject_closed
 
     @property
     def rng(self) -> np.random.Generator:
-        """A stream for layers around the env, governed by its seed; the batch has its own."""
+        """Random generator for wrappers, determined by the env's seed; the batch has its own."""
         if self._rng is None and self._rng_seed is not None:
             self._set_rng(self._rng_seed)
         return super().rng
 
 
-def _refuse(action: Any = None) -> NoReturn:
+def reject_closed(action: Any = None, actions: Any = None) -> NoReturn:
+    """Raise because the env is closed."""
     raise ClosedError("the env is closed: make a new one")
+
+
+def reward_terms(reward: str | Mapping[str, float] | RewardTerms) -> RewardTerms:
+    """Terms of a reward as immutable pairs, from a name, a mapping or pairs."""
+    if isinstance(reward, str):
+        return ((reward, 1.0),)
+    pairs = reward.items() if isinstance(reward, Mapping) else reward
+    return tuple((term, weight) for term, weight in pairs)
+
+
+def resolve_config(kind: type[Config], config: Config | None, settings: dict[str, Any]) -> Config:
+    """Config of an env, from the config itself or from its fields by name."""
+    if config is None:
+        return kind(**settings)
+    if settings:
+        raise TypeError(
+            f"pass either a config or its fields, got both: {kind.__name__} and {sorted(settings)}"
+        )
+    return config

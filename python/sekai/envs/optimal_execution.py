@@ -1,4 +1,4 @@
-"""Work a large order: trade fast and pay for impact, or slowly and carry the risk."""
+"""Optimal execution of Almgren and Chriss: trade off market impact against price risk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quant_gym_rs._core import OptimalExecutionBatch
-from sekai.envs.native_env import NativeEnv
+from sekai.envs.native_env import NativeEnv, resolve_config
 from sekai.market.almgren_chriss import AlmgrenChriss
 from sekai.spaces import Box
 
@@ -21,7 +21,7 @@ Shown = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimalExecutionConfig:
-    """What order an episode of `OptimalExecution` works, and what that costs.
+    """Settings of `OptimalExecution`: order, market and risk aversion.
 
     See `sekai.market.AlmgrenChriss` for the market. The defaults are the example of Almgren and
     Chriss, a million shares in five days, with five decisions a day instead of one. Times are in
@@ -29,48 +29,48 @@ class OptimalExecutionConfig:
     """
 
     side: Literal["sell", "buy"] = "sell"
-    """Whether the order sells or buys."""
+    """Side of the order."""
 
     shares: float = 1e6
-    """How much it trades."""
+    """Size of the order."""
 
     initial_price: float = 50.0
-    """The price when the order is given."""
+    """Price at the start."""
 
     horizon: float = 5.0
-    """The time there is for it."""
+    """Time to complete the order."""
 
     episode_steps: int = 25
-    """Into how many decisions that is cut."""
+    """Decisions in an episode."""
 
     volatility: float = 0.95
     """Standard deviation of the price after a unit of time, in currency."""
 
     temporary_impact: float = 2.5e-6
-    """How far the price of a fill gives way, for each share in a unit of time."""
+    """Temporary price impact per share per unit of time."""
 
     permanent_impact: float = 2.5e-7
-    """How far the price gives way for good, for each share."""
+    """Permanent price impact per share."""
 
     half_spread: float = 0.0625
-    """What a share costs however slowly it is traded."""
+    """Half of the bid-ask spread, paid on each share."""
 
     risk_aversion: float = 1e-6
-    """What a unit of variance of the cost is worth; 0 rewards the cost alone."""
+    """Cost of a unit of variance; 0 rewards the expected cost alone."""
 
     action: Literal["rest", "order"] = "rest"
-    """What an action is a share of: what is left to trade, or the whole order. Of the latter no
-    more is traded than what is left."""
+    """Base of an action: a share of the remaining order, or of the whole order, limited to what
+    remains."""
 
     reward_unit: float | None = None
-    """Money that a reward of 1 stands for; None for a hundredth of the order's value."""
+    """Currency value of a reward of 1; None for a hundredth of the order's value."""
 
     def __post_init__(self) -> None:
         OptimalExecutionBatch.check(self)
 
     @property
     def model(self) -> AlmgrenChriss:
-        """The order and its market in closed form."""
+        """Closed-form model of the order and its market."""
         return AlmgrenChriss(
             shares=self.shares,
             horizon=self.horizon,
@@ -85,26 +85,31 @@ class OptimalExecutionConfig:
 
 
 class OptimalExecution(NativeEnv[Shown, Floats]):
-    """Decide how much of an order to trade in each step, and pay for haste and for delay.
+    """Execute a large order in steps, paying for impact and for the risk of waiting.
 
-    The reward of a step is what its fill gave way and what the price then took from the shares
-    that are left, with their risk: `risk_aversion * volatility² * step time * left²`. So rewards
-    sum to what the order fell short of its value at the initial price, and the mean of that sum
-    for a schedule fixed in advance is `-model.objective(schedule)`, in units of `reward_unit`.
-    What is best depends on the time and the shares that are left; the price and the cost so far
-    are shown for those with other aims.
+    The reward of a step is minus the impact cost of its fill, minus the price change of the
+    remaining shares, minus their risk: `risk_aversion * volatility² * step time * remaining²`.
+    Rewards sum to the implementation shortfall with its sign changed, and the mean of that sum
+    for a fixed schedule is `-model.objective(schedule)`, in units of `reward_unit`. The optimal
+    action depends on the remaining time and shares alone; price and cost are shown for other
+    objectives.
 
-    Info: `shortfall` so far, shares left marked at the price; `inventory` left; `price`; `traded`
-    in the last step; `cash` that fills brought, below 0 for a buyer; `expected_cost` and
-    `variance` of the shortfall, had what was traded been fixed in advance.
+    Info: `shortfall` so far, with remaining shares at the price; `inventory` remaining; `price`;
+    `traded` in the last step; `cash` from fills, negative for a buyer; `expected_cost` and
+    `variance` of the shortfall of the same trades as a fixed schedule.
 
-    Observation: share of time left; share of the order left; the price's move since the beginning
+    Observation: share of time left; share of the order left; the price's move since the start
         in favour of the order, in standard deviations of such a move; the shortfall so far, in
         units of reward.
-    Action: share of what is left to trade now, or of the order; the last step trades all.
+    Action: share of the remaining order, or of the whole order, to trade now; the last step trades
+        all.
     Reward: minus the shortfall of the step and its risk.
     Terminates: when nothing is left.
     Truncates: never.
+
+    Args:
+        config: settings.
+        **settings: fields of the config, instead of it.
     """
 
     metadata = {  # noqa: RUF012 - as the base class types it
@@ -114,10 +119,8 @@ class OptimalExecution(NativeEnv[Shown, Floats]):
     batch: OptimalExecutionBatch
 
     def __init__(self, config: OptimalExecutionConfig | None = None, **settings: Any) -> None:
-        """Build from a config, or from its fields by name."""
-        self.config = _config(config, settings)
-        batch, observations, actions = self.make_batch(1, config=self.config)
-        super().__init__(batch, observations, actions)
+        self.config = resolve_config(OptimalExecutionConfig, config, settings)
+        super().__init__(*self.make_batch(1, config=self.config))
 
     @staticmethod
     def make_batch(
@@ -128,49 +131,41 @@ class OptimalExecution(NativeEnv[Shown, Floats]):
         config: OptimalExecutionConfig | None = None,
         **settings: Any,
     ) -> tuple[OptimalExecutionBatch, Box, Box]:
-        """Many of these envs, the space of their observations and that of their actions."""
-        config = _config(config, settings)
+        """Batch of many envs, with the observation and action space of one."""
+        config = resolve_config(OptimalExecutionConfig, config, settings)
         batch = OptimalExecutionBatch(config, num_envs, num_threads, max_episode_steps)
         least = np.array([0.0, 0.0, -np.inf, -np.inf], np.float32)
         most = np.array([1.0, 1.0, np.inf, np.inf], np.float32)
         return batch, Box(least, most, dtype=np.float32), Box(0.0, 1.0, (1,), np.float64)
 
     def optimal_schedule(self) -> Floats:
-        """What to trade in each step of an episode so that cost and risk are least."""
+        """Optimal trade of each step: the schedule with the least cost and risk."""
         return self.config.model.trades()
 
     def optimal_action(self) -> Floats:
-        """The action that makes cost and risk least from here on, whatever came before."""
+        """Optimal action from here on, whatever was traded before."""
         action: Floats = self.batch.optimal_action()[0]
         return action
 
 
 class OptimalSchedule:
-    """The policy that plays the optimal schedule, for one env or many: observations to actions."""
+    """Policy of the optimal schedule, for one env or a batch.
+
+    Args:
+        config: settings of the orders.
+        **settings: fields of the config, instead of it.
+    """
 
     def __init__(self, config: OptimalExecutionConfig | None = None, **settings: Any) -> None:
-        """Play orders of this config, or of its fields by name."""
-        self.config = _config(config, settings)
-        # By how many steps are left; at the end nothing is, and any share will do.
+        self.config = resolve_config(OptimalExecutionConfig, config, settings)
+        # Indexed by the steps left; at the end any share will do.
         self._shares = np.append(self.config.model.shares_of_rest(), 1.0)[::-1]
 
     def __call__(self, observations: NDArray[Any]) -> Floats:
-        """Actions for what one env shows, or for rows of what many show."""
-        shown = np.asarray(observations, np.float64)
-        steps_left = np.rint(shown[..., 0] * self.config.episode_steps).astype(np.int64)
+        """Actions for the observation of one env, or for rows of observations."""
+        values = np.asarray(observations, np.float64)
+        steps_left = np.rint(values[..., 0] * self.config.episode_steps).astype(np.int64)
         shares: Floats = self._shares[steps_left]
         if self.config.action == "order":
-            shares = shares * shown[..., 1]
+            shares = shares * values[..., 1]
         return shares[..., np.newaxis]
-
-
-def _config(
-    config: OptimalExecutionConfig | None, settings: dict[str, Any]
-) -> OptimalExecutionConfig:
-    if config is None:
-        return OptimalExecutionConfig(**settings)
-    if settings:
-        raise TypeError(
-            f"either a config or its fields were wanted, found both: {sorted(settings)}"
-        )
-    return config

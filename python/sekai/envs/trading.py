@@ -1,4 +1,4 @@
-"""Trade in a living order-book market: sell, hold or buy, or set the share of equity to hold."""
+"""Trading environment: sell, hold or buy, or set weights, in a simulated order-book market."""
 
 from __future__ import annotations
 
@@ -11,68 +11,65 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quant_gym_rs._core import TradingBatch, TradingWeightsBatch, trading_defaults
-from sekai.envs.native_env import NativeEnv
-from sekai.market.config import MarketConfig
-from sekai.market.settings import to_json
+from sekai.envs.native_env import NativeEnv, RewardTerms, resolve_config, reward_terms
+from sekai.market.market import MarketConfig, to_json
 from sekai.spaces import Box, Discrete, MultiDiscrete, Space
 
 __all__ = ["Trading", "TradingConfig"]
-
-Terms = tuple[tuple[str, float], ...]
 
 _DEFAULTS: dict[str, Any] = json.loads(trading_defaults())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TradingConfig:
-    """How an episode of `Trading` is cut, shown and rewarded."""
+    """Settings of `Trading`: market, features, actions and reward."""
 
     market: MarketConfig = field(default_factory=MarketConfig)
-    """The market that is traded in."""
+    """Simulated market."""
 
     max_ticks: int = _DEFAULTS["max_ticks"]
-    """Decisions until the episode is truncated."""
+    """Decisions after which an episode is truncated."""
 
     order_size: int = _DEFAULTS["order_size"]
-    """Lots of one sell or buy."""
+    """Lots of an order."""
 
     action: Literal["discrete", "weights"] = "discrete"
-    """Sell, hold or buy for each symbol, or the share of equity to hold of it."""
+    """Sell, hold or buy each symbol, or its target weight."""
 
     normalize: bool = _DEFAULTS["features"]["normalize"]
-    """Whether features in units of price are divided by the mid price."""
+    """Divide features in units of price by the mid price."""
 
     privileged: bool = _DEFAULTS["features"]["privileged"]
-    """Whether features that tell of the fair value are shown; else they stay neutral."""
+    """Show features of the fair value; otherwise they are neutral."""
 
     full55: bool = _DEFAULTS["features"]["full55"]
-    """Whether the net order flow is shown as the 55th feature."""
+    """Show the net order flow as the 55th feature."""
 
     agent: bool = _DEFAULTS["agent"]
-    """Whether the agent's own position, profit, cash and time left are shown too."""
+    """Show the agent's own position, profit, cash and time left."""
 
-    reward: str | Mapping[str, float] | Terms = tuple(map(tuple, _DEFAULTS["reward"]))
-    """Terms of the reward with their weights, or a single one: `equity_change`, `log_growth`,
+    reward: str | Mapping[str, float] | RewardTerms = tuple(map(tuple, _DEFAULTS["reward"]))
+    """Reward terms with their weights, or a single term: `equity_change`, `log_growth`,
     `volatility_penalty`, `transaction_cost`, `drawdown_penalty`, `differential_sharpe`,
     `terminal_sharpe`."""
 
     reward_memory: float = _DEFAULTS["reward_memory"]
-    """How fast the volatility and the differential Sharpe ratio forget, from 0 to 1."""
+    """Decay rate of the moving averages of volatility and differential Sharpe ratio, 0 to 1."""
 
     warm_up: int = _DEFAULTS["warm_up"]
-    """Ticks that a market runs before an episode begins in it."""
+    """Ticks of the market before an episode begins."""
 
     def __post_init__(self) -> None:
         if self.action not in ("discrete", "weights"):
-            raise ValueError(f"action must be 'discrete' or 'weights', was {self.action!r}")
+            raise ValueError(f"action must be 'discrete' or 'weights', got {self.action!r}")
         if not isinstance(self.market, MarketConfig):
-            raise TypeError(f"market must be a MarketConfig, was {self.market!r}")
-        # Pairs can be hashed and pickled, and nobody can change them later.
-        object.__setattr__(self, "reward", _terms(self.reward))
+            raise TypeError(f"market must be a MarketConfig, got {self.market!r}")
+        # Pairs can be hashed and pickled, and cannot be changed later.
+        object.__setattr__(self, "reward", reward_terms(self.reward))
         TradingBatch.check(self.settings())
 
     def settings(self) -> str:
-        """What the Rust core is given."""
+        """Settings for the Rust core, as JSON."""
         return to_json(
             {
                 "market": self.market.settings,
@@ -93,14 +90,18 @@ class TradingConfig:
 
 
 class Trading(NativeEnv[NDArray[np.float64], Any]):
-    """Trade against a population of makers, noise, value and technical traders.
+    """Trade with market makers and noise, value and technical traders in an order book.
 
-    Observation: 54 features of each symbol, then the agent's own account if asked for.
+    Observation: 54 features of each symbol, then the agent's own account if configured.
     Action: 0 sells, 1 holds, 2 buys `order_size` lots at the market, for each symbol; or the
-        share of equity to hold of each.
-    Reward: change of equity in currency, fees and spread paid, unless other terms are asked for.
+        target weight of each.
+    Reward: change of equity in currency, fees and spread paid, unless other terms are configured.
     Terminates: when equity falls to the ruin level.
     Truncates: after `max_ticks` decisions.
+
+    Args:
+        config: settings.
+        **settings: fields of `TradingConfig` and `MarketConfig`, instead of it.
     """
 
     metadata = {  # noqa: RUF012 - as the base class types it
@@ -110,7 +111,6 @@ class Trading(NativeEnv[NDArray[np.float64], Any]):
     batch: TradingBatch | TradingWeightsBatch
 
     def __init__(self, config: TradingConfig | None = None, **settings: Any) -> None:
-        """Build from a config, or from the fields of `TradingConfig` and `MarketConfig` by name."""
         self.config = _config(config, settings)
         super().__init__(*self.make_batch(1, config=self.config))
 
@@ -123,7 +123,7 @@ class Trading(NativeEnv[NDArray[np.float64], Any]):
         config: TradingConfig | None = None,
         **settings: Any,
     ) -> tuple[TradingBatch | TradingWeightsBatch, Box, Space[Any]]:
-        """Many of these envs, the space of their observations and that of their actions."""
+        """Batch of many envs, with the observation and action space of one."""
         config = _config(config, settings)
         kind = TradingBatch if config.action == "discrete" else TradingWeightsBatch
         batch = kind(config.settings(), num_envs, num_threads, max_episode_steps)
@@ -131,15 +131,8 @@ class Trading(NativeEnv[NDArray[np.float64], Any]):
         return batch, Box(-np.inf, np.inf, (len(names),), np.float64), _action_space(config)
 
     def feature_names(self) -> list[str]:
-        """What the numbers of an observation are called."""
+        """Names of the features of an observation."""
         return self.batch.feature_names()
-
-
-def _terms(reward: str | Mapping[str, float] | Terms) -> Terms:
-    if isinstance(reward, str):
-        return ((reward, 1.0),)
-    pairs = reward.items() if isinstance(reward, Mapping) else reward
-    return tuple((term, weight) for term, weight in pairs)
 
 
 def _action_space(config: TradingConfig) -> Space[Any]:
@@ -150,18 +143,13 @@ def _action_space(config: TradingConfig) -> Space[Any]:
 
 
 def _config(config: TradingConfig | None, settings: dict[str, Any]) -> TradingConfig:
-    if config is not None:
-        if settings:
+    if config is None:
+        market_fields = {field.name for field in fields(MarketConfig)}
+        market = {name: settings.pop(name) for name in sorted(market_fields & settings.keys())}
+        if market and "market" in settings:
             raise TypeError(
-                f"either a config or its fields were wanted, found both: {sorted(settings)}"
+                f"pass either a market or its fields, got both: market and {sorted(market)}"
             )
-        return config
-    of_market = {one.name for one in fields(MarketConfig)}
-    market = {name: settings.pop(name) for name in sorted(of_market & settings.keys())}
-    if market:
-        if "market" in settings:
-            raise TypeError(
-                f"either a market or its fields were wanted, found both: {sorted(market)}"
-            )
-        settings["market"] = MarketConfig(**market)
-    return TradingConfig(**settings)
+        if market:
+            settings["market"] = MarketConfig(**market)
+    return resolve_config(TradingConfig, config, settings)

@@ -1,13 +1,14 @@
-"""Judging agents: what they earn, beside whom, and whether to believe it."""
+"""Evaluation: metrics, baselines, significance, walk-forward and reports."""
 
 from sekai.evaluation.baselines import baseline, baseline_names, register_baseline
-from sekai.evaluation.episode import Episode, Fills
 from sekai.evaluation.evaluate import evaluate
 from sekai.evaluation.evaluation import (
-    Comparison,
+    BaselineComparison,
+    DeflatedSharpe,
+    Episode,
+    EpisodeFills,
     Evaluation,
     Flag,
-    Honesty,
     Interval,
     PolicyOutcome,
     Provenance,
@@ -19,11 +20,11 @@ from sekai.evaluation.evaluation_file import (
     save_evaluation,
 )
 from sekai.evaluation.metrics import HIGHER_IS_BETTER, metrics_of, periods_per_year
-from sekai.evaluation.players import Ground, Moment, Player
+from sekai.evaluation.policy import EpisodeContext, Policy, StepContext
 from sekai.evaluation.statistics import (
     TrialLedger,
     bootstrap_interval,
-    honesty_of,
+    deflated_sharpe_of,
     overfitting_probability,
     paired,
     paired_bootstrap,
@@ -33,27 +34,27 @@ from sekai.evaluation.walk_forward import WalkForwardEvaluation, walk_forward
 
 __all__ = [
     "HIGHER_IS_BETTER",
-    "Comparison",
+    "BaselineComparison",
+    "DeflatedSharpe",
     "Episode",
+    "EpisodeContext",
+    "EpisodeFills",
     "Evaluation",
     "EvaluationFileError",
-    "Fills",
     "Flag",
-    "Ground",
-    "Honesty",
     "Interval",
-    "Moment",
-    "Player",
+    "Policy",
     "PolicyOutcome",
     "Provenance",
     "Sensitivity",
+    "StepContext",
     "TrialLedger",
     "WalkForwardEvaluation",
     "baseline",
     "baseline_names",
     "bootstrap_interval",
+    "deflated_sharpe_of",
     "evaluate",
-    "honesty_of",
     "load_evaluation",
     "metrics_of",
     "overfitting_probability",

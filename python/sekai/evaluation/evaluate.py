@@ -1,37 +1,49 @@
-"""Judge an agent beside baselines, on the same episodes, and say whether to believe it."""
+"""Evaluate a policy against baselines on the same episodes, with confidence intervals."""
 
 from __future__ import annotations
 
+import hashlib
+import importlib.metadata
 import math
 import os
+import platform
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sekai.evaluation.arena import arena_of
 from sekai.evaluation.baselines import baseline, baseline_names
-from sekai.evaluation.episode import Episode
-from sekai.evaluation.evaluation import Evaluation
-from sekai.evaluation.flags import flags_of
-from sekai.evaluation.honesty import Ledger, judged_honesty, luck_flags
+from sekai.evaluation.env_source import as_env_source
+from sekai.evaluation.evaluation import Episode, Evaluation, Provenance
+from sekai.evaluation.flags import deflated_sharpe_flags, flags_of
 from sekai.evaluation.look_ahead import look_ahead_flags
 from sekai.evaluation.metrics import periods_per_year
-from sekai.evaluation.outcomes import Measure, lighter, needs_bootstrap
-from sekai.evaluation.players import Player, player_of
-from sekai.evaluation.playing import play
-from sekai.evaluation.provenance import model_of, provenance_of
-from sekai.evaluation.sensitivity import sensitivity_of
-from sekai.evaluation.tasks import task_of
-from sekai.evaluation.tasks.task import Task
-from sekai.evaluation.team import team_of
+from sekai.evaluation.policy import Policy, as_multi_agent_policy, as_policy
+from sekai.evaluation.recorder import run_episodes
+from sekai.evaluation.scorer import (
+    MIN_RETURNS,
+    Scorer,
+    compact,
+    needs_bootstrap,
+    returns_by_date,
+    sensitivity_of,
+)
+from sekai.evaluation.statistics.deflated_sharpe import Ledger, record_deflated_sharpe
+from sekai.evaluation.tasks import Task, task_of
 
 __all__ = ["evaluate"]
 
 Policies = Sequence[Any] | Mapping[str, Any]
 
 FIRST_SEED = 1_000_000
-"""Seeds from here on are judged on, far from those that people train with."""
+"""First evaluation seed, far from the seeds that are used in training."""
+
+PACKAGES = ("sekai", "numpy", "torch")
+MAX_SETTING_LENGTH = 200
 
 
 def evaluate(
@@ -47,176 +59,207 @@ def evaluate(
     ledger: Ledger | None = None,
     command: str | None = None,
 ) -> Evaluation:
-    """Judge a policy beside baselines that play the same episodes with the same costs and fills.
+    """Evaluate a policy against baselines on the same seeds, costs and fills.
 
     Args:
         policy: an agent or a policy of `sekai.training`, an object with `predict_batch` or
             `predict`, a function from an observation to an action, the path of a saved agent, or
-            the name of a baseline. Where several agents act: a policy of them all, one of these
-            for each of them by name, or one that plays every agent.
+            the name of a baseline. For multi-agent envs: a policy of all agents, a mapping from
+            agent to policy, or one policy for every agent.
         env: an id or a spec, an env of sekai or gymnasium, a function that makes one, or a vector
-            env. Costs can be changed only where the env can be made again: from an id, a spec, or
-            an env that `make` has made.
-        seeds: those of the episodes, or how many.
-        baselines: names and policies to judge it beside; if not given those that suit the task,
-            of which two that do the same in every step count once.
-        env_options: what an id is made with.
-        name: what the agent is called.
-        level: of intervals.
-        sensitivity: whether costs and delays are varied.
-        ledger: the trials on this data so far, or the path of their file; this one is added.
-        command: what to run to get the same again; the command line if not given.
+            env. Cost sensitivity needs an env that can be rebuilt: an id, a spec, or an env made
+            by `make`.
+        seeds: seeds of the episodes, or their number.
+        baselines: names and policies to compare with; the defaults of the task if None, without
+            those whose actions are identical.
+        env_options: options for an id.
+        name: name of the agent.
+        level: confidence level.
+        sensitivity: also evaluate at other costs and delays.
+        ledger: trial ledger of this data, or the path of its file; this trial is added.
+        command: command that reproduces the evaluation; the command line if None.
 
     Raises:
-        ValueError: there is one seed and no long episode with dates, or no baseline.
+        ValueError: there is no baseline, or a single seed without a long dated episode.
     """
-    task = task_of(arena_of(env, env_options))
-    players = _players(policy, baselines, task, name)
+    task = task_of(as_env_source(env, env_options))
+    policies = _policies(policy, baselines, task, name)
     chosen = _seeds(seeds)
-    played = _played(players, task, chosen)
-    agent_name = next(iter(players))
+    source = task.recording_source()
+    played = {key: run_episodes(one, source, task, chosen) for key, one in policies.items()}
+    agent_name = next(iter(policies))
     if baselines is None:
-        played = _without_copies(played, agent_name)
+        played = _without_duplicates(played, agent_name)
     played, chosen = _without_repeats(played, chosen)
-    measure = _measure(task, played[agent_name], chosen, level)
-    outcomes = {one: measure.outcome(one, episodes) for one, episodes in played.items()}
-    agent, *others = outcomes.values()
-    comparisons = measure.comparisons(agent, others)
+    scorer = _scorer(task, played[agent_name], chosen, level)
+    agent, *others = (scorer.outcome(key, episodes) for key, episodes in played.items())
+    comparisons = scorer.comparisons(agent, others)
     digest = task.data_digest
-    honesty = judged_honesty(
-        agent.episodes, digest or task.arena.name, agent_name, model_of(policy, ""), ledger
+    deflated_sharpe = record_deflated_sharpe(
+        returns_by_date(agent.episodes),
+        digest or task.source.name,
+        agent_name,
+        model_of(policy, ""),
+        ledger,
     )
     flags = [
-        *flags_of(agent, others, comparisons, measure.bootstraps),
+        *flags_of(agent, others, comparisons, scorer.bootstraps),
         *task.flags(),
-        *look_ahead_flags(players[agent_name], task, chosen),
-        *luck_flags(honesty),
+        *look_ahead_flags(policies[agent_name], task, chosen),
+        *deflated_sharpe_flags(deflated_sharpe),
     ]
-    headlines = {one: measure.headline(episodes) for one, episodes in played.items()}
-    kept = {one: players[one] for one in played}
+    headlines = {key: scorer.headline(episodes) for key, episodes in played.items()}
+    compared = {key: policies[key] for key in played}
+    settings = {
+        **(task.source.options or {}),
+        "seeds": chosen,
+        "level": level,
+        "baselines": list(compared)[1:],
+    }
     return Evaluation(
-        name=agent_name, env=task.arena.name, task=task.name, headline=task.headline,
-        higher_is_better=task.higher_is_better, periods_per_year=measure.periods,
-        seeds=chosen, comparisons=comparisons,
-        policies={agent_name: agent, **{one.name: lighter(one) for one in others}},
-        sensitivity=sensitivity_of(kept, headlines, task, measure, chosen) if sensitivity else None,
-        flags=flags, honesty=honesty,
-        provenance=provenance_of(command, digest, model_of(policy, agent_name), {
-            **(task.arena.options or {}), "seeds": chosen, "level": level,
-            "baselines": list(kept)[1:],
-        }),
-    )  # fmt: skip
+        name=agent_name,
+        env=task.source.name,
+        task=task.name,
+        headline=task.headline,
+        higher_is_better=task.higher_is_better,
+        periods_per_year=scorer.periods,
+        seeds=chosen,
+        policies={agent_name: agent, **{other.name: compact(other) for other in others}},
+        comparisons=comparisons,
+        sensitivity=sensitivity_of(compared, headlines, task, scorer, chosen)
+        if sensitivity
+        else None,
+        flags=flags,
+        deflated_sharpe=deflated_sharpe,
+        provenance=provenance_of(command, digest, model_of(policy, agent_name), settings),
+    )
+
+
+def provenance_of(
+    command: str | None, data_digest: str, model: str, settings: Mapping[str, Any]
+) -> Provenance:
+    """Provenance of an evaluation made now."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        # Packages that were not imported did not take part.
+        if package in sys.modules or package == "sekai":
+            try:
+                versions[package] = importlib.metadata.version(package)
+            except importlib.metadata.PackageNotFoundError:
+                continue
+    return Provenance(
+        command=shlex.join(sys.argv) if command is None else command,
+        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        versions=versions,
+        data_digest=data_digest,
+        model=model,
+        settings={name: _shortened(str(value)) for name, value in settings.items()},
+    )
+
+
+def model_of(policy: Any, name: str) -> str:
+    """Identifier of an agent: the digest of its file, or its name."""
+    if not isinstance(policy, (str, os.PathLike)) or not Path(policy).exists():
+        return name
+    path = Path(policy)
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.relative_to(path.parent).as_posix().encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_SETTING_LENGTH else f"{text[: MAX_SETTING_LENGTH - 1]}…"
 
 
 def _seeds(seeds: int | Sequence[int]) -> list[int]:
     if isinstance(seeds, (int, np.integer)):
         if seeds < 1:
-            raise ValueError(f"seeds must be at least 1, was {seeds}")
+            raise ValueError(f"seeds must be at least 1, got {seeds}")
         return list(range(FIRST_SEED, FIRST_SEED + int(seeds)))
     chosen = [int(seed) for seed in seeds]
     if not chosen or len(set(chosen)) != len(chosen):
-        raise ValueError(f"seeds that are all different were wanted, found {chosen}")
+        raise ValueError(f"seeds must be distinct and at least one, got {chosen}")
     return chosen
 
 
-def _players(
+def _policies(
     policy: Any, baselines: Policies | None, task: Task, name: str | None
-) -> dict[str, Player]:
-    agent = _player(policy, task, name)
+) -> dict[str, Policy]:
+    agent = _policy(policy, task, name)
     if baselines is None:
-        given: list[tuple[str | None, Any]] = [(None, one) for one in task.baselines]
-    elif isinstance(baselines, Mapping):
-        given = list(baselines.items())
-    else:
-        given = [(None, one) for one in baselines]
-    if not given:
+        baselines = task.baselines
+    pairs = baselines.items() if isinstance(baselines, Mapping) else ((None, b) for b in baselines)
+    others: dict[str, Policy] = {}
+    for label, given in pairs:
+        if isinstance(given, str) and not os.path.exists(given):
+            baseline(given, task.name)  # Raises with the known names if there is none.
+        other = _policy(given, task, label)
+        label = label or other.name
+        key, number = label, 2
+        while key in others:
+            key, number = f"{label} {number}", number + 1
+        others[key] = other
+    if not others:
         raise ValueError(
-            "a number on its own says nothing: at least one baseline was wanted, found none; "
-            f"leave baselines out for {', '.join(task.baselines)}"
+            f"baselines must not be empty; omit the argument to use {', '.join(task.baselines)}"
         )
-    others = [_other(called, one, task) for called, one in given]
-    taken = {called for called, _ in others}
     own = name or agent.name
-    return {own if own not in taken else f"{own} (judged)": agent, **_distinct(others)}
+    return {own if own not in others else f"{own} (evaluated)": agent, **others}
 
 
-def _other(called: str | None, given: Any, task: Task) -> tuple[str, Player]:
-    if isinstance(given, str) and not os.path.exists(given):
-        # Says which there are, where there is none of that name.
-        baseline(given, task.name)
-    player = _player(given, task, called)
-    return called or player.name, player
-
-
-def _player(policy: Any, task: Task, called: str | None) -> Player:
-    def known(name: str) -> Player | None:
+def _policy(policy: Any, task: Task, name: str | None) -> Policy:
+    def find_baseline(name: str) -> Policy | None:
         return baseline(name, task.name) if name in baseline_names(task.name) else None
 
-    if task.arena.has_team:
-        return team_of(policy, called, known)
-    found = known(policy) if isinstance(policy, str) else None
-    return player_of(policy, called) if found is None else found
+    if task.source.is_multi_agent:
+        return as_multi_agent_policy(policy, name, find_baseline)
+    known = find_baseline(policy) if isinstance(policy, str) else None
+    return as_policy(policy, name) if known is None else known
 
 
-def _distinct(others: Sequence[tuple[str, Player]]) -> dict[str, Player]:
-    found: dict[str, Player] = {}
-    for called, player in others:
-        key, number = called, 2
-        while key in found:
-            key, number = f"{called} {number}", number + 1
-        found[key] = player
-    return found
-
-
-def _played(
-    players: Mapping[str, Player], task: Task, seeds: Sequence[int]
-) -> dict[str, list[Episode]]:
-    arena = task.recorded()
-    return {name: play(player, arena, task, seeds) for name, player in players.items()}
-
-
-def _without_copies(played: dict[str, list[Episode]], agent: str) -> dict[str, list[Episode]]:
-    """Those that nobody has named once each, where they all do the same: one says as much."""
-    found: dict[str, list[Episode]] = {}
+def _without_duplicates(played: dict[str, list[Episode]], agent: str) -> dict[str, list[Episode]]:
+    """Drop default baselines whose episodes equal those of an earlier baseline."""
+    kept: dict[str, list[Episode]] = {}
     for name, episodes in played.items():
-        others = [one for other, one in found.items() if other != agent]
-        if name == agent or not any(_same_play(episodes, other) for other in others):
-            found[name] = episodes
-    return found
+        others = [other for key, other in kept.items() if key != agent]
+        if name == agent or not any(_are_equal(episodes, other) for other in others):
+            kept[name] = episodes
+    return kept
 
 
-def _same_play(one: Sequence[Episode], other: Sequence[Episode]) -> bool:
+def _are_equal(episodes: Sequence[Episode], others: Sequence[Episode]) -> bool:
     return all(
-        mine.actions.size > 0
-        and np.array_equal(mine.actions, theirs.actions)
-        and np.array_equal(mine.rewards, theirs.rewards)
-        for mine, theirs in zip(one, other, strict=True)
+        own.actions.size > 0
+        and np.array_equal(own.actions, other.actions)
+        and np.array_equal(own.rewards, other.rewards)
+        for own, other in zip(episodes, others, strict=True)
     )
 
 
 def _without_repeats(
     played: dict[str, list[Episode]], seeds: list[int]
 ) -> tuple[dict[str, list[Episode]], list[int]]:
-    """One episode where all begin on the same date: seeds that change nothing count once."""
+    """Keep one episode if all start on the same date, since the seeds make no difference."""
     agent = next(iter(played.values()))
-    starts = {str(one.times[0]) for one in agent if one.times is not None}
-    lengths = {len(one.rewards) for one in agent}
+    starts = {str(episode.times[0]) for episode in agent if episode.times is not None}
+    lengths = {len(episode.rewards) for episode in agent}
     if len(seeds) == 1 or len(starts) != 1 or len(lengths) != 1:
         return played, seeds
     return {name: episodes[:1] for name, episodes in played.items()}, seeds[:1]
 
 
-def _measure(
-    task: Task, episodes: Sequence[Episode], seeds: Sequence[int], level: float
-) -> Measure:
+def _scorer(task: Task, episodes: Sequence[Episode], seeds: Sequence[int], level: float) -> Scorer:
     bootstraps = needs_bootstrap(episodes)
     if len(seeds) == 1 and not bootstraps:
         raise ValueError(
-            f"one episode of {len(episodes[0].rewards)} steps is a number without an interval, "
-            f"which says nothing: give more seeds, or an episode of 100 steps or more with dates"
+            f"one episode of {len(episodes[0].rewards)} steps has no confidence interval; pass "
+            f"more seeds, or an episode of at least {MIN_RETURNS} steps with dates"
         )
     times = task.times
     if times is None and episodes[0].times is not None:
-        times = max((one.times for one in episodes if one.times is not None), key=len)
+        times = max((each.times for each in episodes if each.times is not None), key=len)
     periods = math.nan if times is None else periods_per_year(times)
-    return Measure(task, periods, level, bootstraps)
+    return Scorer(task, periods, level, bootstraps)

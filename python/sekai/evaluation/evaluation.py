@@ -1,208 +1,356 @@
-"""What is known of an agent after it was judged."""
+"""Evaluation results: episodes, metrics with confidence intervals, comparisons and flags."""
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from sekai.evaluation.episode import Episode
+import numpy as np
+from numpy.typing import NDArray
 
 __all__ = [
-    "Comparison",
+    "BaselineComparison",
+    "DeflatedSharpe",
+    "Episode",
+    "EpisodeFills",
     "Evaluation",
     "Flag",
-    "Honesty",
     "Interval",
     "PolicyOutcome",
     "Provenance",
     "Sensitivity",
+    "rich_table",
 ]
+
+Floats = NDArray[np.float64]
+Times = NDArray[np.datetime64]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class EpisodeFills:
+    """Fills of an episode, in order of time."""
+
+    step: NDArray[np.int64]
+    asset: NDArray[np.str_]
+    units: Floats
+    """Signed size; negative for a sale."""
+
+    price: Floats
+
+    def __len__(self) -> int:
+        """Number of fills."""
+        return len(self.step)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Episode:
+    """Account, actions and fills of one episode; what the env does not report is empty or None."""
+
+    seed: int
+
+    rewards: Floats
+    """Reward of each step."""
+
+    equity: Floats
+    """Equity before the first step and after each; empty without an account."""
+
+    times: Times | None = None
+    """Timestamps of `equity`; None where steps have no dates."""
+
+    assets: tuple[str, ...] = ()
+    """Names of the assets, without cash."""
+
+    actions: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    """Flattened actions, steps by numbers."""
+
+    weights: Floats | None = None
+    """Weights of the assets and of cash, which is last, after each step."""
+
+    prices: Floats | None = None
+    """Marks of each asset at the times of `equity`."""
+
+    turnover: Floats | None = None
+    """Traded value of each step over equity."""
+
+    costs: dict[str, Floats] = field(default_factory=dict)
+    """Costs of each step in money, by kind."""
+
+    fills: EpisodeFills | None = None
+
+    outcome: dict[str, float] = field(default_factory=dict)
+    """Metrics of the task itself, such as the shortfall."""
+
+    members: dict[str, Floats] = field(default_factory=dict)
+    """Equity of each agent of a multi-agent env, which add up to `equity`."""
+
+    @property
+    def returns(self) -> Floats:
+        """Simple returns of equity by step; 0 where equity is not positive."""
+        before = self.equity[:-1]
+        found: Floats = np.zeros(len(before))
+        np.divide(np.diff(self.equity), before, out=found, where=before > 0)
+        return found
+
+    @property
+    def total_cost(self) -> float:
+        """Sum of all costs."""
+        return float(sum(paid.sum() for paid in self.costs.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A number, and how far it may be from the truth."""
+    """Estimate with a confidence interval."""
 
     value: float
     low: float
     high: float
     level: float = 0.95
-    """The share of such intervals that hold the truth."""
+    """Confidence level."""
 
     method: str = ""
-    """How the bounds were found: "seeds" or "bootstrap"."""
+    """Method of the bounds: "seeds" (Student's t over seeds) or "bootstrap"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOutcome:
-    """What one policy came to, on the same episodes as all others."""
+    """Metrics and episodes of one policy."""
 
     name: str
     metrics: dict[str, Interval]
-    """Over all episodes together."""
+    """Metrics over all episodes."""
 
     by_seed: dict[str, list[float]]
-    """The same metrics, episode by episode, in the order of the seeds."""
+    """Metrics of each episode, in the order of the seeds."""
 
     episodes: list[Episode]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """How far the agent is ahead of a baseline, episode by episode, by the headline metric."""
+class BaselineComparison:
+    """Paired difference between the agent and a baseline in the headline metric."""
 
     baseline: str
     metric: str
     difference: Interval
+    """Paired difference, positive where the agent is better; not adjusted for several baselines."""
+
     p_value: float
-    """The chance of a difference so large where there is none, from both sides, adjusted by Holm's
-    method for all baselines; intervals are of each alone."""
+    """Two-sided p-value, Holm-adjusted for all baselines."""
 
     wins: float
-    """The share of episodes in which the agent was ahead."""
+    """Share of episodes in which the agent was better."""
 
     @property
     def standing(self) -> str:
-        """Whether the agent is told apart: "ahead", "behind", or "open" where it is not."""
-        found = self.difference
-        if not self.p_value < 1.0 - found.level:
-            return "open"
-        return "ahead" if found.low > 0 else "behind" if found.high < 0 else "open"
+        """Result of the test: "ahead", "behind" or "inconclusive"."""
+        difference = self.difference
+        if not self.p_value < 1.0 - difference.level:
+            return "inconclusive"
+        if difference.low > 0:
+            return "ahead"
+        return "behind" if difference.high < 0 else "inconclusive"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
-    """What the headline metric is where trading costs more, or takes longer."""
+    """Headline metric under scaled trading costs and execution delays."""
 
     metric: str
     cost_multiples: list[float]
     by_cost: dict[str, list[float]]
-    """By policy: the metric at each multiple of the costs."""
+    """By policy: the metric at each cost multiple."""
 
     delays: list[int]
     by_delay: dict[str, list[float]]
-    """By policy: the metric where orders wait for so many steps."""
+    """By policy: the metric at each delay in steps."""
 
     break_even: dict[str, float]
-    """By baseline: the multiple of costs at which the agent is no longer ahead; infinite where it
-    still is when trading costs several times as much, 0 where it never is."""
+    """By baseline: break-even cost multiple, at which the agent's lead is 0; infinite if the agent
+    leads at every multiple, 0 if it never leads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
-    """Something that a reader should know before believing the numbers."""
+    """Warning flag: automatic remark on a suspicious result."""
 
     name: str
     level: str
-    """"warning" for what may be meant so, "error" for what makes the numbers worthless."""
+    """"warning", or "error" if the results are invalid."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Honesty:
-    """How much of a Sharpe ratio is left when luck and the number of trials are counted."""
+class DeflatedSharpe:
+    """Sharpe ratio corrected for the number of trials (Bailey and Lopez de Prado)."""
 
     trials: int
-    """How many agents were judged on this data, this one included."""
+    """Number of agents evaluated on this data, including this one."""
 
     observations: int
-    """Returns that the ratio is from."""
+    """Number of returns."""
 
     sharpe: float
-    """Of one period, not annualised."""
+    """Sharpe ratio per period, not annualized."""
 
     expected_best: float
-    """What the best of so many agents without skill would show."""
+    """Expected maximum Sharpe ratio of so many trials without skill."""
 
     probabilistic: float
-    """The chance that the true ratio is above 0."""
+    """Probabilistic Sharpe ratio: probability that the true ratio is above 0."""
 
     deflated: float
-    """The chance that it is above what luck would show after so many trials."""
+    """Deflated Sharpe ratio: probability that the true ratio is above `expected_best`."""
 
-    least_length: float
-    """Returns needed to tell the ratio from 0 at 95 %."""
+    minimum_track_record: float
+    """Number of returns needed to reject a ratio of 0 at 95 % confidence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """What made these numbers."""
+    """Command, versions, data and settings that reproduce an evaluation."""
 
     command: str
     created: str
-    """When, in UTC, as ISO 8601."""
+    """Creation time, UTC, ISO 8601."""
 
     versions: dict[str, str]
     data_digest: str = ""
-    """What identifies the data; "" where it is simulated from seeds."""
+    """Digest of the data; "" for envs simulated from seeds."""
 
     model: str = ""
-    """What identifies the agent: the digest of its file, or its name."""
+    """Digest of the agent's file, or its name."""
 
     settings: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """An agent beside its baselines, and whether to believe it."""
+    """Evaluation of an agent against baselines on the same episodes."""
 
     name: str
     env: str
-    """The id of the env."""
+    """Env id."""
 
     task: str
     """"portfolio", "trading", "market_making", "execution", "order_execution" or "episodes"."""
 
     headline: str
-    """The metric that policies are ranked by."""
+    """Metric that ranks policies."""
 
     higher_is_better: bool
     periods_per_year: float
-    """NaN where steps are not of time."""
+    """Annualization factor; NaN where steps have no dates."""
 
     seeds: list[int]
     policies: dict[str, PolicyOutcome]
     """The agent first, then its baselines."""
 
-    comparisons: list[Comparison]
+    comparisons: list[BaselineComparison]
     sensitivity: Sensitivity | None
     flags: list[Flag]
-    honesty: Honesty | None
+    deflated_sharpe: DeflatedSharpe | None
     provenance: Provenance
     learning: dict[str, list[float]] = field(default_factory=dict)
-    """What was told while the agent learnt, with "steps" among it; empty if it is not known."""
+    """Learning curves of the training run, with "steps"; empty if unknown."""
 
     @property
     def agent(self) -> PolicyOutcome:
-        """The policy that was judged."""
+        """Outcome of the evaluated policy."""
         return next(iter(self.policies.values()))
 
     @property
     def baselines(self) -> dict[str, PolicyOutcome]:
-        """The policies that it was judged beside."""
+        """Outcomes of the baselines, by name."""
         return dict(list(self.policies.items())[1:])
 
     def __str__(self) -> str:
-        """The policies as a table, and what to know before believing it."""
+        """Return `summary()`."""
         return self.summary()
 
     def summary(self) -> str:
-        """The same as plain text, for logs."""
-        from sekai.evaluation.table import text_table
-
-        return text_table(self)
+        """Plain-text table of policies and metrics, followed by the flags."""
+        header, *rows = _table_rows(self)
+        columns = range(len(header))
+        widths = [max(len(row[column]) for row in (header, *rows)) for column in columns]
+        lines = [_title(self), ""]
+        for row in (header, ["-" * width for width in widths], *rows):
+            first = row[0].ljust(widths[0])
+            others = [row[column].rjust(widths[column]) for column in columns[1:]]
+            lines.append("  ".join([first, *others]).rstrip())
+        if self.flags:
+            lines += ["", *(f"{flag.level}: {flag.name}: {flag.message}" for flag in self.flags)]
+        return "\n".join(lines)
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write a report that needs nothing beside itself."""
+        """Write a self-contained HTML report."""
         from sekai.evaluation.report import write_report
 
         return write_report(self, path)
 
     def to_json(self, path: str | os.PathLike[str]) -> Path:
-        """Write everything, for `load_evaluation`."""
+        """Write a JSON file for `load_evaluation`."""
         from sekai.evaluation.evaluation_file import save_evaluation
 
         save_evaluation(self, path)
         return Path(path)
+
+
+TABLE_METRICS = ("total_return", "sharpe", "max_drawdown", "turnover", "cost", "episode_return")
+"""Metrics in tables beside the headline."""
+
+
+def rich_table(evaluation: Evaluation) -> Any:
+    """Table of policies and metrics for terminals, as a `rich.table.Table`."""
+    from rich.table import Table
+
+    header, *rows = _table_rows(evaluation)
+    table = Table(title=_title(evaluation))
+    for column, name in enumerate(header):
+        table.add_column(name, justify="left" if column == 0 else "right")
+    for index, row in enumerate(rows):
+        table.add_row(*row, style="bold" if index == 0 else None)
+    return table
+
+
+def _title(evaluation: Evaluation) -> str:
+    count = len(evaluation.seeds)
+    episodes = "1 episode" if count == 1 else f"{count} episodes"
+    order = "higher" if evaluation.higher_is_better else "lower"
+    return (
+        f"{evaluation.name} on {evaluation.env}: {episodes}, ranked by {evaluation.headline} "
+        f"({order} is better)"
+    )
+
+
+def _table_rows(evaluation: Evaluation) -> list[list[str]]:
+    headline = evaluation.headline
+    shown = [
+        name for name in TABLE_METRICS if name != headline and name in evaluation.agent.metrics
+    ]
+    level = evaluation.agent.metrics[headline].level
+    comparisons = {comparison.baseline: comparison for comparison in evaluation.comparisons}
+    rows = [["policy", headline, f"{level:.0%} interval", "agent ahead by", "p (Holm)", *shown]]
+    for name, policy in evaluation.policies.items():
+        interval, difference, p_value = policy.metrics[headline], "", ""
+        if name in comparisons:
+            paired = comparisons[name].difference
+            difference = f"{_number(paired.value)} {_bounds(paired)}"
+            p_value = _number(comparisons[name].p_value)
+        values = [policy.metrics.get(metric) for metric in shown]
+        cells = ["" if value is None else _number(value.value) for value in values]
+        rows.append([name, _number(interval.value), _bounds(interval), difference, p_value, *cells])
+    return rows
+
+
+def _bounds(interval: Interval) -> str:
+    if math.isnan(interval.low) or math.isnan(interval.high):
+        return "[unknown]"
+    return f"[{_number(interval.low)}, {_number(interval.high)}]"
+
+
+def _number(value: float) -> str:
+    return "undefined" if math.isnan(value) else f"{value:.4g}"

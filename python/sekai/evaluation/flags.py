@@ -1,4 +1,4 @@
-"""What a reader should know before believing the numbers."""
+"""Warning flags: automatic remarks on suspicious results."""
 
 from __future__ import annotations
 
@@ -7,71 +7,97 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.evaluation.episode import Episode
-from sekai.evaluation.evaluation import Comparison, Flag, PolicyOutcome
-from sekai.evaluation.outcomes import MANY
-from sekai.evaluation.shared_dates import counted_dates, is_one_history
+from sekai.evaluation.evaluation import (
+    BaselineComparison,
+    DeflatedSharpe,
+    Episode,
+    Flag,
+    PolicyOutcome,
+)
+from sekai.evaluation.scorer import MIN_SEEDS, count_dates, is_overlapping
 
-__all__ = ["flags_of"]
+__all__ = ["deflated_sharpe_flags", "flags_of"]
 
 Floats = NDArray[np.float64]
 
-STILL = 1e-4
-"""How far actions may be apart that are still the same."""
+ACTION_TOLERANCE = 1e-4
+"""Largest difference of actions that count as equal."""
 
-ALIKE = 0.9999
-"""The correlation of returns from which on two policies are one."""
+CLONE_CORRELATION = 0.9999
+"""Correlation of returns from which two policies may be clones."""
 
-NEAR = 0.01
-"""The mean distance of weights up to which they are the same."""
+WEIGHT_TOLERANCE = 0.01
+"""Mean difference of weights up to which two policies may be clones."""
 
-IMPLAUSIBLE = 0.35
-"""A Sharpe ratio of one step that nobody has: more than 5 a year for days."""
+IMPLAUSIBLE_SHARPE = 0.35
+"""Implausible Sharpe ratio per step: more than 5 a year for daily returns."""
 
-BASELINES = 3
-"""Fewer say little about what is easy."""
+MIN_BASELINES = 3
+
+MIN_DEFLATED_SHARPE = 0.95
 
 
 def flags_of(
     agent: PolicyOutcome,
     baselines: Sequence[PolicyOutcome],
-    comparisons: Sequence[Comparison],
+    comparisons: Sequence[BaselineComparison],
     bootstraps: bool,
 ) -> list[Flag]:
-    """Everything that is found in what was played."""
+    """Flags about the episodes of the agent and its baselines."""
     found = [
-        _constant_action(agent), _no_trades(agent), _ruined(agent), _losing(agent),
-        _turnover_blow_up(agent), _implausible(agent), _few_seeds(agent, bootstraps),
-        _overlapping(agent), _few_baselines(baselines), _unequal(agent, baselines),
-        _not_ahead(comparisons), *(_clone(agent, other) for other in baselines),
-    ]  # fmt: skip
+        _constant_action(agent),
+        _no_trades(agent),
+        _ruined(agent),
+        _losing(agent),
+        _turnover_blow_up(agent),
+        _implausible(agent),
+        _few_seeds(agent, bootstraps),
+        _overlapping(agent),
+        _few_baselines(baselines),
+        _unequal(agent, baselines),
+        _not_ahead(comparisons),
+        *(_clone(agent, baseline) for baseline in baselines),
+    ]
     return [flag for flag in found if flag is not None]
 
 
+def deflated_sharpe_flags(deflated_sharpe: DeflatedSharpe | None) -> list[Flag]:
+    """Flag a positive Sharpe ratio that is not significant after correction for trials."""
+    found = deflated_sharpe
+    if found is None or not found.sharpe > 0 or not found.deflated < MIN_DEFLATED_SHARPE:
+        return []
+    after = f" after {found.trials} trials" if found.trials > 1 else ""
+    message = (
+        f"deflated Sharpe ratio{after} is {found.deflated:.1%}, below {MIN_DEFLATED_SHARPE:.0%}: "
+        "the result may be due to luck"
+    )
+    return [_warning("low_deflated_sharpe", message)]
+
+
 def _constant_action(agent: PolicyOutcome) -> Flag | None:
-    actions = [one.actions for one in agent.episodes if one.actions.size]
+    actions = [episode.actions for episode in agent.episodes if episode.actions.size]
     if not actions or sum(map(len, actions)) < 2:
         return None
     joined = np.concatenate(actions)
     scale = np.maximum(1.0, np.abs(joined).max(axis=0))
-    if (np.ptp(joined, axis=0) > STILL * scale).any():
+    if (np.ptp(joined, axis=0) > ACTION_TOLERANCE * scale).any():
         return None
     return _warning(
         "constant_action",
-        f"the same action in all {len(joined)} steps: what it sees makes no difference to it",
+        f"same action in all {len(joined)} steps: the policy ignores its observations",
     )
 
 
 def _no_trades(agent: PolicyOutcome) -> Flag | None:
-    traded = [one.turnover for one in agent.episodes if one.turnover is not None]
-    if not traded or any(one.any() for one in traded):
+    turnovers = [episode.turnover for episode in agent.episodes if episode.turnover is not None]
+    if not turnovers or any(turnover.any() for turnover in turnovers):
         return None
-    return _warning("no_trades", f"nothing was traded in any of {len(traded)} episodes")
+    return _warning("no_trades", f"no trade in any of {len(turnovers)} episodes")
 
 
 def _ruined(agent: PolicyOutcome) -> Flag | None:
-    accounts = [one for one in agent.episodes if len(one.equity)]
-    count = sum(bool((one.equity <= 0).any()) for one in accounts)
+    accounts = [episode for episode in agent.episodes if len(episode.equity)]
+    count = sum(bool((episode.equity <= 0).any()) for episode in accounts)
     if not count:
         return None
     return _warning("ruined", f"{count} of {len(accounts)} episodes ended in ruin")
@@ -81,82 +107,78 @@ def _losing(agent: PolicyOutcome) -> Flag | None:
     gains = _gains(agent.episodes)
     if gains.size == 0 or gains.mean() >= 0:
         return None
-    return _warning(
-        "losing", f"it loses money: {gains.mean():,.4g} in an episode after costs, on average"
-    )
+    return _warning("losing", f"mean profit per episode after costs is {gains.mean():,.4g}")
 
 
 def _turnover_blow_up(agent: PolicyOutcome) -> Flag | None:
     gains = _gains(agent.episodes)
-    costs = np.array([one.total_cost for one in agent.episodes if len(one.equity)])
+    costs = np.array([episode.total_cost for episode in agent.episodes if len(episode.equity)])
     if gains.size == 0 or costs.sum() <= 0 or gains.sum() > 0:
         return None
     gross = float((gains + costs).sum())
     if gross <= 0:
         return None
     return _warning(
-        "turnover_blow_up",
-        f"costs of {costs.sum():,.4g} eat more than the {gross:,.4g} that was gained before them",
+        "turnover_blow_up", f"costs of {costs.sum():,.4g} exceed the gross profit of {gross:,.4g}"
     )
 
 
 def _implausible(agent: PolicyOutcome) -> Flag | None:
-    accounts = [one.returns for one in agent.episodes if len(one.equity) > 2]
+    accounts = [episode.returns for episode in agent.episodes if len(episode.equity) > 2]
     if not accounts:
         return None
     returns = np.concatenate(accounts)
-    spread = returns.std()
-    if len(returns) < 30 or not spread > 0 or returns.mean() / spread < IMPLAUSIBLE:
+    deviation = returns.std()
+    if len(returns) < 30 or not deviation > 0:
+        return None
+    ratio = returns.mean() / deviation
+    if ratio < IMPLAUSIBLE_SHARPE:
         return None
     return _warning(
         "implausible",
-        f"a Sharpe ratio of {returns.mean() / spread:.2f} a step is more than anybody has: look "
-        f"for data that was memorised, or seen before its time",
+        f"Sharpe ratio of {ratio:.2f} per step is implausible; look for memorized data or "
+        "look-ahead",
     )
 
 
 def _few_seeds(agent: PolicyOutcome, bootstraps: bool) -> Flag | None:
     count = len(agent.episodes)
-    if count >= MANY:
+    if count >= MIN_SEEDS:
         return None
-    how = "one market" if bootstraps and count == 1 else f"{count} seeds"
-    return _warning("few_seeds", f"{how} only: {MANY} seeds or more are needed to say much")
+    sample = "one market" if bootstraps and count == 1 else f"{count} seeds"
+    return _warning("few_seeds", f"only {sample}; use at least {MIN_SEEDS} seeds")
 
 
 def _overlapping(agent: PolicyOutcome) -> Flag | None:
-    if not is_one_history(agent.episodes):
+    if not is_overlapping(agent.episodes):
         return None
-    total, distinct = counted_dates(agent.episodes)
+    total, distinct = count_dates(agent.episodes)
     return _warning(
         "overlapping_episodes",
-        f"{len(agent.episodes)} episodes share their dates: of {total:,} rows {distinct:,} are "
-        f"different, and they count as one history of so many",
+        f"{len(agent.episodes)} episodes share dates: {distinct:,} of {total:,} rows are "
+        "distinct, and they count as one history",
     )
 
 
 def _few_baselines(baselines: Sequence[PolicyOutcome]) -> Flag | None:
-    if len(baselines) >= BASELINES:
+    if len(baselines) >= MIN_BASELINES:
         return None
     return _warning(
-        "few_baselines", f"{len(baselines)} baselines, and at least {BASELINES} are usual"
+        "few_baselines", f"only {len(baselines)} baselines; use at least {MIN_BASELINES}"
     )
 
 
 def _unequal(agent: PolicyOutcome, baselines: Sequence[PolicyOutcome]) -> Flag | None:
-    for other in baselines:
-        for mine, theirs in zip(agent.episodes, other.episodes, strict=True):
-            if not _same_start(mine, theirs):
+    for baseline in baselines:
+        for own, other in zip(agent.episodes, baseline.episodes, strict=True):
+            if _start(own) != _start(other):
                 return Flag(
                     name="unequal_episodes",
                     level="error",
-                    message=f"on seed {mine.seed} the agent and {other.name} did not play the same "
-                    f"episode: they began at {_start(mine)} and {_start(theirs)}",
+                    message=f"seed {own.seed} gave the agent and {baseline.name} different "
+                    f"episodes, starting at {_start(own)} and {_start(other)}",
                 )
     return None
-
-
-def _same_start(one: Episode, other: Episode) -> bool:
-    return _start(one) == _start(other)
 
 
 def _start(episode: Episode) -> tuple[str, float]:
@@ -164,52 +186,54 @@ def _start(episode: Episode) -> tuple[str, float]:
     return first, float(episode.equity[0]) if len(episode.equity) else 0.0
 
 
-def _not_ahead(comparisons: Sequence[Comparison]) -> Flag | None:
-    behind = [one.baseline for one in comparisons if one.standing != "ahead"]
-    if not behind:
+def _not_ahead(comparisons: Sequence[BaselineComparison]) -> Flag | None:
+    names = [each.baseline for each in comparisons if each.standing != "ahead"]
+    if not names:
         return None
     return _warning(
-        "not_ahead", f"it is not surely better than {', '.join(behind)} by {comparisons[0].metric}"
+        "not_ahead",
+        f"{comparisons[0].metric} is not significantly better than that of {', '.join(names)}",
     )
 
 
-def _clone(agent: PolicyOutcome, other: PolicyOutcome) -> Flag | None:
-    pairs = list(zip(agent.episodes, other.episodes, strict=True))
-    if not all(len(one.rewards) == len(two.rewards) for one, two in pairs):
+def _clone(agent: PolicyOutcome, baseline: PolicyOutcome) -> Flag | None:
+    pairs = list(zip(agent.episodes, baseline.episodes, strict=True))
+    if not all(len(own.rewards) == len(other.rewards) for own, other in pairs):
         return None
     if not (_same_actions(pairs) or _same_account(pairs)):
         return None
-    return _warning("clone", f"it does what {other.name} does, which needs no learning")
+    return _warning("clone", f"acts like the baseline {baseline.name}")
 
 
 def _same_actions(pairs: Sequence[tuple[Episode, Episode]]) -> bool:
     return all(
-        one.actions.size > 0
-        and one.actions.shape == two.actions.shape
-        and np.allclose(one.actions, two.actions, rtol=0.0, atol=STILL)
-        for one, two in pairs
+        own.actions.size > 0
+        and own.actions.shape == other.actions.shape
+        and np.allclose(own.actions, other.actions, rtol=0.0, atol=ACTION_TOLERANCE)
+        for own, other in pairs
     )
 
 
 def _same_account(pairs: Sequence[tuple[Episode, Episode]]) -> bool:
-    if not all(len(one.equity) > 2 and len(two.equity) > 2 for one, two in pairs):
+    if not all(len(own.equity) > 2 and len(other.equity) > 2 for own, other in pairs):
         return False
-    mine = np.concatenate([one.returns for one, _ in pairs])
-    theirs = np.concatenate([two.returns for _, two in pairs])
-    if not (mine.std() > 0 and theirs.std() > 0):
-        return bool(np.array_equal(mine, theirs))
-    if np.corrcoef(mine, theirs)[0, 1] < ALIKE:
+    own_returns = np.concatenate([own.returns for own, _ in pairs])
+    other_returns = np.concatenate([other.returns for _, other in pairs])
+    if not (own_returns.std() > 0 and other_returns.std() > 0):
+        return bool(np.array_equal(own_returns, other_returns))
+    if np.corrcoef(own_returns, other_returns)[0, 1] < CLONE_CORRELATION:
         return False
     gaps = [
-        np.abs(one.weights - two.weights).mean()
-        for one, two in pairs
-        if one.weights is not None and two.weights is not None
+        np.abs(own.weights - other.weights).mean()
+        for own, other in pairs
+        if own.weights is not None and other.weights is not None
     ]
-    return not gaps or float(np.mean(gaps)) * len(pairs[0][0].assets or (1,)) < NEAR * 2
+    return not gaps or float(np.mean(gaps)) * len(pairs[0][0].assets or (1,)) < WEIGHT_TOLERANCE * 2
 
 
 def _gains(episodes: Sequence[Episode]) -> Floats:
-    return np.array([one.equity[-1] - one.equity[0] for one in episodes if len(one.equity)])
+    accounts = [episode.equity for episode in episodes if len(episode.equity)]
+    return np.array([equity[-1] - equity[0] for equity in accounts])
 
 
 def _warning(name: str, message: str) -> Flag:

@@ -1,7 +1,8 @@
-"""Judge a way to train: on rows that come after those it was trained on, fold by fold."""
+"""Walk-forward evaluation: train on past rows, evaluate on the rows after them, fold by fold."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,15 +11,13 @@ import numpy as np
 
 from sekai.data import MarketData, Pipeline
 from sekai.data.splits import Amount, Fold, WalkForward
-from sekai.evaluation.arena import arena_of
-from sekai.evaluation.episode import Episode
-from sekai.evaluation.evaluate import FIRST_SEED, evaluate
-from sekai.evaluation.evaluation import Evaluation, Flag, PolicyOutcome, Provenance
-from sekai.evaluation.flags import flags_of
-from sekai.evaluation.honesty import Ledger, judged_honesty, luck_flags
+from sekai.evaluation.env_source import as_env_source
+from sekai.evaluation.evaluate import FIRST_SEED, evaluate, provenance_of
+from sekai.evaluation.evaluation import Episode, Evaluation
+from sekai.evaluation.flags import deflated_sharpe_flags, flags_of
 from sekai.evaluation.metrics import periods_per_year
-from sekai.evaluation.outcomes import Measure
-from sekai.evaluation.provenance import provenance_of
+from sekai.evaluation.scorer import Scorer, returns_by_date
+from sekai.evaluation.statistics.deflated_sharpe import Ledger, record_deflated_sharpe
 from sekai.evaluation.tasks import task_of
 
 __all__ = ["WalkForwardEvaluation", "walk_forward"]
@@ -28,16 +27,16 @@ Trainer = Callable[[MarketData, Fold], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalkForwardEvaluation:
-    """Every fold, and all rows that nobody was trained on as one account."""
+    """Walk-forward result: every fold, and all test rows as one account."""
 
     folds: list[Evaluation]
-    """One for each fold, on its test rows."""
+    """Evaluation of each fold on its test rows."""
 
     joined: Evaluation
-    """The test rows one after the other: what somebody would have earned who trained anew."""
+    """Evaluation of the concatenated test rows: out-of-sample performance with retraining."""
 
     rows: list[tuple[int, int]] = field(default_factory=list)
-    """Of each fold, how many rows it was trained and tested on."""
+    """Number of training and test rows of each fold."""
 
 
 def walk_forward(
@@ -58,48 +57,62 @@ def walk_forward(
     ledger: Ledger | None = None,
     command: str | None = None,
 ) -> WalkForwardEvaluation:
-    """Train on some rows, judge on those after them, and go on.
+    """Train and evaluate on a sequence of folds that moves through time.
 
-    Every fold is judged in `Portfolio-v0` as one episode through all of its test rows, with the
-    costs of `env_options`. What learns from data is fitted on the training rows of its fold.
+    Every fold is evaluated in `Portfolio-v0` as one episode over all of its test rows. Features
+    are fitted on the training rows of their fold.
 
     Args:
-        train_fn: `train_fn(train_data, fold)` returns what `evaluate` can judge. The fold has
-            its number, and `fold.test`, which is there to size things by and not to look at.
+        train_fn: `train_fn(train_data, fold)` returns a policy for `evaluate`. `fold.test` is
+            there for sizes; do not train on it.
         data: all rows.
-        folds: how many, the last ones where there is room for more.
-        train_rows: rows, or time, to train on; three times the test rows if not given.
-        test_rows: rows, or time, to test on; what the data has room for if not given.
-        embargo: rows, or time, between the two that belong to neither.
-        warm_up: rows of history that test rows begin with, for features that look back.
-        expanding: train on everything before, instead of the last `train_rows`.
-        features: what is shown: names, or a `Pipeline` of which a copy is fitted for each fold.
-        baselines: whom to judge it beside; those of portfolios if not given.
-        env_options: other options of the env.
-        name: what the agent is called.
-        level: of intervals.
-        ledger: the trials on this data so far, or the path of their file; all folds together are
-            one more.
-        command: what to run to get the same again.
+        folds: number of folds, the last ones if there is room for more.
+        train_rows: training rows or duration; three times the test rows if None.
+        test_rows: test rows or duration; as many as fit if None.
+        embargo: rows or duration left out between training and test rows.
+        warm_up: rows of history before the test rows, for features that look back.
+        expanding: train on all earlier rows instead of the last `train_rows`.
+        features: feature names, or a `Pipeline` of which a copy is fitted for each fold.
+        baselines: baselines to compare with; those of portfolios if None.
+        env_options: further options of the env.
+        name: name of the agent.
+        level: confidence level.
+        ledger: trial ledger of this data, or the path of its file; all folds are one trial.
+        command: command that reproduces the evaluation.
     """
     cuts = _folds(data, folds, train_rows, test_rows, embargo, warm_up, expanding)
     options = dict(env_options or {})
-    judged: list[Evaluation] = []
-    for fold in cuts:
-        own = {**options, **_features(features, fold), **_whole(options)}
-        policy = train_fn(fold.train, fold)
-        judged.append(
-            evaluate(
-                policy, "Portfolio-v0", seeds=[FIRST_SEED], baselines=baselines, name=name,
-                env_options={**own, "data": fold.test}, level=level, sensitivity=False,
-                command=command,
-            )
-        )  # fmt: skip
-    rows = [(_own_rows(fold.train), _own_rows(fold.test)) for fold in cuts]
-    joined = _joined(judged, data, options, level, command)
-    honesty = judged_honesty(joined.agent.episodes, data.digest, name, "", ledger)
-    joined = replace(joined, honesty=honesty, flags=[*joined.flags, *luck_flags(honesty)])
-    return WalkForwardEvaluation(folds=judged, joined=joined, rows=rows)
+    evaluations = [
+        evaluate(
+            train_fn(fold.train, fold),
+            "Portfolio-v0",
+            seeds=[FIRST_SEED],
+            baselines=baselines,
+            name=name,
+            env_options={
+                **options,
+                **_fitted(features, fold),
+                **_whole_episode(options),
+                "data": fold.test,
+            },
+            level=level,
+            sensitivity=False,
+            command=command,
+        )
+        for fold in cuts
+    ]
+    joined = _joined(evaluations, data, options, level, command)
+    returns = returns_by_date(joined.agent.episodes)
+    deflated_sharpe = record_deflated_sharpe(returns, data.digest, name, "", ledger)
+    flags = [*joined.flags, *deflated_sharpe_flags(deflated_sharpe)]
+    return WalkForwardEvaluation(
+        folds=evaluations,
+        joined=replace(joined, deflated_sharpe=deflated_sharpe, flags=flags),
+        rows=[
+            (len(part.train) - part.train.warm_up, len(part.test) - part.test.warm_up)
+            for part in cuts
+        ],
+    )
 
 
 def _folds(
@@ -112,59 +125,58 @@ def _folds(
     expanding: bool,
 ) -> list[Fold]:
     if folds < 1:
-        raise ValueError(f"folds must be at least 1, was {folds}")
+        raise ValueError(f"folds must be at least 1, got {folds}")
     if test_rows is None:
-        test_rows = _room(data, folds, train_rows, embargo)
+        test_rows = _default_test_rows(data, folds, train_rows, embargo)
     if train_rows is None:
         if not isinstance(test_rows, int):
-            raise ValueError(f"train_rows were wanted with test_rows of {test_rows!r}, found none")
+            raise ValueError(f"train_rows is required with test_rows={test_rows!r}")
         train_rows = 3 * test_rows
     cuts = WalkForward(
-        data, train_rows=train_rows, test_rows=test_rows, embargo=embargo, warm_up=warm_up,
+        data,
+        train_rows=train_rows,
+        test_rows=test_rows,
+        embargo=embargo,
+        warm_up=warm_up,
         expanding=expanding,
-    )  # fmt: skip
+    )
     if len(cuts) < folds:
         raise ValueError(
-            f"room for {folds} folds of {train_rows} to train and {test_rows} to test was wanted, "
-            f"found room for {len(cuts)}: ask for fewer, or for shorter ones"
+            f"data has room for {len(cuts)} folds of {train_rows} training and {test_rows} test "
+            f"rows, got folds={folds}; use fewer or shorter folds"
         )
     return list(cuts)[-folds:]
 
 
-def _room(data: MarketData, folds: int, train_rows: Amount | None, embargo: Amount) -> int:
-    """Test rows so that all folds fit, with three times as many to train on if nobody says."""
+def _default_test_rows(
+    data: MarketData, folds: int, train_rows: Amount | None, embargo: Amount
+) -> int:
+    """Test rows for which all folds fit, with three times as many training rows by default."""
     rows = len(data) - data.warm_up
     gap = embargo if isinstance(embargo, int) else 0
     if train_rows is None:
         return (rows - gap) // (folds + 3)
     if not isinstance(train_rows, int):
-        raise ValueError(f"test_rows were wanted with train_rows of {train_rows!r}, found none")
+        raise ValueError(f"test_rows is required with train_rows={train_rows!r}")
     return max(1, (rows - gap - train_rows) // folds)
 
 
-def _features(given: Pipeline | Sequence[str] | None, fold: Fold) -> dict[str, Any]:
-    """Features for the test rows, which know the training rows alone."""
-    if given is None:
+def _fitted(features: Pipeline | Sequence[str] | None, fold: Fold) -> dict[str, Any]:
+    if features is None:
         return {}
-    if not isinstance(given, Pipeline):
-        return {"features": given}
-    import copy
-
-    own = copy.deepcopy(given)
+    if not isinstance(features, Pipeline):
+        return {"features": features}
+    own = copy.deepcopy(features)
     own.fit(fold.train)
     return {"features": own}
 
 
-def _whole(options: Mapping[str, Any]) -> dict[str, Any]:
-    """One episode from the first test row to the last."""
+def _whole_episode(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of one episode over all test rows."""
     config = options.get("config")
     if config is not None:
         return {"config": replace(config, episode_rows=None, starts="sequential")}
     return {"episode_rows": None, "starts": "sequential"}
-
-
-def _own_rows(data: MarketData) -> int:
-    return len(data) - data.warm_up
 
 
 def _joined(
@@ -174,61 +186,51 @@ def _joined(
     level: float,
     command: str | None,
 ) -> Evaluation:
-    """All folds as one account, which goes on with what the fold before has left."""
+    """All folds as one account, each continuing with the equity of the one before."""
     first = folds[0]
-    task = task_of(arena_of("Portfolio-v0", {**options, "data": data}))
-    measure = Measure(task, periods_per_year(data.times), level, bootstraps=True)
-    outcomes: dict[str, PolicyOutcome] = {}
-    for policy in first.policies:
-        episodes = [one.policies[policy].episodes[0] for one in folds]
-        outcomes[policy] = measure.outcome(policy, [_chained(episodes)])
+    task = task_of(as_env_source("Portfolio-v0", {**options, "data": data}))
+    scorer = Scorer(task, periods_per_year(data.times), level, bootstraps=True)
+    outcomes = {
+        name: scorer.outcome(name, [_chained([fold.policies[name].episodes[0] for fold in folds])])
+        for name in first.policies
+    }
     agent, *others = outcomes.values()
-    comparisons = measure.comparisons(agent, others)
-    return replace(
-        first,
-        policies=outcomes,
-        periods_per_year=measure.periods,
-        comparisons=comparisons,
-        flags=[*flags_of(agent, others, comparisons, bootstraps=True), *_errors(folds)],
-        provenance=_provenance(first.provenance, command, data, len(folds)),
-    )
-
-
-def _errors(folds: Sequence[Evaluation]) -> list[Flag]:
-    """What makes the numbers of a fold worthless makes those of all folds so."""
-    return [
+    comparisons = scorer.comparisons(agent, others)
+    errors = [
         replace(flag, message=f"fold {number}: {flag.message}")
         for number, fold in enumerate(folds)
         for flag in fold.flags
         if flag.level == "error"
     ]
-
-
-def _provenance(first: Provenance, command: str | None, data: MarketData, folds: int) -> Provenance:
-    settings = {**first.settings, "folds": folds}
-    return provenance_of(command, data.digest, first.model, settings)
+    settings = {**first.provenance.settings, "folds": len(folds)}
+    return replace(
+        first,
+        policies=outcomes,
+        periods_per_year=scorer.periods,
+        comparisons=comparisons,
+        flags=[*flags_of(agent, others, comparisons, bootstraps=True), *errors],
+        provenance=provenance_of(command, data.digest, first.provenance.model, settings),
+    )
 
 
 def _chained(episodes: Sequence[Episode]) -> Episode:
-    """Episodes end to end: returns stay as they are, money is scaled to what there is."""
-    levels, scales = [episodes[0].equity], [1.0]
-    for one in episodes[1:]:
-        scales.append(float(levels[-1][-1] / one.equity[0]))
-        levels.append(one.equity[1:] * scales[-1])
-    first = episodes[0]
+    """Concatenate episodes: returns are kept, money is scaled to the current equity."""
+    first, levels, scales = episodes[0], [episodes[0].equity], [1.0]
+    for episode in episodes[1:]:
+        scales.append(float(levels[-1][-1] / episode.equity[0]))
+        levels.append(episode.equity[1:] * scales[-1])
+    scaled = list(zip(episodes, scales, strict=True))
     return replace(
         first,
-        rewards=np.concatenate([one.rewards for one in episodes]),
+        rewards=np.concatenate([episode.rewards for episode in episodes]),
         equity=np.concatenate(levels),
-        times=_after_first([one.times for one in episodes]),
-        actions=np.concatenate([one.actions for one in episodes]),
-        weights=_together([one.weights for one in episodes]),
-        prices=_after_first([one.prices for one in episodes]),
-        turnover=_together([one.turnover for one in episodes]),
+        times=_concatenated([episode.times for episode in episodes], overlap=1),
+        actions=np.concatenate([episode.actions for episode in episodes]),
+        weights=_concatenated([episode.weights for episode in episodes]),
+        prices=_concatenated([episode.prices for episode in episodes], overlap=1),
+        turnover=_concatenated([episode.turnover for episode in episodes]),
         costs={
-            kind: np.concatenate(
-                [one.costs[kind] * scale for one, scale in zip(episodes, scales, strict=True)]
-            )
+            kind: np.concatenate([episode.costs[kind] * scale for episode, scale in scaled])
             for kind in first.costs
         },
         fills=None,
@@ -236,11 +238,8 @@ def _chained(episodes: Sequence[Episode]) -> Episode:
     )
 
 
-def _together(parts: Sequence[Any]) -> Any:
-    return None if any(part is None for part in parts) else np.concatenate(parts)
-
-
-def _after_first(parts: Sequence[Any]) -> Any:
+def _concatenated(parts: Sequence[Any], overlap: int = 0) -> Any:
+    """Concatenate arrays, of which all but the first lose `overlap` rows; None if any is None."""
     if any(part is None for part in parts):
         return None
-    return np.concatenate([parts[0], *(part[1:] for part in parts[1:])])
+    return np.concatenate([parts[0], *(part[overlap:] for part in parts[1:])])

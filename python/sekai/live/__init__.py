@@ -1,6 +1,8 @@
-"""Run an agent on a stream: feeds, brokers, a journal, a monitor."""
+"""Live trading: feeds, brokers, risk limits, journal, kill switch and status."""
 
-from sekai.live.broker import Broker, BrokerAccount
+from sekai.live.account import BrokerAccount
+from sekai.live.broker import Broker
+from sekai.live.config import LiveConfig, SessionFolder
 from sekai.live.events import (
     BarEvent,
     CandleEvent,
@@ -9,8 +11,7 @@ from sekai.live.events import (
     QuoteEvent,
     TradeEvent,
 )
-from sekai.live.feed import Feed
-from sekai.live.feed_health import FeedHealth
+from sekai.live.feed import Feed, FeedHealth
 from sekai.live.feeds import (
     BarsFromCandles,
     BarsFromTrades,
@@ -29,22 +30,18 @@ from sekai.live.feeds import (
     WebSocketFeed,
     bars_of,
 )
-from sekai.live.journal import Journal, Record, read_journal
+from sekai.live.journal import Journal, JournalRecord, read_journal
+from sekai.live.journal.session import Trade, trades_of
 from sekai.live.kill_switch import KillSwitch
 from sekai.live.latency import LatencyHistogram
-from sekai.live.live_config import LiveConfig
-from sekai.live.orders import Order, OrderReport, OrderState
-from sekai.live.paper_account import PaperAccount
-from sekai.live.paper_broker import PaperBroker
-from sekai.live.paper_faults import PaperFaults
+from sekai.live.orders import BrokerOrder, ExecutionReport, OrderState
+from sekai.live.paper.account import PaperAccount
+from sekai.live.paper.broker import PaperBroker
+from sekai.live.paper.faults import PaperFaults
 from sekai.live.parity import Parity, check_parity
-from sekai.live.risk_gate import Refusal, RiskGate
-from sekai.live.risk_limits import RiskLimits
+from sekai.live.risk import Refusal, RiskGate, RiskLimits
 from sekai.live.runner import LiveRunner
-from sekai.live.session_folder import SessionFolder
-from sekai.live.status import LatencySummary, OrderLine, SessionStatus
-from sekai.live.status_file import read_status
-from sekai.live.trade_log import Trade, trades_of
+from sekai.live.status import LatencySummary, OrderLine, SessionStatus, read_status
 
 __all__ = [
     "BarEvent",
@@ -53,11 +50,13 @@ __all__ = [
     "BinanceDecoder",
     "Broker",
     "BrokerAccount",
+    "BrokerOrder",
     "Buffered",
     "CandleEvent",
     "CheckedFeed",
     "Decoder",
     "EventRecorder",
+    "ExecutionReport",
     "Feed",
     "FeedEvent",
     "FeedHealth",
@@ -65,6 +64,7 @@ __all__ = [
     "FeedRules",
     "FolderFeed",
     "Journal",
+    "JournalRecord",
     "JsonDecoder",
     "JsonMapping",
     "KillSwitch",
@@ -72,9 +72,7 @@ __all__ = [
     "LatencySummary",
     "LiveConfig",
     "LiveRunner",
-    "Order",
     "OrderLine",
-    "OrderReport",
     "OrderState",
     "PaperAccount",
     "PaperBroker",
@@ -82,7 +80,6 @@ __all__ = [
     "Parity",
     "QueueFeed",
     "QuoteEvent",
-    "Record",
     "RecordedFeed",
     "Refusal",
     "ReplayFeed",

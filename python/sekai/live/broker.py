@@ -1,94 +1,66 @@
-"""Who takes orders: all that an adapter to a real one has to do."""
+"""Broker interface: implement these methods to connect a venue."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
 
 from sekai.data import Bar
-from sekai.live.orders import Order, OrderReport, OrderState
+from sekai.live.account import BrokerAccount
+from sekai.live.orders import BrokerOrder, ExecutionReport, OrderState
 
-__all__ = ["Broker", "BrokerAccount"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerAccount:
-    """What a broker says an account has."""
-
-    cash: float
-    units: Mapping[str, float]
-    """Of each asset; one that is not named is not held."""
-
-    open_units: Mapping[str, float] = field(default_factory=dict)
-    """Of each asset: what is still to be traded of orders that stand, signed."""
-
-    costs: Mapping[str, float] = field(default_factory=dict)
-    """Everything paid so far by kind, as the fields of `sekai.market.Costs` are called."""
-
-    row_costs: Mapping[str, float] = field(default_factory=dict)
-    """What of that was paid in the last row, where the broker can tell."""
-
-    carried_units: Mapping[str, float] | None = None
-    """Of `open_units`, what was due in the last row already, where the broker can tell."""
-
-    row_traded: float = 0.0
-    """The value of all that was traded in the last row, where the broker can tell."""
-
-    time: int = 0
-    """By the broker's clock, in nanoseconds."""
+__all__ = ["Broker"]
 
 
 class Broker(ABC):
-    """Takes orders for one account.
+    """Broker that executes the orders of one account.
 
-    Every method may raise `BrokerError`: then nobody knows whether it had an effect, and the same
-    call may be made again, since the same id is the same order.
+    Every method may raise `BrokerError`. The call may then have had its effect or not, and is
+    repeated: methods are idempotent, since the same id is the same order.
     """
 
     @abstractmethod
     async def connect(self) -> None:
-        """Begin, or begin again after the connection was lost."""
+        """Connect, or reconnect after the connection was lost."""
 
     @abstractmethod
-    async def submit(self, order: Order) -> None:
-        """Hand over an order; one whose id was taken before is not taken again.
+    async def submit(self, order: BrokerOrder) -> None:
+        """Submit an order; an id that was submitted before has no effect.
 
-        Returns when the broker has it, or raises. What becomes of it comes as reports.
+        Returns when the broker has the order. Fills and rejections arrive as reports.
         """
 
     @abstractmethod
     async def cancel(self, order_id: str) -> None:
-        """Ask that no more of it is filled; an order that is done or unknown is left alone."""
+        """Cancel an order; an order that has ended or is unknown is ignored."""
 
     @abstractmethod
     async def account(self) -> BrokerAccount:
-        """What the account has now."""
+        """Current cash, positions and costs."""
 
     @abstractmethod
     async def known(self, order_ids: Collection[str]) -> dict[str, OrderState]:
-        """What it knows of these orders; those it never had are left out."""
+        """State of those of these orders that the broker has received."""
 
     @abstractmethod
-    async def reports(self) -> list[OrderReport]:
-        """What was said since this was last asked; without waiting."""
+    async def reports(self) -> list[ExecutionReport]:
+        """Execution reports since the last call, without waiting."""
 
     async def see(self, bar: Bar) -> None:
-        """Let time pass: a paper broker fills its orders in this row, a real one knows already."""
+        """Advance a simulated broker by a row; a real broker needs nothing."""
         return
 
     def hold(self) -> None:
-        """Expect `write_held` before whoever asks acts on an answer, or writes it down.
+        """Buffer writes until `write_held`, which is called before any answer is acted on.
 
-        A broker in this process that keeps a file may write a row then, and not before it answers:
-        a decision waits for the answer.
+        For brokers in this process that write a file: a decision need not wait for the disk.
         """
         return
 
     def write_held(self) -> None:
-        """Write down what was answered since `hold`, and whatever comes without delay again."""
+        """Write what was buffered since `hold`, and stop buffering."""
         return
 
     async def close(self) -> None:
-        """Let go of the connection. Closing twice is no error."""
+        """Close the connection. Closing twice is no error."""
         return

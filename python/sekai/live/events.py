@@ -1,10 +1,13 @@
-"""What a feed brings: trades, quotes, candles, rows of bars, and notices about the feed itself."""
+"""Feed events: trades, quotes, candles, rows of bars, and notices about the feed."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from sekai.data import Bar
 
@@ -16,51 +19,65 @@ __all__ = [
     "NoticeKind",
     "QuoteEvent",
     "TradeEvent",
+    "bar_fields",
+    "bar_from_fields",
+    "bar_time",
 ]
 
 NoticeKind = Literal[
-    "connected", "disconnected", "gap", "duplicate", "late", "stale", "fresh", "garbage",
-    "clock_jump", "overflow", "outlier", "crossed",
-]  # fmt: skip
+    "connected",
+    "disconnected",
+    "gap",
+    "duplicate",
+    "late",
+    "stale",
+    "fresh",
+    "garbage",
+    "clock_jump",
+    "overflow",
+    "outlier",
+    "crossed",
+]
+
+NANOSECONDS = np.dtype("datetime64[ns]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedEvent:
-    """Something that a venue told, and when."""
+    """Event of a feed with its times."""
 
     exchange_time: int
-    """When it happened as the venue says, in nanoseconds since 1970 in UTC."""
+    """Time of the event at the venue, in nanoseconds since 1970 in UTC."""
 
     receive_time: int = field(default_factory=time.time_ns)
-    """When it was read here, by this machine's clock, in the same unit."""
+    """Time of receipt by this machine's clock, in the same unit."""
 
     arrival: int = field(default_factory=time.perf_counter_ns, compare=False)
-    """The same by a clock that never jumps: latencies are measured from here."""
+    """Time of receipt by the monotonic clock; latencies are measured from it."""
 
     sequence: int | None = None
-    """The venue's own count of what it sends, if it counts."""
+    """Sequence number of the venue, if it has one."""
 
     is_late: bool = field(default=False, compare=False)
-    """Whether it was missed when it happened and asked for again: the market has moved on, and
-    nothing is decided on it."""
+    """True if it was missed and fetched afterwards: it is not traded on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TradeEvent(FeedEvent):
-    """Two parties agreed on a price."""
+    """Trade at a venue."""
 
     symbol: str
     price: float
     size: float
     is_buy: bool | None = None
-    """Whether the one who did not wait bought, if it is known."""
+    """True if the taker bought; None if unknown."""
 
     trade_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuoteEvent(FeedEvent):
-    """The best prices that are offered."""
+    """Best bid and ask."""
 
     symbol: str
     bid: float
@@ -71,11 +88,11 @@ class QuoteEvent(FeedEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandleEvent(FeedEvent):
-    """What one asset did in a span of time that is over."""
+    """Closed candle of one asset."""
 
     symbol: str
     begin: int
-    """When the span began, in nanoseconds; it ended with `exchange_time`."""
+    """Begin of the candle in nanoseconds; it ends at `exchange_time`."""
 
     open: float
     high: float
@@ -86,14 +103,42 @@ class CandleEvent(FeedEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BarEvent(FeedEvent):
-    """A row of all assets: what `Portfolio-v0` steps on."""
+    """Row of bars of all assets: one step of `Portfolio-v0`."""
 
     bar: Bar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedNotice(FeedEvent):
-    """Something that the one who listens should know about the feed; no news of the market."""
+    """Notice about the feed itself, such as a gap or a lost connection."""
 
     kind: NoticeKind
     detail: str
+
+
+def bar_time(bar: Bar) -> int:
+    """Timestamp of a row in nanoseconds since 1970 in UTC."""
+    return int(np.asarray(bar.time, NANOSECONDS).astype(np.int64))
+
+
+def bar_fields(bar: Bar) -> dict[str, Any]:
+    """Fields of a row, for journals and wire formats; masks that are None are left out."""
+    masks = {name: np.asarray(mask) for name, mask in bar.masks().items() if mask is not None}
+    return {
+        "time": bar_time(bar),
+        "values": np.asarray(bar.values, dtype=np.float64),
+        "market": {name: float(value) for name, value in bar.market.items()},
+        **masks,
+    }
+
+
+def bar_from_fields(fields: Mapping[str, Any]) -> Bar:
+    """Row from `bar_fields`; other fields are ignored."""
+    return Bar(
+        time=np.datetime64(int(fields["time"]), "ns"),
+        values=fields["values"],
+        listed=fields.get("listed"),
+        quoted=fields.get("quoted"),
+        tradable=fields.get("tradable"),
+        market=fields["market"],
+    )

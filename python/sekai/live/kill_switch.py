@@ -1,68 +1,63 @@
-"""A switch that stops all trading, and that anybody who may write a file can pull."""
+"""Kill switch: a file that stops all trading of a session."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["BELIEVED_SECONDS", "KillSwitch"]
+from sekai.storage.files import create_file
 
-BELIEVED_SECONDS = 0.05
-"""How long what was last seen is believed."""
+__all__ = ["POLL_SECONDS", "KillSwitch", "kill_reason", "write_kill_file"]
 
-_LONGEST_REASON = 4096
+POLL_SECONDS = 0.05
+"""Seconds for which the last check of the file is reused."""
+
+MAX_REASON_BYTES = 4096
 
 
 class KillSwitch:
-    """On while its file is there, whoever made it, or once it was pulled here."""
+    """Kill switch that is on while its file exists, or once it was pulled in this process.
+
+    Args:
+        path: the file, see `SessionFolder.kill`.
+        look_every: seconds for which the last check is reused, so that checking is cheap.
+        clock: monotonic clock in seconds.
+    """
 
     def __init__(
         self,
         path: str | os.PathLike[str],
         *,
-        look_every: float = BELIEVED_SECONDS,
+        look_every: float = POLL_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Watch a file.
-
-        Args:
-            path: the file; `SessionFolder.kill` is where that of a session is.
-            look_every: seconds for which what was last seen is believed, so that asking is free.
-            clock: seconds that never go back.
-        """
         self.path = Path(path)
         self._look_every = look_every
         self._clock = clock
         self._was_pulled = False
-        self._is_there = False
-        self._looked = -float("inf")
+        self._exists = False
+        self._checked = -float("inf")
 
     def is_pulled(self) -> bool:
-        """Whether all trading must stop."""
+        """Return True if all trading must stop."""
         if self._was_pulled:
             return True
         now = self._clock()
-        if now - self._looked >= self._look_every:
-            self._is_there = _is_there(self.path)
-            self._looked = now
-        return self._is_there
+        if now - self._checked >= self._look_every:
+            self._exists = _exists(self.path)
+            self._checked = now
+        return self._exists
 
     def look(self) -> bool:
-        """The same, seen now: who looks again soon enough leaves others nothing to wait for."""
-        self._looked = -float("inf")
+        """Check the file now, so that `is_pulled` is free for the next `look_every` seconds."""
+        self._checked = -float("inf")
         return self.is_pulled()
 
     def reason(self) -> str:
-        """Why it was pulled, as the file says; empty when nobody said, or nobody pulled it."""
-        try:
-            with self.path.open("rb") as file:
-                return file.read(_LONGEST_REASON).decode(errors="replace").strip()
-        except OSError:
-            return ""
+        """Reason given in the file; empty if there is none."""
+        return kill_reason(self.path) or ""
 
     def pull(self, reason: str) -> None:
         """Stop all trading, in other processes too; the first reason is kept.
@@ -70,45 +65,43 @@ class KillSwitch:
         This process stops even if the file cannot be written, which raises `OSError`.
         """
         self._was_pulled = True
-        draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
-        try:
-            _write(draft, reason.encode()[:_LONGEST_REASON])
-            _put(draft, self.path)
-        finally:
-            draft.unlink(missing_ok=True)
+        write_kill_file(self.path, reason)
 
     def release(self) -> None:
-        """Allow trading again: for people, nothing in sekai calls it."""
+        """Remove the file to allow trading again; called by operators only."""
         self.path.unlink(missing_ok=True)
         self._was_pulled = False
-        self._looked = -float("inf")
+        self._checked = -float("inf")
 
 
-def _is_there(path: Path) -> bool:
+def kill_reason(path: Path) -> str | None:
+    """Reason in a kill file; None without a file, which means that trading is allowed."""
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_REASON_BYTES).decode(errors="replace").strip()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"reason cannot be read: {error.strerror}"
+
+
+def write_kill_file(path: Path, reason: str) -> None:
+    """Create the kill file with its reason at once; an existing file keeps the first reason."""
+    # Typed text may contain lone surrogates, which UTF-8 cannot encode.
+    content = reason.encode(errors="replace")[:MAX_REASON_BYTES]
+    try:
+        create_file(path, content)
+    except OSError:
+        # A full disk may still have room for an empty file, which is enough.
+        path.touch()
+
+
+def _exists(path: Path) -> bool:
     try:
         os.lstat(path)
     except FileNotFoundError:
         return False
     except OSError:
-        # Who cannot look must not trade.
+        # Unknown counts as pulled.
         return True
     return True
-
-
-def _put(draft: Path, path: Path) -> None:
-    """Let a file appear whole, unless there is one: the first reason is the one that counts."""
-    with contextlib.suppress(FileExistsError):
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            raise
-        except (OSError, NotImplementedError):
-            # A disk without links, however it says so: another reason is better than no stop.
-            os.replace(draft, path)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""A recorded session replayed through the historical env: the same bytes, or where they part."""
+"""Parity check: a recorded session replayed through the historical env, byte for byte."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any
 
 from sekai.core.env import Env
 from sekai.envs.portfolio import Portfolio
-from sekai.envs.portfolio_universe import padded
+from sekai.envs.portfolio.panel import pad_bar
+from sekai.live.config import SessionFolder
+from sekai.live.episode import LiveEpisode
 from sekai.live.journal import read_journal
-from sekai.live.live_episode import LiveEpisode
-from sekai.live.recovery import KeptRow, kept_rows
-from sekai.live.session_folder import SessionFolder
+from sekai.live.recovery import RecordedRow, recorded_rows
 
 __all__ = ["Parity", "check_parity"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parity:
-    """How much of a session comes out the same."""
+    """Result of a parity check."""
 
     rows: int
-    """Rows of the session that were observed."""
+    """Observed rows of the session."""
 
     equal: int
-    """Those whose observation, reward and account have the same digest in the replay."""
+    """Rows whose observation, reward and info have the same digest in the replay."""
 
     first_difference: int | None = None
-    """The first row, counted from 1, where they part."""
+    """First row that differs, counted from 1."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether all are equal."""
+        """True if all rows are equal."""
         return self.equal == self.rows
 
 
@@ -43,17 +43,18 @@ def check_parity(
     """Replay a session through the env on history, and compare digests row by row.
 
     Args:
-        folder: of the session.
-        env: made as for the session, at its beginning; it is not moved.
-        simulate: whether the env works out by itself what became of its orders. Otherwise it is
-            told what the broker said then. A paper broker without faults, and limits that refused
-            nothing, come out the same both ways.
-        seed: of the session.
+        folder: session folder.
+        env: env made as for the session, before its first step; it is not changed.
+        simulate: True to let the env simulate its fills, False to use the journaled accounts. A
+            paper broker without faults, and risk limits that refused nothing, give the same rows
+            either way.
+        seed: seed of the session.
     """
-    rows = _observed_rows(SessionFolder(Path(folder)))
     inner = env.unwrapped
     if not isinstance(inner, Portfolio):
-        raise TypeError(f"an env of Portfolio-v0 was wanted, found {type(inner).__name__}")
+        raise TypeError(f"parity needs a Portfolio-v0 env, got {type(inner).__name__}")
+    records = read_journal(SessionFolder(Path(folder)).journal)
+    rows = [row for row in recorded_rows(records, inner.assets) if row.is_observed]
     if not rows:
         return Parity(rows=0, equal=0)
     episode = LiveEpisode(_historical(inner, rows), seed)
@@ -64,26 +65,19 @@ def check_parity(
             equal += 1
         elif first is None:
             first = number
-        if row.action is not None:
-            episode.action = row.action
-        row.change(episode)
+        row.apply_decision(episode)
     return Parity(rows=len(rows), equal=equal, first_difference=first)
 
 
-def _observed_rows(folder: SessionFolder) -> list[KeptRow]:
-    rows = kept_rows(read_journal(folder.journal))
-    return [row for row in rows if row.digest is not None and row.account is not None]
-
-
-def _historical(env: Portfolio, rows: Sequence[KeptRow]) -> Portfolio:
-    """The same env on a panel that has all rows from the beginning."""
+def _historical(env: Portfolio, rows: Sequence[RecordedRow]) -> Portfolio:
+    """Return the same env on a panel that has all rows from the start."""
     if env.pipeline is None:
-        raise ValueError("features that a pipeline computes were wanted, found a panel of them")
+        raise ValueError("parity needs features of a pipeline, got a panel of features")
     history = env.data
     stream = env.pipeline.stream(history)
     for row in rows:
-        bar = padded(row.bar, env.config.slots)
+        bar = pad_bar(row.bar, env.config.slots)
         stream.push(bar.time, bar.values, market=bar.market, **bar.masks())
     config = replace(env.config, stream=False, starts=len(history) - 1, slots=0, keep_rows=None)
-    shown = env.pipeline if env.window_file is None else env.window_file
-    return Portfolio(stream.panel(), features=shown, config=config)
+    features = env.pipeline if env.window_file is None else env.window_file
+    return Portfolio(stream.panel(), features=features, config=config)

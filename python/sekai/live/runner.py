@@ -1,4 +1,4 @@
-"""Run a policy on a feed, through an env, with a broker."""
+"""Live runner: trades a policy on a feed through a broker, and recovers after a crash."""
 
 from __future__ import annotations
 
@@ -16,45 +16,48 @@ import numpy as np
 
 from sekai.core.env import Env
 from sekai.error import JournalError
-from sekai.live.bar_records import bar_time
-from sekai.live.broker import Broker, BrokerAccount
-from sekai.live.desk import Desk
-from sekai.live.events import BarEvent, FeedEvent, FeedNotice
+from sekai.live.account import BrokerAccount
+from sekai.live.broker import Broker
+from sekai.live.config import LiveConfig, SessionFolder
+from sekai.live.episode import LiveEpisode, policy_function
+from sekai.live.events import BarEvent, FeedEvent, FeedNotice, bar_time
+from sekai.live.execution import ExecutionClient
 from sekai.live.feed import Feed
-from sekai.live.feeds.reading import end_task
-from sekai.live.housekeeping import Housekeeping, collecting_by_hand
-from sekai.live.kill_switch import BELIEVED_SECONDS, KillSwitch
-from sekai.live.live_config import LiveConfig
-from sekai.live.live_episode import LiveEpisode, decider_of
-from sekai.live.monitoring import SessionMonitor
-from sekai.live.order_keeper import OrderKeeper
-from sekai.live.recovery import Recovered, recover
-from sekai.live.risk_gate import RiskGate
+from sekai.live.feeds.timed_feed import end_task
+from sekai.live.journal.session import SessionJournal
+from sekai.live.kill_switch import POLL_SECONDS, KillSwitch
+from sekai.live.manual_gc import ManualGC, automatic_gc_disabled
+from sekai.live.orders import OrderTracker
+from sekai.live.recovery import RecoveredSession, check_serializable, recover, write_snapshot
+from sekai.live.risk import RiskGate
 from sekai.live.session import Session
-from sekai.live.session_folder import SessionFolder
-from sekai.live.session_journal import SessionJournal
 from sekai.live.session_log import SessionLog
-from sekai.live.snapshot_file import check_state, write_snapshot
-from sekai.live.status import SessionStatus
-from sekai.live.status_file import StatusWriter
-from sekai.live.winding_up import sell_everything, take_back
+from sekai.live.state_machine import SessionStateMachine
+from sekai.live.status import SessionMonitor, SessionStatus, StatusWriter
 
 __all__ = ["LiveRunner"]
 
-HEARTBEAT_SECONDS = 0.8 * BELIEVED_SECONDS
-"""It looks at the kill switch before what was seen is too old: rows need not, and decide sooner."""
+HEARTBEAT_SECONDS = 0.8 * POLL_SECONDS
+"""Interval of kill switch checks, short enough that a row never has to check the file itself."""
 
 
 class LiveRunner:
-    """Decides on every row of a feed, and has a broker do it.
+    """Runs a policy on every row of a feed, and submits its orders to a broker.
 
-    Everything that comes in, is decided and is done stands in the journal of the session before
-    it is acted on. A runner that is made on the folder of a session that broke off goes on with
-    it: the same orders, each sent once.
+    Every input, decision and order is in the journal of the session before it is acted on. A
+    runner on the folder of an interrupted session continues it: the same orders, each submitted
+    exactly once.
 
-    While a session runs, automatic garbage collection is off in the whole process, so that no
-    decision waits for it: the session collects between rows. When the last session of the process
-    has ended, in whatever way, the collector is as it was before the first.
+    While a session runs, automatic garbage collection is off in the whole process: the session
+    collects between rows. The previous setting is restored when the last session has ended.
+
+    Args:
+        policy: object with `predict`, or a function of the observation.
+        env: `Portfolio-v0` with `stream=True` and `execution=Execution(sizing="decision")`.
+        feed: source of the rows.
+        broker: executes the orders.
+        folder: session folder; created if missing.
+        config: risk limits and other settings.
     """
 
     def __init__(
@@ -66,24 +69,15 @@ class LiveRunner:
         folder: Path | str,
         config: LiveConfig | None = None,
     ) -> None:
-        """Say who decides, on what, and where it is written down.
-
-        Args:
-            policy: something with `predict`, or a function of the observation.
-            env: `Portfolio-v0`, made with `stream=True` and
-                `execution=Execution(sizing="decision")`.
-            feed: what brings its rows.
-            broker: who trades.
-            folder: of the session; made if it is not there.
-            config: limits, and what happens when.
-        """
         self.config = LiveConfig() if config is None else config
-        # Its name is that of the session, and `.` has none.
+        # The session is named after the folder, and `.` has no name.
         self.folder = SessionFolder(Path(os.path.abspath(folder)))
         self.feed, self.broker = feed, broker
-        self._decide = decider_of(policy)
+        self._decide = policy_function(policy)
         self.episode = LiveEpisode(env, self.config.seed)
         self.switch = KillSwitch(self.folder.kill)
+        self._state = SessionStateMachine()
+        # Held while a row, a kill or the end is processed.
         self._turn = asyncio.Lock()
         self._looping: asyncio.Task[None] | None = None
         self._is_waiting = False
@@ -91,180 +85,201 @@ class LiveRunner:
         self._is_stopping = False
         self._is_killed = False
         self._failure: Exception | None = None
-        self._lost: set[str] = set()
+        self._reported_losses: set[str] = set()
 
     def stop(self) -> None:
-        """Let the session end after what it is doing now; positions as `on_stop` says."""
+        """End the session after the current row; positions are treated as `on_stop` says."""
         self._is_stopping = True
         if hasattr(self, "session"):
-            # A broker that does not answer must not keep a session from ending.
-            self.session.desk.is_ending = True
+            # An unresponsive broker must not keep a session from ending.
+            self.session.execution.is_stopping = True
         if self._looping is not None and self._is_waiting:
             self._looping.cancel()
 
     async def run(self, bars: int | None = None) -> SessionStatus:
-        """Trade until the feed ends, `stop` is called, or so many rows have come.
+        """Trade until the feed ends, `stop` is called, or `bars` rows have been processed.
 
         Raises:
-            JournalError: nothing can be written down any more, so nothing is traded; or the folder
-                is of another session, or in use.
+            JournalError: the journal cannot be written, so trading stops; or the folder belongs
+                to another session, or is in use.
         """
         if self._was_run:
-            raise RuntimeError("a runner runs once: make another on the same folder to go on")
+            raise RuntimeError("a runner runs once; create another on the same folder to continue")
         self._was_run = True
         async with self._opened():
             try:
                 async with self._turn:
-                    await self._go_on(self._begin())
+                    await self._resume(self._recover())
                 await self._loop_until_stopped(bars)
                 if self._failure is not None:
                     raise self._failure
-                await self._end()
+                await self._shutdown()
             except JournalError as error:
-                await self._fail(f"no trading without a journal: {error}")
+                await self._fail(f"journal cannot be written: {error}")
                 raise
             except Exception as error:
                 await self._fail(f"{type(error).__name__}: {error}")
                 raise
             except BaseException:
-                # Cancelled: nobody may be asked anything any more.
-                self.monitor.become("failed", "interrupted: what stands is settled when it goes on")
+                # Cancelled: nothing may be awaited any more.
+                reason = "interrupted; open orders may remain at the broker until it is resumed"
+                self._state.fire("fail", by="runner", reason=reason)
                 self.log.event("interrupted", WARNING)
                 raise
         return self.status()
 
     async def remove_asset(self, name: str) -> None:
-        """Take an asset out from the next row on: it is sold, and not bought. Restarts know it."""
+        """Close an asset's position from the next row on, and do not buy it; kept on restarts."""
         await self._set_traded(name, False)
 
     async def add_asset(self, name: str) -> None:
-        """Let an asset in again that was removed."""
+        """Trade an asset again that was removed."""
         await self._set_traded(name, True)
+
+    def status(self) -> SessionStatus:
+        """Current status."""
+        return self.monitor.status(self.feed.health)
 
     async def _set_traded(self, asset: str, is_traded: bool) -> None:
         async with self._turn:
             if self.episode.row == 0:
-                raise ValueError("assets change between rows, and the first has not come yet")
+                raise ValueError("assets can change after the first row, got none yet")
             self.episode.set_traded(asset, is_traded)
             self.journal.append("universe", asset=asset, is_traded=is_traded)
             self.log.event("asset_added" if is_traded else "asset_removed", asset=asset)
 
-    def status(self) -> SessionStatus:
-        """How it is doing."""
-        return self.monitor.status(self.feed.health)
-
     @contextlib.asynccontextmanager
     async def _opened(self) -> AsyncIterator[None]:
         self.folder.path.mkdir(parents=True, exist_ok=True)
-        keeper, name = OrderKeeper(), self.folder.path.name
-        self.monitor = SessionMonitor(name, self.episode.assets, keeper)
+        tracker, name = OrderTracker(), self.folder.path.name
+        self.monitor = SessionMonitor(name, self.episode.assets, tracker, self._state)
         async with contextlib.AsyncExitStack() as parts:
             parts.push_async_callback(self.broker.close)
             parts.push_async_callback(self.feed.close)
-            parts.enter_context(collecting_by_hand())
+            parts.enter_context(automatic_gc_disabled())
             self.journal = parts.enter_context(
                 contextlib.closing(SessionJournal(self.folder, self.config.sync, self.broker))
             )
             self.log = parts.enter_context(SessionLog(self.folder.log))
             self._writer = parts.enter_context(StatusWriter(self.folder.status))
-            desk = Desk(self.broker, self.journal, keeper, self.monitor, self.config)
-            desk.is_killed = self.switch.is_pulled
-            desk.is_ending = self._is_stopping
-            gate = RiskGate(self.config.limits)
-            self.session = Session(
-                name, self.episode, self._decide, desk, self.journal, self.monitor, gate
+            execution = ExecutionClient(
+                self.broker, self.journal, tracker, self.monitor, self._state, self.config
             )
-            self._house = Housekeeping(self._tell)
-            heart = asyncio.ensure_future(self._beat())
+            execution.is_killed = self.switch.is_pulled
+            execution.is_stopping = self._is_stopping
+            self.session = Session(
+                name,
+                self.episode,
+                self._decide,
+                execution,
+                self.journal,
+                self.monitor,
+                self._state,
+                RiskGate(self.config.limits),
+            )
+            self._gc = ManualGC(self._publish_status)
+            heartbeat = asyncio.ensure_future(self._heartbeat())
             try:
                 yield
             finally:
-                await end_task(heart)
-                self._house.tell()
+                await end_task(heartbeat)
+                self._publish_status()
 
-    def _begin(self) -> Recovered:
-        """Write down what begins, or find out where it broke off."""
-        keeper, data = self.session.desk.keeper, self.episode.portfolio.data
+    def _recover(self) -> RecoveredSession:
+        """Journal the start of a session, or recover the state of an interrupted one."""
+        tracker, data = self.session.execution.tracker, self.episode.portfolio.data
         self.session.row_time = int(data.calendar.nanoseconds[-1])
-        found = recover(
-            self.journal.records(), self.journal.count, self.folder, self.episode, keeper,
+        recovered = recover(
+            self.journal.records(),
+            self.journal.count,
+            self.folder,
+            self.episode,
+            tracker,
             self._note_equity,
-        )  # fmt: skip
-        # Now, and not when the first snapshot is due: orders may stand by then.
-        check_state(self.episode.env.state_dict())
-        if found.is_new:
+        )
+        # Now, and not at the first snapshot: orders may be open by then.
+        check_serializable(self.episode.env.state_dict())
+        if recovered.is_new:
             self.journal.append(
-                "begun", assets=list(self.episode.assets),
-                rows=len(data), digest=data.digest, config=self.config.to_dict(),
+                "begun",
+                assets=list(self.episode.assets),
+                rows=len(data),
+                digest=data.digest,
+                config=self.config.to_dict(),
                 observed=self.episode.observed.digest,
-            )  # fmt: skip
+            )
         else:
             self.journal.append("recovered", rows=self.episode.row)
-        for words in found.warnings:
-            self.monitor.alert(words)
-        self.log.event("begun" if found.is_new else "recovered", rows=self.episode.row)
-        if found.last_row is not None:
-            self.session.row_time = bar_time(found.last_row.bar)
-            self.session.receive_time = found.last_row.written
-        for kept in keeper.orders.values():
-            self.session.gate.count(kept.decided)
-        return found
+        for warning in recovered.warnings:
+            self.monitor.alert(warning)
+        self.log.event("begun" if recovered.is_new else "recovered", rows=self.episode.row)
+        if recovered.last_row is not None:
+            self.session.row_time = bar_time(recovered.last_row.bar)
+            self.session.receive_time = recovered.last_row.written
+        for tracked in tracker.orders.values():
+            self.session.gate.count(tracked.decided)
+        return recovered
 
     def _note_equity(self, row_time: int, equity: float) -> None:
         self.session.note_equity(row_time, equity)
         self.monitor.note_equity(str(np.datetime64(row_time, "ns")), equity)
 
-    def _tell(self) -> None:
-        """Hand on how it is doing; what could not be written before is told of once."""
-        lost = {"status": self._writer.failures, "log": self.log.lost}
-        for what in [name for name, count in lost.items() if count and name not in self._lost]:
-            self._lost.add(what)
-            error = self._writer.last_error if what == "status" else "see what it says on stderr"
-            self.monitor.alert(f"the {what} cannot be written: {error}")
-            self.log.event(f"{what}_lost", WARNING, error=error)
+    def _publish_status(self) -> None:
+        """Write the status; alert once if the status or the log cannot be written."""
+        losses = {"status": self._writer.failures, "log": self.log.lost}
+        for name, count in losses.items():
+            if count and name not in self._reported_losses:
+                self._reported_losses.add(name)
+                error = self._writer.last_error if name == "status" else "see stderr"
+                self.monitor.alert(f"the {name} cannot be written: {error}")
+                self.log.event(f"{name}_lost", WARNING, error=error)
         self._writer.offer(self.status())
 
-    async def _go_on(self, found: Recovered) -> None:
-        """Settle with the broker, do what was left half done, and what was missed meanwhile."""
-        missed = await self._missed(found)
-        desk, last = self.session.desk, found.last_row
+    async def _resume(self, recovered: RecoveredSession) -> None:
+        """Settle orders with the broker, finish the last row, and process missed rows."""
+        missed = await self._missed(recovered)
+        execution, last = self.session.execution, recovered.last_row
         age = 0.0 if last is None else (time.time_ns() - last.written) / 1e9
-        desk.standing([] if missed else found.pending, age=max(0.0, age))
-        self._look_at_switch()
-        await desk.connect()
-        self._trade()
-        account = self.session.account = await desk.account()
-        self.monitor.note_account(self.episode.observed.info, account, self.episode.prices)
-        if found.is_new:
-            self._adopt(account)
-        if found.unfinished is not None:
-            await self.session.finish_row(found.unfinished, bool(missed))
-        for event in missed:
-            await self._take_row(event)
+        execution.set_current([] if missed else recovered.pending, age=max(0.0, age))
+        self._check_kill_switch()
+        await execution.connect()
+        self._state.fire("start", by="runner")
         if self._is_killed:
-            await self._stand_down()
+            self._enter_killed()
+        account = self.session.account = await execution.account()
+        self.monitor.note_account(self.episode.observed.info, account, self.episode)
+        if recovered.is_new:
+            self._note_first_account(account)
+        if recovered.unfinished is not None:
+            await self.session.finish_row(recovered.unfinished, bool(missed))
+        for event in missed:
+            await self._process_row(event)
+        if self._is_killed:
+            await self._cancel_or_flatten()
 
-    async def _missed(self, found: Recovered) -> list[BarEvent]:
-        """Rows that came while nobody listened: the market has moved on since."""
-        if found.is_new:
+    async def _missed(self, recovered: RecoveredSession) -> list[BarEvent]:
+        """Rows that arrived while the session was down; they are late and not traded on."""
+        if recovered.is_new:
             return []
-        last = found.last_row
+        last = recovered.last_row
         since = self.session.row_time if last is None else last.exchange_time
         events = await self.feed.since(since)
         rows = [event for event in events if isinstance(event, BarEvent)]
         return [replace(row, is_late=True) for row in rows if bar_time(row.bar) > since]
 
-    def _adopt(self, account: BrokerAccount) -> None:
-        """Say so if the account is not what the env begins with: the broker's word holds."""
+    def _note_first_account(self, account: BrokerAccount) -> None:
+        """Alert if the account differs from the env's initial one; the broker's is used."""
         cash = float(self.episode.observed.info["cash"])
         held = {asset: units for asset, units in account.units.items() if units}
         if held or account.cash != cash:
-            words = f"the account has {account.cash:.2f} and {held or 'nothing'}, not {cash:.2f}"
-            self.monitor.alert(f"{words}: trading begins from there after the first row")
+            self.monitor.alert(
+                f"account has cash {account.cash:.2f} and positions {held}, the env starts with "
+                f"cash {cash:.2f}; the account is used from the first row on"
+            )
             self.log.event("adopted", cash=account.cash, units=held)
 
     async def _loop_until_stopped(self, bars: int | None) -> None:
-        """Loop in a task of its own: `stop` can end its wait, and is no cancellation of `run`."""
+        """Run the loop in a task that `stop` can cancel without cancelling `run`."""
         looping = self._looping = asyncio.ensure_future(self._loop(bars))
         try:
             await asyncio.wait({looping})
@@ -282,18 +297,18 @@ class LiveRunner:
                 return
             async with self._turn:
                 if self.switch.is_pulled() and not self._is_killed:
-                    await self._obey_switch()
+                    await self._apply_kill_switch()
                 if isinstance(event, BarEvent):
-                    is_news = await self._take_row(event)
-                    bars = None if bars is None else bars - is_news
+                    is_new = await self._process_row(event)
+                    bars = None if bars is None else bars - is_new
                 elif isinstance(event, FeedNotice):
-                    self._take_notice(event)
+                    self._process_notice(event)
             if ready is not None:
-                # Others have a turn all the same: the one who reads, and the kill switch.
+                # Give way to the feed's reader and the kill switch.
                 await asyncio.sleep(0)
 
     async def _next(self) -> FeedEvent | None:
-        """Wait for the next event; None at the end."""
+        """Wait for the next event; None at the end of the feed."""
         self._is_waiting = True
         try:
             event = await self.feed.__anext__()
@@ -302,98 +317,118 @@ class LiveRunner:
         finally:
             self._is_waiting = False
         if self._is_stopping:
-            # What was to end the wait came as it was over: better here than in the midst of a row.
+            # A cancellation that arrived too late to end the wait must not interrupt a row.
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.sleep(0)
         return event
 
-    async def _take_row(self, event: BarEvent) -> bool:
-        is_news = await self.session.take_row(event)
-        if is_news:
+    async def _process_row(self, event: BarEvent) -> bool:
+        is_new = await self.session.process_row(event)
+        if is_new:
             if self.episode.row % self.config.snapshot_every == 0:
-                self._save()
-            self._house.after_row()
-        return is_news
+                self._save_snapshot()
+            self._gc.after_row()
+        return is_new
 
-    def _save(self) -> None:
-        """Let a restart begin from here."""
+    def _save_snapshot(self) -> None:
         write_snapshot(self.folder.snapshot, self.episode.state_dict(), self.journal.count)
         self.journal.append("snapshot", row=self.episode.row)
 
-    def _take_notice(self, notice: FeedNotice) -> None:
-        told = self.session.note(notice.kind, notice.detail)
-        if told is not None:
-            self.log.event(f"feed_{notice.kind}", detail=told)
+    def _process_notice(self, notice: FeedNotice) -> None:
+        text = self.session.note(notice.kind, notice.detail)
+        if text is not None:
+            self.log.event(f"feed_{notice.kind}", detail=text)
 
-    async def _beat(self) -> None:
-        """Look at the kill switch and tell those who watch, whatever the feed does."""
+    async def _heartbeat(self) -> None:
+        """Check the kill switch and publish the status, whatever the feed does."""
         try:
             while True:
                 await asyncio.sleep(HEARTBEAT_SECONDS)
                 if self.switch.look() != self._is_killed:
                     async with self._turn:
-                        # Whoever had the turn may have obeyed already.
+                        # The loop may have applied it meanwhile.
                         if self.switch.is_pulled() != self._is_killed:
-                            await self._obey_switch()
-                self._house.now_and_then()
+                            await self._apply_kill_switch()
+                self._gc.when_idle()
         except Exception as error:
-            # Whoever cannot hear the kill switch does not trade.
+            # Without a kill switch there is no trading.
             self._failure = error
             self.stop()
 
-    def _look_at_switch(self) -> None:
+    def _check_kill_switch(self) -> None:
         if self.switch.is_pulled() and not self._is_killed:
             self._is_killed = True
-            self.session.pause = f"the kill switch was pulled: {self.switch.reason()}"
             self.journal.append("kill", reason=self.switch.reason())
             self.log.event("killed", WARNING, reason=self.switch.reason())
 
-    async def _obey_switch(self) -> None:
+    def _enter_killed(self) -> None:
+        self._state.fire("kill", by="runner", reason=f"kill switch: {self.switch.reason()}")
+
+    async def _apply_kill_switch(self) -> None:
+        """Stop trading if the kill switch was pulled, resume if it was released."""
         if self._is_killed:
-            self._is_killed = False
-            self.session.pause, self.session.is_flattening = "", False
+            self._is_killed = self.session.is_flattening = False
             self.journal.append("released")
             self.log.event("released", WARNING)
-            self._trade()
+            if self._state.state == "killed":
+                self._state.fire("release", by="runner")
             return
-        self._look_at_switch()
-        self._trade()
-        await self._stand_down()
+        self._check_kill_switch()
+        self._enter_killed()
+        await self._cancel_or_flatten()
 
-    async def _stand_down(self) -> None:
-        """Cancel what stands, and sell if so configured."""
-        desk = self.session.desk
-        desk.standing([])
-        await desk.cancel([order.id for order in desk.keeper.open_orders()])
+    async def _cancel_or_flatten(self) -> None:
+        """Cancel all open orders, and close positions if `on_kill` says so."""
+        await self.session.execution.cancel_all()
         if self.config.on_kill == "flatten":
             await self.session.flatten(self.episode.row)
 
-    def _trade(self) -> None:
-        """Say whether it trades."""
-        if self._is_killed:
-            self.monitor.become("killed", self.session.pause)
-        else:
-            self.monitor.become("trading")
-
-    async def _end(self) -> None:
-        """Cancel what stands, sell if so configured, and leave everything written down."""
+    async def _shutdown(self) -> None:
+        """Cancel open orders, close positions if `on_stop` says so, and save everything."""
         async with self._turn:
-            desk = self.session.desk
-            desk.is_ending = True
-            desk.standing([])
-            await desk.cancel([order.id for order in desk.keeper.open_orders()])
+            execution = self.session.execution
+            execution.is_stopping = True
+            await execution.cancel_all()
             if self.config.on_stop == "flatten" and not self._is_killed:
-                await sell_everything(self.session, self.feed, self.config.flatten_bars)
-            self._save()
+                await self._flatten_positions()
+            self._save_snapshot()
             self.journal.append("stopped", rows=self.episode.row)
             self.journal.make_durable()
-            if self.monitor.state not in ("killed", "halted"):
-                self.monitor.become("stopped")
             self.log.event("stopped", rows=self.episode.row)
+            if self._state.state == "trading":
+                self._state.fire("stop", by="runner")
+
+    async def _flatten_positions(self) -> None:
+        """Close all positions, within `flatten_bars` more rows of the feed."""
+        session = self.session
+        session.is_flattening = True
+        session.account = await session.execution.account()
+        if session.is_flat():
+            return
+        await session.flatten(self.episode.row)
+        for _ in range(self.config.flatten_bars):
+            try:
+                event = await self.feed.__anext__()
+            except StopAsyncIteration:
+                break
+            if isinstance(event, BarEvent):
+                await session.process_row(event)
+            if session.is_flat():
+                return
+        self.monitor.alert("positions remain: not all could be closed before the session ended")
 
     async def _fail(self, reason: str) -> None:
-        """Leave nothing standing at the broker, if it can be reached, and say why."""
-        self.monitor.become("failed", reason)
-        self.monitor.alert(reason)
+        """Abort the session: cancel all open orders if the broker can be reached."""
+        self._state.fire("fail", by="runner", reason=reason)
+        self.monitor.alert(f"session aborted; open orders may remain at the broker: {reason}")
         self.log.event("failed", ERROR, reason=reason)
-        await take_back(self.session, self.log)
+        for order in self.session.execution.tracker.open_orders():
+            await self._try_to_cancel(order.id)
+
+    async def _try_to_cancel(self, order_id: str) -> None:
+        try:
+            await self.broker.cancel(order_id)
+        except Exception as error:
+            # The error that aborted the session is the one to raise.
+            self.log.event("not_cancelled", ERROR, id=order_id, error=error)
+            self.monitor.alert(f"order {order_id} may remain at the broker: {error}")

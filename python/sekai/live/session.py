@@ -1,11 +1,12 @@
-"""A live session: what a row leads to, from the feed to the orders."""
+"""Live session: processing of one row, from the feed to the orders."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,257 +14,286 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.data import Bar
-from sekai.envs.account_report import AccountReport
-from sekai.live.bar_records import bar_time
-from sekai.live.broker import BrokerAccount
-from sekai.live.desk import Desk
-from sekai.live.events import BarEvent, NoticeKind
-from sekai.live.flattening import flattening_orders
-from sekai.live.live_episode import Decider, LiveEpisode, Observed
-from sekai.live.monitoring import SessionMonitor
-from sekai.live.notice_budget import NoticeBudget
-from sekai.live.order_records import order_fields
-from sekai.live.orders import Order
-from sekai.live.recovery import KeptRow
-from sekai.live.risk_gate import Refusal, RiskGate
-from sekai.live.risk_view import RiskView
-from sekai.live.session_journal import SessionJournal
-from sekai.live.session_records import observed_fields, row_fields, told_fields
+from sekai.live.account import BrokerAccount
+from sekai.live.episode import LiveEpisode, ObservedRow, PolicyFunction
+from sekai.live.events import BarEvent, NoticeKind, bar_time
+from sekai.live.execution import ExecutionClient
+from sekai.live.journal.session import (
+    SessionJournal,
+    account_fields,
+    event_fields,
+    observed_fields,
+)
+from sekai.live.orders import BrokerOrder, order_fields
+from sekai.live.recovery import RecordedRow
+from sekai.live.risk import Refusal, RiskGate, RiskLimits, RiskView
+from sekai.live.state_machine import SessionStateMachine
+from sekai.live.status import SessionMonitor
 
-__all__ = ["Session"]
+__all__ = ["NoticeRateLimiter", "Session", "flattening_orders"]
 
-WORRYING = ("disconnected", "gap", "stale", "garbage", "clock_jump", "overflow")
-"""Notices of a feed that a person should see."""
+ALERTED_NOTICES = ("disconnected", "gap", "stale", "garbage", "clock_jump", "overflow")
+"""Kinds of feed notices that raise an alert."""
 
-DAY = 86_400_000_000_000
-"""In nanoseconds."""
+DAY_NANOSECONDS = 86_400_000_000_000
+NOTICE_WINDOW_SECONDS = 60.0
+NOTICES_PER_WINDOW = 20
+
+
+class NoticeRateLimiter:
+    """Rate limit on journaled feed notices of each kind; `FeedHealth` counts all of them.
+
+    Args:
+        clock: clock in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._windows: dict[str, tuple[float, int]] = {}
+
+    def take(self, kind: str) -> int:
+        """Number of notices of a kind that may be written, this one included; 0 for none."""
+        now = self._clock()
+        begin, count = self._windows.get(kind, (now, 0))
+        if now - begin >= NOTICE_WINDOW_SECONDS:
+            begin, count = now, 0
+        self._windows[kind] = begin, count + 1
+        return max(NOTICES_PER_WINDOW - count, 0)
 
 
 @dataclass(slots=True)
 class Session:
-    """All parts of a session that is under way."""
+    """Running session: decides on rows and executes the orders."""
 
     name: str
     episode: LiveEpisode
-    decide: Decider
-    desk: Desk
+    decide: PolicyFunction
+    execution: ExecutionClient
     journal: SessionJournal
     monitor: SessionMonitor
+    state: SessionStateMachine
     gate: RiskGate
-    notices: NoticeBudget = field(default_factory=NoticeBudget)
+    notices: NoticeRateLimiter = field(default_factory=NoticeRateLimiter)
     is_flattening: bool = False
-    """Whether everything is being sold, and the policy is not asked."""
-
-    pause: str = ""
-    """Why nothing is decided, if nothing is."""
+    """True while all positions are being closed; the policy is not asked."""
 
     account: BrokerAccount | None = None
     arrival: int = 0
-    """When the last row came, by the clock that never jumps."""
+    """Arrival of the last row by the monotonic clock, in nanoseconds."""
 
     receive_time: int = 0
-    """The same by the clock on the wall, in nanoseconds since 1970."""
+    """Arrival of the last row in nanoseconds since 1970."""
 
     row_time: int = 0
-    """What the last row is stamped with, in nanoseconds since 1970."""
+    """Timestamp of the last row in nanoseconds since 1970."""
 
     day_equity: float = 0.0
-    """At the end of the last row of the day before, in UTC."""
+    """Equity at the end of the previous day in UTC."""
 
     peak_equity: float = 0.0
     _day: int = -1
     _last_equity: float = 0.0
 
-    async def take_row(self, event: BarEvent) -> bool:
-        """Write down a row, learn what it did to the account, and decide on it.
+    async def process_row(self, event: BarEvent) -> bool:
+        """Journal a row, update the account from the broker, and decide.
 
         Returns:
-            Whether the row was news: after a restart a feed may begin with what is known.
+            True if the row was new: after a restart a feed may repeat known rows.
         """
         row_time = bar_time(event.bar)
         if row_time <= self.row_time or self.episode.observed.is_over:
             return False
-        if not self._takes(event.bar):
+        if not self._accepts(event.bar):
             return False
         self._note_arrival(event.arrival)
         self.journal.hold()
         try:
-            self.journal.append_of("bar", row_fields, event)
+            self.journal.append_of("bar", event_fields, event)
             self.row_time = row_time
             await self._settle_row(event.bar, None, event.is_late)
         finally:
             self.journal.write_held()
         return True
 
-    async def finish_row(self, row: KeptRow, is_late: bool) -> None:
-        """Go on with a row that was written down and not decided on."""
+    async def finish_row(self, row: RecordedRow, is_late: bool) -> None:
+        """Continue with a recovered row that was journaled and not decided on."""
         self._note_arrival(time.perf_counter_ns())
-        # Limits count from when it came: what it says may be of yesterday by now.
+        # Staleness counts from the original arrival.
         self.receive_time = row.written
         if row.digest is not None:
-            self.account = await self.desk.account()
+            self.account = await self.execution.account()
             await self._decide_on(self.episode.observed, is_late or row.is_late)
             return
         await self._settle_row(row.bar, row.account, is_late or row.is_late)
 
-    def _takes(self, bar: Bar) -> bool:
-        """Whether the env can take a row; one that it cannot is told of and passed over."""
-        try:
-            self.episode.take(bar)
-        except (ValueError, TypeError) as error:
-            self.note("garbage", f"a row that is none: {error}")
-            return False
-        return True
-
     def note(self, kind: NoticeKind, detail: str) -> str | None:
-        """Write a notice down, and alert of one that a person should see.
+        """Journal a feed notice, and raise an alert if its kind needs attention.
 
         Returns:
-            What was written; None if there was enough of the kind lately.
+            The journaled text; None if the rate limit of the kind is reached.
         """
         room = self.notices.take(kind)
         if not room:
             return None
-        told = detail if room > 1 else f"{detail}; others soon are only counted"
-        self.journal.append("notice", notice=kind, detail=told)
-        if kind in WORRYING:
-            self.monitor.alert(f"feed: {kind}, {told}")
-        return told
+        text = detail if room > 1 else f"{detail}; further notices of this kind are only counted"
+        self.journal.append("notice", notice=kind, detail=text)
+        if kind in ALERTED_NOTICES:
+            self.monitor.alert(f"feed: {kind}, {text}")
+        return text
 
-    async def _settle_row(self, bar: Bar, told: AccountReport | None, is_late: bool) -> None:
+    def note_equity(self, row_time: int, equity: float) -> None:
+        """Update the equity that loss limits refer to; rows before a restart count as well."""
+        day = row_time // DAY_NANOSECONDS
+        if day != self._day:
+            self._day, self.day_equity = day, self._last_equity or equity
+        self.peak_equity = max(self.peak_equity, equity)
+        self._last_equity = equity
+
+    async def flatten(self, row: int) -> None:
+        """Cancel open orders, and submit orders that close all positions."""
+        self.is_flattening = True
+        self.journal.write_held()
+        # First, so that open orders are not counted twice.
+        await self.execution.cancel_all()
+        self.account = await self.execution.account()
+        orders = flattening_orders(self._closing_prefix(row), self._risk_view(), self.gate.limits)
+        allowed, refusals = self.gate.check(orders, self._risk_view(), flattening=True)
+        for refusal in refusals:
+            self.monitor.alert(f"position in {refusal.order.asset} not closed: {refusal.reason}")
+        self._record_decision(row, None, allowed, (), refusals)
+        await self._execute(allowed, (), time.perf_counter_ns())
+
+    def is_flat(self) -> bool:
+        """Return True if no position is held."""
+        return self.account is not None and self.account.is_flat
+
+    def _accepts(self, bar: Bar) -> bool:
+        try:
+            self.episode.take(bar)
+        except (ValueError, TypeError) as error:
+            self.note("garbage", f"malformed row rejected: {error}")
+            return False
+        return True
+
+    async def _settle_row(self, bar: Bar, recorded: BrokerAccount | None, is_late: bool) -> None:
         begin = time.perf_counter_ns()
-        await self.desk.ask(lambda: self.desk.broker.see(bar))
-        self.account = await self.desk.account()
+        await self.execution.call(lambda: self.execution.broker.see(bar))
+        account = self.account = await self.execution.account()
         taken = time.perf_counter_ns() - begin
-        if told is None:
-            told = _told(self.account, self.episode.assets)
-            self.journal.append_of("account", told_fields, told)
-        observed = self.episode.advance(bar, told)
+        if recorded is None:
+            self.journal.append_of("account", account_fields, account, self.episode.assets)
+        observed = self.episode.advance(bar, account if recorded is None else recorded)
         self.journal.append_of("observed", observed_fields, observed)
         self.note_equity(self.row_time, float(observed.info["equity"]))
         await self._decide_on(observed, is_late)
         self.monitor.latency["row_to_account"].add(taken)
-        self.monitor.note_row(str(bar.time), dict(observed.info), self.account, self.episode.prices)
+        self.monitor.note_row(str(bar.time), dict(observed.info), self.account, self.episode)
 
-    async def _decide_on(self, observed: Observed, is_late: bool) -> None:
+    async def _decide_on(self, observed: ObservedRow, is_late: bool) -> None:
         if observed.is_over:
-            self.pause = "nothing is left to trade with, or nothing more to trade"
-            self.monitor.become("halted", self.pause)
+            if self.state.allows("episode_over", by="session"):
+                reason = "episode over: no equity left, or no asset left to trade"
+                self.state.fire("episode_over", by="session", reason=reason)
         elif self.is_flattening:
             await self.flatten(observed.row)
-        elif not is_late and not self.pause:
-            await self._follow(observed)
+        elif not is_late and self.state.state == "trading":
+            await self._follow_policy(observed)
 
-    async def _follow(self, observed: Observed) -> None:
-        """Do what the policy says."""
+    async def _follow_policy(self, observed: ObservedRow) -> None:
         action = self.decide(observed.observation)
         decided = time.perf_counter_ns()
         self.monitor.latency["feed_to_decision"].add(decided - self.arrival)
         self.monitor.counts["decisions"] += 1
         units = self.episode.orders(action)
-        wanted = self._orders(observed.row, units)
-        allowed, refusals = self.gate.check(wanted, self._view())
+        orders = self._orders(observed.row, units)
+        allowed, refusals = self.gate.check(orders, self._risk_view())
         replaced = self._replaced(observed.row, units)
-        self._write_down(observed.row, action, allowed, replaced, refusals)
+        self._record_decision(observed.row, action, allowed, replaced, refusals)
         self.episode.action = action
-        for one in refusals:
+        for refusal in refusals:
+            order = refusal.order
             self.monitor.counts["orders_refused"] += 1
-            self.monitor.alert(f"{one.order.asset}: {one.order.units:+g} refused, {one.reason}")
-        await self._carry_out(allowed, replaced, decided)
+            self.monitor.alert(f"order {order.units:+g} {order.asset} refused: {refusal.reason}")
+        await self._execute(allowed, replaced, decided)
 
-    def _write_down(
+    def _record_decision(
         self,
         row: int,
         action: Any,
-        allowed: Sequence[Order],
+        allowed: Sequence[BrokerOrder],
         replaced: Sequence[str],
         refusals: Sequence[Refusal],
     ) -> None:
-        """All of a decision in one record: it is there as a whole, or not at all."""
+        """Journal a decision as one record, so that it is never there in part."""
         self.journal.write_held()
-        refused = [{**order_fields(one.order), "reason": one.reason} for one in refusals]
         self.journal.append(
-            "decision", row=row, action=None if action is None else np.asarray(action),
-            orders=[order_fields(order) for order in allowed], cancels=list(replaced),
-            refusals=refused,
-        )  # fmt: skip
+            "decision",
+            row=row,
+            action=None if action is None else np.asarray(action),
+            orders=[order_fields(order) for order in allowed],
+            cancels=list(replaced),
+            refusals=[{**order_fields(item.order), "reason": item.reason} for item in refusals],
+        )
 
-    async def _carry_out(
-        self, orders: Sequence[Order], replaced: Sequence[str], decided: int
+    async def _execute(
+        self, orders: Sequence[BrokerOrder], replaced: Sequence[str], decided: int
     ) -> None:
         for order in orders:
-            self.desk.keeper.intend(order, time.time_ns())
-        self.desk.standing(orders, is_closing=self.is_flattening)
+            self.execution.tracker.intend(order, time.time_ns())
+        self.execution.set_current(orders, is_closing=self.is_flattening)
         if replaced:
-            await self.desk.cancel(replaced)
+            await self.execution.cancel(replaced)
         if not orders:
             return
-        # A disk may take milliseconds: whoever reads the feed goes on meanwhile.
+        # An fsync may take milliseconds: the feed is read meanwhile.
         await asyncio.to_thread(self.journal.make_durable)
-        await self.desk.send(orders)
+        await self.execution.send(orders)
         self.monitor.latency["decision_to_order"].add(time.perf_counter_ns() - decided)
 
-    async def flatten(self, row: int) -> None:
-        """Order that everything is sold, and what is owed bought back."""
-        self.is_flattening = True
-        self.journal.write_held()
-        # First, so that what was ordered before is not counted twice.
-        self.desk.standing([])
-        await self.desk.cancel([order.id for order in self.desk.keeper.open_orders()])
-        self.account = await self.desk.account()
-        wanted = flattening_orders(self._closing(row), self._view(), self.gate.limits)
-        allowed, refusals = self.gate.check(wanted, self._view(), flattening=True)
-        for one in refusals:
-            self.monitor.alert(f"{one.order.asset} cannot be closed: {one.reason}")
-        self._write_down(row, None, allowed, (), refusals)
-        await self._carry_out(allowed, (), time.perf_counter_ns())
-
-    def _closing(self, row: int) -> str:
-        """What ids of orders begin with that close positions; another each time in a row."""
+    def _closing_prefix(self, row: int) -> str:
+        """Unused prefix of the ids of orders that close positions."""
         for number in itertools.count(1):
             prefix = f"{self.name}-{row}-close" + (str(number) if number > 1 else "")
-            if not any(one.startswith(f"{prefix}-") for one in self.desk.keeper.orders):
+            if not any(name.startswith(f"{prefix}-") for name in self.execution.tracker.orders):
                 return prefix
-        raise AssertionError("there is always another number")
+        raise AssertionError("numbers are endless")
 
     def _note_arrival(self, arrival: int) -> None:
-        # What an event says of when it was received may be of a recording.
+        # An event of a recording has the receive time of the recording.
         self.arrival = arrival
         self.receive_time = time.time_ns() - (time.perf_counter_ns() - arrival)
 
-    def is_flat(self) -> bool:
-        """Whether nothing is held."""
-        return self.account is not None and not any(self.account.units.values())
-
-    def _orders(self, row: int, units: Any) -> list[Order]:
-        priced = zip(self.episode.assets, units, self.episode.prices, strict=True)
+    def _orders(self, row: int, units: Any) -> list[BrokerOrder]:
         return [
-            Order(
-                id=f"{self.name}-{row}-{asset}", asset=asset, units=float(wanted),
+            BrokerOrder(
+                id=f"{self.name}-{row}-{asset}",
+                asset=asset,
+                units=float(size),
                 reference_price=float(price),
             )
-            for asset, wanted, price in priced
-            if np.isfinite(wanted) and wanted != 0 and np.isfinite(price)
-        ]  # fmt: skip
+            for asset, size, price in zip(
+                self.episode.assets, units, self.episode.prices, strict=True
+            )
+            if np.isfinite(size) and size != 0 and np.isfinite(price)
+        ]
 
     def _replaced(self, row: int, units: Any) -> list[str]:
-        """Orders that were due and still stand in assets about which something was decided."""
+        """Open orders that were due before this row, in assets that the decision is about."""
         decided = {
-            asset for asset, one in zip(self.episode.assets, units, strict=True) if one == one
+            asset for asset, size in zip(self.episode.assets, units, strict=True) if size == size
         }
         due = row - self.episode.portfolio.config.execution.delay
         return [
-            one.id
-            for one in self.desk.keeper.open_orders()
-            if one.asset in decided and self._row_of(one) < due
+            order.id
+            for order in self.execution.tracker.open_orders()
+            if order.asset in decided and self._row_of(order) < due
         ]
 
-    def _row_of(self, order: Order) -> int:
-        """The row on which an order was decided."""
+    def _row_of(self, order: BrokerOrder) -> int:
         return int(order.id.removeprefix(f"{self.name}-").partition("-")[0])
 
-    def _view(self) -> RiskView:
-        assert self.account is not None, "whoever decides has seen the account"
+    def _risk_view(self) -> RiskView:
+        assert self.account is not None, "the account is queried before a decision"
         return RiskView(
             account=self.account,
             prices=self._by_asset(self.episode.prices),
@@ -272,28 +302,44 @@ class Session:
             receive_time=self.receive_time,
             day_equity=self.day_equity,
             peak_equity=self.peak_equity,
-            open_units=self.desk.keeper.open_units(),
-            open_orders=len(self.desk.keeper.open_orders()),
+            open_units=self.execution.tracker.open_units(),
+            open_orders=len(self.execution.tracker.open_orders()),
         )
 
     def _by_asset(self, prices: NDArray[np.float64]) -> dict[str, float]:
         pairs = zip(self.episode.assets, prices.tolist(), strict=True)
         return {asset: price for asset, price in pairs if price == price}
 
-    def note_equity(self, row_time: int, equity: float) -> None:
-        """Keep what losses are counted from; rows before a restart count as well."""
-        if row_time // DAY != self._day:
-            self._day, self.day_equity = row_time // DAY, self._last_equity or equity
-        self.peak_equity = max(self.peak_equity, equity)
-        self._last_equity = equity
+
+def flattening_orders(prefix: str, view: RiskView, limits: RiskLimits) -> list[BrokerOrder]:
+    """Orders that close all positions, each within the order limits; cancel open orders first.
+
+    Assets without a price are left out, since their orders cannot be checked.
+
+    Args:
+        prefix: prefix of the order ids; the same prefix gives the same ids.
+        view: account and latest prices.
+        limits: bounds on the size of an order.
+    """
+    orders: list[BrokerOrder] = []
+    for asset, units in sorted(view.account.units.items()):
+        price = view.price(asset)
+        if not units or math.isnan(price):
+            continue
+        parts = _parts(abs(units), price, limits)
+        for number in range(parts):
+            # Differences of cumulative shares, so that rounding cannot exceed the position.
+            part = units * ((number + 1) / parts) - units * (number / parts)
+            name = f"{prefix}-{asset}-{number}"
+            orders.append(BrokerOrder(id=name, asset=asset, units=-part, reference_price=price))
+    return orders
 
 
-def _told(account: BrokerAccount, assets: Sequence[str]) -> AccountReport:
-    carried = account.open_units if account.carried_units is None else account.carried_units
-    return AccountReport(
-        cash=account.cash,
-        units=np.array([account.units.get(asset, 0.0) for asset in assets]),
-        open_units=np.array([carried.get(asset, 0.0) for asset in assets]),
-        costs=account.row_costs,
-        traded=account.row_traded,
-    )
+def _parts(units: float, price: float, limits: RiskLimits) -> int:
+    caps = [math.inf]
+    if limits.max_order_units is not None:
+        caps.append(limits.max_order_units)
+    if limits.max_order_notional is not None:
+        caps.append(limits.max_order_notional / price)
+    # Slightly below the cap, so that rounding cannot exceed it.
+    return max(1, math.ceil(units / (min(caps) * (1.0 - 1e-9))))

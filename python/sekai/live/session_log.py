@@ -1,4 +1,4 @@
-"""Words about a session for people and machines: a line of JSON each, without secrets."""
+"""Session log in JSON lines, and redaction of secrets in logs, alerts and journals."""
 
 from __future__ import annotations
 
@@ -6,30 +6,51 @@ import json
 import logging
 import logging.handlers
 import os
+import re
 import sys
 from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from sekai.core.closing import Closing
-from sekai.live.redaction import redacted, redacted_fields
+import numpy as np
 
-__all__ = ["LOGGER", "SessionLog", "redacted"]
+from sekai.core.base import Closeable
+
+__all__ = [
+    "FREE_TEXT_FIELDS",
+    "LOGGER",
+    "SessionLog",
+    "is_secret_name",
+    "redacted",
+    "redacted_fields",
+]
 
 LOGGER = "sekai.live"
-"""What the logger of live sessions is called; other handlers may be added to it as well."""
+"""Name of the logger of live sessions."""
 
-OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "fields"}
-"""What every record of `logging` has; everything else was added by who logged."""
+STANDARD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {
+    "message",
+    "asctime",
+    "taskName",
+    "fields",
+}
+"""Attributes of every `logging` record; all others are fields of the log call."""
 
 
-class SessionLog(Closing):
-    """Writes what is logged to `sekai.live` to a file, and begins a new one when that is full.
+class SessionLog(Closeable):
+    """Rotating log file of the logger `sekai.live`, in JSON lines with secrets redacted.
 
     `log.event("reconnected", tries=3)` is short for
-    `logging.getLogger("sekai.live").info("reconnected", extra={"tries": 3})`, which is written by
-    the same rules. A line has `time`, `level`, `event` and the fields. Secrets are hidden.
+    `logging.getLogger("sekai.live").info("reconnected", extra={"tries": 3})`. A line has `time`,
+    `level`, `event` and the fields.
+
+    Args:
+        path: the file; rotated files have the suffixes `.1`, `.2` and so on.
+        level: least level that is written.
+        largest: bytes of a file.
+        kept: number of rotated files.
+        secrets: strings to redact, besides those that look like secrets.
     """
 
     def __init__(
@@ -41,17 +62,8 @@ class SessionLog(Closing):
         kept: int = 5,
         secrets: Collection[str] = (),
     ) -> None:
-        """Begin to write; what is there is added to.
-
-        Args:
-            path: the file; older ones have `.1`, `.2` and so on behind their names.
-            level: what is less important is left out.
-            largest: bytes of a file.
-            kept: how many older files there are.
-            secrets: what must not appear anywhere, besides what looks like a secret.
-        """
         if largest < 1 or kept < 1:
-            raise ValueError(f"largest and kept must be positive, were {largest} and {kept}")
+            raise ValueError(f"largest and kept must be positive, got {largest} and {kept}")
         self._logger = logging.getLogger(LOGGER)
         self._handler = _QuietHandler(
             Path(path), maxBytes=largest, backupCount=kept, encoding="utf-8"
@@ -66,24 +78,24 @@ class SessionLog(Closing):
 
     @property
     def lost(self) -> int:
-        """Lines that could not be written: a full disk stops no trading."""
+        """Number of lines that could not be written; trading continues without them."""
         return self._handler.lost
 
     def event(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
-        """Log that something happened."""
+        """Log an event with its fields."""
         if self._logger.isEnabledFor(level):
             hidden = redacted_fields(fields, self._secrets)
             self._logger.log(level, redacted(event, self._secrets), extra={"fields": hidden})
 
     def close(self) -> None:
-        """Write no more. Closing twice is no error."""
+        """Close the file. Closing twice is no error."""
         self._logger.removeHandler(self._handler)
         self._logger.setLevel(self._level_before)
         self._handler.close()
 
 
 class _QuietHandler(logging.handlers.RotatingFileHandler):
-    """Counts what it could not write; the usual report of that would show what was to be hidden."""
+    """Counts failed writes; the standard report would print unredacted text."""
 
     lost = 0
 
@@ -91,8 +103,9 @@ class _QuietHandler(logging.handlers.RotatingFileHandler):
         self.lost += 1
         if self.lost == 1:
             error = sys.exc_info()[1]
-            words = f"sekai: the log {self.baseFilename} cannot be written: {type(error).__name__}"
-            sys.stderr.write(f"{words}\n")
+            sys.stderr.write(
+                f"sekai: log {self.baseFilename} cannot be written: {type(error).__name__}\n"
+            )
 
     def close(self) -> None:
         try:
@@ -102,8 +115,6 @@ class _QuietHandler(logging.handlers.RotatingFileHandler):
 
 
 class _LineFormatter(logging.Formatter):
-    """A record as a line of JSON."""
-
     def __init__(self, secrets: Collection[str]) -> None:
         super().__init__()
         self._secrets = secrets
@@ -117,7 +128,7 @@ class _LineFormatter(logging.Formatter):
         }
         fields = _fields_of(record)
         line |= {
-            # The first three mean the same in every line.
+            # Time, level and event have the same meaning in every line.
             f"{name}_" if name in line else name: value
             for name, value in redacted_fields(fields, self._secrets).items()
         }
@@ -127,16 +138,115 @@ class _LineFormatter(logging.Formatter):
 
 
 def _fields_of(record: logging.LogRecord) -> Mapping[str, Any]:
-    # Libraries mark every record of a process with what is for themselves alone.
-    everything = vars(record).items()
-    added = {name: one for name, one in everything if name not in OWN and not name.startswith("_")}
+    # Libraries add private attributes to every record of a process.
+    added = {
+        name: value
+        for name, value in vars(record).items()
+        if name not in STANDARD_ATTRIBUTES and not name.startswith("_")
+    }
     return {**getattr(record, "fields", {}), **added}
 
 
 def _finite(value: Any) -> Any:
-    """The same with words for the numbers that JSON has none for."""
+    """Replace infinite and NaN floats by strings, for JSON."""
     if isinstance(value, float) and not -sys.float_info.max <= value <= sys.float_info.max:
         return str(value)
     if isinstance(value, dict):
         return {name: _finite(part) for name, part in value.items()}
     return [_finite(part) for part in value] if isinstance(value, list) else value
+
+
+REDACTED = "***"
+FREE_TEXT_FIELDS = ("detail", "reason", "error", "message")
+"""Fields with text of venues, brokers and exceptions, which are redacted in journals."""
+
+MAX_DEPTH = 8
+"""Levels of nested fields that are searched; deeper ones are replaced."""
+
+SECRET_NAME = re.compile(
+    r"token|secret|passw|passphrase|pwd|api[-_.]?key|access[-_.]?key|private[-_.]?key|credential|"
+    r"authorization|signature|cookie|listen[-_.]?key|bearer|jwt|^(?:auth|sig|key|sid)$",
+    re.IGNORECASE,
+)
+# Every pattern below runs in linear time: no two of its parts can match the same characters, and
+# names are tried from their first letter only.
+LOGIN = re.compile(r"://[^\s/?#\"']*@")
+HEADER = re.compile(r"(authorization\\*[\"']?\s*[:=]\s*\\*[\"']?)[^\"'\r\n]+", re.IGNORECASE)
+NAME = re.compile(r"(?<![\w.-])([\w.-]+)\\*[\"']?\s*(?:=>|[:=]|%3[dD])\s*")
+# A value that begins with a backslash is quoted more than once: it extends to the end.
+VALUE = re.compile(r"\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|\\.*|[^\s&\"'\\][^\s&]*", re.DOTALL)
+SCHEME = re.compile(r"\b(bearer\s+|basic\s+(?=[\w+/=-]{6}))[^\s\"',;&]+", re.IGNORECASE)
+SHAPED = re.compile(
+    r"(?<![\w-])(?:eyJ[\w-]{5,}\.[\w-]+\.[\w-]*|gh[opsu]_\w{16,}|sk-[\w-]{16,}|"
+    r"AKIA[A-Z0-9]{12,}|xox[abprs]-[\w-]{8,})"
+)
+
+
+def redacted(text: str, secrets: Collection[str] = ()) -> str:
+    """Redact secrets: replace what looks like one by `***`.
+
+    Covers passwords in URLs, authorization headers, and values named token, key, secret, signature
+    or password in queries, in JSON and in `name=value`.
+
+    Args:
+        text: text to be written.
+        secrets: known secrets, replaced wherever they occur.
+    """
+    # Longest first: one secret may be part of another.
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, REDACTED)
+    if ":" in text or "=" in text or "%3" in text:
+        text = LOGIN.sub(f"://{REDACTED}@", text)
+        text = HEADER.sub(_keep_prefix, text)
+        text = _without_values(text)
+    return SHAPED.sub(REDACTED, SCHEME.sub(_keep_prefix, text))
+
+
+def redacted_fields(
+    fields: Mapping[Any, Any], secrets: Collection[str] = (), depth: int = 0
+) -> dict[str, Any]:
+    """Redact fields, by their names and by what their values look like."""
+    return {
+        redacted(str(name), secrets): (
+            REDACTED if is_secret_name(str(name)) else _redacted_value(value, secrets, depth + 1)
+        )
+        for name, value in fields.items()
+    }
+
+
+def is_secret_name(name: str) -> bool:
+    """Return True if a field of this name holds a secret."""
+    return SECRET_NAME.search(name) is not None
+
+
+def _redacted_value(value: Any, secrets: Collection[str], depth: int) -> Any:
+    if value is None or isinstance(value, (bool, int, float, np.number, np.bool_)):
+        return value.item() if isinstance(value, np.generic) else value
+    if depth > MAX_DEPTH:
+        return REDACTED
+    if isinstance(value, Mapping):
+        return redacted_fields(value, secrets, depth)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_redacted_value(item, secrets, depth + 1) for item in value]
+    # The repr of bytes has escapes, which no pattern matches.
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return redacted(text, secrets)
+
+
+def _keep_prefix(match: re.Match[str]) -> str:
+    return f"{match[1]}{REDACTED}"
+
+
+def _without_values(text: str) -> str:
+    """Redact the values of secret names."""
+    parts, done = [], 0
+    match = NAME.search(text)
+    while match is not None:
+        start = match.end()
+        value = VALUE.match(text, start) if is_secret_name(match[1]) else None
+        if value is not None:
+            quote = value[0][0] if value[0][0] in "\"'" else ""
+            parts += [text[done:start], quote, REDACTED, quote]
+            start = done = value.end()
+        match = NAME.search(text, start)
+    return "".join([*parts, text[done:]])

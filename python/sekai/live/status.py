@@ -1,39 +1,49 @@
-"""How a live session is doing: what its process writes and those who watch read."""
+"""Session status: the monitor that collects it, its JSON file, and its reader."""
 
 from __future__ import annotations
 
 import json
+import os
+import threading
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
 
-from sekai.live.feed_health import FeedHealth
-from sekai.storage.strict_json import parsed
+from sekai.core.base import Closeable
+from sekai.error import JournalError
+from sekai.live.account import BrokerAccount
+from sekai.live.episode import LiveEpisode
+from sekai.live.feed import FeedHealth
+from sekai.live.latency import LatencyHistogram, LatencySummary
+from sekai.live.orders import OrderTracker, TrackedOrder
+from sekai.live.session_log import redacted
+from sekai.live.state_machine import SessionState, SessionStateMachine
+from sekai.market.costs import COST_KINDS
+from sekai.storage.files import atomic_write
+from sekai.storage.strict_json import parse_json
 
-__all__ = ["LatencySummary", "OrderLine", "SessionStatus", "State"]
+__all__ = [
+    "LatencySummary",
+    "OrderLine",
+    "SessionMonitor",
+    "SessionState",
+    "SessionStatus",
+    "StatusWriter",
+    "read_status",
+]
 
-State = Literal["starting", "trading", "halted", "killed", "stopped", "failed"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LatencySummary:
-    """How long something takes, in milliseconds."""
-
-    count: int = 0
-    p50: float = 0.0
-    p99: float = 0.0
-    p999: float = 0.0
-    largest: float = 0.0
-    buckets: tuple[tuple[float, int], ...] = ()
-    """Upper ends in milliseconds, and how many took no longer: they add up, as Prometheus does."""
-
-    total: float = 0.0
-    """All of them together, in milliseconds."""
+LATENCIES = ("feed_to_decision", "row_to_account", "decision_to_order", "order_to_fill")
+MAX_EQUITY_POINTS = 1_000
+MAX_LINES = 50
+MAX_FILE_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderLine:
-    """An order, for a table."""
+    """Order as a row of the status table."""
 
     time: str
     id: str
@@ -47,15 +57,15 @@ class OrderLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStatus:
-    """Everything that those who watch are told."""
+    """Status of a session: state, account, orders, latencies, feed health and alerts."""
 
     session: str
-    state: State
+    state: SessionState
     reason: str = ""
-    """Why it does not trade, if it does not."""
+    """Reason of a state other than trading."""
 
     updated: str = ""
-    """In UTC, ISO 8601 with milliseconds."""
+    """Time of the status in UTC, ISO 8601 with milliseconds."""
 
     bars: int = 0
     decisions: int = 0
@@ -65,67 +75,268 @@ class SessionStatus:
     equity: float = 0.0
     cash: float = 0.0
     profit: float = 0.0
-    """Since the session began."""
+    """Profit since the session began."""
 
     drawdown: float = 0.0
     gross: float = 0.0
-    """All positions without their signs, as a share of equity."""
+    """Gross exposure over equity."""
 
     net: float = 0.0
-    """All positions, as a share of equity."""
+    """Net exposure over equity."""
 
     costs: Mapping[str, float] = field(default_factory=dict)
     positions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Of each asset held: units, price, value, weight."""
+    """Units, price, value and weight of each held asset."""
 
     orders: tuple[OrderLine, ...] = ()
-    """The latest, newest first; at most 50."""
+    """Latest orders, newest first; at most 50."""
 
     equity_times: tuple[str, ...] = ()
     equity_values: tuple[float, ...] = ()
-    """The way of equity, thinned to at most 1,000 points."""
+    """Equity curve, thinned to at most 1,000 points."""
 
     latency: Mapping[str, LatencySummary] = field(default_factory=dict)
-    """By name: feed_to_decision; of that, what the broker took to tell of the row, row_to_account;
-    decision_to_order, order_to_fill."""
+    """Latencies by name: feed_to_decision; its part row_to_account, the query of the broker;
+    decision_to_order; order_to_fill."""
 
     feed: FeedHealth = field(default_factory=FeedHealth)
     alerts: tuple[str, ...] = ()
-    """What a person should know, newest first; at most 50."""
+    """Alerts for operators, newest first; at most 50."""
 
     def to_json(self) -> str:
-        """As text."""
-        # `asdict` would copy every point of the way of equity: ten times as long, and meanwhile
-        # the thread that trades waits.
-        words: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
-        words["orders"] = [_words(order) for order in self.orders]
-        words["latency"] = {name: _words(one) for name, one in self.latency.items()}
-        words["feed"] = self.feed.to_dict()
-        words["costs"] = dict(self.costs)
-        words["positions"] = {asset: dict(one) for asset, one in self.positions.items()}
-        return json.dumps(words, allow_nan=False)
+        """Status as JSON text."""
+        # `asdict` would copy every point of the equity curve: ten times as long, and the trading
+        # thread waits meanwhile.
+        values = _fields(self)
+        values["orders"] = [_fields(order) for order in self.orders]
+        values["latency"] = {name: _fields(summary) for name, summary in self.latency.items()}
+        values["feed"] = self.feed.to_dict()
+        values["costs"] = dict(self.costs)
+        values["positions"] = {asset: dict(row) for asset, row in self.positions.items()}
+        return json.dumps(values, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> SessionStatus:
-        """What `to_json` gave; what cannot be read is a `ValueError`."""
-        found: dict[str, Any] = parsed(text)
+        """Status from `to_json`; `ValueError` for any other text."""
+        values: dict[str, Any] = parse_json(text)
         try:
-            latency = {name: _latency(one) for name, one in found.pop("latency").items()}
-            orders = tuple(OrderLine(**one) for one in found.pop("orders"))
-            feed = FeedHealth.from_dict(found.pop("feed"))
-            rows: dict[str, Any] = {name: tuple(found.pop(name)) for name in _ROWS}
-            return cls(latency=latency, orders=orders, feed=feed, **rows, **found)
+            latency = {name: _latency(row) for name, row in values.pop("latency").items()}
+            orders = tuple(OrderLine(**row) for row in values.pop("orders"))
+            feed = FeedHealth.from_dict(values.pop("feed"))
+            lists: dict[str, Any] = {name: tuple(values.pop(name)) for name in _LISTS}
+            return cls(latency=latency, orders=orders, feed=feed, **lists, **values)
         except (TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"the status of a session was wanted, found {text[:80]!r}") from error
+            raise ValueError(f"not a session status: {text[:80]!r}") from error
 
 
-_ROWS = ("equity_times", "equity_values", "alerts")
+_LISTS = ("equity_times", "equity_values", "alerts")
 
 
-def _words(one: Any) -> dict[str, Any]:
-    return {part.name: getattr(one, part.name) for part in fields(one)}
+class SessionMonitor:
+    """Collects counts, equity curve, latencies and alerts of a session, in bounded memory.
+
+    Args:
+        session: name of the session.
+        assets: traded assets.
+        tracker: orders of the session.
+        state: state machine of the session.
+    """
+
+    def __init__(
+        self,
+        session: str,
+        assets: tuple[str, ...],
+        tracker: OrderTracker,
+        state: SessionStateMachine,
+    ) -> None:
+        self.session, self.assets = session, assets
+        self._tracker, self._state = tracker, state
+        self.counts = dict.fromkeys(("bars", "decisions", "orders_sent", "orders_refused"), 0)
+        self.fills = 0
+        self.latency = {name: LatencyHistogram() for name in LATENCIES}
+        self._alerts: deque[str] = deque(maxlen=MAX_LINES)
+        self._equity: list[tuple[str, float]] = []
+        self._every, self._rows = 1, 0
+        self._info: Mapping[str, Any] = {}
+        self._positions: dict[str, dict[str, float]] = {}
+        self._costs: dict[str, float] = {}
+        self._first_equity: float | None = None
+
+    def alert(self, text: str) -> None:
+        """Raise an alert for operators."""
+        # Texts of brokers, venues and exceptions may contain secrets.
+        self._alerts.appendleft(f"{_now()} {redacted(text)}")
+
+    def note_row(
+        self, time: str, info: Mapping[str, Any], account: BrokerAccount, episode: LiveEpisode
+    ) -> None:
+        """Record the result of a row.
+
+        Args:
+            time: timestamp of the row.
+            info: info of the env.
+            account: account of the broker.
+            episode: source of the latest prices.
+        """
+        self.counts["bars"] += 1
+        self.note_equity(time, float(info["equity"]))
+        self.note_account(info, account, episode)
+        for kind in COST_KINDS:
+            self._costs[kind] = self._costs.get(kind, 0.0) + float(info.get(kind, 0.0))
+
+    def note_account(
+        self, info: Mapping[str, Any], account: BrokerAccount, episode: LiveEpisode
+    ) -> None:
+        """Record the account; see `note_row`."""
+        self._info = info
+        prices = dict(zip(self.assets, episode.prices.tolist(), strict=False))
+        self._positions = account.positions(prices, float(info["equity"]))
+
+    def note_equity(self, time: str, equity: float) -> None:
+        """Add a point to the equity curve, of this run or of before a restart."""
+        if self._first_equity is None:
+            self._first_equity = equity
+        self._rows += 1
+        if self._rows % self._every:
+            return
+        self._equity.append((time, equity))
+        if len(self._equity) > MAX_EQUITY_POINTS:
+            self._equity = self._equity[::2]
+            self._every *= 2
+
+    def status(self, feed: FeedHealth) -> SessionStatus:
+        """Current status."""
+        info = self._info
+        equity = float(info.get("equity", 0.0))
+        first = equity if self._first_equity is None else self._first_equity
+        return SessionStatus(
+            session=self.session,
+            state=self._state.state,
+            reason=redacted(self._state.reason),
+            updated=_now(),
+            **self.counts,
+            fills=self.fills,
+            equity=equity,
+            profit=equity - first,
+            gross=_share(info.get("gross", 0.0), equity),
+            net=_share(info.get("net", 0.0), equity),
+            cash=float(info.get("cash", 0.0)),
+            drawdown=float(info.get("drawdown", 0.0)),
+            costs=dict(self._costs),
+            positions=self._positions,
+            orders=tuple(_line(tracked) for tracked in self._tracker.latest(MAX_LINES)),
+            equity_times=tuple(time for time, _ in self._equity),
+            equity_values=tuple(value for _, value in self._equity),
+            latency={name: histogram.summary() for name, histogram in self.latency.items()},
+            feed=feed,
+            alerts=tuple(self._alerts),
+        )
 
 
-def _latency(found: Mapping[str, Any]) -> LatencySummary:
-    buckets = tuple((float(end), int(count)) for end, count in found["buckets"])
-    return LatencySummary(**{**found, "buckets": buckets})
+class StatusWriter(Closeable):
+    """Writes the newest status to a file from its own thread, at a limited rate.
+
+    Args:
+        path: the file.
+        every: least seconds between two writes.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], every: float = 1.0) -> None:
+        if not every >= 0.0:
+            raise ValueError(f"every must be at least 0 seconds, got {every}")
+        self.path = Path(path)
+        self.every = every
+        self.written = 0
+        """Number of writes."""
+
+        self.failures = 0
+        """Number of failed writes; the next status is tried all the same."""
+
+        self.last_error: Exception | None = None
+        # Appending to and popping from a deque are atomic.
+        self._newest: deque[SessionStatus] = deque(maxlen=1)
+        self._has_news = threading.Event()
+        self._is_closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sekai-status", daemon=True)
+        self._thread.start()
+
+    def offer(self, status: SessionStatus) -> None:
+        """Schedule a status for writing, unless a newer one replaces it; returns at once."""
+        if self._is_closing.is_set():
+            raise JournalError(f"status cannot be written to {self.path}: the writer is closed")
+        self._newest.append(status)
+        self._has_news.set()
+
+    def close(self) -> None:
+        """Return when the newest status is written. Closing twice is no error."""
+        self._is_closing.set()
+        self._has_news.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_closing.is_set():
+            self._has_news.wait()
+            self._has_news.clear()
+            self._write_newest()
+            self._is_closing.wait(self.every)
+        self._write_newest()
+
+    def _write_newest(self) -> None:
+        if not self._newest:
+            return
+        try:
+            status = self._newest.pop()
+            atomic_write(self.path, status.to_json().encode("utf-8"), fsync=False)
+            self.written += 1
+        except Exception as error:
+            # Trading continues, and so must this thread; monitors see that the status is old.
+            self.failures += 1
+            self.last_error = error
+
+
+def read_status(path: str | os.PathLike[str]) -> SessionStatus:
+    """Read a status file.
+
+    Raises:
+        JournalError: the file is missing or is no status.
+    """
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise ValueError(f"larger than {MAX_FILE_BYTES} bytes")
+        return SessionStatus.from_json(content.decode("utf-8"))
+    except (OSError, ValueError, OverflowError, RecursionError) as error:
+        raise JournalError(f"{path} is not the status of a session: {error}") from error
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    return {part.name: getattr(record, part.name) for part in fields(record)}
+
+
+def _latency(values: Mapping[str, Any]) -> LatencySummary:
+    buckets = tuple((float(end), int(count)) for end, count in values["buckets"])
+    return LatencySummary(**{**values, "buckets": buckets})
+
+
+def _share(value: float, equity: float) -> float:
+    return float(value) / equity if equity > 0 else 0.0
+
+
+def _line(tracked: TrackedOrder) -> OrderLine:
+    order = tracked.order
+    decided = datetime.fromtimestamp(tracked.decided / 1e9, timezone.utc)
+    return OrderLine(
+        time=decided.isoformat(timespec="milliseconds"),
+        id=order.id,
+        asset=order.asset,
+        units=order.units,
+        filled=tracked.filled,
+        price=tracked.price,
+        state=tracked.state,
+        reason=redacted(tracked.reason),
+    )
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

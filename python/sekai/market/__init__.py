@@ -1,31 +1,33 @@
-"""What a market is, charges and allows: the order book, its orders, and the living market."""
+"""Markets: order book, simulated market, costs, accounts, constraints and execution."""
 
 from __future__ import annotations
 
 from quant_gym_rs.codes import Operation, SelfTrade, Side, Status, TimeInForce
 from sekai.market.accounts import CashAccount, MarginAccount
 from sekai.market.almgren_chriss import AlmgrenChriss, Frontier, almgren_chriss_schedule
-from sekai.market.config import (
-    AccountConfig,
-    FundamentalConfig,
-    MarketConfig,
-    NewsConfig,
-    PopulationConfig,
-    SymbolConfig,
-)
-from sekai.market.constraints import Constraints
+from sekai.market.constraints import Compromise, Constraints, ProjectedWeights, project_weights
 from sekai.market.costs import Costs
 from sekai.market.execution import Execution
 from sekai.market.fees import Free, OfNotional, PerLot, Settled, settle
-from sekai.market.market import Account, Market, NewsEvent, Recording
-from sekai.market.order_book import OrderBook
-from sekai.market.projection import Compromise, ProjectedWeights, project_weights
-from sekai.market.records import (
+from sekai.market.market import (
+    Account,
+    AccountConfig,
+    FundamentalConfig,
+    Market,
+    MarketConfig,
+    NewsConfig,
+    NewsEvent,
+    PopulationConfig,
+    Recording,
+    SymbolConfig,
+)
+from sekai.market.order_book import (
     BatchResult,
     Depth,
     DepthLevel,
     Fill,
     Fills,
+    OrderBook,
     Orders,
     Placement,
     QueuePosition,

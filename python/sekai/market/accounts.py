@@ -1,4 +1,4 @@
-"""Whether a portfolio may borrow."""
+"""Accounts of a portfolio: cash or margin."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ __all__ = ["CashAccount", "MarginAccount"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CashAccount:
-    """No debts, nothing sold short."""
+    """Account without debt and short positions."""
 
     @property
     def leverage(self) -> float:
-        """How many times equity may be held."""
+        """Largest gross exposure over equity."""
         return 1.0
 
     def settings(self) -> Any:
-        """What the Rust core is given."""
+        """Settings for the Rust core."""
         return "cash"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarginAccount:
-    """What is held and owed may be more than equity, until it is called."""
+    """Account with leverage and short positions, subject to margin calls."""
 
     leverage: float = 2.0
-    """How many times equity may be held, long and short together, when orders fill."""
+    """Largest gross exposure over equity when orders fill."""
 
     maintenance: float = 0.25
-    """The least equity for each unit of value held. Below it there is a margin call: the next
-    fills bring what is held down to `leverage` times equity, and nothing is added before."""
+    """Maintenance margin: least equity over gross exposure. Below it there is a margin call: the
+    next fills reduce exposure to `leverage` times equity, and nothing is added before."""
 
     def settings(self) -> Any:
-        """What the Rust core is given."""
+        """Settings for the Rust core."""
         return {"margin": asdict(self)}

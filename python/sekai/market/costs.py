@@ -1,19 +1,32 @@
-"""What trading and holding a portfolio costs."""
+"""Cost model of a portfolio: commission, spread, impact, borrow, financing, delisting."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-__all__ = ["Costs"]
+from quant_gym_rs._core import cost_kinds
+
+__all__ = ["COST_FIELDS", "COST_KINDS", "Costs"]
+
+COST_KINDS: tuple[str, ...] = tuple(cost_kinds())
+"""Kinds of cost in infos and logs, in the order of the Rust core. Interest earned on cash is a
+negative `financing` cost."""
+
+COST_FIELDS: tuple[str, ...] = tuple(
+    {"commission": "proportional", "spread": "half_spread"}.get(kind, kind) for kind in COST_KINDS
+)
+"""Field of `Costs` that sets each of `COST_KINDS`, in the same order."""
+
+NOT_SCALED = ("interest", "delisting")
+"""Fields that `Costs.times` leaves: they are not prices of trading."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """Rates of all costs: shares of the value traded, yearly rates of the value held.
+    """Cost rates: shares of the value traded, and yearly rates of the value held.
 
-    The defaults are those of a small fund in liquid stocks. None of them is zero by oversight: a
-    portfolio that earns nothing after them has earned nothing.
+    The defaults are those of a small fund in liquid stocks.
     """
 
     proportional: float = 0.0005
@@ -23,41 +36,37 @@ class Costs:
     """Commission for each order that fills at all, in currency."""
 
     half_spread: float = 0.0005
-    """Half of the distance between bid and ask, as a share of the price."""
+    """Half of the bid-ask spread, as a share of the price."""
 
     impact: float | None = None
-    """Cost of size, by the square-root law: this many times the volatility of the last 20 rows
+    """Coefficient of square-root market impact: multiplies the volatility of the last 20 rows
     times the root of (units traded / mean volume of those rows), at most half of the value.
     None is 1 where the data has volumes, and 0 where it has none."""
 
     borrow: float = 0.01
-    """What lenders of assets that are sold short ask, yearly, by calendar days."""
+    """Yearly borrow rate of assets sold short, by calendar days."""
 
     financing: float = 0.05
-    """What lenders of cash ask, yearly, by calendar days."""
+    """Yearly interest rate on cash owed, by calendar days."""
 
     interest: float = 0.0
-    """What cash that is not owed to anybody earns, yearly, by calendar days."""
+    """Yearly interest rate on cash held, by calendar days."""
 
     delisting: float = 0.3
-    """What is lost of a position in an asset that is delisted, as a share: about what Shumway
-    (1997) found for stocks that were delisted for poor performance."""
+    """Share of a position that is lost when its asset is delisted: about what Shumway (1997) found
+    for stocks that were delisted for poor performance."""
 
     def times(self, multiple: float, has_volume: bool) -> Costs:
-        """The same with all that is paid for trading and borrowing multiplied.
+        """Costs of trading and borrowing multiplied, for a cost sensitivity analysis.
 
-        What cash earns and what a delisting takes are no prices of trading, and stay.
+        Interest on cash held and the loss at a delisting stay as they are.
         """
-        impact = self.settings(has_volume)["impact"] * multiple
+        rates = self.settings(has_volume).items()
         return replace(
-            self, proportional=self.proportional * multiple, fixed=self.fixed * multiple,
-            half_spread=self.half_spread * multiple, impact=impact, borrow=self.borrow * multiple,
-            financing=self.financing * multiple,
-        )  # fmt: skip
+            self, **{name: rate * multiple for name, rate in rates if name not in NOT_SCALED}
+        )
 
     def settings(self, has_volume: bool) -> dict[str, Any]:
-        """What the Rust core is given."""
-        impact = self.impact
-        if impact is None:
-            impact = 1.0 if has_volume else 0.0
-        return {**asdict(self), "impact": impact}
+        """Settings for the Rust core."""
+        default_impact = 1.0 if has_volume else 0.0
+        return {**asdict(self), "impact": default_impact if self.impact is None else self.impact}

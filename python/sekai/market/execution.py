@@ -1,4 +1,4 @@
-"""When and how far the orders of a portfolio are filled."""
+"""Execution of portfolio orders: fill price, sizing, delay and participation."""
 
 from __future__ import annotations
 
@@ -10,31 +10,30 @@ __all__ = ["Execution"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """How what was decided on a row becomes fills on later ones."""
+    """Execution settings: how a decision on a row becomes fills on later rows."""
 
     fill: Literal["next_open", "next_close"] = "next_open"
-    """At which price of the next row orders are filled: nothing fills at a price that was known
-    when it was decided."""
+    """Fill price in the next row: no order fills at a price that was known at the decision."""
 
     sizing: Literal["fill", "decision"] = "fill"
-    """At which prices weights become units to trade. `fill`: at those of the fill, so that they are
-    met. `decision`: at the last ones known when it was decided, as an order to a broker has to be;
-    what the price does until the fill, the weight does too."""
+    """Prices at which target weights become units. `fill`: those of the fill, so that the weights
+    are met. `decision`: the last known at the decision, as in an order to a broker; the weight
+    moves with the price until the fill."""
 
     delay: int = 0
-    """Rows that an order waits beyond the next one."""
+    """Rows of delay beyond the next row."""
 
     participation: float | None = None
-    """The largest share of a row's volume that can be traded; None is no limit."""
+    """Largest share of a row's volume that can be traded; None for no limit."""
 
     unfilled: Literal["drop", "carry"] = "drop"
-    """What becomes of what is not filled, because of volume or a halt: `drop` gives it up,
-    `carry` lets it stand until it is filled or another order in the asset takes its place."""
+    """Unfilled units, because of volume or a halt: `drop` cancels them, `carry` keeps them until
+    they fill or another order in the asset replaces them."""
 
     smallest_trade: float = 1e-6
-    """Changes below this share of equity are not traded, unless they close a position. They are
-    weighed at the prices that `sizing` names; what is below by 1e-12 is as large."""
+    """Smallest trade as a share of equity, at the prices of `sizing`, with a tolerance of 1e-12;
+    trades that close a position are exempt."""
 
     def settings(self) -> dict[str, Any]:
-        """What the Rust core is given."""
+        """Settings for the Rust core."""
         return asdict(self)

@@ -1,4 +1,4 @@
-"""Environments by name: registering them, finding them and making them."""
+"""Environment registry: register, find and make environments by id."""
 
 from sekai.registry.naming import EnvId
 from sekai.registry.registry import (
@@ -10,8 +10,7 @@ from sekai.registry.registry import (
     register_namespace,
     spec,
 )
-from sekai.registry.spec import EnvSpec
-from sekai.registry.wrapper_spec import WrapperSpec
+from sekai.registry.spec import EnvSpec, WrapperSpec
 from sekai.storage.kinds import register_kind
 
 __all__ = [

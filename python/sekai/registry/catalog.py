@@ -1,82 +1,79 @@
-"""All registered specs and namespaces, and how they are found."""
+"""Catalog of registered specs and namespaces, and errors for unknown ids."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from sekai.error import DuplicateEnvError
-from sekai.registry.namespace import Namespace
+from sekai.error import DuplicateEnvError, UnknownEnvError
+from sekai.registry.namespace import Namespace, plugin_namespaces
 from sekai.registry.naming import EnvId
-from sekai.registry.plugins import plugin_namespaces
 from sekai.registry.spec import EnvSpec
-from sekai.registry.unknown import unknown_env
-
-__all__ = ["Catalog"]
+from sekai.storage.names import close_matches
 
 
 class Catalog:
-    """All registered specs and namespaces; safe to use from several threads."""
+    """Thread-safe table of registered specs and namespaces."""
 
     def __init__(self) -> None:
         self._specs: dict[str, EnvSpec] = {}
         self._namespaces: dict[str, Namespace] = {}
         self._plugins_known = False
-        # Guards the tables, and is never held while code from elsewhere runs.
+        # Guards the tables; never held while a loader runs.
         self._tables = threading.RLock()
         # Held while a loader runs. One for all namespaces: loaders may need each other.
         self._loading = threading.RLock()
 
     def add(self, spec: EnvSpec, *, force: bool) -> None:
-        """Register `spec`."""
+        """Register a spec."""
         with self._tables:
             loading = next(filter(_is_loading_here, self._namespaces_of(spec.id)), None)
             replaces = force or (loading is not None and loading.may_replace(spec.id))
             if spec.id in self._specs and not replaces:
                 raise DuplicateEnvError(
-                    f"{spec.id!r} is registered already, as {self._specs[spec.id].entry_point!r}: "
-                    f"choose another id or version, or replace it with force=True"
+                    f"{spec.id!r} is already registered, as {self._specs[spec.id].entry_point!r}; "
+                    f"choose another id or version, or pass force=True to replace it"
                 )
             self._specs[spec.id] = spec
             if loading is not None:
                 loading.note_registered(spec.id)
 
     def add_namespace(self, namespace: Namespace, *, force: bool) -> None:
-        """Register `namespace`; it takes the place of a plugin's that is called the same."""
+        """Register a namespace; it replaces a plugin's namespace of the same name."""
         with self._tables:
             known = self._namespaces.get(namespace.name)
             if known is not None and not (force or known.is_plugin):
                 raise DuplicateEnvError(
-                    f"the namespace {namespace.name!r} is registered already: choose another "
-                    f"name, or replace its loader with force=True"
+                    f"namespace {namespace.name!r} is already registered; choose another "
+                    f"name, or pass force=True to replace its loader"
                 )
             self._namespaces[namespace.name] = namespace
 
     def find(self, id: str) -> EnvSpec:
-        """A copy of the spec registered under `id`; its namespace is loaded first."""
-        wanted = EnvId.parse(id)
-        loaded = self._load_namespaces_of(wanted)
-        found = self._registered(wanted)
-        if found is not None:
-            return copy.deepcopy(found)
+        """Return a copy of the spec registered under `id`; loads its namespace first."""
+        requested = EnvId.parse(id)
+        loaded = self._load_namespaces_of(requested)
+        result = self._registered(requested)
+        if result is not None:
+            return copy.deepcopy(result)
         resolutions = (namespace.resolve(id) for namespace in loaded)
         resolved = next(filter(None, resolutions), None)
         if resolved is None:
             with self._tables:
                 ids, names = list(self._specs), list(self._namespaces)
-            raise unknown_env(wanted, ids, names)
+            raise unknown_env(requested, ids, names)
         return resolved
 
     def all(self) -> list[EnvSpec]:
-        """Copies of all registered specs, by namespace, name and version."""
+        """Return copies of all registered specs, by namespace, name and version."""
         with self._tables:
             specs = list(self._specs.values())
         return copy.deepcopy(sorted(specs, key=lambda spec: EnvId.parse(spec.id).order))
 
     def namespaces(self) -> list[str]:
-        """The names of all namespaces, loaded or not, those of plugins included."""
+        """Return the names of all namespaces, loaded or not, including plugins."""
         self._find_plugins()
         with self._tables:
             own = {spec.namespace for spec in self._specs.values()}
@@ -84,39 +81,39 @@ class Catalog:
 
     @contextlib.contextmanager
     def isolated(self, *, empty: bool) -> Iterator[None]:
-        """Undo on leaving what was registered or loaded meanwhile."""
+        """Undo on exit whatever was registered or loaded inside."""
         with self._tables:
             before = self._specs, self._namespaces, self._plugins_known
-            kept = (dict[str, EnvSpec](), dict[str, Namespace](), False) if empty else before
-            self._specs = dict(kept[0])
-            # Loading changes a namespace, so the ones inside are not the ones outside.
-            self._namespaces = {name: copy.copy(each) for name, each in kept[1].items()}
-            self._plugins_known = kept[2]
+            initial = (dict[str, EnvSpec](), dict[str, Namespace](), False) if empty else before
+            self._specs = dict(initial[0])
+            # Loading mutates a namespace, so copy them.
+            self._namespaces = {name: copy.copy(each) for name, each in initial[1].items()}
+            self._plugins_known = initial[2]
         try:
             yield
         finally:
             with self._tables:
                 self._specs, self._namespaces, self._plugins_known = before
 
-    def _registered(self, wanted: EnvId) -> EnvSpec | None:
+    def _registered(self, requested: EnvId) -> EnvSpec | None:
         with self._tables:
-            exact = self._specs.get(str(wanted))
-            if exact is not None or wanted.version is not None:
+            exact = self._specs.get(str(requested))
+            if exact is not None or requested.version is not None:
                 return exact
             parsed = map(EnvId.parse, self._specs)
-            versions = [id for id in parsed if id.unversioned == wanted.unversioned]
+            versions = [id for id in parsed if id.unversioned == requested.unversioned]
             latest = max(versions, key=lambda id: id.order, default=None)
             return None if latest is None else self._specs[str(latest)]
 
-    def _load_namespaces_of(self, wanted: EnvId) -> list[Namespace]:
-        if wanted.namespace is not None and not self._namespaces_of(str(wanted)):
+    def _load_namespaces_of(self, requested: EnvId) -> list[Namespace]:
+        if requested.namespace is not None and not self._namespaces_of(str(requested)):
             self._find_plugins()
         while True:
-            found = self._namespaces_of(str(wanted))
-            waiting = [each for each in found if not (each.loaded or each.is_loading_here)]
+            result = self._namespaces_of(str(requested))
+            waiting = [each for each in result if not (each.loaded or each.is_loading_here)]
             if not waiting:
-                return found
-            # Again afterwards: a plugin's module may have registered a loader of its own.
+                return result
+            # Look again: a plugin's module may have registered another loader.
             self._load(waiting[0])
 
     def _load(self, namespace: Namespace) -> None:
@@ -128,9 +125,9 @@ class Catalog:
         with self._loading:
             if self._plugins_known:
                 return
-            found = list(plugin_namespaces())
+            result = list(plugin_namespaces())
             with self._tables:
-                for namespace in found:
+                for namespace in result:
                     self._namespaces.setdefault(namespace.name, namespace)
                 self._plugins_known = True
 
@@ -142,3 +139,59 @@ class Catalog:
 
 def _is_loading_here(namespace: Namespace) -> bool:
     return namespace.is_loading_here
+
+
+def unknown_env(
+    requested: EnvId, registered: Collection[str], namespaces: Collection[str]
+) -> UnknownEnvError:
+    """Return the error for an id that is not registered.
+
+    Args:
+        requested: the requested id.
+        registered: ids of all registered envs.
+        namespaces: names of all namespaces, loaded or not.
+    """
+    known = [EnvId.parse(id) for id in registered]
+    known_namespaces = {*namespaces, *(id.namespace for id in known if id.namespace)}
+    if not known_namespaces.issuperset(requested.namespaces[-1:]):
+        reason = _about_namespace(requested, known_namespaces)
+    else:
+        reason = _about_versions(requested, known) or _about_family(requested, known)
+    return UnknownEnvError(
+        f"unknown env id {str(requested)!r}: {reason}{_advice(requested, known)}"
+    )
+
+
+def _about_namespace(requested: EnvId, known: set[str]) -> str:
+    listed = ", ".join(sorted(known)) or "none"
+    return f"unknown namespace {requested.namespace!r}; expected one of: {listed}"
+
+
+def _about_versions(requested: EnvId, known: list[EnvId]) -> str | None:
+    siblings = sorted((id for id in known if id.unversioned == requested.unversioned), key=_order)
+    if not siblings:
+        return None
+    return f"{requested.unversioned!r} is registered as {', '.join(map(str, siblings))}"
+
+
+def _about_family(requested: EnvId, known: list[EnvId]) -> str:
+    family = [id for id in known if id.namespace == requested.namespace]
+    if requested.namespace is None:
+        return "no env without a namespace has that name"
+    if family:
+        return f"namespace {requested.namespace!r} has no env of that name"
+    return f"namespace {requested.namespace!r} registered no envs"
+
+
+def _advice(requested: EnvId, known: list[EnvId]) -> str:
+    """Suggest similar ids, and the same name in other namespaces."""
+    same_name = [
+        str(id) for id in known if id.name == requested.name and id.namespace != requested.namespace
+    ]
+    alike = close_matches(str(requested), map(str, known))
+    result = list(dict.fromkeys([*alike, *sorted(same_name)]))[:3]
+    return f"; did you mean {' or '.join(map(repr, result))}?" if result else ""
+
+
+def _order(id: EnvId) -> tuple[str, str, int]:
+    return id.order

@@ -1,25 +1,30 @@
-"""A family of environments that is loaded when one of them is first asked for."""
+"""Namespaces: groups of environments that are loaded on demand, and those of plugins."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any
+import warnings
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from sekai.error import NamespaceError, SekaiError
+from sekai.registry.naming import check_namespace
 from sekai.registry.spec import EnvSpec
 
-__all__ = ["Loader", "Namespace", "Resolver"]
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 
 Loader = Callable[[], object]
-"""Registers the envs of a namespace; what it returns is not looked at."""
+"""Function that registers the envs of a namespace; its result is ignored."""
 
 Resolver = Callable[[str], "EnvSpec | None"]
-"""Finds the spec of an id that is in a namespace and not registered, if there is one."""
+"""Function that returns the spec of an unregistered id of a namespace, or None."""
 
 
 class Namespace:
-    """What loads a namespace, and how far it has come. Load under one lock for all of them."""
+    """Loader of a namespace and its progress. Load under one lock for all namespaces."""
 
     def __init__(
         self, name: str, loader: Loader | None, resolver: Resolver | None, *, is_plugin: bool
@@ -35,11 +40,11 @@ class Namespace:
 
     @property
     def is_loading_here(self) -> bool:
-        """Whether this very thread is inside the loader."""
+        """True if this thread is running the loader."""
         return self._loading_thread == threading.get_ident()
 
     def load(self) -> None:
-        """Run the loader; one that fails raises `NamespaceError` and may be run again."""
+        """Run the loader; if it fails, raise `NamespaceError` and allow another run."""
         assert self._loader is not None
         self._left_by_failure = self._left_by_failure | self._registered
         self._registered = set()
@@ -48,15 +53,15 @@ class Namespace:
             self._loader()
         except Exception as error:
             raise NamespaceError(
-                f"the loader of namespace {self.name!r} failed "
-                f"({type(error).__name__}: {error}); it runs again the next time it is needed"
+                f"loader of namespace {self.name!r} failed "
+                f"({type(error).__name__}: {error}); it will run again at the next request"
             ) from error
         finally:
             self._loading_thread = None
         self.loaded = True
 
     def resolve(self, id: str) -> EnvSpec | None:
-        """What the resolver makes of an id that is not registered."""
+        """Return the resolver's spec of an unregistered id, or None."""
         if self.resolver is None:
             return None
         try:
@@ -65,24 +70,57 @@ class Namespace:
             raise
         except Exception as error:
             raise NamespaceError(
-                f"the resolver of namespace {self.name!r} failed on {id!r} "
+                f"resolver of namespace {self.name!r} failed on {id!r} "
                 f"({type(error).__name__}: {error})"
             ) from error
         if found is not None and not isinstance(found, EnvSpec):
             raise NamespaceError(
-                f"the resolver of namespace {self.name!r} must return an EnvSpec or None for "
+                f"resolver of namespace {self.name!r} must return an EnvSpec or None for "
                 f"{id!r}, returned {found!r}"
             )
         return found
 
     def note_registered(self, id: str) -> None:
-        """Remember that the loader registered `id`."""
+        """Record that the loader registered `id`."""
         self._registered.add(id)
         self._left_by_failure.discard(id)
 
     def may_replace(self, id: str) -> bool:
-        """Whether the running loader registers `id` again because its last run failed.
+        """Return True if the running loader may register `id` again because its last run failed.
 
-        What a failed run registered is kept: modules it imported are not executed again.
+        Registrations of a failed run are kept: modules that it imported are not executed again.
         """
         return self.is_loading_here and id in self._left_by_failure
+
+
+GROUP = "sekai.envs"
+"""Entry point group: each name is a namespace, each value its loader or a module."""
+
+
+def plugin_namespaces() -> Iterator[Namespace]:
+    """Iterate over the namespaces of installed plugins; nothing is imported yet."""
+    from importlib.metadata import entry_points
+
+    by_name: dict[str, dict[str, EntryPoint]] = {}
+    for entry_point in entry_points(group=GROUP):
+        by_name.setdefault(entry_point.name, {})[entry_point.value] = entry_point
+    for name, announced in sorted(by_name.items()):
+        try:
+            check_namespace(name)
+        except ValueError as error:
+            # One plugin with an invalid name must not hide the others.
+            message = f"plugins {sorted(announced)} ignored: {error}"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+            continue
+        yield Namespace(name, _loader(list(announced.values())), None, is_plugin=True)
+
+
+def _loader(announced: list[EntryPoint]) -> Any:
+    def load() -> None:
+        for entry_point in announced:
+            loaded = entry_point.load()
+            # Importing a module registers its envs; a loader must be called.
+            if not isinstance(loaded, ModuleType):
+                loaded()
+
+    return load

@@ -1,12 +1,9 @@
-"""The names environments are registered under: `[namespace/]Name[-vN]`."""
+"""Env ids: `[namespace/]Name[-vN]`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
-
-__all__ = ["PATTERN", "EnvId", "check_namespace", "nearest"]
 
 PATTERN = "[namespace/]Name[-vN]"
 
@@ -19,41 +16,41 @@ _ID = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class EnvId:
-    """An id taken apart."""
+    """Parsed env id."""
 
     namespace: str | None
-    """What comes before the last slash: a plugin, or None for envs that belong to none."""
+    """Part before the last slash; None without one."""
 
     name: str
     version: int | None
 
     @classmethod
     def parse(cls, id: str) -> EnvId:
-        """Take `id` apart, or raise a `ValueError` that says what an id looks like."""
+        """Parse an id, or raise `ValueError` with the expected format."""
         match = _ID.fullmatch(id) if isinstance(id, str) else None
         if match is None:
             raise ValueError(
-                f"an env id looks like {PATTERN} (letters, digits, '_', '.', '-'), was {id!r}"
+                f"env id must look like {PATTERN} (letters, digits, '_', '.', '-'), got {id!r}"
             )
         version = match["version"]
-        # One spelling a version: otherwise v1 and v01 would be two envs that look like one.
+        # One spelling per version: v1 and v01 would be two envs.
         if version is not None and version != str(int(version)):
             raise ValueError(f"the version of {id!r} must be written v{int(version)}")
         return cls(match["namespace"], match["name"], None if version is None else int(version))
 
     @property
     def unversioned(self) -> str:
-        """The id without its version."""
+        """Id without its version."""
         return self.name if self.namespace is None else f"{self.namespace}/{self.name}"
 
     @property
     def order(self) -> tuple[str, str, int]:
-        """What ids are sorted by: v2 comes before v10."""
+        """Sort key: v2 comes before v10."""
         return self.namespace or "", self.name, -1 if self.version is None else self.version
 
     @property
     def namespaces(self) -> list[str]:
-        """The namespaces that may know this env: its own first, then the ones around it."""
+        """Namespaces that may contain the env: its own first, then the enclosing ones."""
         parts = self.namespace.split("/") if self.namespace else []
         return ["/".join(parts[:length]) for length in range(len(parts), 0, -1)]
 
@@ -62,21 +59,10 @@ class EnvId:
 
 
 def check_namespace(name: str) -> str:
-    """Return `name` if a namespace can be called so, or raise a `ValueError`."""
+    """Return `name` if it is a valid namespace, otherwise raise `ValueError`."""
     if not isinstance(name, str) or _NAMESPACE.fullmatch(name) is None:
         raise ValueError(
-            f"a namespace is one or more words of letters, digits, '_', '.' and '-', with '/' "
-            f"between them, was {name!r}"
+            f"namespace must be words of letters, digits, '_', '.' and '-', separated by '/', "
+            f"got {name!r}"
         )
     return name
-
-
-def nearest(wanted: str, known: Iterable[str]) -> list[str]:
-    """Up to three of the `known` names that `wanted` may have been meant to be."""
-    import difflib
-
-    by_lower_case: dict[str, list[str]] = {}
-    for name in sorted(known):
-        by_lower_case.setdefault(name.lower(), []).append(name)
-    close = difflib.get_close_matches(wanted[:100].lower(), by_lower_case, n=3, cutoff=0.6)
-    return [name for lowered in close for name in by_lower_case[lowered]][:3]

@@ -1,4 +1,4 @@
-"""Specs as strict JSON: ids, wrappers and kinds by name, never import paths."""
+"""Env specs as strict JSON: ids, wrappers and kinds by name, never import paths."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import Any
 
 from sekai.error import UnknownEnvError
 from sekai.registry.entry_point import EntryPoint, named
-from sekai.registry.naming import nearest
-from sekai.registry.spec import EnvSpec
-from sekai.registry.wrapper_spec import WrapperSpec
+from sekai.registry.spec import EnvSpec, WrapperSpec
 from sekai.storage.codec import from_json_value, to_json_value
 from sekai.storage.kinds import is_registered, kind_named, name_of_kind
-from sekai.storage.strict_json import parsed
+from sekai.storage.names import close_matches
+from sekai.storage.strict_json import parse_json
 
 __all__ = ["spec_from_json", "spec_to_json"]
 
-FORMAT = "sekai spec 2"
+FORMAT = "sekai spec 3"
 LONGEST_ID = 500
 
 _FLAGS = ("order_enforce", "validate_actions", "nondeterministic")
@@ -29,7 +28,7 @@ _ENTRY_POINTS = ("entry_point", "vector_entry_point")
 
 
 def spec_to_json(spec: EnvSpec) -> str:
-    """The text from which `spec_from_json` reads an equal spec."""
+    """Encode an env spec as JSON; `spec_from_json` decodes an equal spec."""
     _check_registered(spec)
     description: dict[str, Any] = {
         "format": FORMAT,
@@ -44,19 +43,21 @@ def spec_to_json(spec: EnvSpec) -> str:
 
 
 def spec_from_json(text: str) -> EnvSpec:
-    """The spec that `spec_to_json` wrote.
+    """Decode an env spec that `spec_to_json` encoded.
 
     Raises:
         UnknownEnvError: no env is registered under the id.
-        ValueError: the text is something else.
+        ValueError: the text is malformed.
     """
-    description = parsed(text)
+    description = parse_json(text)
     if isinstance(description, dict) and description.get("format") != FORMAT:
-        found = description.get("format", "a spec of an older version")
-        raise ValueError(f"expected the format {FORMAT!r}, got {found!r:.80}: write the spec again")
+        version = description.get("format", "a spec of an older version")
+        raise ValueError(
+            f"expected the format {FORMAT!r}, got {version!r:.80}; write the spec again"
+        )
     if not isinstance(description, dict) or description.keys() != _KEYS:
-        found = sorted(description) if isinstance(description, dict) else type(description).__name__
-        raise ValueError(f"a spec's JSON has the keys {sorted(_KEYS)}, got {found!s:.200}")
+        keys = sorted(description) if isinstance(description, dict) else type(description).__name__
+        raise ValueError(f"a spec's JSON has the keys {sorted(_KEYS)}, got {keys!s:.200}")
     for flag in _FLAGS:
         if not isinstance(description[flag], bool):
             raise ValueError(f"{flag!r} must be true or false, got {description[flag]!r:.80}")
@@ -88,20 +89,20 @@ def _registered(id: Any) -> EnvSpec:
 
 
 def _check_registered(spec: EnvSpec) -> None:
-    """Raise unless the id alone says which env is meant."""
+    """Raise `ValueError` unless the id determines the env."""
     try:
         registered = _registered(spec.id)
     except UnknownEnvError as error:
         raise ValueError(
-            f"{spec.id!r} is not registered, so a spec of it cannot be written as JSON: register "
-            f"it first ({error})"
+            f"{spec.id!r} is not registered, so its spec cannot be written as JSON; register it "
+            f"first ({error})"
         ) from error
     for name in _ENTRY_POINTS:
-        own, theirs = getattr(spec, name), getattr(registered, name)
-        if _named(own) != _named(theirs):
+        own, known = getattr(spec, name), getattr(registered, name)
+        if _named(own) != _named(known):
             raise ValueError(
-                f"the {name} of {spec.id} is {own!r}, but {theirs!r} is registered under that id, "
-                f"so the spec cannot be written as JSON: register it under an id of its own"
+                f"the {name} of {spec.id} is {own!r}, but {known!r} is registered under that id, "
+                f"so the spec cannot be written as JSON; register it under another id"
             )
 
 
@@ -109,23 +110,23 @@ def _named(entry_point: EntryPoint | None) -> EntryPoint | None:
     return None if entry_point is None else named(entry_point)
 
 
-def _arguments_to_json(kwargs: Mapping[str, Any], place: str) -> dict[str, Any]:
-    # Arguments are never tagged: a name that begins with a dollar would read as a tag.
+def _arguments_to_json(kwargs: Mapping[str, Any], owner: str) -> dict[str, Any]:
+    # A name that begins with a dollar would be read as a tag.
     for name in kwargs:
         if name[:1] == "$":
-            raise ValueError(f"the argument {name!r} {place} begins with '$': rename it")
+            raise ValueError(f"the argument {name!r} {owner} begins with '$'; rename it")
     return {
-        name: to_json_value(value, f"the argument {name!r} {place}")
+        name: to_json_value(value, f"the argument {name!r} {owner}")
         for name, value in kwargs.items()
     }
 
 
 def _wrapper_to_json(wrapper: WrapperSpec) -> dict[str, Any]:
-    place = f"of the wrapper {wrapper.name}"
+    owner = f"of the wrapper {wrapper.name}"
     return {
         "name": _name_of_wrapper(wrapper),
-        "kwargs": _arguments_to_json(wrapper.kwargs, place),
-        "args": [to_json_value(value, f"a positional argument {place}") for value in wrapper.args],
+        "kwargs": _arguments_to_json(wrapper.kwargs, owner),
+        "args": [to_json_value(value, f"a positional argument {owner}") for value in wrapper.args],
     }
 
 
@@ -155,7 +156,7 @@ def _name_of_wrapper(wrapper: WrapperSpec) -> str:
     if registered is None or not is_registered(registered):
         raise ValueError(
             f"the wrapper {wrapper.name} is neither one of sekai.wrappers nor a registered kind, "
-            f"so a spec with it cannot be written as JSON: register it with "
+            f"so a spec with it cannot be written as JSON; register it with "
             f"sekai.registry.register_kind"
         )
     return registered
@@ -167,7 +168,7 @@ def _wrapper_named(name: Any) -> Any:
         return known[name]
     if isinstance(name, str) and is_registered(name):
         return kind_named(name)
-    hints = nearest(name, known) if isinstance(name, str) else []
+    hints = close_matches(name, known) if isinstance(name, str) else []
     advice = f"; did you mean {' or '.join(map(repr, hints))}?" if hints else ""
     raise ValueError(
         f"unknown wrapper {name!r:.80}; expected one of sekai.wrappers, or one that the program "

@@ -1,26 +1,118 @@
-"""Draws an episode of a built-in task as it unfolds."""
+"""EpisodeRenderer: base class for renderers that plot the recent history of an episode."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Generic
+from collections import deque
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from sekai.rendering.episode_history import EpisodeHistory, SceneType
-from sekai.rendering.matplotlib_renderer import MatplotlibRenderer
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.rendering.matplotlib_renderer import MatplotlibRenderer, check_count
 from sekai.rendering.renderer import Frame
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["EpisodeRenderer"]
+__all__ = ["EpisodeHistory", "EpisodeRenderer", "Scene", "SceneType", "native_scene"]
+
+Floats = NDArray[np.float64]
+
+
+class Scene(Protocol):
+    """State of an episode at one tick: the fields that every built-in task provides."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of the env."""
+
+    @property
+    def episode(self) -> int:
+        """Number of episodes since seeding, before this one."""
+
+    @property
+    def tick(self) -> int:
+        """Decisions taken in this episode."""
+
+    @property
+    def initial_cash(self) -> float:
+        """Cash at the start of the episode."""
+
+    @property
+    def equity(self) -> float:
+        """Cash plus the market value of positions."""
+
+
+SceneType = TypeVar("SceneType", bound=Scene)
+
+
+class EpisodeHistory(Generic[SceneType]):
+    """Scenes of one episode in tick order, each with the highest equity so far.
+
+    Args:
+        ticks: number of past ticks to keep.
+    """
+
+    def __init__(self, ticks: int) -> None:
+        self.ticks = ticks
+        self._rows: deque[tuple[SceneType, float]] = deque()
+        self._first: SceneType | None = None
+
+    def append(self, scene: SceneType) -> None:
+        """Add the current scene; scenes of another episode and of later ticks are removed."""
+        rows = self._rows
+        if rows and (rows[-1][0].seed, rows[-1][0].episode) != (scene.seed, scene.episode):
+            rows.clear()
+        # The same tick again, or a restored state.
+        while rows and rows[-1][0].tick >= scene.tick:
+            rows.pop()
+        if not rows:
+            self._first = scene
+        previous_peak = rows[-1][1] if rows else scene.initial_cash
+        rows.append((scene, max(previous_peak, scene.equity)))
+        while rows[0][0].tick < scene.tick - self.ticks:
+            rows.popleft()
+
+    @property
+    def scenes(self) -> list[SceneType]:
+        """Stored scenes, oldest first."""
+        return [scene for scene, _ in self._rows]
+
+    @property
+    def first(self) -> SceneType:
+        """First scene of the episode that was added, even if it is no longer stored."""
+        assert self._first is not None, "a scene was added"
+        return self._first
+
+    @property
+    def last(self) -> SceneType:
+        """Current scene."""
+        return self._rows[-1][0]
+
+    def column(self, name: str) -> Floats:
+        """Values of one field over all scenes; NaN where it is None."""
+        values = (getattr(scene, name) for scene, _ in self._rows)
+        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+    def peaks(self) -> Floats:
+        """Highest equity up to each scene."""
+        return np.array([peak for _, peak in self._rows])
 
 
 class EpisodeRenderer(MatplotlibRenderer, Generic[SceneType]):
-    """Remembers the ticks that it was shown, and draws the last of them.
+    """Renderer base class that plots the last `ticks` ticks of an episode.
 
-    `watch(env)` takes note of a tick without drawing it, which is quick; `render(env)` does both.
-    What is drawn is made once and only moved later. A renderer follows one env at a time, and
-    begins anew when that env begins another episode.
+    `watch(env)` records a tick without drawing, which is fast; `render(env)` does both. Artists
+    are created once and updated later. A renderer follows one env at a time; its history restarts
+    with each episode of that env.
+
+    Args:
+        env_index: index of the env in a vector env; 0 for a single env.
+        ticks: number of ticks on the x axis.
+        width: width of the frame in pixels.
+        height: height of the frame in pixels.
+        dpi: resolution that text is sized for.
     """
 
     def __init__(
@@ -32,54 +124,57 @@ class EpisodeRenderer(MatplotlibRenderer, Generic[SceneType]):
         height: int = 800,
         dpi: int = 100,
     ) -> None:
-        """Draw the last ticks of an env.
-
-        Args:
-            env_index: which env of a vector env is drawn; a single env is number 0.
-            ticks: how many ticks there is room for; older ones leave on the left.
-            width: of the picture, in pixels.
-            height: of the picture, in pixels.
-            dpi: what text is sized for.
-        """
         super().__init__(width, height, dpi)
-        if isinstance(ticks, bool) or not isinstance(ticks, int) or ticks < 1:
-            raise ValueError(f"ticks must be a whole number of at least 1, was {ticks!r}")
+        check_count("ticks", ticks)
         self.env_index = env_index
         self.history: EpisodeHistory[SceneType] = EpisodeHistory(ticks)
         self._is_built = False
 
     @abstractmethod
-    def look(self, env: Any) -> SceneType:
-        """What `env` is like now."""
+    def read_scene(self, env: Any) -> SceneType:
+        """Read the current scene of `env`."""
 
     @abstractmethod
     def build(self, figure: Figure) -> None:
-        """Make everything that will be drawn, on an empty `figure`."""
+        """Create all axes and artists on an empty `figure`."""
 
     @abstractmethod
     def update(self, history: EpisodeHistory[SceneType]) -> None:
-        """Let what was made show `history`."""
+        """Update the artists to show `history`."""
 
     def watch(self, env: Any) -> None:
-        """Take note of `env` as it is now, without drawing it."""
-        self.history.note(self.look(env))
+        """Record the current state of `env` without drawing it."""
+        self.history.append(self.read_scene(env))
 
     def draw(self, env: Any, figure: Figure) -> None:
-        """Draw `env` as it is now on an empty `figure`."""
+        """Draw the current state of `env` on an empty `figure`."""
         self.watch(env)
         self.build(figure)
         self.update(self.history)
 
     def render(self, env: Any) -> Frame:
-        """Draw `env` as it is now, moving what was drawn before."""
+        """Draw the current state of `env`, updating the artists of the last frame."""
         figure = self._figure()
         self.watch(env)
         if not self._is_built:
             figure.clear()
             self.build(figure)
-        # Until it is done: what failed half-way is made anew.
+        # False until done: after a failed update the figure is rebuilt.
         self._is_built = False
         self.update(self.history)
-        picture = self._picture()
+        frame = self._pixels()
         self._is_built = True
-        return picture
+        return frame
+
+
+def native_scene(env: Any, env_index: int, *arguments: Any) -> dict[str, Any]:
+    """Read the scene of one env from the native batch of a single or vector env."""
+    inner = env.unwrapped
+    scene = getattr(inner, "scene", None) or getattr(getattr(inner, "batch", None), "scene", None)
+    if scene is None:
+        raise TypeError(
+            f"cannot draw {type(inner).__name__}: it has no native batch; expected an env or "
+            "vector env of a built-in task"
+        )
+    values: dict[str, Any] = scene(env_index, *arguments)
+    return values

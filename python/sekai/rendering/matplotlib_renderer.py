@@ -1,4 +1,4 @@
-"""Draws with Matplotlib, with or without a screen."""
+"""MatplotlibRenderer: base class for renderers that draw with Matplotlib, without a display."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sekai.error import ClosedError, MissingExtraError
+from sekai.error import ClosedError
 from sekai.rendering.renderer import Frame, Renderer
+from sekai.storage.optional import optional_import
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,17 +18,19 @@ __all__ = ["MatplotlibRenderer"]
 
 
 class MatplotlibRenderer(Renderer):
-    """Write `draw(env, figure)`; the rest is done.
+    """Renderer base class: subclasses implement `draw(env, figure)`.
 
-    The figure belongs to the renderer alone: pyplot and its choice of backend play no part, so
-    nothing is left behind and no screen is needed.
+    Each renderer has its own figure and does not use pyplot, so no display is needed.
+
+    Args:
+        width: width of the frame in pixels.
+        height: height of the frame in pixels.
+        dpi: resolution that text is sized for.
     """
 
     def __init__(self, width: int = 640, height: int = 480, dpi: int = 100) -> None:
-        """Draw pictures of `width` by `height` pixels, with text sized for `dpi`."""
         for name, value in (("width", width), ("height", height), ("dpi", dpi)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, was {value!r}")
+            check_count(name, value)
         self.width = width
         self.height = height
         self.dpi = dpi
@@ -36,30 +39,28 @@ class MatplotlibRenderer(Renderer):
 
     @abstractmethod
     def draw(self, env: Any, figure: Figure) -> None:
-        """Draw `env` as it is now on an empty `figure`."""
+        """Draw the current state of `env` on an empty `figure`."""
 
     def render(self, env: Any) -> Frame:
-        """Draw `env` as it is now."""
+        """Draw the current state of `env`."""
         figure = self._figure()
         figure.clear()
         self.draw(env, figure)
-        return self._picture()
+        return self._pixels()
 
     def _figure(self) -> Figure:
-        """The figure that is drawn on, with what was drawn last."""
         if self._closed:
-            raise ClosedError(f"the {type(self).__name__} is closed: make a new one")
+            raise ClosedError(f"the {type(self).__name__} is closed; create a new one")
         if self._canvas is None:
             self._canvas = _new_canvas(self.width, self.height, self.dpi)
         figure: Figure = self._canvas.figure
         return figure
 
-    def _picture(self) -> Frame:
-        """What is on the figure, as pixels."""
+    def _pixels(self) -> Frame:
         self._canvas.draw()
-        # The canvas is drawn over by the next call; the frame must not be.
-        picture: Frame = np.asarray(self._canvas.buffer_rgba())[:, :, :3].copy()
-        return picture
+        # A copy: the next call draws over the canvas.
+        pixels: Frame = np.asarray(self._canvas.buffer_rgba())[:, :, :3].copy()
+        return pixels
 
     def close(self) -> None:
         """Free the figure; a second call does nothing."""
@@ -69,12 +70,16 @@ class MatplotlibRenderer(Renderer):
             self._canvas = None
 
 
+def check_count(name: str, value: int) -> None:
+    """Raise a `ValueError` if `value` is not an integer of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+
+
 def _new_canvas(width: int, height: int, dpi: int) -> Any:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError.of("matplotlib", "report", "MatplotlibRenderer") from error
-    # Some versions of Matplotlib cut down to whole pixels: the quarter keeps 29 from being 28.
+    agg = optional_import("matplotlib.backends.backend_agg", "report", "MatplotlibRenderer")
+    from matplotlib.figure import Figure
+
+    # Some versions of Matplotlib truncate to whole pixels: the quarter keeps 29 from becoming 28.
     inches = ((width + 0.25) / dpi, (height + 0.25) / dpi)
-    return FigureCanvasAgg(Figure(figsize=inches, dpi=dpi))
+    return agg.FigureCanvasAgg(Figure(figsize=inches, dpi=dpi))

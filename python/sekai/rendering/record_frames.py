@@ -1,26 +1,50 @@
-"""Record what an environment looks like while it runs."""
+"""RecordFrames wrapper and the triggers that select the steps to record."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
 
 from sekai.core.env import ActType, Env, ObsType
 from sekai.core.result import ResetResult, StepResult
 from sekai.core.wrapper import Wrapper
-from sekai.rendering.frames import checked_frame
-from sekai.rendering.renderer import Frame, Renders, Watches
-from sekai.rendering.trigger import Moment, Trigger
+from sekai.rendering.renderer import Frame, Renders, Watches, checked_frame
 
-__all__ = ["RecordFrames"]
+__all__ = ["RecordFrames", "RecordingStep", "Trigger", "every_episode", "every_step", "first_steps"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingStep:
+    """Position of a recording, as passed to a trigger."""
+
+    episode: int
+    """Index of the episode, from 0."""
+
+    step: int
+    """Steps taken in this episode: 0 after its reset."""
+
+    total_steps: int
+    """Steps taken in all episodes."""
+
+
+Trigger: TypeAlias = Callable[[RecordingStep], bool]
+"""Function that returns True if a frame is recorded at this step."""
 
 
 class RecordFrames(Wrapper[ObsType, ActType, ObsType, ActType]):
-    """Draws a frame after every reset and step, or when `trigger` says so.
+    """Wrapper that renders a frame after every reset and step, or when `trigger` is true.
 
-    `frames` is what was recorded, `episodes` the same by episode. The recording is no part of
-    the env's state, and the renderer stays its owner's to close. A renderer with a `watch(env)`
-    is called by it at the moments that are not drawn, so that it misses none.
+    `frames` holds all recorded frames, `episodes` the same by episode. The recording is not part
+    of the env's state, and the wrapper does not close the renderer. A renderer with `watch(env)`
+    sees the steps that are not drawn through it.
+
+    Args:
+        env: the env to record.
+        renderer: draws the frames; may be replaced between steps.
+        trigger: selects the steps to record; None records all.
+        keep_episodes: number of recorded episodes to keep, the oldest are dropped; None keeps all.
     """
 
     state_excludes: ClassVar[tuple[str, ...]] = ("renderer", "trigger", "episodes", "_counts")
@@ -32,17 +56,9 @@ class RecordFrames(Wrapper[ObsType, ActType, ObsType, ActType]):
         trigger: Trigger | None = None,
         keep_episodes: int | None = None,
     ) -> None:
-        """Record `env` as `renderer` sees it.
-
-        Args:
-            env: what to record.
-            renderer: draws the frames; may be exchanged while the env runs.
-            trigger: says for each `Moment` whether to draw; None draws always.
-            keep_episodes: forget the oldest recorded episodes beyond so many; None keeps all.
-        """
         super().__init__(env)
         if keep_episodes is not None and keep_episodes < 1:
-            raise ValueError(f"keep_episodes must be at least 1, or None; was {keep_episodes!r}")
+            raise ValueError(f"keep_episodes must be at least 1 or None, got {keep_episodes!r}")
         self.renderer = renderer
         self.trigger = trigger
         self.episodes: deque[list[Frame]] = deque(maxlen=keep_episodes)
@@ -54,7 +70,7 @@ class RecordFrames(Wrapper[ObsType, ActType, ObsType, ActType]):
         return [frame for episode in self.episodes for frame in episode]
 
     def clear(self) -> None:
-        """Forget what was recorded."""
+        """Delete all recorded frames."""
         self.episodes.clear()
         self._counts.recorded_episode = None
 
@@ -69,23 +85,42 @@ class RecordFrames(Wrapper[ObsType, ActType, ObsType, ActType]):
         return result
 
     def _record(self) -> None:
-        moment = self._counts.moment()
-        if self.trigger is not None and not self.trigger(moment):
+        current = self._counts.current()
+        if self.trigger is not None and not self.trigger(current):
             if isinstance(self.renderer, Watches):
                 self.renderer.watch(self.env)
             return
-        source = f"the frame of {type(self.renderer).__name__}"
+        source = f"frame of {type(self.renderer).__name__}"
         frame = checked_frame(self.renderer.render(self.env), source)
-        if self._counts.recorded_episode != moment.episode:
-            self._counts.recorded_episode = moment.episode
+        if self._counts.recorded_episode != current.episode:
+            self._counts.recorded_episode = current.episode
             self.episodes.append([])
         # A renderer may draw the next frame into the same memory.
         self.episodes[-1].append(frame.copy())
 
 
-class _Counts:
-    """How far the recorded run has come."""
+def every_episode(number: int) -> Trigger:
+    """Record every `number`-th episode, starting with the first."""
+    if number < 1:
+        raise ValueError(f"every_episode needs at least 1 episode, got {number}")
+    return lambda current: current.episode % number == 0
 
+
+def every_step(number: int) -> Trigger:
+    """Record every `number`-th step of every episode, starting with its reset."""
+    if number < 1:
+        raise ValueError(f"every_step needs at least 1 step, got {number}")
+    return lambda current: current.step % number == 0
+
+
+def first_steps(number: int) -> Trigger:
+    """Record the first `number` steps, counted over all episodes."""
+    if number < 0:
+        raise ValueError(f"first_steps needs at least 0 steps, got {number}")
+    return lambda current: current.total_steps <= number
+
+
+class _Counts:
     def __init__(self) -> None:
         self.recorded_episode: int | None = None
         self._episodes = 0
@@ -100,6 +135,6 @@ class _Counts:
         self._step += 1
         self._total_steps += 1
 
-    def moment(self) -> Moment:
-        # An env that was restored in mid-episode steps without having begun one here.
-        return Moment(max(self._episodes - 1, 0), self._step, self._total_steps)
+    def current(self) -> RecordingStep:
+        # An env restored in mid-episode is stepped before its first reset here.
+        return RecordingStep(max(self._episodes - 1, 0), self._step, self._total_steps)

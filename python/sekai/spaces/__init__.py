@@ -1,6 +1,5 @@
-"""Spaces: the sets that observations and actions come from."""
+"""Spaces: sets of valid observations and actions."""
 
-import sekai.spaces.flattening  # noqa: F401 - registers how the built-in spaces flatten
 from sekai.spaces.batch import batch_space, copy_sample, empty_batch, stack_samples, unstack
 from sekai.spaces.box import Box
 from sekai.spaces.dict import Dict

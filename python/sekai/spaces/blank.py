@@ -1,4 +1,4 @@
-"""Values that stand for none: of a space's own form, with nothing to say."""
+"""Blank samples: placeholders with the structure of a space that carry no information."""
 
 from __future__ import annotations
 
@@ -17,22 +17,20 @@ if TYPE_CHECKING:
 
     from sekai.spaces.space import Space
 
-__all__ = ["blank_sample", "is_blank"]
-
 
 def blank_sample(space: Space[Any]) -> Any:
-    """A value with the structure, shapes and dtypes of a sample, which may be outside the bounds.
+    """Return a placeholder with the structure, shapes and dtypes of a sample.
 
-    Floats are NaN, times NaT, whole numbers the greatest of their dtype, bools True.
+    Floats are NaN, times NaT, integers the maximum of their dtype, bools True.
     """
-    # A copy is sampled, so that the space's own stream does not move.
+    # Sample a copy, so that the space's own generator does not advance.
     return _blank(space, copy.deepcopy(space).sample())
 
 
 def is_blank(value: Any) -> bool:
-    """Whether every number in `value` is what `blank_sample` puts there.
+    """Return True if every value is the one that `blank_sample` uses.
 
-    A plain bool is data, as `blank_sample` never makes one.
+    A Python bool counts as data, as `blank_sample` never returns one.
     """
     return all(
         not isinstance(leaf, bool) and _is_blank_array(np.asarray(leaf)) for leaf in _leaves(value)
@@ -61,7 +59,7 @@ def _filler(dtype: np.dtype[Any]) -> Any:
         return np.array("NaT", dtype)
     if dtype.kind == "b":
         return True
-    raise SpaceError(f"an observation of numbers, times or bools was wanted, found dtype {dtype}")
+    raise SpaceError(f"expected an observation of numbers, times or bools, got dtype {dtype}")
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Arrays of numbers, each between two bounds of its own."""
+"""Box space: arrays of numbers between bounds."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sekai.error import SpaceError
-from sekai.spaces.bounds import bound_arrays, number_dtype
-from sekai.spaces.counts import shape_of
-from sekai.spaces.draw import Draw, draw_between
 from sekai.spaces.jsonable import numbers_from_json, numbers_to_json
+from sekai.spaces.numbers import Draw, bound_arrays, draw_between, number_dtype, shape_of
 from sekai.spaces.space import Space, read_only
 
 if TYPE_CHECKING:
@@ -22,13 +20,20 @@ if TYPE_CHECKING:
 
 
 class Box(Space["NDArray[Any]"]):
-    """Arrays of one shape and dtype with each element from `low` to `high`, both included.
+    """Arrays of one shape and dtype with each element between `low` and `high`, both included.
 
-    An array belongs when it has the shape, its dtype casts safely to the space's, nothing is NaN
-    and every element is within its bounds; with the shape () so does a plain number. An infinite
-    float bound is no bound, and an infinite bound of whole numbers is the limit of the dtype.
+    An array is in the box if it has the shape, its dtype casts safely to the space's, it has no NaN
+    and every element is within its bounds; a box of shape () also contains Python numbers. Infinite
+    float bounds mean unbounded, infinite integer bounds the limits of the dtype.
 
-    Samples are uniform between two bounds, exponential away from one, and normal without any.
+    Samples are uniform between two bounds, exponential from one bound, and normal without bounds.
+
+    Args:
+        low: lower bound, a number or an array.
+        high: upper bound, a number or an array.
+        shape: shape of a value; None takes it from the array bounds.
+        dtype: bool, any integer, or float16, float32 or float64.
+        backend: array backend of samples.
     """
 
     shape: tuple[int, ...]
@@ -44,15 +49,6 @@ class Box(Space["NDArray[Any]"]):
         *,
         backend: Backend | None = None,
     ) -> None:
-        """Bound each element.
-
-        Args:
-            low: the least value, one for all elements or an array.
-            high: the greatest value, one for all elements or an array.
-            shape: the shape of a value; None takes it from the arrays among the bounds.
-            dtype: bool, any integer, or float16, float32 or float64.
-            backend: who makes the samples.
-        """
         checked = number_dtype(dtype)
         low, high = bound_arrays(low, high, shape, checked)
         super().__init__(low.shape, checked, backend=backend)
@@ -62,12 +58,12 @@ class Box(Space["NDArray[Any]"]):
 
     @property
     def is_bounded(self) -> tuple[bool, bool]:
-        """Whether every element is bounded below, and whether every element is bounded above."""
+        """Pair of flags: all elements bounded below, all elements bounded above."""
         return bool(np.isfinite(self.low).all()), bool(np.isfinite(self.high).all())
 
     @cached_property
     def exact_float(self) -> np.dtype[Any] | None:
-        """The smallest float dtype that holds every value exactly; None when not even float64."""
+        """Smallest float dtype that represents every value exactly; None if float64 does not."""
         if self.dtype.kind == "f":
             return np.result_type(self.dtype, np.float32)
         furthest = max(
@@ -79,27 +75,27 @@ class Box(Space["NDArray[Any]"]):
 
     @cached_property
     def draw(self) -> Draw:
-        """Draws one NumPy sample from the generator it is given."""
+        """Function that draws one NumPy sample from a generator."""
         return draw_between(self.low, self.high)
 
     def sample(self, mask: None = None) -> NDArray[Any]:
-        """A random array; a box takes no mask."""
+        """Draw a random array; a box takes no mask."""
         if mask is not None:
-            raise SpaceError(f"a Box is sampled without a mask, found {type(mask).__name__}")
+            raise SpaceError(f"a Box takes no mask, got {type(mask).__name__}")
         values = self.draw(self.rng)
         return values if self._is_numpy else self.to_backend(values)
 
     def mismatch(self, value: object) -> str | None:
-        """None when `value` belongs, else what was wanted and what was found."""
+        """Return None if `value` is in the space, otherwise the expectation and what it got."""
         array = value if type(value) is np.ndarray else self.to_numpy(value)
         if isinstance(array, np.generic):
             array = np.asarray(array)
         if not isinstance(array, np.ndarray):
             return self._plain_mismatch(array)
         if array.dtype is not self.dtype and not np.can_cast(array.dtype, self.dtype):
-            return f"wanted dtype {self.dtype}, found {array.dtype}"
+            return f"expected dtype {self.dtype}, got {array.dtype}"
         if array.shape != self.shape:
-            return f"wanted shape {self.shape}, found {array.shape}"
+            return f"expected shape {self.shape}, got {array.shape}"
         # Counting is several times faster than `all`, and NaN is never counted as within.
         if self._is_unbounded:
             return self._outside(array) if np.count_nonzero(np.isnan(array)) else None
@@ -111,16 +107,16 @@ class Box(Space["NDArray[Any]"]):
         kinds = {"b": (bool,), "f": (int, float)}.get(self.dtype.kind, (int,))
         fits = isinstance(value, kinds) and isinstance(value, bool) == (self.dtype.kind == "b")
         if self.shape or not fits:
-            return f"wanted an array of shape {self.shape}, found {type(value).__name__}"
+            return f"expected an array of shape {self.shape}, got {type(value).__name__}"
         low, high = self.low.item(), self.high.item()
         if low <= value <= high:
             return None
-        return f"wanted a value from {low} to {high}, found {value}"
+        return f"expected a value from {low} to {high}, got {value}"
 
     def _outside(self, array: NDArray[Any]) -> str:
         index = tuple(np.argwhere(~((array >= self.low) & (array <= self.high)))[0].tolist())
-        wanted = f"from {self.low[index]} to {self.high[index]}"
-        return f"wanted a value {wanted} at index {list(index)}, found {array[index]}"
+        expected = f"from {self.low[index]} to {self.high[index]}"
+        return f"expected a value {expected} at index {list(index)}, got {array[index]}"
 
     def _to_fields(self) -> dict[str, Any]:
         return {

@@ -1,4 +1,4 @@
-"""Named values, each from a space of its own."""
+"""Dict space: named values, each with its own space."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sekai.error import SpaceError
-from sekai.spaces.nested import adopted, nested_mismatch
+from sekai.spaces.masks import allows
+from sekai.spaces.nested import adopt_children, nested_mismatch
 from sekai.spaces.space import Space
 
 if TYPE_CHECKING:
@@ -19,11 +20,17 @@ if TYPE_CHECKING:
 
 
 class Dict(Space[dict[str, Any]]):
-    """Dicts with exactly these keys, each value from the space of that name.
+    """Dicts with exactly these keys, each value in the space of its key.
 
-    The order given is the order of samples and of flattened values, so it counts when two spaces
-    are compared; a dict belongs in whatever order its keys are. The space itself can be read like
-    a mapping of its spaces, except that `x in space` asks whether the dict `x` belongs.
+    The order of keys is the order of samples and flattened values, so it counts when two spaces are
+    compared; a value may have its keys in any order. The space is a read-only mapping of its
+    spaces, except that `x in space` tests whether the dict `x` is in the space.
+
+    Args:
+        spaces: space of each key, in order.
+        backend: array backend of samples; None uses the backend that the spaces share.
+        **named: further spaces, after those of `spaces`; the names "spaces" and "backend" can only
+            be passed in `spaces`.
     """
 
     json_fields: ClassVar[tuple[str, ...]] = ("spaces",)
@@ -35,51 +42,43 @@ class Dict(Space[dict[str, Any]]):
         backend: Backend | None = None,
         **named: Space[Any],
     ) -> None:
-        """Name the spaces.
-
-        Args:
-            spaces: the space of each name, in order.
-            backend: who makes the samples; None keeps the one that the spaces share.
-            **named: more of them, after those of `spaces`; the names "spaces" and "backend" can
-                only be given there.
-        """
         if spaces is not None and not isinstance(spaces, Mapping):
-            raise ValueError(f"spaces must be a mapping of names to spaces, was {spaces!r}")
+            raise ValueError(f"spaces must be a mapping of names to spaces, got {spaces!r}")
         both = {**(spaces or {}), **named}
-        strange = [key for key in both if not isinstance(key, str)]
-        if strange:
-            raise ValueError(f"the names of spaces must be strings, was {strange[0]!r}")
-        children, backend = adopted(both, backend)
+        invalid = [key for key in both if not isinstance(key, str)]
+        if invalid:
+            raise ValueError(f"names of spaces must be strings, got {invalid[0]!r}")
+        children, backend = adopt_children(both, backend)
         super().__init__(backend=backend)
         self.spaces: OrderedDict[str, Space[Any]] = OrderedDict(children)
 
     def children(self) -> Mapping[str, Space[Any]]:
-        """The spaces by name."""
+        """Spaces by key."""
         return self.spaces
 
     def sample(self, mask: Any = None) -> dict[str, Any]:
-        """A random dict.
+        """Draw a random dict.
 
         Args:
-            mask: a dict with the masks of some or all names.
+            mask: dict with the masks of some or all keys.
         """
         if mask is None:
             return {key: space.sample() for key, space in self.spaces.items()}
         if not isinstance(mask, Mapping) or not mask.keys() <= self.spaces.keys():
             found = list(mask) if isinstance(mask, Mapping) else type(mask).__name__
-            raise SpaceError(f"mask must be a dict with keys of {list(self)}, found {found}")
+            raise SpaceError(f"mask must be a dict with keys of {list(self)}, got {found}")
         return {key: space.sample(mask.get(key)) for key, space in self.spaces.items()}
 
     def mismatch(self, value: object) -> str | None:
-        """None when `value` belongs, else what was wanted and what was found, and where."""
+        """Return None if `value` is in the space, otherwise its path and the expectation."""
         if not isinstance(value, dict):
-            return f"wanted a dict, found {type(value).__name__}"
+            return f"expected a dict, got {type(value).__name__}"
         if value.keys() != self.spaces.keys():
-            return f"wanted the keys {list(self)}, found {list(value)}"
+            return f"expected the keys {list(self)}, got {list(value)}"
         for key, space in self.spaces.items():
-            sentence = space.mismatch(value[key])
-            if sentence is not None:
-                return nested_mismatch(key, sentence)
+            reason = space.mismatch(value[key])
+            if reason is not None:
+                return nested_mismatch(key, reason)
         return None
 
     def __getitem__(self, key: str) -> Space[Any]:
@@ -92,15 +91,15 @@ class Dict(Space[dict[str, Any]]):
         return len(self.spaces)
 
     def keys(self) -> KeysView[str]:
-        """The names."""
+        """Keys of the space."""
         return self.spaces.keys()
 
     def values(self) -> ValuesView[Space[Any]]:
-        """The spaces."""
+        """Spaces of the keys."""
         return self.spaces.values()
 
     def items(self) -> ItemsView[str, Space[Any]]:
-        """The names with their spaces."""
+        """Pairs of key and space."""
         return self.spaces.items()
 
     def _to_fields(self) -> dict[str, Any]:
@@ -111,10 +110,10 @@ class Dict(Space[dict[str, Any]]):
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
         pairs = fields["spaces"]
         if not isinstance(pairs, list) or not all(_is_pair(pair) for pair in pairs):
-            raise ValueError(f"'spaces' must be a list of [name, space] pairs, was {pairs!r}")
+            raise ValueError(f"'spaces' must be a list of [name, space] pairs, got {pairs!r}")
         spaces: dict[str, Space[Any]] = {key: Space.from_jsonable(space) for key, space in pairs}
         if len(spaces) != len(pairs):
-            raise ValueError(f"each name may appear once, found {[key for key, _ in pairs]}")
+            raise ValueError(f"names must be unique, got {[key for key, _ in pairs]}")
         return cls(spaces)
 
     def __repr__(self) -> str:
@@ -124,3 +123,10 @@ class Dict(Space[dict[str, Any]]):
 
 def _is_pair(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)
+
+
+@allows.register(Dict)
+def _dict_allows(space: Dict, mask: Any, value: Any) -> bool:
+    return mask is None or all(
+        allows(child, mask.get(key), value[key]) for key, child in space.spaces.items()
+    )

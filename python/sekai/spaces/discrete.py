@@ -1,4 +1,4 @@
-"""One of finitely many whole numbers in a row."""
+"""Discrete space: a range of integers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sekai.spaces.bounds import whole_limits
-from sekai.spaces.counts import whole_number
-from sekai.spaces.draw import draw_below
-from sekai.spaces.sampling_mask import choices
+from sekai.spaces.masks import allows, choices
+from sekai.spaces.numbers import checked_integer, draw_below, integer_limits
 from sekai.spaces.space import Space
 
 if TYPE_CHECKING:
@@ -17,10 +15,15 @@ if TYPE_CHECKING:
 
 
 class Discrete(Space[np.intp]):
-    """The whole numbers `start`, `start + 1`, ..., `start + n - 1`.
+    """Integers `start`, `start + 1`, ..., `start + n - 1`.
 
-    A Python int, a NumPy integer or a 0-d array of integers belongs when it is one of them; bools
-    and floats never do. Samples are uniform.
+    Python ints, NumPy integers and 0-d integer arrays can be elements; bools and floats never are.
+    Samples are uniform.
+
+    Args:
+        n: number of values.
+        start: first value.
+        backend: array backend of samples.
     """
 
     shape: tuple[int, ...]
@@ -28,25 +31,16 @@ class Discrete(Space[np.intp]):
     json_fields: ClassVar[tuple[str, ...]] = ("n", "start")
 
     def __init__(self, n: int, start: int = 0, *, backend: Backend | None = None) -> None:
-        """Count the values.
-
-        Args:
-            n: how many values there are.
-            start: the first of them.
-            backend: who makes the samples.
-        """
         super().__init__((), np.intp, backend=backend)
-        self.n = whole_number(n, "n", 1)
-        self.start = whole_number(start, "start")
+        self.n = checked_integer(n, "n", 1)
+        self.start = checked_integer(start, "start")
         self._stop = self.start + self.n
-        least, most = whole_limits(self.dtype)
+        least, most = integer_limits(self.dtype)
         if self.n > most or self.start < least or self._stop - 1 > most:
-            raise ValueError(
-                f"the values must fit {self.dtype}, were {self.start} to {self._stop - 1}"
-            )
+            raise ValueError(f"values must fit {self.dtype}, got {self.start} to {self._stop - 1}")
 
     def sample(self, mask: Any = None) -> np.intp:
-        """A random value.
+        """Draw a random value.
 
         Args:
             mask: 1 for each value that may be drawn and 0 for the others, in order.
@@ -60,13 +54,13 @@ class Discrete(Space[np.intp]):
         return value if self._is_numpy else self.to_backend(value)
 
     def mismatch(self, value: object) -> str | None:
-        """None when `value` belongs, else what was wanted and what was found."""
+        """Return None if `value` is in the space, otherwise the expectation and what it got."""
         number = value if type(value) is int else self._whole(value)
         if number is None:
-            return f"wanted a whole number, found {_described(value)}"
+            return f"expected an integer, got {_described(value)}"
         if self.start <= number < self._stop:
             return None
-        return f"wanted a value from {self.start} to {self._stop - 1}, found {number}"
+        return f"expected a value from {self.start} to {self._stop - 1}, got {number}"
 
     def _whole(self, value: object) -> int | None:
         if isinstance(value, np.integer):
@@ -86,3 +80,10 @@ def _described(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"{name} of shape {value.shape} and dtype {value.dtype}"
     return f"{name} {value!r}"
+
+
+@allows.register(Discrete)
+def _discrete_allows(space: Discrete, mask: Any, value: Any) -> bool:
+    return mask is None or (
+        space.contains(value) and bool(np.asarray(mask)[int(value) - space.start])
+    )

@@ -1,4 +1,4 @@
-"""Spaces as strict JSON: the names of their types, their fields, and exact numbers."""
+"""JSON format of spaces: type names, fields and exact numbers."""
 
 from __future__ import annotations
 
@@ -17,56 +17,58 @@ _INFINITIES = {"inf": np.inf, "-inf": -np.inf}
 
 
 def type_name(space_type: type[Space[Any]]) -> str:
-    """The name in JSON: bare for sekai's own spaces, with the module for everyone else's."""
+    """Return the JSON name of a space type: bare for built-in spaces, else with the module."""
     if space_type.__module__.startswith("sekai.spaces."):
         return space_type.__name__
     return f"{space_type.__module__}:{space_type.__qualname__}"
 
 
-def remember_type(space_type: type[Space[Any]]) -> None:
-    """Let JSON that carries the type's name be read."""
+def register_type(space_type: type[Space[Any]]) -> None:
+    """Register a space type, so that JSON with its name can be read."""
     _TYPES[type_name(space_type)] = space_type
 
 
-def described_type(description: object) -> type[Space[Any]]:
-    """The type of space that `description` is about."""
+def space_type_of(description: object) -> type[Space[Any]]:
+    """Return the space type of a JSON description."""
     if not isinstance(description, Mapping) or "type" not in description:
-        raise ValueError(f"a space's JSON is an object with the key 'type', was {description!r}")
+        raise ValueError(
+            f"JSON of a space must be an object with the key 'type', got {description!r}"
+        )
     name = description["type"]
     if not isinstance(name, str) or name not in _TYPES:
         raise ValueError(
-            f"'type' must be one of {sorted(_TYPES)} (a space of your own is known once the "
-            f"module that defines it is imported), was {name!r}"
+            f"'type' must be one of {sorted(_TYPES)} (a custom space is known once the "
+            f"module that defines it is imported), got {name!r}"
         )
     return _TYPES[name]
 
 
-def checked_fields(description: Mapping[str, Any], wanted: tuple[str, ...]) -> dict[str, Any]:
-    """The description without its type, when it has exactly the wanted keys."""
+def checked_fields(description: Mapping[str, Any], expected: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields of a description, or raise `ValueError` unless the keys match."""
     fields = {key: value for key, value in description.items() if key != "type"}
-    if set(fields) != set(wanted):
+    if set(fields) != set(expected):
         raise ValueError(
-            f"the JSON of a {description['type']} has the keys {sorted(wanted)} beside 'type', "
-            f"found {sorted(fields, key=str)}"
+            f"the JSON of a {description['type']} has the keys {sorted(expected)} beside 'type', "
+            f"got {sorted(fields, key=str)}"
         )
     return fields
 
 
 def numbers_to_json(array: NDArray[Any]) -> Any:
-    """One number when all are equal, else a flat list in row-major order."""
+    """Convert an array to one number if all are equal, otherwise to a flat row-major list."""
     if array.size and (array == array.flat[0]).all():
         return _number_to_json(array.flat[0].item())
     return [_number_to_json(number) for number in array.ravel().tolist()]
 
 
 def numbers_from_json(value: Any, shape: tuple[int, ...], name: str) -> NDArray[Any]:
-    """The array that `numbers_to_json` wrote, still of Python's own numbers: no bit is lost."""
+    """Convert the output of `numbers_to_json` to an array of Python numbers, without loss."""
     if not isinstance(value, list):
         return np.full(shape, _number_from_json(value, name), dtype=object)
     array = np.empty(len(value), dtype=object)
     array[:] = [_number_from_json(number, name) for number in value]
     if array.size != int(np.prod(shape)):
-        raise ValueError(f"{name!r} must hold {int(np.prod(shape))} numbers, found {array.size}")
+        raise ValueError(f"{name!r} must hold {int(np.prod(shape))} numbers, got {array.size}")
     return array.reshape(shape)
 
 
@@ -80,5 +82,5 @@ def _number_from_json(value: Any, name: str) -> Any:
     if isinstance(value, str) and value in _INFINITIES:
         return _INFINITIES[value]
     if not isinstance(value, (int, float)):
-        raise ValueError(f"{name!r} must hold numbers, 'inf' or '-inf', found {value!r}")
+        raise ValueError(f"{name!r} must hold numbers, 'inf' or '-inf', got {value!r}")
     return value

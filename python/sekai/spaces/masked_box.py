@@ -1,4 +1,4 @@
-"""Padded sets: rows of numbers in slots, of which some are in use."""
+"""MaskedBox space: padded sets of rows with a mask of used slots."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from sekai.spaces.box import Box
 from sekai.spaces.dict import Dict
+from sekai.spaces.masks import allows, zero_one_mask
 from sekai.spaces.nested import nested_mismatch
-from sekai.spaces.sampling_mask import zero_one_mask
 from sekai.spaces.space import Space
 
 if TYPE_CHECKING:
@@ -21,11 +21,18 @@ if TYPE_CHECKING:
 
 
 class MaskedBox(Space[dict[str, Any]]):
-    """Dicts of "values", an array with one row for each slot, and "mask", which slots are in use.
+    """Dicts of "values", an array with one row per slot, and "mask", a bool per slot.
 
-    Rows in use keep within `low` and `high` as in a `Box`; the other rows are zero, whatever the
-    bounds. The mask holds one bool for each slot. In samples any number of slots is as likely as
-    any other, and so is any choice of so many slots.
+    Rows in use are within `low` and `high` as in a `Box`; unused rows are zero, whatever the
+    bounds. Samples are uniform over the number of slots in use, and over the choice of those slots.
+
+    Args:
+        low: lower bound of rows in use, a number or an array.
+        high: upper bound, likewise.
+        shape: shape of the values, whose first axis is the slots; None takes it from the array
+            bounds.
+        dtype: dtype of the values.
+        backend: array backend of samples.
     """
 
     shape: tuple[int, ...]
@@ -41,41 +48,31 @@ class MaskedBox(Space[dict[str, Any]]):
         *,
         backend: Backend | None = None,
     ) -> None:
-        """Bound the rows.
-
-        Args:
-            low: the least value in a row in use, one for all elements or an array.
-            high: the greatest value, likewise.
-            shape: the shape of the values, whose first axis is the slots; None takes it from the
-                arrays among the bounds.
-            dtype: the dtype of the values.
-            backend: who makes the samples.
-        """
         self.box = Box(low, high, shape, dtype)
         super().__init__(self.box.shape, self.box.dtype, backend=backend)
         if not self.shape:
-            raise ValueError("shape must have a first axis for the slots, was ()")
+            raise ValueError("shape must have a first axis of slots, got ()")
 
     @property
     def slots(self) -> int:
-        """How many rows there is room for."""
+        """Number of slots."""
         return self.shape[0]
 
     @property
     def low(self) -> NDArray[Any]:
-        """The least value of each element in use."""
+        """Lower bound of each element in use."""
         return self.box.low
 
     @property
     def high(self) -> NDArray[Any]:
-        """The greatest value of each element in use."""
+        """Upper bound of each element in use."""
         return self.box.high
 
     def sample(self, mask: Any = None) -> dict[str, Any]:
-        """A random padded set.
+        """Draw a random padded set.
 
         Args:
-            mask: a bool for each slot, which says the slots in use; None draws them.
+            mask: bool per slot that selects the slots in use; None draws them.
         """
         if mask is None:
             used = self.rng.permutation(self.slots) < self.rng.integers(self.slots + 1)
@@ -87,7 +84,7 @@ class MaskedBox(Space[dict[str, Any]]):
 
     @cached_property
     def parts(self) -> Dict:
-        """The space of values and masks apart: what a sample must be before they must agree."""
+        """Dict space of values and mask, without the constraint that they agree."""
         zero = self.dtype.type(0)
         low, high = np.minimum(self.low, zero), np.maximum(self.high, zero)
         values = Box(low, high, self.shape, self.dtype)
@@ -95,21 +92,23 @@ class MaskedBox(Space[dict[str, Any]]):
         return Dict({"values": values, "mask": mask}, backend=self.backend)
 
     def mismatch(self, value: object) -> str | None:
-        """None when `value` belongs, else what was wanted and what was found, and where."""
-        sentence = self.parts.mismatch(value)
-        if sentence is not None:
-            return sentence
+        """Return None if `value` is in the space, otherwise its path and the expectation."""
+        reason = self.parts.mismatch(value)
+        if reason is not None:
+            return reason
         assert isinstance(value, dict), "the parts would have refused anything else"
         values, used = self.to_numpy(value["values"]), self.to_numpy(value["mask"])
-        sentence = self._values_mismatch(values, used)
-        return None if sentence is None else nested_mismatch("values", sentence)
+        reason = self._values_mismatch(values, used)
+        return None if reason is None else nested_mismatch("values", reason)
 
     def _values_mismatch(self, values: NDArray[Any], used: NDArray[np.bool_]) -> str | None:
         padding = values[~used]
         if padding.any():
             slot = int(np.flatnonzero(~used)[np.argwhere(padding)[0][0]])
-            return f"wanted zeros in slot {slot}, which the mask leaves empty, found {values[slot]}"
-        # Empty rows are zero by now; put the low bound in their place, which is always within.
+            return (
+                f"expected zeros in slot {slot}, which the mask marks as unused, got {values[slot]}"
+            )
+        # Unused rows are zero here; replace them by the low bound, which is always valid.
         rows = used.reshape(-1, *(1,) * (values.ndim - 1))
         return self.box.mismatch(np.where(rows, values, self.low))
 
@@ -123,3 +122,10 @@ class MaskedBox(Space[dict[str, Any]]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}{repr(self.box)[len('Box') :]}"
+
+
+@allows.register(MaskedBox)
+def _masked_box_allows(space: MaskedBox, mask: Any, value: Any) -> bool:
+    return mask is None or (
+        space.contains(value) and np.array_equal(np.asarray(mask, bool), np.asarray(value["mask"]))
+    )

@@ -1,91 +1,60 @@
-"""Whether a value keeps to a mask of the form that `space.sample(mask=...)` takes."""
+"""Action masks: validation, and the rule `allows` of each space."""
 
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sekai.spaces.dict import Dict
-from sekai.spaces.discrete import Discrete
-from sekai.spaces.masked_box import MaskedBox
-from sekai.spaces.multi_binary import MultiBinary
-from sekai.spaces.multi_discrete import MultiDiscrete
-from sekai.spaces.simplex import Simplex
-from sekai.spaces.space import Space
-from sekai.spaces.tuple import Tuple
+from sekai.error import SpaceError
 
-__all__ = ["allows"]
+if TYPE_CHECKING:
+    from sekai.spaces.space import Space
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from numpy.typing import NDArray
 
 
 @singledispatch
 def allows(space: Space[Any], mask: Any, value: Any) -> bool:
-    """Whether `value`, an element of `space`, could have been sampled under `mask`.
+    """Return True if `value`, an element of `space`, may be sampled under `mask`.
 
-    A mask of None allows everything. Spaces of your own register here as they do with `flatten`.
+    A mask of None allows everything. Each space registers its rule; register one for a custom
+    space.
     """
     if mask is None:
         return True
-    raise TypeError(f"{type(space).__name__} has no masks: register one with allows.register")
+    raise TypeError(f"{type(space).__name__} has no mask rule; register one with allows.register")
 
 
-@allows.register
-def _(space: Discrete, mask: Any, value: Any) -> bool:
-    return mask is None or (
-        space.contains(value) and bool(np.asarray(mask)[int(value) - space.start])
-    )
+def zero_one_mask(mask: Any, shape: tuple[int, ...], name: str = "mask") -> NDArray[np.bool_]:
+    """Validate a mask of 0 and 1 (or bools) and return it as bools."""
+    return checked_mask(mask, shape, (0, 1), name).astype(np.bool_)
 
 
-@allows.register
-def _(space: MultiDiscrete, mask: Any, value: Any) -> bool:
-    if mask is None:
-        return True
-    if not space.contains(value):
-        return False
-    positions = np.asarray(value) - space.start
-    return all(
-        bool(_nested(mask, index)[position]) for index, position in np.ndenumerate(positions)
-    )
+def choices(mask: Any, count: int, name: str = "mask") -> NDArray[np.intp]:
+    """Return the indices of the ones in a 0/1 mask of `count` entries; at least one is required."""
+    allowed = np.flatnonzero(zero_one_mask(mask, (count,), name))
+    if not allowed.size:
+        raise SpaceError(f"{name} must allow at least one of {count} values, all were 0")
+    return allowed
 
 
-@allows.register
-def _(space: MultiBinary, mask: Any, value: Any) -> bool:
-    if mask is None:
-        return True
-    mask, value = np.asarray(mask), np.asarray(value)
-    free = (mask == -1) | (mask == 2)
-    return space.contains(value) and bool((free | (mask == value)).all())
-
-
-@allows.register
-def _(space: Simplex, mask: Any, value: Any) -> bool:
-    if mask is None:
-        return True
-    return space.contains(value) and not np.asarray(value)[~np.asarray(mask, bool)].any()
-
-
-@allows.register
-def _(space: MaskedBox, mask: Any, value: Any) -> bool:
-    return mask is None or (
-        space.contains(value) and np.array_equal(np.asarray(mask, bool), np.asarray(value["mask"]))
-    )
-
-
-@allows.register
-def _(space: Dict, mask: Any, value: Any) -> bool:
-    return mask is None or all(
-        allows(part, mask.get(key), value[key]) for key, part in space.spaces.items()
-    )
-
-
-@allows.register
-def _(space: Tuple, mask: Any, value: Any) -> bool:
-    return mask is None or all(map(allows, space.spaces, mask, value))
-
-
-def _nested(mask: Any, index: tuple[int, ...]) -> Any:
-    """The mask of one element, from masks nested as deep as the space has dimensions."""
-    for position in index:
-        mask = mask[position]
-    return mask
+def checked_mask(
+    mask: Any, shape: tuple[int, ...], values: Collection[int], name: str
+) -> NDArray[Any]:
+    """Validate the shape and the values of an integer mask."""
+    try:
+        array = np.asarray(mask)
+    except (TypeError, ValueError) as cause:
+        raise SpaceError(f"{name} must be an array of shape {shape}: {cause}") from cause
+    if array.dtype.kind not in "biu":
+        raise SpaceError(f"{name} must hold integers or bools, got dtype {array.dtype}")
+    if array.shape != shape:
+        raise SpaceError(f"{name} must have shape {shape}, got {array.shape}")
+    invalid = array[~np.isin(array, list(values))]
+    if invalid.size:
+        raise SpaceError(f"{name} must hold only {sorted(values)}, got {invalid[0]}")
+    return array

@@ -1,4 +1,4 @@
-"""An array of zeros and ones."""
+"""MultiBinary space: arrays of zeros and ones."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sekai.spaces.counts import shape_of
-from sekai.spaces.sampling_mask import checked_mask
+from sekai.spaces.masks import allows, checked_mask
+from sekai.spaces.numbers import shape_of
 from sekai.spaces.space import Space
 
 if TYPE_CHECKING:
@@ -20,10 +20,14 @@ _FREE = (-1, 2)
 
 
 class MultiBinary(Space["NDArray[np.int8]"]):
-    """Arrays of zeros and ones with one shape.
+    """Arrays of zeros and ones.
 
-    An array of any integer dtype or of bools belongs when it has the shape and only zeros and ones.
-    Samples are fair coin flips of dtype int8.
+    An array of any integer dtype or of bools is in the space if it has the shape and only zeros and
+    ones. Samples are fair coin flips of dtype int8.
+
+    Args:
+        n: number of elements, or their shape.
+        backend: array backend of samples.
     """
 
     shape: tuple[int, ...]
@@ -31,21 +35,15 @@ class MultiBinary(Space["NDArray[np.int8]"]):
     json_fields: ClassVar[tuple[str, ...]] = ("n",)
 
     def __init__(self, n: Any, *, backend: Backend | None = None) -> None:
-        """Count the elements.
-
-        Args:
-            n: how many there are, or their shape.
-            backend: who makes the samples.
-        """
         shape = shape_of(n, "n")
         super().__init__(shape, np.int8, backend=backend)
         self.n: int | tuple[int, ...] = shape[0] if len(shape) == 1 else shape
 
     def sample(self, mask: Any = None) -> NDArray[np.int8]:
-        """A random array.
+        """Draw a random array.
 
         Args:
-            mask: an array of the space's shape; 0 or 1 forces the element, -1 or 2 leaves it free.
+            mask: array of the space's shape; 0 or 1 forces the element, -1 or 2 leaves it free.
         """
         values = np.asarray(self.rng.random(self.shape) < 0.5).view(np.int8)
         if mask is not None:
@@ -54,19 +52,19 @@ class MultiBinary(Space["NDArray[np.int8]"]):
         return values if self._is_numpy else self.to_backend(values)
 
     def mismatch(self, value: object) -> str | None:
-        """None when `value` belongs, else what was wanted and what was found."""
+        """Return None if `value` is in the space, otherwise the expectation and what it got."""
         array = value if type(value) is np.ndarray else self.to_numpy(value)
         if not isinstance(array, np.ndarray):
-            return f"wanted an array of shape {self.shape}, found {type(value).__name__}"
+            return f"expected an array of shape {self.shape}, got {type(value).__name__}"
         if array.dtype.kind not in "biu":
-            return f"wanted an integer dtype or bool, found {array.dtype}"
+            return f"expected an integer dtype or bool, got {array.dtype}"
         if array.shape != self.shape:
-            return f"wanted shape {self.shape}, found {array.shape}"
-        # Bits above the lowest are what no 0 and no 1 has.
+            return f"expected shape {self.shape}, got {array.shape}"
+        # 0 and 1 have no bits above the lowest.
         if array.dtype.kind == "b" or not np.count_nonzero(array >> 1):
             return None
         index = tuple(np.argwhere(array >> 1)[0].tolist())
-        return f"wanted 0 or 1 at index {list(index)}, found {array[index]}"
+        return f"expected 0 or 1 at index {list(index)}, got {array[index]}"
 
     def _to_fields(self) -> dict[str, Any]:
         return {"n": self.n if isinstance(self.n, int) else list(self.n)}
@@ -77,3 +75,11 @@ class MultiBinary(Space["NDArray[np.int8]"]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.n})"
+
+
+@allows.register(MultiBinary)
+def _multi_binary_allows(space: MultiBinary, mask: Any, value: Any) -> bool:
+    if mask is None:
+        return True
+    mask, value = np.asarray(mask), np.asarray(value)
+    return space.contains(value) and bool((np.isin(mask, _FREE) | (mask == value)).all())

@@ -1,4 +1,4 @@
-"""What every space can do: sample, judge a value, seed, describe and copy itself."""
+"""Space base class: sampling, membership, seeding, JSON and array backends."""
 
 from __future__ import annotations
 
@@ -12,12 +12,8 @@ import numpy as np
 from sekai.backend import Backend, as_numpy, get_backend
 from sekai.backend.numpy_ops import NumpyOps
 from sekai.error import StateError
-from sekai.spaces import utils
-from sekai.spaces.counts import whole_number
-from sekai.spaces.jsonable import checked_fields, described_type, remember_type, type_name
-from sekai.spaces.rng_state import restored_rng, rng_state
-from sekai.spaces.seeding import child_seed, fresh_seed
-from sekai.spaces.value_key import value_key
+from sekai.spaces.jsonable import checked_fields, register_type, space_type_of, type_name
+from sekai.spaces.numbers import checked_integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -28,25 +24,24 @@ if TYPE_CHECKING:
     from sekai.backend import BackendOps
 
 T_co = TypeVar("T_co", covariant=True)
-# To type checkers a tensor passes for the NumPy array it replaces.
+# For type checkers a tensor is the NumPy array it replaces.
 ArrayT = TypeVar("ArrayT", bound="NDArray[Any] | np.generic")
 
 
 class Space(ABC, Generic[T_co]):
-    """A set of values that can be sampled, and asked whether a value belongs.
+    """Set of values with sampling and a membership test.
 
-    A space of your own implements `sample` and `contains`; or, to say what is wrong with a value,
-    `mismatch` instead of `contains`. The other of the two follows. Two spaces are equal when they
-    have one type and their public attributes are equal; neither the backend nor the random stream
-    counts.
+    A custom space defines `sample` and either `contains` or, to explain rejections, `mismatch`; the
+    other one is derived. Two spaces are equal if they have the same type and equal public
+    attributes; neither the backend nor the random generator counts.
     """
 
     shape: tuple[int, ...] | None = None
-    """The shape of a value; None when a value is not one array."""
+    """Shape of a value; None if a value is not one array."""
     dtype: np.dtype[Any] | None = None
-    """The dtype of a value; None when a value is not one array."""
+    """Dtype of a value; None if a value is not one array."""
     json_fields: ClassVar[tuple[str, ...] | None] = None
-    """The keys of the space's JSON: its constructor's arguments, and attributes of their names."""
+    """Keys of the JSON format: constructor arguments that are also attributes."""
     _rng: np.random.Generator | None = None
     _backend: BackendOps = get_backend("numpy")
     _is_numpy: bool = True
@@ -65,72 +60,74 @@ class Space(ABC, Generic[T_co]):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        remember_type(cls)
+        register_type(cls)
         _complete_membership(cls)
 
     @abstractmethod
     def sample(self, mask: Any = None) -> T_co:
-        """A random value of the space, drawn from its own stream.
+        """Draw a random value from the space's own generator.
 
         Args:
-            mask: what may be drawn; each space says in which form.
+            mask: restriction of the draw; each space documents its format.
         """
 
     def contains(self, x: object) -> bool:
-        """Whether `x` belongs to the space."""
+        """Return True if `x` is in the space."""
         return self.mismatch(x) is None
 
     if not TYPE_CHECKING:
-        # To type checkers it is not abstract: it follows from `mismatch` where that is written.
+        # Not abstract for type checkers: it is derived from `mismatch` if that is defined.
         contains = abstractmethod(contains)
 
     def mismatch(self, value: object) -> str | None:
-        """None when `value` belongs, else a sentence with what was wanted and what was found."""
+        """Return None if `value` is in the space, otherwise the expectation and what it got."""
         return None if self.contains(value) else _refusal(self, value)
 
     def __contains__(self, x: object) -> bool:
         return self.contains(x)
 
     def children(self) -> Mapping[Any, Space[Any]]:
-        """The spaces this one is made of, by key or position; override it in a nested space."""
+        """Child spaces by key or index; nested spaces override it."""
         return {}
 
     @property
     def is_flattenable(self) -> bool:
-        """Whether `flatten` and its kin know the space and all that is nested in it."""
-        return utils.has_rules(type(self)) and all(
+        """True if `flatten` and the related functions support the space and its children."""
+        from sekai.spaces.utils import has_rules  # which imports every space
+
+        return has_rules(type(self)) and all(
             child.is_flattenable for child in self.children().values()
         )
 
     @property
     def rng(self) -> np.random.Generator:
-        """The space's own random stream; seeded by the operating system when `seed` was not."""
+        """Random generator of the space, seeded by the operating system without `seed`."""
         if self._rng is None:
             self._rng = np.random.default_rng()
         return self._rng
 
     def seed(self, seed: int | None = None) -> int:
-        """Begin the stream anew, and an independent one in each nested space.
+        """Seed the generator, and an independent one in each nested space.
 
         Args:
-            seed: a whole number of at least 0; None draws one from the operating system.
+            seed: non-negative integer; None draws one from the operating system.
 
         Returns:
             The seed used.
         """
-        used = fresh_seed() if seed is None else whole_number(seed, "seed", 0)
+        used = fresh_seed() if seed is None else checked_integer(seed, "seed", 0)
         self._rng = np.random.default_rng(used)
         for key, child in self.children().items():
             child.seed(child_seed(used, key))
         return used
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the random streams of the space and its nested spaces stand, as plain types."""
+        """Return the states of the generators of the space and its children, as plain types."""
         spaces = {str(key): child.state_dict() for key, child in self.children().items()}
         return {"rng": rng_state(self._rng), "spaces": spaces}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue the streams from where `state_dict` found them.
+        """Restore the generators from a `state_dict`.
 
         Raises:
             StateError: the state is not of a space like this one; nothing has changed.
@@ -139,36 +136,36 @@ class Space(ABC, Generic[T_co]):
             space._rng = rng
 
     def _streams_of(
-        self, state: Any, place: str
+        self, state: Any, path: str
     ) -> Iterator[tuple[Space[Any], np.random.Generator | None]]:
         children = {str(key): child for key, child in self.children().items()}
-        _require_keys(state, {"rng", "spaces"}, place)
-        _require_keys(state["spaces"], set(children), f"{place}['spaces']")
-        yield self, restored_rng(state["rng"], f"{place}['rng']")
+        _require_keys(state, {"rng", "spaces"}, path)
+        _require_keys(state["spaces"], set(children), f"{path}['spaces']")
+        yield self, restored_rng(state["rng"], f"{path}['rng']")
         for key, child in children.items():
-            yield from child._streams_of(state["spaces"][key], f"{place}['spaces'][{key!r}]")
+            yield from child._streams_of(state["spaces"][key], f"{path}['spaces'][{key!r}]")
 
     def to_jsonable(self) -> dict[str, Any]:
-        """The space itself in strict JSON, exact to the last bit; infinities are strings."""
+        """Return the space as strict JSON, exact to the last bit; infinities are strings."""
         return {"type": type_name(type(self)), **self._to_fields()}
 
     @classmethod
     def from_jsonable(cls, description: Mapping[str, Any]) -> Self:
-        """The space that `to_jsonable` described; `Space.from_jsonable` reads every type.
+        """Create a space from the output of `to_jsonable`; `Space.from_jsonable` reads every type.
 
         Raises:
             ValueError: the description is of another type, or lacks or adds keys.
         """
-        found = described_type(description)
+        found = space_type_of(description)
         if not issubclass(found, cls):
-            raise ValueError(f"wanted the JSON of a {cls.__name__}, found {found.__name__}")
+            raise ValueError(f"expected the JSON of a {cls.__name__}, got {found.__name__}")
         return found._from_fields(checked_fields(description, found._json_fields()))
 
     @classmethod
     def _json_fields(cls) -> tuple[str, ...]:
         if cls.json_fields is None:
             raise NotImplementedError(
-                f"{cls.__name__} has no JSON yet: list its constructor's arguments in json_fields"
+                f"{cls.__name__} has no JSON format; list its constructor arguments in json_fields"
             )
         return cls.json_fields
 
@@ -181,24 +178,24 @@ class Space(ABC, Generic[T_co]):
 
     @property
     def backend(self) -> BackendOps:
-        """Who makes the arrays that `sample` returns."""
+        """Array backend of samples."""
         return self._backend
 
     def with_backend(self, backend: Backend) -> Self:
-        """A copy of the space, at the same point of its stream, that samples with `backend`."""
+        """Return a copy, with the same generator state, that samples with `backend`."""
         copied = copy.deepcopy(self)
         copied._set_backend(get_backend(backend))
         return copied
 
     def to_backend(self, array: ArrayT) -> ArrayT:
-        """A NumPy array or scalar as the space's backend holds it."""
+        """Convert a NumPy array or scalar to the space's backend."""
         if self._is_numpy:
             return array
         made: ArrayT = self._backend.astype(array, array.dtype)
         return made
 
     def to_numpy(self, value: Any) -> Any:
-        """An array of the space's backend as NumPy's; anything else as it is."""
+        """Convert an array of the space's backend to NumPy; return anything else unchanged."""
         if self._is_numpy or not self._backend.is_array(value):
             return value
         return as_numpy(self._backend, value)
@@ -210,7 +207,7 @@ class Space(ABC, Generic[T_co]):
             child._set_backend(backend)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Cached properties follow from the rest, so a copy works them out again.
+        # A copy computes its cached properties again.
         return {
             name: value
             for name, value in vars(self).items()
@@ -237,12 +234,12 @@ class Space(ABC, Generic[T_co]):
 
 
 def _complete_membership(cls: type[Space[Any]]) -> None:
-    """Derive `contains` from `mismatch`, or the other way, where a class defines one of them.
+    """Derive `contains` from `mismatch` or the reverse in a class that defines one of them.
 
-    Each follows from the definition in that very class, so that `super().contains(x)` in a
-    narrower space asks the wider one, and not the narrower one again.
+    Each is derived from the definition in that very class, so that `super().contains(x)` in a
+    subclass does not call the subclass again.
     """
-    contains, mismatch = (_definer_place(cls, name) for name in ("contains", "mismatch"))
+    contains, mismatch = (_definer_index(cls, name) for name in ("contains", "mismatch"))
     if mismatch < contains:
         cls.contains = _contains_by(cls.mismatch)  # type: ignore[method-assign, assignment]
     elif contains < mismatch:
@@ -251,8 +248,8 @@ def _complete_membership(cls: type[Space[Any]]) -> None:
         )
 
 
-def _definer_place(cls: type, name: str) -> int:
-    return next(place for place, ancestor in enumerate(cls.__mro__) if name in vars(ancestor))
+def _definer_index(cls: type, name: str) -> int:
+    return next(path for path, ancestor in enumerate(cls.__mro__) if name in vars(ancestor))
 
 
 def _contains_by(mismatch: Callable[[Any, object], str | None]) -> Callable[[Any, object], bool]:
@@ -269,26 +266,85 @@ def _mismatch_by(
     def mismatch(self: Any, value: object) -> str | None:
         if contains(self, value):
             return None
-        # The wider space may know better words; the default of `Space` would ask this one again.
-        words = None if inherited is Space.mismatch else inherited(self, value)
-        return words or _refusal(self, value)
+        # The parent's message is more specific; the default of `Space` would recurse.
+        reason = None if inherited is Space.mismatch else inherited(self, value)
+        return reason or _refusal(self, value)
 
     mismatch.__doc__ = Space.mismatch.__doc__
     return mismatch
 
 
 def _refusal(space: Space[Any], value: object) -> str:
-    return f"wanted a value of {type(space).__name__}, found {value!r}"
+    return f"expected a value of {type(space).__name__}, got {value!r}"
 
 
 def read_only(numbers: Any) -> NDArray[Any]:
-    """The array closed for writing; arithmetic on shape () gives numbers, made arrays again."""
+    """Return a read-only array; scalars, which arithmetic on shape () returns, become arrays."""
     array = np.asarray(numbers)
     array.flags.writeable = False
     return array
 
 
-def _require_keys(state: Any, wanted: set[str], place: str) -> None:
-    if not isinstance(state, dict) or set(state) != wanted:
+def _require_keys(state: Any, expected: set[str], path: str) -> None:
+    if not isinstance(state, dict) or set(state) != expected:
         found = sorted(map(str, state)) if isinstance(state, dict) else type(state).__name__
-        raise StateError(f"{place} must be a dict with the keys {sorted(wanted)}, found {found}")
+        raise StateError(f"{path} must be a dict with the keys {sorted(expected)}, got {found}")
+
+
+def rng_state(rng: np.random.Generator | None) -> dict[str, Any] | None:
+    """Return the state of a generator; None if there is none yet."""
+    return None if rng is None else dict(rng.bit_generator.state)
+
+
+def restored_rng(state: object, path: str) -> np.random.Generator | None:
+    """Create a generator from a state.
+
+    Args:
+        state: a result of `rng_state`.
+        path: path of this state in the whole state, for the error.
+
+    Raises:
+        StateError: `state` is not the state of a PCG64 generator.
+    """
+    if state is None:
+        return None
+    bits = np.random.PCG64()
+    try:
+        bits.state = state  # type: ignore[assignment]
+    # Before 2.0 NumPy only warned of numbers out of bounds, and warnings may be errors.
+    except (TypeError, ValueError, KeyError, OverflowError, DeprecationWarning) as cause:
+        raise StateError(f"{path} must be the state of a PCG64 stream: {cause}") from cause
+    # NumPy ignores unknown keys and rounds floats.
+    if bits.state != state:
+        raise StateError(f"{path} must be the state of a PCG64 stream, got {state!r}")
+    return np.random.Generator(bits)
+
+
+def fresh_seed() -> int:
+    """Draw a seed from the operating system."""
+    entropy = np.random.SeedSequence().entropy
+    assert isinstance(entropy, int), "an unseeded SeedSequence draws one integer"
+    return entropy
+
+
+def child_seed(seed: int, key: str | int) -> int:
+    """Derive the seed of the space nested under `key`.
+
+    It depends on the parent's seed and the key only: equal spaces under two keys draw different
+    numbers, and a new sibling changes nothing.
+    """
+    # The first number distinguishes names from indices.
+    spawn_key = (0, *key.encode()) if isinstance(key, str) else (1, key)
+    sequence = np.random.SeedSequence(seed, spawn_key=spawn_key)
+    return int(sequence.generate_state(1, np.uint64)[0])
+
+
+def value_key(value: Any) -> Any:
+    """Convert arrays, dicts and lists to hashable tuples; the order of a dict counts."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, dict):
+        return tuple((key, value_key(item)) for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return tuple(map(value_key, value))
+    return value

@@ -1,4 +1,4 @@
-"""Episode statistics and what listens to them."""
+"""Episode statistics and the trackers that record them."""
 
 from sekai.stats.tracker import (
     EpisodeStats,

@@ -1,1 +1,1 @@
-"""Data files: one JSON codec with a closed list of types, and the kinds that it knows by name."""
+"""Storage: atomic files, locks, the JSON codec of data files, event files, optional imports."""

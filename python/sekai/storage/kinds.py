@@ -24,39 +24,40 @@ __all__ = [
 Kind = TypeVar("Kind", bound=Callable[..., Any])
 
 BUILT_IN: dict[str, str] = {
-    "AccountConfig": "sekai.market.config:AccountConfig",
-    "AgentConfig": "sekai.envs.portfolio_config:AgentConfig",
+    "AccountConfig": "sekai.market.market:AccountConfig",
+    "AgentConfig": "sekai.envs.portfolio.config:AgentConfig",
     "AlmgrenChriss": "sekai.market.almgren_chriss:AlmgrenChriss",
     "CashAccount": "sekai.market.accounts:CashAccount",
     "Constraints": "sekai.market.constraints:Constraints",
     "Costs": "sekai.market.costs:Costs",
     "DayTicks": "sekai.data.intraday:DayTicks",
-    "ExchangeConfig": "sekai.compose.orders.exchange_config:ExchangeConfig",
+    "ExchangeConfig": "sekai.compose.orders.qlib_config:ExchangeConfig",
     "Execution": "sekai.market.execution:Execution",
-    "ExecutorConfig": "sekai.compose.orders.executor_config:ExecutorConfig",
-    "FeaturePanel": "sekai.data.features.feature_panel:FeaturePanel",
+    "ExecutorConfig": "sekai.compose.orders.qlib_config:ExecutorConfig",
+    "FeaturePanel": "sekai.data.features.pipeline:FeaturePanel",
     "Frequency": "sekai.data.calendar:Frequency",
-    "FundamentalConfig": "sekai.market.config:FundamentalConfig",
+    "FundamentalConfig": "sekai.market.market:FundamentalConfig",
     "MarginAccount": "sekai.market.accounts:MarginAccount",
-    "MarketConfig": "sekai.market.config:MarketConfig",
+    "MarketConfig": "sekai.market.market:MarketConfig",
     "MarketMakingConfig": "sekai.envs.market_making:MarketMakingConfig",
-    "MemberConfig": "sekai.envs.multi_portfolio_config:MemberConfig",
-    "MultiPortfolioConfig": "sekai.envs.multi_portfolio_config:MultiPortfolioConfig",
-    "NewsConfig": "sekai.market.config:NewsConfig",
+    "MemberConfig": "sekai.envs.portfolio.config:MemberConfig",
+    "MultiPortfolioConfig": "sekai.envs.portfolio.config:MultiPortfolioConfig",
+    "NewsConfig": "sekai.market.market:NewsConfig",
     "OptimalExecutionConfig": "sekai.envs.optimal_execution:OptimalExecutionConfig",
     "Order": "sekai.compose.orders.order:Order",
-    "OrderCosts": "sekai.compose.orders.costs:OrderCosts",
+    "OrderCosts": "sekai.compose.orders.simulators:OrderCosts",
     "OrderDir": "sekai.compose.orders.order:OrderDir",
-    "OrderExecutionConfig": "sekai.compose.orders.order_execution_config:OrderExecutionConfig",
+    "OrderExecutionConfig": "sekai.compose.orders.order_execution:OrderExecutionConfig",
     "Pipeline": "sekai.data.features.pipeline:Pipeline",
-    "PopulationConfig": "sekai.market.config:PopulationConfig",
-    "PortfolioConfig": "sekai.envs.portfolio_config:PortfolioConfig",
-    "SimulatedMinutes": "sekai.compose.orders.simulated_minutes:SimulatedMinutes",
+    "PopulationConfig": "sekai.market.market:PopulationConfig",
+    "PortfolioConfig": "sekai.envs.portfolio.config:PortfolioConfig",
+    "SimulatedMinutes": "sekai.compose.orders.data:SimulatedMinutes",
     "StateOwner": "sekai.core.portable_state:Reference",
-    "SymbolConfig": "sekai.market.config:SymbolConfig",
+    "StatePlaceholder": "sekai.core.portable_state:Placeholder",
+    "SymbolConfig": "sekai.market.market:SymbolConfig",
     "TradingConfig": "sekai.envs.trading:TradingConfig",
 }
-"""The kinds of sekai and where their classes are; a class is imported when a file has one."""
+"""Built-in kinds and the import paths of their classes, imported when a file names one."""
 
 _NAMES = {path: name for name, path in BUILT_IN.items()}
 
@@ -74,18 +75,18 @@ def register_kind(name: str) -> Callable[[Kind], Kind]: ...
 
 
 def register_kind(name: str, kind: Any = None) -> Any:
-    """Let data files name a class or a function of yours; usable as a decorator.
+    """Register a class or a function under a name in data files; usable as a decorator.
 
     Specs, model files and snapshots then hold instances of the class, the class itself, or the
     function, under `name`. A file is read only where the same name is registered.
 
     Args:
-        name: the kind in files: letters, digits, `_`, `.` and `-`.
+        name: name in files: letters, digits, `_`, `.` and `-`.
         kind: a dataclass, an enum, a class with `to_jsonable()` and a class method
-            `from_jsonable()`, a wrapper class, or a function. Left out, a decorator is returned.
+            `from_jsonable()`, a wrapper class, or a function; without it a decorator is returned.
 
     Raises:
-        ValueError: the name is malformed, or taken by another kind.
+        ValueError: the name is malformed, or registered for another kind.
         TypeError: `kind` is neither a class nor a function.
     """
     if not isinstance(name, str) or NAME.fullmatch(name) is None:
@@ -106,10 +107,10 @@ def register_kind(name: str, kind: Any = None) -> Any:
 
 
 def kind_named(name: Any) -> Any:
-    """The class or function registered under `name`.
+    """Class or function registered under `name`.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the name is unknown.
     """
     if isinstance(name, str):
         if name in _registered:
@@ -123,7 +124,7 @@ def kind_named(name: Any) -> Any:
 
 
 def name_of_kind(kind: Any) -> str | None:
-    """The name under which `kind`, a class or function, is registered; None if it is not."""
+    """Name under which a class or function is registered; None if it is not."""
     for name, known in _registered.items():
         if known is kind:
             return name
@@ -133,13 +134,13 @@ def name_of_kind(kind: Any) -> str | None:
 
 
 def is_registered(name: str) -> bool:
-    """Whether the program has registered a kind of its own under `name`."""
+    """Return True if the program has registered a kind under `name`."""
     return name in _registered
 
 
 @contextlib.contextmanager
 def isolated_kinds(*, empty: bool) -> Iterator[None]:
-    """Undo on leaving which kinds were registered meanwhile."""
+    """Restore the registered kinds when the `with` block ends."""
     before = dict(_registered)
     if empty:
         _registered.clear()
@@ -156,7 +157,7 @@ def _imported(path: str) -> Any:
 
 
 def _is_reloaded(known: Any, kind: Any) -> bool:
-    """Whether `kind` is `known`, or what its module defines when it is run again."""
+    """Return True if `kind` is `known`, or its new definition in a reloaded module."""
     if known is kind:
         return True
     names = ("__module__", "__qualname__")

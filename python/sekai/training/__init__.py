@@ -1,9 +1,14 @@
-"""Agents that learn: PPO, A2C, DDPG, SAC and what they are made of."""
+"""Reinforcement learning: PPO, A2C, DDPG, SAC, MADDPG and QMIX agents."""
 
-import sekai.training.packages  # noqa: F401 (says what is missing, before others do)
+from sekai.storage.optional import optional_import
+
+for _package in ("torch", "safetensors"):
+    optional_import(_package, "train", "sekai.training")
+
+# ruff: noqa: E402 (the packages are checked before modules import them)
 from sekai.training.a2c import A2C, A2CSettings
-from sekai.training.agent import Agent
-from sekai.training.agent_settings import AgentSettings
+from sekai.training.agent import Agent, DivergedError, load_policy
+from sekai.training.agent_settings import AgentSettings, PolicySettings
 from sekai.training.callbacks import (
     Callback,
     Checkpoint,
@@ -13,20 +18,16 @@ from sekai.training.callbacks import (
     Track,
     latest_checkpoint,
 )
+from sekai.training.checkpoint import ModelFileError
 from sekai.training.ddpg import DDPG, DDPGSettings
-from sekai.training.descent import DivergedError
-from sekai.training.distributed.fit_many import Fitted, fit_many
-from sekai.training.kept_file import ModelFileError
-from sekai.training.load_policy import load_policy
 from sekai.training.maddpg import MADDPG, MADDPGSettings
-from sekai.training.policies.build import register_backbone
-from sekai.training.policies.policy_settings import PolicySettings
+from sekai.training.policies.actor_critic import register_backbone
 from sekai.training.ppo import PPO, PPOSettings
 from sekai.training.qmix import QMIX, QMIXSettings
+from sekai.training.ray.fit_many import Fitted, fit_many
 from sekai.training.sac import SAC, SACSettings
 from sekai.training.trained_policy import TrainedPolicy
-from sekai.training.vessel import TrainingVessel
-from sekai.training.vessel_seeds import SeedSetError
+from sekai.training.vessel import SeedSetError, TrainingVessel
 
 __all__ = [
     "A2C",

@@ -1,55 +1,57 @@
-"""Advantage actor-critic: one update from each rollout."""
+"""Advantage actor-critic (A2C): one gradient step from each rollout."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import torch
-from tensordict import TensorDict
-from torchrl.objectives import A2CLoss
+from torch import Tensor
+from torch.nn.functional import mse_loss
 
+from sekai.training.agent import Metrics
 from sekai.training.agent_settings import AgentSettings
-from sekai.training.descent import adam, mean_of
-from sekai.training.learner import Learner
-from sekai.training.metrics import Metrics
-from sekai.training.on_policy import OnPolicyAgent, OnPolicySettings
-from sekai.training.policies.actor_critic import ActorCritic
+from sekai.training.on_policy import Batch, Learner, OnPolicyAgent, OnPolicySettings, mean_of
 
 __all__ = ["A2C", "A2CSettings"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class A2CSettings(OnPolicySettings):
-    """How A2C learns."""
+    """Hyperparameters of A2C."""
 
-    rollout_steps: int = 8
+    n_steps: int = 8
     learning_rate: float = 7e-4
-    trace: float = 1.0
+    gae_lambda: float = 1.0
+
+    normalize_advantage: bool = False
+    """Standardize advantages in each rollout."""
 
 
 class A2C(OnPolicyAgent):
-    """Advantage actor-critic (Mnih et al., 2016), all envs in step."""
+    """Advantage actor-critic (Mnih et al., 2016), synchronous.
+
+    The optimizer is Adam: RMSprop, which the paper used, begins with steps of ten times the usual
+    size, enough to saturate bounded actions.
+    """
 
     settings_type: ClassVar[type[AgentSettings]] = A2CSettings
     settings: A2CSettings
 
-    def _loss(self, actor: Any, critic: Any) -> A2CLoss:
-        settings = self.settings
-        return A2CLoss(
-            actor,
-            critic,
-            entropy_bonus=settings.entropy_weight > 0,
-            entropy_coeff=settings.entropy_weight,
-            critic_coeff=settings.value_weight,
-            loss_critic_type="l2",
-            functional=False,
-        )
+    def _update(self, learner: Learner, batch: Batch) -> Metrics:
+        samples = learner.minibatch(batch)
+        return mean_of([learner.gradient_step(self._loss(learner, samples))])
 
-    def _optimiser(self, network: ActorCritic) -> torch.optim.Optimizer:
-        # RMSprop, which the paper used, begins with steps of ten times the usual size: enough to
-        # drive numbers to their bounds, where nothing is learnt.
-        return adam(network, self.settings.learning_rate)
+    def _loss(self, learner: Learner, batch: Batch) -> dict[str, Tensor]:
+        settings, advantages = self.settings, batch.advantages
+        if settings.normalize_advantage and len(batch) > 1:
+            advantages = (advantages - advantages.mean()) / advantages.std().clamp_min(1e-6)
+        distribution, values = learner.evaluate(batch)
 
-    def _update(self, learner: Learner, batch: TensorDict) -> Metrics:
-        return mean_of([learner.descend(batch)])
+        losses = {"loss_objective": (-(distribution.log_prob(batch.actions) * advantages)).mean()}
+        if settings.ent_coef > 0:
+            entropy = distribution.entropy()
+            losses["entropy"] = entropy.detach().mean()
+            losses["loss_entropy"] = (-settings.ent_coef * entropy).mean()
+        squared = mse_loss(batch.returns, values, reduction="none")
+        losses["loss_critic"] = (settings.vf_coef * squared).mean()
+        return losses

@@ -1,7 +1,8 @@
-"""From what a policy chooses to what an env is given."""
+"""Action space mapping and action masks."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,20 +10,22 @@ import torch
 from numpy.typing import NDArray
 
 from sekai.error import SpaceError
-from sekai.spaces import Box, Discrete, MultiDiscrete, Simplex, Space
+from sekai.spaces import Box, Dict, Discrete, MultiDiscrete, Simplex, Space
+from sekai.training.observations import ACTION_MASK
+from sekai.vector.infos import DictInfos, Infos
 
-__all__ = ["ActionMap"]
+__all__ = ["ActionMap", "counts_of", "flat_mask", "info_masks", "takes_info_masks"]
 
 REACH = 5.0
-"""How far logits of weights reach from zero: one asset of twenty can have all but a thousandth."""
+"""Bound of portfolio logits: one asset of twenty can have all but a thousandth."""
 
 
 class ActionMap:
-    """How the actions of a space are chosen: by picking one of several, or by numbers near [-1, 1].
+    """Conversion between policy outputs and actions of a space.
 
-    Numbers are cut to [-1, 1] and stretched to the bounds of a `Box`; where it has no bounds they
-    are taken as they are. Weights of a `Simplex` are the softmax of `REACH` times the numbers: they
-    always sum to one, and what a mandate asks beyond that is the env's own projection.
+    Policies choose integers, or numbers near [-1, 1]. Numbers are clipped to [-1, 1] and rescaled
+    to the bounds of a `Box`; unbounded dimensions are passed through. Weights of a `Simplex` are
+    the softmax of `REACH` times the numbers; further constraints are projected by the env.
     """
 
     def __init__(self, space: Space[Any]) -> None:
@@ -42,39 +45,39 @@ class ActionMap:
             )
         self._all_bounded = True
         if isinstance(space, Box):
-            self._stretch(space)
+            self._set_bounds(space)
 
     @property
     def is_choice(self) -> bool:
-        """Whether an action is picked from several."""
+        """True for discrete actions."""
         return bool(self.choices)
 
     @property
     def is_bounded(self) -> bool:
-        """Whether numbers of [-1, 1] reach every action."""
+        """True if numbers in [-1, 1] reach every action."""
         return self._all_bounded
 
     @property
     def width(self) -> int:
-        """How many numbers an action is before it is given to the env."""
+        """Size of the policy output for one action."""
         return len(self.choices) if self.is_choice else self.size
 
     @property
-    def spread_share(self) -> float:
-        """How widely numbers are tried at first, beside those that are stretched to a `Box`.
+    def std_scale(self) -> float:
+        """Scale of the initial standard deviation.
 
-        Weights are the softmax of numbers times `REACH`: tried as widely as the others, they would
-        nearly always be all in one asset.
+        Weights are the softmax of numbers times `REACH`: with the usual standard deviation nearly
+        everything would be in one asset.
         """
         return 2.0 / REACH if isinstance(self.space, Simplex) else 1.0
 
     def to_env(self, chosen: torch.Tensor, used: torch.Tensor | None = None) -> NDArray[Any]:
-        """A batch of actions for the env.
+        """Convert policy outputs to actions of the env.
 
         Args:
-            chosen: what a policy chose: batch by width.
-            used: which numbers count, of the same shape: weights of the others are exactly zero,
-                other numbers as near to it as the space allows. None for all.
+            chosen: policy outputs: batch by width.
+            used: mask of the components in use, of the same shape: unused weights are exactly
+                zero, other unused numbers as near to it as the space allows. None for all.
         """
         space, count, chosen = self.space, chosen.shape[0], chosen.detach()
         if isinstance(space, Discrete):
@@ -86,10 +89,10 @@ class ActionMap:
         if isinstance(space, Simplex):
             logits = REACH * chosen.double().clamp(-1.0, 1.0)
             if used is not None:
-                # Weights have to be of something: where nothing counts, everything does.
+                # Weights sum to one: without any component in use, all are.
                 logits = logits.masked_fill(~used & used.any(-1, keepdim=True), -torch.inf)
             return torch.softmax(logits, dim=-1).numpy().astype(space.dtype, copy=False)
-        cut = self._stretched(chosen.numpy())
+        cut = self._rescaled(chosen.numpy())
         if used is not None:
             cut = _cut(np.where(used.numpy(), cut, 0.0), self._low, self._high)
         if np.dtype(space.dtype).kind in "iu":
@@ -97,7 +100,7 @@ class ActionMap:
         return cut.astype(space.dtype, copy=False).reshape(count, *(space.shape or ()))
 
     def from_env(self, actions: NDArray[Any]) -> torch.Tensor:
-        """What a policy would have had to choose; the other way round, as far as there is one."""
+        """Convert actions of the env to policy outputs, the approximate inverse of `to_env`."""
         rows = torch.from_numpy(np.asarray(actions))
         if isinstance(self.space, Discrete):
             return (rows - int(self.space.start)).reshape(-1, 1)
@@ -111,15 +114,15 @@ class ActionMap:
             return ((logits - middle) / REACH).clamp(-1.0, 1.0).float()
         return torch.from_numpy((numbers.numpy() - self._middle) / self._half).float()
 
-    def _stretched(self, chosen: NDArray[Any]) -> NDArray[np.float64]:
-        """Numbers of [-1, 1] between the bounds; others as they are, but not beyond a bound."""
+    def _rescaled(self, chosen: NDArray[Any]) -> NDArray[np.float64]:
+        """Rescale bounded dimensions, and clip all to the bounds."""
         numbers = chosen.astype(np.float64)
         within = _cut(numbers, -1.0, 1.0)
         if not self._all_bounded:
             within = np.where(self._is_bounded, within, numbers)
         return _cut(self._middle + self._half * within, self._low, self._high)
 
-    def _stretch(self, space: Box) -> None:
+    def _set_bounds(self, space: Box) -> None:
         low = np.ravel(space.low).astype(np.float64)
         high = np.ravel(space.high).astype(np.float64)
         bounded = np.isfinite(low) & np.isfinite(high)
@@ -134,3 +137,71 @@ def _cut(numbers: NDArray[Any], low: Any, high: Any) -> NDArray[Any]:
     # `np.clip` costs several times as much for batches as small as those of a step.
     cut: NDArray[Any] = np.minimum(np.maximum(numbers, low), high)
     return cut
+
+
+def takes_info_masks(observation_space: Space[Any], action_space: Space[Any]) -> bool:
+    """Return True if action masks come from infos: discrete actions, no mask in observations."""
+    is_choice = isinstance(action_space, (Discrete, MultiDiscrete))
+    is_shown = isinstance(observation_space, Dict) and ACTION_MASK in observation_space.spaces
+    return is_choice and not is_shown
+
+
+def info_masks(
+    infos: Sequence[Mapping[str, Any]], space: Space[Any]
+) -> dict[int, NDArray[np.bool_]]:
+    """Action masks in infos by env, flattened; an env without a mask allows everything.
+
+    Raises:
+        SpaceError: a mask does not fit the space, or allows nothing.
+    """
+    found = infos if isinstance(infos, Infos) else DictInfos([dict(info) for info in infos])
+    column = found.column(ACTION_MASK)
+    pairs = zip(column.indices.tolist(), column.values, strict=True)
+    return {
+        env: flat_mask(space, mask, f" of env {env}") for env, mask in pairs if mask is not None
+    }
+
+
+def flat_mask(space: Space[Any], mask: Any, whose: str = "") -> NDArray[np.bool_]:
+    """Flatten an action mask in the form of `space.sample(mask=...)`.
+
+    Args:
+        space: action space.
+        mask: None allows everything.
+        whose: origin of the mask, for the error.
+
+    Raises:
+        SpaceError: the mask does not fit the space, or allows nothing.
+    """
+    counts = counts_of(space)
+    if mask is None:
+        return np.ones(sum(counts), np.bool_)
+    flat: NDArray[np.bool_] = np.concatenate([np.ravel(part) for part in _parts(mask)]) != 0
+    if flat.size != sum(counts):
+        raise SpaceError(
+            f"action_mask{whose} needs {sum(counts)} truths, one for each of the picks {counts}, "
+            f"found {flat.size}"
+        )
+    for place, part in enumerate(np.split(flat, np.cumsum(counts)[:-1])):
+        if not part.any():
+            which = f" for pick {place}" if len(counts) > 1 else ""
+            raise SpaceError(
+                f"action_mask{whose} allows nothing{which}: end the episode, or allow an action"
+            )
+    return flat
+
+
+def counts_of(space: Space[Any]) -> tuple[int, ...]:
+    """Number of options of each choice of an action."""
+    if isinstance(space, Discrete):
+        return (int(space.n),)
+    if isinstance(space, MultiDiscrete):
+        return tuple(int(count) for count in np.ravel(space.nvec))
+    raise SpaceError(f"masks are for Discrete and MultiDiscrete actions, found {space!r}")
+
+
+def _parts(mask: Any) -> list[Any]:
+    """Masks of single choices, from masks nested as the space."""
+    if isinstance(mask, (tuple, list)):
+        return [part for nested in mask for part in _parts(nested)]
+    return [mask]

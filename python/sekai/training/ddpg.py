@@ -1,4 +1,4 @@
-"""Deep deterministic policy gradient: one actor that climbs what one critic says."""
+"""Deep deterministic policy gradient (DDPG)."""
 
 from __future__ import annotations
 
@@ -8,35 +8,40 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
-from torchrl.objectives import DDPGLoss
+from torch import Tensor, nn
+from torch.nn.functional import mse_loss
 
 from sekai.training.agent_settings import AgentSettings
-from sekai.training.off_policy import ActorSettings, OffPolicyAgent
-from sekai.training.policies.squashed import PreciseActor
-from sekai.training.randomness import normal
+from sekai.training.off_policy import (
+    ActorCriticSettings,
+    OffPolicyAgent,
+    Transitions,
+    frozen,
+    target_copy,
+)
+from sekai.training.policies.off_policy import DeterministicActor
+from sekai.training.rng import normal
 from sekai.training.settings import require
-from sekai.training.torchrl_modules import action_critic_module, precise_module
 
-__all__ = ["DDPG", "DDPGSettings"]
+__all__ = ["DDPG", "DDPGSettings", "ddpg_losses"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DDPGSettings(ActorSettings):
-    """How DDPG learns."""
+class DDPGSettings(ActorCriticSettings):
+    """Hyperparameters of DDPG."""
 
-    exploration: float = 0.2
-    """The standard deviation of the noise on numbers from -1 to 1 while learning."""
+    noise_std: float = 0.2
+    """Standard deviation of the exploration noise on actions in [-1, 1]."""
 
-    exploration_persistence: float = 0.0
-    """How much of the noise is left a step later: 0 is Gaussian noise, drawn anew each step, above
-    it is that of Ornstein and Uhlenbeck, of the same size, which pushes one way for a while."""
+    noise_autocorrelation: float = 0.0
+    """Correlation of the noise with that of the previous step: 0 for Gaussian noise, above for
+    Ornstein-Uhlenbeck noise of the same standard deviation."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.exploration >= 0, "exploration", "0 or more", self.exploration)
-        left = self.exploration_persistence
-        require(0 <= left < 1, "exploration_persistence", "from 0 to below 1", left)
+        require(self.noise_std >= 0, "noise_std", "0 or more", self.noise_std)
+        kept = self.noise_autocorrelation
+        require(0 <= kept < 1, "noise_autocorrelation", "from 0 to below 1", kept)
 
 
 class DDPG(OffPolicyAgent):
@@ -44,37 +49,50 @@ class DDPG(OffPolicyAgent):
 
     settings_type: ClassVar[type[AgentSettings]] = DDPGSettings
     settings: DDPGSettings
-    actor_kind = PreciseActor
+    actor_kind = DeterministicActor
 
     def _build(self) -> None:
         super()._build()
         self.noise = torch.zeros(self.vec.num_envs, self.actions.width)
 
-    def _loss(self, names: list[str]) -> DDPGLoss:
-        return DDPGLoss(
-            precise_module(self.network.actor, names),
-            action_critic_module(self.network.new_critic(), names),
-            # Means of noisy rewards are wanted, not medians.
-            loss_function="l2",
-            delay_actor=True,
-            delay_value=True,
-        )
+    def _build_targets(self) -> None:
+        self.target_actor = target_copy(self.network.actor)
+        self.target_critics = target_copy(self.network.critics)
 
-    def _groups(self) -> list[list[torch.nn.Parameter]]:
-        return [list(self.network.actor.parameters()), list(self.network.critics.parameters())]
+    def _target_pairs(self) -> dict[str, tuple[nn.Module, nn.Module]]:
+        return {
+            "actor": (self.target_actor, self.network.actor),
+            "critics": (self.target_critics, self.network.critics),
+        }
 
-    def _rate_shares(self) -> list[float]:
-        return [self.settings.actor_rate, 1.0]
+    def _parameter_groups(self) -> list[tuple[list[nn.Parameter], float]]:
+        network = self.network
+        return [
+            (list(network.actor.parameters()), self.settings.actor_lr_scale),
+            (list(network.critics.parameters()), 1.0),
+        ]
+
+    def _loss(self, batch: Transitions) -> dict[str, Tensor]:
+        critic, following = self.network.critics[0], batch.next_observations
+        with torch.no_grad():
+            next_actions = self.target_actor(following)
+            next_values = self.target_critics[0](following, next_actions)
+            targets = batch.targets(self.settings.gamma, next_values)
+        values = critic(batch.observations, batch.actions).squeeze(-1)
+        with frozen(critic):
+            improved = critic(batch.observations, self.network.actor(batch.observations))
+        return ddpg_losses(improved.squeeze(-1), values, targets)
 
     def _explore(self, seen: dict[str, Tensor]) -> Tensor:
-        left = self.settings.exploration_persistence
-        size = self.settings.exploration * self.actions.spread_share
+        kept = self.settings.noise_autocorrelation
+        std = self.settings.noise_std * self.actions.std_scale
         row = self.replay.latest(1)[0]
-        done = self.replay.terminated[row] | self.replay.truncated[row]
+        is_first = torch.from_numpy(self.replay.terminated[row] | self.replay.truncated[row])
         fresh = normal(self.noise.shape)
-        begun = torch.from_numpy(done).unsqueeze(-1)
         self.noise = torch.where(
-            begun, size * fresh, left * self.noise + math.sqrt(1 - left * left) * size * fresh
+            is_first.unsqueeze(-1),
+            std * fresh,
+            kept * self.noise + math.sqrt(1 - kept * kept) * std * fresh,
         )
         return (self.network.choose(seen, deterministic=True) + self.noise).clamp(-1.0, 1.0)
 
@@ -91,3 +109,24 @@ class DDPG(OffPolicyAgent):
     def _load_learning_state(self, state: Mapping[str, Any]) -> None:
         super()._load_learning_state(state)
         self.noise = state["noise"].clone()
+
+
+def ddpg_losses(improved: Tensor, values: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    """Actor and critic losses of DDPG, with metrics.
+
+    Args:
+        improved: Q-values of the actor's actions.
+        values: Q-values of the actions in the buffer.
+        targets: TD targets of these.
+    """
+    # Squared errors: the mean of noisy returns is estimated, not the median.
+    errors = mse_loss(values, targets, reduction="none")
+    return {
+        "loss_actor": (-improved).mean(),
+        "loss_value": errors.mean(),
+        "td_error": errors.detach(),
+        "pred_value": values.detach(),
+        "target_value": targets,
+        "target_value_max": targets.max(),
+        "pred_value_max": values.detach().max(),
+    }

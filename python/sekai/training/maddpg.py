@@ -1,205 +1,354 @@
-"""Multi-agent DDPG: each agent acts by what it sees, and is judged by what all see and do."""
+"""Multi-agent DDPG (MADDPG): decentralized actors with centralized critics."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
-from tensordict import TensorDict
-from tensordict.nn import TensorDictModule
 from torch import Tensor, nn
-from torchrl.objectives import DDPGLoss
 
 from sekai.error import SpaceError
-from sekai.training.agent_settings import AgentSettings
-from sekai.training.metrics import Metrics
-from sekai.training.multi.groups import groups_of
-from sekai.training.multi.joint_spaces import JointSpaces
-from sekai.training.multi.joint_world import JointWorld
-from sekai.training.multi.maddpg_network import MADDPGNetwork
-from sekai.training.multi.team_off_policy import Paid, TeamOffPolicyAgent
-from sekai.training.off_policy import ActorSettings
-from sekai.training.policies.relaxed import RelaxedActor
-from sekai.training.randomness import normal
+from sekai.training.actions import ActionMap
+from sekai.training.agent import Metrics
+from sekai.training.agent_settings import AgentSettings, PolicySettings
+from sekai.training.ddpg import ddpg_losses
+from sekai.training.multi_agent.groups import Group, TeamInputs, groups_of
+from sekai.training.multi_agent.joint_env import JointSpaces, JointTrainingEnv, seen_by
+from sekai.training.multi_agent.off_policy import AgentTransitions, MultiAgentOffPolicyAgent
+from sekai.training.off_policy import ActorCriticSettings, frozen, target_copy
+from sekai.training.on_policy import total_loss
+from sekai.training.policies.actor_critic import MLPBackbone, backbone, layers, linear
+from sekai.training.policies.off_policy import (
+    DeterministicActor,
+    GumbelSoftmaxActor,
+    choices_of,
+    one_hot,
+)
+from sekai.training.rng import normal
 from sekai.training.settings import require
-from sekai.training.torchrl_modules import ByName, sum_of_losses
+from sekai.training.trained_policy import PolicyNetwork
 
 __all__ = ["MADDPG", "MADDPGSettings"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MADDPGSettings(ActorSettings):
-    """How MADDPG learns."""
+class MADDPGSettings(ActorCriticSettings):
+    """Hyperparameters of MADDPG."""
 
-    exploration: float = 0.2
-    """The standard deviation of the noise on numbers from -1 to 1 while learning."""
+    noise_std: float = 0.2
+    """Standard deviation of the exploration noise on continuous actions in [-1, 1]."""
 
-    random_picks: float = 0.1
-    """The share of picks that are anything at all while learning."""
+    exploration_eps: float = 0.1
+    """Probability of a random discrete action during training."""
 
     temperature: float = 1.0
-    """How soft picks are to gradients."""
+    """Temperature of the Gumbel-softmax."""
 
-    logit_weight: float = 1e-3
-    """How much large logits cost, so that picks never harden for good."""
+    logit_coef: float = 1e-3
+    """Weight of the squared logits in the loss, which keeps discrete policies stochastic."""
 
-    target_rate: float = 0.01
+    tau: float = 0.01
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.exploration >= 0, "exploration", "0 or more", self.exploration)
-        self._require_share("random_picks")
+        require(self.noise_std >= 0, "noise_std", "0 or more", self.noise_std)
+        self._require_share("exploration_eps")
         self._require_positive("temperature")
-        require(self.logit_weight >= 0, "logit_weight", "0 or more", self.logit_weight)
+        require(self.logit_coef >= 0, "logit_coef", "0 or more", self.logit_coef)
 
 
-class MADDPG(TeamOffPolicyAgent):
+class JointCritic(nn.Module):
+    """Centralized Q-function of one agent: observations and actions of all agents to values.
+
+    Args:
+        body: backbone of the observations.
+        others: number of other inputs: agents present, and actions of all agents.
+        settings: architecture.
+    """
+
+    def __init__(self, body: MLPBackbone, others: int, settings: PolicySettings) -> None:
+        super().__init__()
+        self.body = body
+        hidden = settings.net_arch[-1:] or (body.width,)
+        self.both = layers(body.width + others, hidden, settings)
+        self.value = linear(hidden[-1], 1, 1.0)
+
+    def forward(self, inputs: Mapping[str, Tensor], *others: Tensor) -> Tensor:
+        """Q-values: batch by one."""
+        features = self.body(inputs).whole
+        value: Tensor = self.value(self.both(torch.cat([features, *others], dim=-1)))
+        return value
+
+
+class MADDPGNetwork(PolicyNetwork):
+    """Actors and centralized critics of all agents."""
+
+    for_learning: ClassVar[tuple[str, ...]] = ("critics.",)
+    noise_scales: Tensor
+    """Scale of the exploration noise of each action; 0 for discrete ones."""
+
+    def __init__(
+        self,
+        spaces: JointSpaces,
+        groups: Sequence[Group],
+        settings: PolicySettings,
+        temperature: float,
+    ) -> None:
+        super().__init__()
+        self.agents, self.actions, self.settings = spaces.agents, spaces.actions, settings
+        self.inputs = TeamInputs(spaces, groups, settings)
+        actors: list[nn.Module] = []
+        for group, read in zip(groups, self.inputs.readers, strict=True):
+            body, own = backbone(read.leaves, settings), group.actions
+            std = settings.std_init * own.std_scale
+            actors.append(
+                GumbelSoftmaxActor(body, own, temperature)
+                if own.is_choice
+                else DeterministicActor(body, own, std)
+            )
+        self.actors = nn.ModuleList(actors)
+        scales = [
+            torch.full((own.width,), 0.0 if own.is_choice else own.std_scale)
+            for own in self._each.values()
+        ]
+        self.register_buffer("noise_scales", torch.cat(scales), persistent=False)
+
+    @property
+    def _each(self) -> dict[str, ActionMap]:
+        return self.actions.each
+
+    def add_critics(self) -> None:
+        """Add the critics, which only training needs."""
+        widths = [sum(own.choices) if own.is_choice else own.width for own in self._each.values()]
+        others = len(self.agents) + sum(widths)
+        self.critics = nn.ModuleList(
+            JointCritic(MLPBackbone(self.inputs.leaves, self.settings), others, self.settings)
+            for _ in self.agents
+        )
+
+    def choose(self, observations: Mapping[str, Tensor], deterministic: bool) -> Tensor:
+        """Concatenated actions of all agents."""
+        inputs = self.inputs(observations)
+        chosen: dict[str, Tensor] = {}
+        for name, actor in zip(self.agents, self.actors, strict=True):
+            own = self.own_inputs(name, inputs)
+            if not isinstance(actor, GumbelSoftmaxActor):
+                chosen[name] = actor(own)
+            elif deterministic:
+                chosen[name] = actor.mode(own)
+            else:
+                chosen[name] = choices_of(actor(own), actor.choices)
+        return self.actions.joined(chosen)
+
+    def used(self, observations: Mapping[str, Tensor]) -> Tensor | None:
+        """Mask of the action components in use; None for all."""
+        masks: dict[str, Tensor] = {}
+        for name, actor in zip(self.agents, self.actors, strict=True):
+            if isinstance(actor, DeterministicActor):
+                mask = actor.head.used(actor.body, seen_by(observations, name))
+                masks.update({} if mask is None else {name: mask})
+        return self.actions.all_used(masks)
+
+    def action_parameters(self, observations: Mapping[str, Tensor]) -> Tensor:
+        """Concatenated logits or actions of all agents."""
+        inputs, parts = self.inputs(observations), []
+        for name, actor in zip(self.agents, self.actors, strict=True):
+            own = self.own_inputs(name, inputs)
+            parts.append(actor.logits(own) if isinstance(actor, GumbelSoftmaxActor) else actor(own))
+        return torch.cat(parts, dim=-1)
+
+    def own_inputs(self, name: str, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Inputs of one agent's actor, with action masks from infos."""
+        prefix = f"{name}/"
+        return {
+            leaf[len(prefix) :]: rows for leaf, rows in inputs.items() if leaf.startswith(prefix)
+        }
+
+    def as_read(self, actions: Tensor, acted: Tensor) -> dict[str, Tensor]:
+        """Actions of each agent as critics read them: one-hot, zero for absent agents."""
+        read: dict[str, Tensor] = {}
+        for index, (name, own) in enumerate(self._each.items()):
+            part = self.actions.of(actions, name)
+            numbers = one_hot(part, own.choices) if own.is_choice else part
+            read[name] = numbers * acted[:, index, None]
+        return read
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class JointTransitions:
+    """Minibatch of transitions of all agents; observations are preprocessed."""
+
+    observations: dict[str, Tensor]
+    present: Tensor
+    """Agents that acted: batch by agents."""
+
+    actions: dict[str, Tensor]
+    next_observations: dict[str, Tensor]
+    next_present: Tensor
+    next_actions: dict[str, Tensor]
+    rewards: Tensor
+    """Scaled rewards: batch by agents."""
+
+    terminated: Tensor
+
+    def select(self, rows: Tensor) -> JointTransitions:
+        """Select rows by mask."""
+
+        def take(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {name: part[rows] for name, part in value.items()}
+            return value[rows]
+
+        fields = (field.name for field in dataclasses.fields(self))
+        return JointTransitions(**{name: take(getattr(self, name)) for name in fields})
+
+
+class MADDPG(MultiAgentOffPolicyAgent):
     """Multi-agent deep deterministic policy gradient (Lowe et al., 2017).
 
-    Numbers are chosen as in DDPG, picks by a softmax through which gradients flow.
+    Continuous actions are chosen as in DDPG, discrete ones by a Gumbel-softmax.
     """
 
     settings_type: ClassVar[type[AgentSettings]] = MADDPGSettings
     settings: MADDPGSettings
     network: MADDPGNetwork
 
-    def _take_several(self, world: JointWorld) -> None:
-        super()._take_several(world)
-        for name, own in world.actions.each.items():
+    def _use_multi_agent(self, vec: JointTrainingEnv) -> None:
+        super()._use_multi_agent(vec)
+        for name, own in vec.actions.each.items():
             if not own.is_choice and not own.is_bounded:
                 raise SpaceError(
-                    f"MADDPG acts between bounds, found {own.space!r} of {name!r}: wrap the env, "
+                    f"MADDPG needs bounded actions, got {own.space!r} of {name!r}; wrap the env, "
                     "or use PPO or A2C"
                 )
 
-    def _paid_rows(self) -> int:
+    def _reward_rows(self) -> int:
         return self.vec.num_envs * len(self.agents)
 
     @classmethod
     def make_team(cls, spaces: JointSpaces, settings: Any) -> MADDPGNetwork:
-        """What acts for several agents, before it has learnt."""
+        """Make the untrained actors of all agents."""
         groups = groups_of(spaces, "none")
         return MADDPGNetwork(spaces, groups, settings.policy, settings.temperature)
 
-    def _loss(self, names: list[str]) -> dict[str, DDPGLoss]:
-        losses = {name: self._agent_loss(name, names) for name in self.agents}
-        self.network.critics = nn.ModuleList(loss.value_network_params for loss in losses.values())
-        return losses
+    def _build_targets(self) -> None:
+        self.network.add_critics()
+        self.target_actors = target_copy(self.network.actors)
+        self.target_critics = target_copy(self.network.critics)
 
-    def _losses(self) -> list[DDPGLoss]:
-        return list(self.loss.values())
+    def _target_pairs(self) -> dict[str, tuple[nn.Module, nn.Module]]:
+        return {
+            "actors": (self.target_actors, self.network.actors),
+            "critics": (self.target_critics, self.network.critics),
+        }
 
-    def _groups(self) -> list[list[nn.Parameter]]:
-        parts = [*self.network.actors, *self.network.critics]
-        return [list(part.parameters()) for part in parts]
-
-    def _rate_shares(self) -> list[float]:
-        count = len(self.agents)
-        return [self.settings.actor_rate] * count + [1.0] * count
-
-    def _agent_loss(self, name: str, everything: list[str]) -> DDPGLoss:
-        network, place = self.network, self.agents.index(name)
-        own = network.inputs.names(name)
-        actor = TensorDictModule(
-            ByName(network.actors[place], [leaf[len(name) + 1 :] for leaf in own]),
-            in_keys=[("observation", leaf) for leaf in own],
-            out_keys=[("moves", name)],
-        )
-        critic = TensorDictModule(
-            ByName(network.new_critic(), everything),
-            in_keys=[*(("observation", leaf) for leaf in everything), "present",
-                     *(("moves", other) for other in self.agents)],
-            out_keys=["state_action_value"],
-        )  # fmt: skip
-        loss = DDPGLoss(actor, critic, loss_function="l2", delay_actor=True, delay_value=True)
-        loss.set_keys(reward=("reward", name), done=("done", name), terminated=("terminated", name))
-        loss.make_value_estimator(gamma=self.settings.discount)
-        return loss
+    def _parameter_groups(self) -> list[tuple[list[nn.Parameter], float]]:
+        scale = self.settings.actor_lr_scale
+        actors = [(list(actor.parameters()), scale) for actor in self.network.actors]
+        return actors + [(list(critic.parameters()), 1.0) for critic in self.network.critics]
 
     def _explore(self, seen: dict[str, Tensor]) -> Tensor:
-        chosen = self.network.choose(seen, deterministic=False)
-        chosen = self._mixed(seen, chosen, self.settings.random_picks)
-        spreads = self.network.spreads
-        noise = normal(chosen.shape) * self.settings.exploration * spreads
-        return torch.where(spreads > 0, (chosen + noise).clamp(-1.0, 1.0), chosen)
+        actions = self.network.choose(seen, deterministic=False)
+        actions = self._with_random(seen, actions, self.settings.exploration_eps)
+        scales = self.network.noise_scales
+        noise = normal(actions.shape) * self.settings.noise_std * scales
+        return torch.where(scales > 0, (actions + noise).clamp(-1.0, 1.0), actions)
 
-    def _learn_scales(self) -> None:
+    def _update_normalizers(self) -> None:
         seen, paid, _ = self._latest()
-        self.network.inputs.learn(seen)
-        self._learn_risk(self.settings.rollout_steps)
+        self.network.inputs.update(seen)
+        self._update_risks(self.settings.steps_per_iteration)
         if self.scaler is not None:
             done = paid.terminated | paid.truncated
-            tables = self._charged(paid.rewards), done, paid.acted
-            laid = (table.reshape(self.settings.rollout_steps, -1) for table in tables)
-            self.scaler.learn(*laid)
+            tables = self._penalized(paid.rewards), done, paid.acted
+            steps = self.settings.steps_per_iteration
+            self.scaler.update(*(table.reshape(steps, -1) for table in tables))
 
-    def _rewards_of(self, paid: Paid, place: int) -> tuple[Tensor, Tensor]:
-        return paid.rewards[:, place], paid.acted[:, place]
+    def _rewards_of(self, paid: AgentTransitions, index: int) -> tuple[Tensor, Tensor]:
+        return paid.rewards[:, index], paid.acted[:, index]
 
-    def _charged(self, rewards: Tensor) -> Tensor:
+    def _penalized(self, rewards: Tensor) -> Tensor:
         if not self.risks:
             return rewards
         each = zip(self.risks, rewards.unbind(-1), strict=True)
-        return torch.stack([risk.charged(own) for risk, own in each], dim=-1)
+        return torch.stack([risk.penalized(own) for risk, own in each], dim=-1)
 
     def _update(self) -> Metrics:
-        samples, known = self._joint_samples()
-        told: Metrics = {}
+        batch, known = self._joint_sample()
+        metrics: Metrics = {}
         total = torch.zeros(())
-        for place, (name, loss) in enumerate(self.loss.items()):
-            rows = known[:, place]
+        for index, name in enumerate(self.agents):
+            rows = known[:, index]
             if not bool(rows.any()):
                 continue
-            own = samples if bool(rows.all()) else samples[rows]
-            found = loss(own)
-            total = total + sum_of_losses(found) + self._logit_cost(place, own)
-            told.update({f"{name}/{key}": float(value.detach().float().mean())
-                         for key, value in found.items()})  # fmt: skip
-        return {**told, **self._descend(total)} if total.requires_grad else told
+            own = batch if bool(rows.all()) else batch.select(rows)
+            losses = self._agent_losses(index, own)
+            total = total + total_loss(losses) + self._logit_loss(index, own)
+            for key, value in losses.items():
+                metrics[f"{name}/{key}"] = float(value.detach().float().mean())
+        return {**metrics, **self._step(total)} if total.requires_grad else metrics
 
-    def _logit_cost(self, place: int, samples: TensorDict) -> Tensor:
-        actor = self.network.actors[place]
-        if not isinstance(actor, RelaxedActor) or not self.settings.logit_weight:
+    def _agent_losses(self, index: int, batch: JointTransitions) -> dict[str, Tensor]:
+        name, critic = self.agents[index], self.network.critics[index]
+        values = self._values(critic, batch.observations, batch.present, batch.actions)
+        with torch.no_grad():
+            own = self._actor_inputs(name, batch.next_observations)
+            moves = {**batch.next_actions, name: self.target_actors[index](own)}
+            target_critic = self.target_critics[index]
+            next_values = self._values(
+                target_critic, batch.next_observations, batch.next_present, moves
+            )
+            rewards, ended = batch.rewards[:, index, None], batch.terminated[:, index, None]
+            targets = rewards + self.settings.gamma * (~ended).int() * next_values
+        own = self._actor_inputs(name, batch.observations)
+        moves = {**batch.actions, name: self.network.actors[index](own)}
+        with frozen(critic):
+            improved = self._values(critic, batch.observations, batch.present, moves)
+        return ddpg_losses(improved.squeeze(-1), values.squeeze(-1), targets.squeeze(-1))
+
+    def _values(
+        self,
+        critic: nn.Module,
+        observations: dict[str, Tensor],
+        present: Tensor,
+        actions: dict[str, Tensor],
+    ) -> Tensor:
+        values: Tensor = critic(observations, present, *(actions[name] for name in self.agents))
+        return values
+
+    def _actor_inputs(self, name: str, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Inputs of one agent's actor in the loss: its leaves, without action masks of infos."""
+        return {leaf[len(name) + 1 :]: inputs[leaf] for leaf in self.network.inputs.names(name)}
+
+    def _logit_loss(self, index: int, batch: JointTransitions) -> Tensor:
+        actor = self.network.actors[index]
+        if not isinstance(actor, GumbelSoftmaxActor) or not self.settings.logit_coef:
             return torch.zeros(())
-        inputs = self.network.own_inputs(place, dict(samples["observation"].items()))
-        return self.settings.logit_weight * actor.free_logits(inputs).square().mean()
+        inputs = self.network.own_inputs(self.agents[index], batch.observations)
+        return self.settings.logit_coef * actor.free_logits(inputs).square().mean()
 
     @torch.no_grad()
-    def _joint_samples(self) -> tuple[TensorDict, Tensor]:
+    def _joint_sample(self) -> tuple[JointTransitions, Tensor]:
+        """Minibatch, and the rows that each agent can learn from: batch by agents."""
         drawn = self.replay.sample(self.settings.batch_size)
-        paid, network = Paid.of(drawn), self.network
-        charged = self._charged(paid.rewards)
-        rewards = charged.float() if self.scaler is None else self.scaler(charged)
-        done = paid.terminated | paid.truncated
-        following = TensorDict(
-            {
-                "observation": network.inputs(drawn["next"]),
-                "present": paid.goes_on.float(),
-                "reward": _by_agent(self.agents, rewards),
-                "terminated": _by_agent(self.agents, paid.terminated),
-                "done": _by_agent(self.agents, done),
-            },
-            batch_size=[len(rewards)],
-        )
-        content = {
-            "observation": network.inputs(drawn["observation"]),
-            "present": paid.acted.float(),
-            "moves": network.as_read(drawn["action"], paid.acted),
-            "next": self._with_next_actions(following, paid.goes_on),
+        paid, network = AgentTransitions.of(drawn), self.network
+        penalized = self._penalized(paid.rewards)
+        rewards = penalized.float() if self.scaler is None else self.scaler(penalized)
+        following = network.inputs(drawn["next"])
+        next_actions = {
+            name: actor(self._actor_inputs(name, following)) * paid.goes_on[:, index, None]
+            for index, (name, actor) in enumerate(zip(self.agents, self.target_actors, strict=True))
         }
-        return TensorDict(content, batch_size=[len(rewards)]), paid.known & drawn["learnt"]
-
-    def _with_next_actions(self, following: TensorDict, goes_on: Tensor) -> TensorDict:
-        """What everybody would do next, by the actors that follow slowly."""
-        for place, (name, loss) in enumerate(self.loss.items()):
-            with loss.target_actor_network_params.to_module(
-                loss.actor_network, preserve_module_state=False
-            ):
-                loss.actor_network(following)
-            following["moves", name] = following["moves", name] * goes_on[:, place, None]
-        return following
-
-
-def _by_agent(agents: list[str], table: Tensor) -> dict[str, Tensor]:
-    return {name: table[:, place, None] for place, name in enumerate(agents)}
+        batch = JointTransitions(
+            observations=network.inputs(drawn["observation"]),
+            present=paid.acted.float(),
+            actions=network.as_read(drawn["action"], paid.acted),
+            next_observations=following,
+            next_present=paid.goes_on.float(),
+            next_actions=next_actions,
+            rewards=rewards,
+            terminated=paid.terminated,
+        )
+        return batch, paid.known & drawn["learnt"]

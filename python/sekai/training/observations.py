@@ -1,4 +1,4 @@
-"""What networks read: the arrays of an observation, each by its name."""
+"""Observation leaves: named arrays of nested observations, asset slots and window lookup."""
 
 from __future__ import annotations
 
@@ -9,27 +9,35 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from sekai.error import SpaceError
+from sekai.data import PanelWindows, RollingWindows, Windows
+from sekai.error import SpaceError, StateError
 from sekai.spaces import Box, Dict, Discrete, MaskedBox, MultiBinary, MultiDiscrete, Simplex, Space
 from sekai.spaces import Tuple as TupleSpace
+from sekai.training.agent_settings import PolicySettings
+from sekai.vector.vec_env import VecEnv
 
 __all__ = [
     "ACTION_MASK",
     "Leaf",
     "Leaves",
+    "Slots",
+    "WindowGather",
     "arrays_of",
     "is_action_mask",
     "leaves_of",
     "observed_mask",
+    "slots_of",
     "tensors_of",
+    "window_gather",
 ]
 
 ROOT = "observation"
-"""What the only array of an observation is called where it is nothing but that."""
+"""Name of the leaf of an observation that is one array."""
 
 ACTION_MASK = "action_mask"
-"""The part of an observation that says which picks are allowed."""
+"""Leaf with the mask of allowed actions."""
 
 Leaves = Mapping[str, "Leaf"]
 
@@ -40,24 +48,24 @@ class Leaf:
 
     shape: tuple[int, ...]
     choices: tuple[int, ...] = ()
-    """For whole numbers that name something, how many there are of each; numbers are measured."""
+    """Number of categories of each integer; empty for measured values."""
 
     starts: tuple[int, ...] = ()
-    """The first value of each of them, where that is not zero."""
+    """First value of each integer, if not zero."""
 
     @property
     def is_measured(self) -> bool:
-        """Whether its numbers are amounts, which can be centred and scaled."""
+        """True for measured values, False for categories."""
         return not self.choices
 
     @property
     def width(self) -> int:
-        """How many numbers a network reads of it."""
+        """Number of network inputs."""
         return int(np.prod(self.shape)) if self.is_measured else sum(self.choices)
 
 
 def leaves_of(space: Space[Any], name: str = ROOT) -> dict[str, Leaf]:
-    """Every array of a space, in the order in which batches hold them."""
+    """Leaves of an observation space, in the order of batches."""
     leaves: dict[str, Leaf] = {}
     for path, part in _parts(space, ""):
         leaves[path or name] = _leaf(path or name, part)
@@ -65,7 +73,7 @@ def leaves_of(space: Space[Any], name: str = ROOT) -> dict[str, Leaf]:
 
 
 def arrays_of(batch: Any, name: str = ROOT) -> dict[str, NDArray[Any]]:
-    """The arrays of a batch of observations, under the names that `leaves_of` gives them."""
+    """Arrays of a batch of observations by leaf name, as in `leaves_of`."""
     arrays: dict[str, NDArray[Any]] = {}
     for path, array in _arrays(batch, ""):
         arrays[path or name] = array
@@ -73,17 +81,17 @@ def arrays_of(batch: Any, name: str = ROOT) -> dict[str, NDArray[Any]]:
 
 
 def tensors_of(batch: Any) -> dict[str, torch.Tensor]:
-    """The same as tensors that share the arrays' memory."""
+    """Tensors of a batch by leaf name, sharing the memory of the arrays."""
     return {name: torch.from_numpy(array) for name, array in arrays_of(batch).items()}
 
 
 def is_action_mask(name: str) -> bool:
-    """Whether a leaf is the mask of allowed picks, or that of one of several picks."""
+    """Return True if a leaf is an action mask, or a part of one."""
     return name.partition("/")[0] == ACTION_MASK
 
 
 def observed_mask(seen: Mapping[str, torch.Tensor]) -> torch.Tensor | None:
-    """The mask among some leaves: batch by picks, one after another; None where there is none."""
+    """Action mask among leaves: batch by actions; None if there is none."""
     found = [rows for name, rows in seen.items() if is_action_mask(name)]
     masks = [rows.reshape(len(rows), -1) != 0 for rows in found]
     return torch.cat(masks, dim=-1) if masks else None
@@ -135,3 +143,176 @@ def _leaf(name: str, space: Space[Any]) -> Leaf:
 def _starts(start: Any) -> tuple[int, ...]:
     first = tuple(int(value) for value in np.ravel(start))
     return first if any(first) else ()
+
+
+INDEX, WINDOWS = "index", "windows"
+WindowSource = PanelWindows | Windows | RollingWindows
+
+
+class WindowGather:
+    """Window lookup by index. The windows belong to the env, and are not saved with the agent."""
+
+    windows: WindowSource | None
+
+    def __init__(self, windows: WindowSource) -> None:
+        self.windows = windows
+        self.shape = (windows.lookback, len(windows.assets), len(windows.features))
+
+    @classmethod
+    def without_data(cls, shape: tuple[int, int, int]) -> WindowGather:
+        """Lookup with the shape of windows only, to build networks."""
+        made = cls.__new__(cls)
+        made.windows, made.shape = None, shape
+        return made
+
+    def leaves(self, leaves: Mapping[str, Leaf]) -> dict[str, Leaf]:
+        """Leaves after the lookup: windows instead of the index."""
+        return {
+            WINDOWS if name == INDEX else name: Leaf(self.shape) if name == INDEX else leaf
+            for name, leaf in leaves.items()
+        }
+
+    def __call__(self, observations: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Observations with their windows."""
+        if self.windows is None:
+            raise StateError("windows cannot be looked up without the data of an env")
+        rows = observations[INDEX].reshape(-1).numpy()
+        windows: NDArray[Any] = self.windows.gather(rows)
+        return {**observations, WINDOWS: torch.from_numpy(windows)}
+
+    def __deepcopy__(self, memory: dict[int, Any]) -> WindowGather:
+        # Copies of networks share the data.
+        return self
+
+
+def window_gather(vec: VecEnv, leaves: Mapping[str, Leaf]) -> WindowGather | None:
+    """Window lookup of the envs, if their observations hold window indices."""
+    if INDEX not in leaves or leaves[INDEX].shape != (1,):
+        return None
+    try:
+        found = vec.get_attr(WINDOWS)
+    except AttributeError:
+        return None
+    first = found[0]
+    if not isinstance(first, WindowSource):
+        return None
+    for other in found[1:]:
+        if other is not first and not _same(other, first):
+            raise ValueError(
+                "all envs must have the same windows; use "
+                "observation='window', or one vector env for each"
+            )
+    return WindowGather(first)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, PanelWindows) and isinstance(other, PanelWindows):
+        is_alike = one.lookback == other.lookback and one.assets == other.assets
+        return is_alike and np.array_equal(one.panel, other.panel)
+    return type(one) is type(other) and bool(one.digest == other.digest)
+
+
+FEATURES = {"windows": 1, "values": 0}
+"""Leaf names of assets beside a mask, and the axis of the assets."""
+
+MASK, WEIGHTS = "mask", "weights"
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Layout of the asset slots in an observation."""
+
+    features: str
+    """Leaf with the features of the assets."""
+
+    count: int
+    """Number of slots."""
+
+    axis: int
+    """Axis of the slots in the features of one observation."""
+
+    times: int
+    """Rows of a window; 1 without windows."""
+
+    channels: int
+    """Features of each asset in a row."""
+
+    mask: str | None = None
+    """Leaf with the mask of slots in use; None if all are."""
+
+    weights: str | None = None
+    """Leaf with the weight held of each slot, and perhaps of cash after them."""
+
+    has_cash: bool = False
+    """True if the weights include cash."""
+
+    def by_slot(self, features: Tensor) -> Tensor:
+        """Reshape features to batch by slots by times by channels."""
+        if self.axis == 1:
+            return features.transpose(1, 2)
+        return features.reshape(len(features), self.count, 1, self.channels)
+
+    def used(self, observations: Mapping[str, Tensor]) -> Tensor | None:
+        """Mask of slots in use: batch by slots; None for all."""
+        return None if self.mask is None else observations[self.mask] != 0
+
+
+def slots_of(leaves: Mapping[str, Leaf], settings: PolicySettings) -> Slots | None:
+    """Find the asset slots by settings or by leaf names; None without assets."""
+    if settings.slots_leaf is None:
+        return next((found for name in leaves if (found := _by_name(name, leaves))), None)
+    shape = _shape(leaves, settings.slots_leaf)
+    if len(shape) not in (2, 3):
+        raise ValueError(
+            f"slots_leaf must be of slots by features, or of times by slots by features, and "
+            f"{settings.slots_leaf!r} has shape {shape}"
+        )
+    return _around(settings.slots_leaf, len(shape) - 2, leaves, settings)
+
+
+def _by_name(name: str, leaves: Mapping[str, Leaf]) -> Slots | None:
+    axis = FEATURES.get(name.rpartition("/")[2])
+    shape = leaves[name].shape
+    if axis is None or (len(shape) != 3 and axis == 1) or not shape:
+        return None
+    found = _around(name, axis, leaves, PolicySettings())
+    return found if found.mask is not None else None
+
+
+def _around(name: str, axis: int, leaves: Mapping[str, Leaf], settings: PolicySettings) -> Slots:
+    shape = leaves[name].shape
+    count = shape[axis]
+    weights = _beside(WEIGHTS, name, settings.weights_leaf, leaves, (count, count + 1))
+    return Slots(
+        features=name,
+        count=count,
+        axis=axis,
+        times=shape[0] if axis == 1 else 1,
+        channels=leaves[name].width // (count * (shape[0] if axis == 1 else 1)),
+        mask=_beside(MASK, name, settings.mask_leaf, leaves, (count,)),
+        weights=weights,
+        has_cash=weights is not None and leaves[weights].shape == (count + 1,),
+    )
+
+
+def _beside(
+    what: str, name: str, named: str | None, leaves: Mapping[str, Leaf], counts: tuple[int, ...]
+) -> str | None:
+    """Leaf of masks or weights: the named one, or a fitting one beside the features."""
+    shapes = [(count,) for count in counts]
+    if named is not None:
+        if _shape(leaves, named) not in shapes:
+            raise ValueError(
+                f"{what}_leaf must have shape {' or '.join(map(str, shapes))}, and {named!r} has "
+                f"{leaves[named].shape}"
+            )
+        return named
+    folder = name.rpartition("/")[0]
+    beside = f"{folder}/{what}" if folder else what
+    return beside if beside in leaves and leaves[beside].shape in shapes else None
+
+
+def _shape(leaves: Mapping[str, Leaf], name: str) -> tuple[int, ...]:
+    if name not in leaves:
+        raise ValueError(f"the observation has no {name!r}, but {', '.join(leaves)}")
+    return leaves[name].shape

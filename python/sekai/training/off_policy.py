@@ -1,152 +1,251 @@
-"""Learning from everything that is remembered: what DDPG and SAC share."""
+"""Off-policy training: replay and target networks that DDPG and SAC share."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 import torch
-from tensordict import TensorDict
-from torch import Tensor
-from torchrl.objectives import SoftUpdate
+from torch import Tensor, nn
 
 from sekai.error import SpaceError
 from sekai.training.actions import ActionMap
-from sekai.training.agent import Agent
-from sekai.training.agent_settings import AgentSettings
-from sekai.training.descent import check_length
-from sekai.training.metrics import Metrics, mean_metrics
-from sekai.training.normalisation import RewardScaler
+from sekai.training.agent import Agent, DivergedError, Metrics
+from sekai.training.agent_settings import AgentSettings, PolicySettings
+from sekai.training.normalizers import Gather, RewardScaler
 from sekai.training.observations import Leaf
-from sekai.training.off_policy_network import OffPolicyNetwork
-from sekai.training.policies.inputs import Gather
-from sekai.training.policies.squashed import PreciseActor, SquashedActor
-from sekai.training.randomness import Portion, uniform
-from sekai.training.replay import Replay
-from sekai.training.risk import RiskKind, Volatility
-from sekai.training.schedules import scheduled
+from sekai.training.on_policy import total_loss
+from sekai.training.policies.actor_critic import Backbone, backbone, inputs_of
+from sekai.training.policies.off_policy import DeterministicActor, QNetwork, SquashedGaussianActor
+from sekai.training.replay import ReplayBuffer
+from sekai.training.risk import RiskKind, VolatilityRisk
+from sekai.training.rng import EnvSlice, uniform
 from sekai.training.settings import require
-from sekai.training.shaping import Steps
-from sekai.training.torchrl_modules import sum_of_losses
-from sekai.vector.seeding import Seeds
+from sekai.training.shaping import StepBatch
+from sekai.training.trained_policy import PolicyNetwork
+from sekai.vector.vec_env import Seeds
 
-__all__ = ["ActorSettings", "OffPolicyAgent", "OffPolicySettings"]
+Module = TypeVar("Module", bound=nn.Module)
+
+__all__ = [
+    "ActorCriticSettings",
+    "OffPolicyAgent",
+    "OffPolicyNetwork",
+    "OffPolicySettings",
+    "Transitions",
+    "frozen",
+    "mean_metrics",
+    "target_copy",
+]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OffPolicySettings(AgentSettings):
-    """How an agent learns from what it remembers."""
+    """Hyperparameters of off-policy algorithms."""
 
-    num_envs: int = 16
+    n_envs: int = 16
     learning_rate: float = 1e-3
-    """Of whatever judges what actions are worth."""
+    """Learning rate of the critics."""
 
-    gradient_norm: float = 10.0
-    rollout_steps: int = 32
-    """Steps of each env in an iteration."""
+    max_grad_norm: float = 10.0
+    steps_per_iteration: int = 32
+    """Steps of each env in an iteration: between callbacks and updates of the normalizers."""
 
-    steps_per_update: int = 1
-    """Steps of each env between two rounds of updates."""
+    train_freq: int = 1
+    """Steps of each env between two rounds of gradient steps."""
 
-    updates: int = 1
-    """Updates in a round."""
+    gradient_steps: int = 1
+    """Gradient steps in a round."""
 
     batch_size: int = 256
-    """Steps that are drawn for an update."""
+    """Transitions in a minibatch."""
 
-    memory: int = 200_000
-    """Steps of single envs that are remembered."""
+    buffer_size: int = 200_000
+    """Transitions in the replay buffer, of all envs together."""
 
-    keep_memory: bool = True
-    """Whether what is remembered is saved with the agent, so that training goes on bit for bit;
-    without it, training that goes on gathers anew before it learns on."""
+    save_replay_buffer: bool = True
+    """Save the replay buffer in checkpoints, for training that continues bit for bit; otherwise
+    training that is resumed collects anew before it learns."""
 
-    warm_up: int = 2_000
-    """Steps of single envs that are taken at random, and not learnt from before they are over."""
+    learning_starts: int = 2_000
+    """Steps, of all envs together, with random actions before the first gradient step."""
 
-    target_rate: float = 0.005
-    """How far the networks that judge the future follow those that learn, with every update."""
+    tau: float = 0.005
+    """Soft update coefficient of target networks."""
 
     risk: RiskKind = "none"
-    """What is weighed against the mean return: "volatility", the variance of rewards. Drawdowns and
-    tails depend on the path of an episode, which steps drawn from replay do not have."""
+    """Risk penalty: "volatility", the variance of rewards. Drawdown and CVaR depend on the path of
+    an episode, which single transitions do not have."""
 
     risk_weight: float = 0.5
-    """How much it weighs, in the units of rewards as the env gives them. Only with a risk."""
+    """Weight of the risk penalty, in units of env rewards."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require_count("rollout_steps", "steps_per_update", "updates", "batch_size", "memory")
-        require(self.warm_up >= 0, "warm_up", "0 or more", self.warm_up)
-        most = max(self.warm_up, self.batch_size)
-        require(self.memory >= most, "memory", f"room for warm_up and batch_size, at least {most}",
-                self.memory)  # fmt: skip
-        require(self.steps_per_update <= self.rollout_steps, "steps_per_update",
-                f"at most rollout_steps, {self.rollout_steps}", self.steps_per_update)  # fmt: skip
-        require(self.risk in ("none", "volatility"), "risk",
-                "'none' or 'volatility' where steps are drawn from replay: 'drawdown' and 'cvar' "
-                "need whole episodes, use PPO or A2C", self.risk)  # fmt: skip
-        weighs = 0.0 <= self.risk_weight < math.inf
-        require(weighs, "risk_weight", "finite, 0 or more", self.risk_weight)
-        require(0 < self.target_rate <= 0.5, "target_rate", "above 0 and at most 0.5",
-                self.target_rate)  # fmt: skip
+        self._require_count(
+            "steps_per_iteration", "train_freq", "gradient_steps", "batch_size", "buffer_size"
+        )
+        require(self.learning_starts >= 0, "learning_starts", "0 or more", self.learning_starts)
+        least = max(self.learning_starts, self.batch_size)
+        expected = f"at least learning_starts and batch_size, {least}"
+        require(self.buffer_size >= least, "buffer_size", expected, self.buffer_size)
+        expected = f"at most steps_per_iteration, {self.steps_per_iteration}"
+        is_within = self.train_freq <= self.steps_per_iteration
+        require(is_within, "train_freq", expected, self.train_freq)
+        expected = (
+            "'none' or 'volatility' with a replay buffer: 'drawdown' and 'cvar' need whole "
+            "episodes, use PPO or A2C"
+        )
+        require(self.risk in ("none", "volatility"), "risk", expected, self.risk)
+        is_weight = 0.0 <= self.risk_weight < math.inf
+        require(is_weight, "risk_weight", "finite, 0 or more", self.risk_weight)
+        require(0 < self.tau <= 0.5, "tau", "above 0 and at most 0.5", self.tau)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ActorSettings(OffPolicySettings):
-    """How an agent learns whose actor follows what critics say."""
+class ActorCriticSettings(OffPolicySettings):
+    """Hyperparameters of off-policy algorithms with an actor."""
 
-    actor_rate: float = 0.3
-    """How much slower than the critics the actor learns: at first they know nothing."""
+    actor_lr_scale: float = 0.3
+    """Learning rate of the actor, as a multiple of that of the critics."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require_positive("actor_rate")
+        self._require_positive("actor_lr_scale")
+
+
+class OffPolicyNetwork(PolicyNetwork):
+    """Actor and Q-networks with their observation normalizer.
+
+    Actor and critics read preprocessed observations: the normalizer belongs to neither, so that
+    target networks see what the trained networks see.
+    """
+
+    for_learning: ClassVar[tuple[str, ...]] = ("critics.", "log_temperature")
+    log_temperature: nn.Parameter
+    """Logarithm of the entropy coefficient of SAC."""
+
+    def __init__(
+        self,
+        leaves: Mapping[str, Leaf],
+        actions: ActionMap,
+        settings: PolicySettings,
+        actor: type[DeterministicActor] | type[SquashedGaussianActor],
+        gather: Gather | None = None,
+    ) -> None:
+        super().__init__()
+        self._actions, self._settings = actions, settings
+        self.inputs = inputs_of(leaves, settings, gather)
+        self.actor = actor(self._body(), actions, settings.std_init * actions.std_scale)
+
+    def add_critics(self, count: int) -> None:
+        """Add the Q-networks, which only training needs."""
+        self.critics = nn.ModuleList(
+            QNetwork(self._body(), self._actions, self._settings) for _ in range(count)
+        )
+
+    def choose(self, observations: Mapping[str, Tensor], deterministic: bool) -> Tensor:
+        """Actions before conversion to the action space of the env."""
+        inputs = self.inputs(observations)
+        if isinstance(self.actor, SquashedGaussianActor):
+            return self.actor.choose(inputs, deterministic)
+        actions: Tensor = self.actor(inputs)
+        return actions
+
+    def used(self, observations: Mapping[str, Tensor]) -> Tensor | None:
+        """Mask of the action components in use; None for all."""
+        return self.actor.head.used(self.actor.body, observations)
+
+    def _body(self) -> Backbone:
+        return backbone(self.inputs.leaves, self._settings)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Transitions:
+    """Minibatch of transitions from the replay buffer; observations are preprocessed."""
+
+    observations: dict[str, Tensor]
+    actions: Tensor
+    next_observations: dict[str, Tensor]
+    rewards: Tensor
+    """Scaled rewards: batch by one."""
+
+    terminated: Tensor
+    """Batch by one."""
+
+    def targets(self, gamma: float, next_values: Tensor) -> Tensor:
+        """One-step TD targets."""
+        return (self.rewards + gamma * (~self.terminated).int() * next_values).squeeze(-1)
 
 
 class OffPolicyAgent(Agent):
-    """Acts, remembers, and learns from whatever it remembers."""
+    """Agent that stores transitions in a replay buffer and trains on minibatches of them."""
 
     settings_type: ClassVar[type[AgentSettings]] = OffPolicySettings
     settings: OffPolicySettings
-    actor_kind: ClassVar[type[PreciseActor] | type[SquashedActor]]
+    actor_kind: ClassVar[type[DeterministicActor] | type[SquashedGaussianActor]]
+    critic_count: ClassVar[int] = 1
     network: OffPolicyNetwork
+    scaler: RewardScaler | None = None
+
+    @abstractmethod
+    def _loss(self, batch: Transitions) -> dict[str, Tensor]:
+        """Losses of a minibatch, with metrics."""
+
+    @abstractmethod
+    def _parameter_groups(self) -> list[tuple[list[nn.Parameter], float]]:
+        """Parameters with their multiple of the learning rate; each group is clipped alone."""
+
+    @abstractmethod
+    def _target_pairs(self) -> dict[str, tuple[nn.Module, nn.Module]]:
+        """Target networks by name, each with the network that it follows."""
 
     def _build(self) -> None:
         settings = self.settings
         self._check_actions()
-        self.scaler: RewardScaler | None = None
-        if settings.normalise_rewards:
-            self.scaler = RewardScaler(settings.discount, self.vec.num_envs)
-        self._weigh_risk(1)
-        # Rounded up: what is asked for has room, whatever the number of envs.
-        steps = max(-(-settings.memory // self.vec.num_envs), settings.rollout_steps)
-        self.replay = Replay(self.vec, self.actions, steps)
+        self._make_scaler(self.vec.num_envs)
+        self._make_risks(1)
+        # Rounded up: the requested number of transitions fits with any number of envs.
+        steps = max(-(-settings.buffer_size // self.vec.num_envs), settings.steps_per_iteration)
+        self.replay = ReplayBuffer(self.vec, self.actions, steps)
         self.network = self.make_network(self.leaves, self.actions, settings, self.gather)
-        self.loss = self._loss(list(self.network.inputs.leaves))
-        self.loss.make_value_estimator(gamma=settings.discount)
-        self.targets = SoftUpdate(self.loss, tau=settings.target_rate)
-        self.network.take_over(self.loss)
-        self.groups = [[one for one in group if one.requires_grad] for group in self._groups()]
-        pairs = zip(self.groups, self._rate_shares(), strict=True)
-        rates = [{"params": group, "share": share} for group, share in pairs]
-        self.optimiser = torch.optim.Adam(rates, settings.learning_rate)
+        self.network.add_critics(self.critic_count)
+        self._build_targets()
+        self._build_optimizer()
 
-    def _weigh_risk(self, count: int) -> None:
-        """Get ready to weigh the risk of what so many are paid."""
-        is_wanted = self.settings.risk == "volatility"
-        self.risks = [Volatility(self.settings.risk_weight) for _ in range(count * is_wanted)]
+    def _make_scaler(self, rows: int) -> None:
+        if self.settings.norm_reward:
+            self.scaler = RewardScaler(self.settings.gamma, rows)
+
+    def _make_risks(self, count: int) -> None:
+        is_used = self.settings.risk == "volatility"
+        self.risks = [VolatilityRisk(self.settings.risk_weight) for _ in range(count * is_used)]
+
+    def _build_targets(self) -> None:
+        """Make the target networks as copies."""
+
+    def _build_optimizer(self) -> None:
+        groups = [
+            ([weight for weight in weights if weight.requires_grad], scale)
+            for weights, scale in self._parameter_groups()
+        ]
+        self.parameter_groups = [weights for weights, _ in groups]
+        scaled = [{"params": weights, "scale": scale} for weights, scale in groups]
+        self.optimizer = torch.optim.Adam(scaled, self.settings.learning_rate)
 
     def _check_actions(self) -> None:
         name, space = type(self).__name__, self.vec.action_space
         if self.actions.is_choice:
-            raise SpaceError(f"{name} chooses numbers, found {space!r}: use PPO or A2C")
+            raise SpaceError(f"{name} needs continuous actions, got {space!r}; use PPO or A2C")
         if not self.actions.is_bounded:
             raise SpaceError(
-                f"{name} acts between bounds, found {space!r}: wrap the env in RescaleAction or "
+                f"{name} needs bounded actions, got {space!r}; wrap the env in RescaleAction or "
                 "TransformAction, or use PPO or A2C"
             )
 
@@ -158,92 +257,154 @@ class OffPolicyAgent(Agent):
         settings: Any,
         gather: Gather | None = None,
     ) -> OffPolicyNetwork:
-        """What acts, on its own, before it has learnt."""
+        """Make the untrained network, without critics."""
         return OffPolicyNetwork(leaves, actions, settings.policy, cls.actor_kind, gather)
-
-    @abstractmethod
-    def _loss(self, names: list[str]) -> Any:
-        """The TorchRL loss of the algorithm, for networks that read inputs of these names."""
-
-    @abstractmethod
-    def _groups(self) -> list[list[torch.nn.Parameter]]:
-        """The actor, the critics and what else is learnt; the gradients of each are cut alone."""
-
-    def _rate_shares(self) -> list[float]:
-        """For each group, what the learning rate is multiplied by."""
-        return [1.0] * len(self.groups)
-
-    def _explore(self, seen: dict[str, Tensor]) -> Tensor:
-        """What to do while learning."""
-        return self.network.choose(seen, deterministic=False)
 
     @property
     def iteration_steps(self) -> int:
-        """Steps of single envs in an iteration."""
-        return self.settings.rollout_steps * self.vec.num_envs
+        """Env steps in an iteration, summed over envs."""
+        return self.settings.steps_per_iteration * self.vec.num_envs
+
+    def _iterate(self) -> Metrics:
+        settings, metrics = self.settings, []
+        rate = self.learning_rate
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * group["scale"]
+        n_envs, stride = self.vec.num_envs, settings.train_freq
+        for first in range(0, settings.steps_per_iteration, stride):
+            steps = range(first, min(first + stride, settings.steps_per_iteration))
+            self._run_envs([self.steps + step * n_envs for step in steps])
+            self._shape(len(steps))
+            is_due = len(steps) == stride and self.replay.is_open
+            if is_due and len(self.replay) >= max(settings.learning_starts, settings.batch_size):
+                self._init_risks()
+                metrics += [self._update() for _ in range(settings.gradient_steps)]
+        self._update_normalizers()
+        return mean_metrics(metrics)
+
+    def _update(self) -> Metrics:
+        """One gradient step, and a soft update of the target networks."""
+        losses = self._loss(self._sample())
+        self.optimizer.zero_grad()
+        total_loss(losses).backward()  # type: ignore[no-untyped-call]
+        self._clip_gradients()
+        self.optimizer.step()
+        self._update_targets()
+        return {name: float(value.detach().float().mean()) for name, value in losses.items()}
+
+    def _clip_gradients(self) -> None:
+        """Clip the gradient norm of each parameter group."""
+        limit = self.settings.max_grad_norm
+        for weights in self.parameter_groups:
+            norm = nn.utils.get_total_norm(self._gradients(weights))
+            if not bool(torch.isfinite(norm)):
+                raise DivergedError
+            nn.utils.clip_grads_with_norm_(weights, limit, norm)
+
+    def _gradients(self, weights: list[nn.Parameter]) -> list[Tensor]:
+        """Gradients of a parameter group, of which the norm is clipped."""
+        return [weight.grad for weight in weights if weight.grad is not None]
+
+    @torch.no_grad()
+    def _update_targets(self) -> None:
+        # The complement of the complement: as the soft update of TorchRL rounds it.
+        weight = 1 - (1 - self.settings.tau)
+        for target, source in self._target_pairs().values():
+            for own, other in zip(target.parameters(), source.parameters(), strict=True):
+                if other.requires_grad:
+                    own.lerp_(other, weight)
+
+    @torch.no_grad()
+    def _sample(self) -> Transitions:
+        drawn = self.replay.sample(self.settings.batch_size)
+        rewards = self._penalized(drawn["reward"])
+        scaled = rewards.float() if self.scaler is None else self.scaler(rewards)
+        return Transitions(
+            self.network.inputs(drawn["observation"]),
+            drawn["action"],
+            self.network.inputs(drawn["next"]),
+            scaled.unsqueeze(-1),
+            drawn["terminated"].unsqueeze(-1),
+        )
 
     def _start(self, seed: Seeds) -> None:
         self.replay.begin(seed)
 
-    def _iterate(self) -> Metrics:
-        settings = self.settings
-        self._set_rates()
-        told: list[Metrics] = []
-        envs, stride = self.vec.num_envs, settings.steps_per_update
-        for first in range(0, settings.rollout_steps, stride):
-            steps = range(first, min(first + stride, settings.rollout_steps))
-            self._let_act([self.steps + step * envs for step in steps])
-            self._shape(len(steps))
-            is_due = len(steps) == stride and self.replay.is_open
-            if is_due and len(self.replay) >= max(settings.warm_up, settings.batch_size):
-                self._know_risk()
-                told += [self._update() for _ in range(settings.updates)]
-        self._learn_scales()
-        return mean_metrics(told)
-
-    def _play(self, moments: Sequence[int]) -> None:
-        for place, steps in enumerate(moments):
+    def _act_steps(self, step_counts: Sequence[int]) -> None:
+        for index, steps in enumerate(step_counts):
             result = self._act(steps)
             if self._watch is not None:
-                self._watch(result, place)
+                self._watch(result, index)
+
+    @torch.no_grad()
+    def _act(self, steps: int) -> Any:
+        if steps < self.settings.learning_starts:
+            numbers = uniform((self.vec.num_envs, self.actions.width)) * 2 - 1
+            actions = numbers * self.actions.std_scale
+        else:
+            actions = self._explore(self.replay.seen())
+        result = self.replay.step(actions, self.network.used(self.replay.seen()))
+        self._count_episodes()
+        return result
+
+    def _explore(self, seen: dict[str, Tensor]) -> Tensor:
+        """Actions with exploration noise."""
+        return self.network.choose(seen, deterministic=False)
+
+    def _count_episodes(self) -> None:
+        row = self.replay.latest(1)[0]
+        done = self.replay.terminated[row] | self.replay.truncated[row]
+        self.episodes.add(self.replay.rewards[row], done)
 
     def _shape(self, count: int) -> None:
-        """Give the latest steps the rewards to learn from, and say which are learnt from."""
+        """Apply reward shaping to the latest steps."""
         if self.shaping.is_plain:
             return
         replay, rows = self.replay, self.replay.latest(count)
-        steps = Steps(
-            replay.tables(rows), replay.rewards[rows], replay.terminated[rows],
+        steps = StepBatch(
+            replay.tables(rows),
+            replay.rewards[rows],
+            replay.terminated[rows],
             replay.truncated[rows],
-        )  # fmt: skip
-        wanted = self.shaping.mask(steps)
+        )
+        mask = self.shaping.mask(steps)
         replay.rewards[rows] = self.shaping.rewards(steps)
-        if wanted is not None:
-            replay.filter(rows, wanted[..., None])
+        if mask is not None:
+            replay.filter(rows, mask[..., None])
 
-    def _know_risk(self) -> None:
-        """Before the first update, learn the mean reward of all that is remembered."""
+    def _init_risks(self) -> None:
+        """Before the first gradient step, estimate the mean reward from the whole buffer."""
         if self.risks and all(risk.mean is None for risk in self.risks):
-            self._learn_risk(self.replay.steps)
+            self._update_risks(self.replay.steps)
 
-    def _learn_risk(self, count: int) -> None:
-        """Take in the mean reward of the latest steps."""
+    def _update_risks(self, count: int) -> None:
+        """Update the mean reward with the latest steps."""
         for risk in self.risks:
-            risk.learn(torch.from_numpy(self.replay.rewards[self.replay.latest(count)]))
+            risk.update(torch.from_numpy(self.replay.rewards[self.replay.latest(count)]))
 
-    def _charged(self, rewards: Tensor) -> Tensor:
-        """Rewards, less what risk takes from them."""
-        return self.risks[0].charged(rewards) if self.risks else rewards
+    def _penalized(self, rewards: Tensor) -> Tensor:
+        """Rewards less the risk penalty."""
+        return self.risks[0].penalized(rewards) if self.risks else rewards
 
-    def _played(self, steps: int) -> dict[str, Any]:
-        return {**self.replay.played(steps), "told": self.shaping.told()}
+    def _update_normalizers(self) -> None:
+        """Update the running moments with the steps of this iteration."""
+        rows = self.replay.latest(self.settings.steps_per_iteration)
+        self.network.inputs.update(self.replay.observations(rows))
+        self._update_risks(len(rows))
+        if self.scaler is not None:
+            done = self.replay.terminated[rows] | self.replay.truncated[rows]
+            rewards = torch.from_numpy(self.replay.rewards[rows])
+            self.scaler.update(self._penalized(rewards), torch.from_numpy(done))
 
-    def _take_played(self, parts: Sequence[tuple[Portion, dict[str, Any]]]) -> None:
+    def _collected(self, steps: int) -> dict[str, Any]:
+        return {**self.replay.collected(steps), "flags": self.shaping.flags()}
+
+    def _store_collected(self, parts: Sequence[tuple[EnvSlice, dict[str, Any]]]) -> None:
         for step in range(len(parts[0][1]["rewards"])):
-            self.replay.take(parts, step)
-            self._note_episodes()
+            self.replay.store(parts, step)
+            self._count_episodes()
         if self._watch is not None:
-            self.shaping.take_told([part["told"] for _, part in parts])
+            self.shaping.set_flags([part["flags"] for _, part in parts])
 
     def _acting_state(self) -> dict[str, Any]:
         return self.replay.moment()
@@ -251,96 +412,60 @@ class OffPolicyAgent(Agent):
     def _load_acting_state(self, state: Mapping[str, Any]) -> None:
         self.replay.load_moment(state)
 
-    def _worker_settings(self, num_envs: int) -> OffPolicySettings:
-        # A worker acts, and remembers no more than it must.
-        memory = max(self.settings.warm_up, self.settings.batch_size)
-        return self.settings.replaced(num_envs=num_envs, memory=memory)
-
-    @torch.no_grad()
-    def _act(self, steps: int) -> Any:
-        if steps < self.settings.warm_up:
-            numbers = uniform((self.vec.num_envs, self.actions.width)) * 2 - 1
-            chosen = numbers * self.actions.spread_share
-        else:
-            chosen = self._explore(self.replay.seen())
-        result = self.replay.step(chosen, self.network.used(self.replay.seen()))
-        self._note_episodes()
-        return result
-
-    def _note_episodes(self) -> None:
-        row = self.replay.latest(1)[0]
-        done = self.replay.terminated[row] | self.replay.truncated[row]
-        self.episodes.add(self.replay.rewards[row], done)
-
-    def _set_rates(self) -> None:
-        settings = self.settings
-        schedule, share = settings.learning_rate_schedule, self.schedule_share
-        rate = scheduled(settings.learning_rate, schedule, share)
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate * group["share"]
-
-    def _learn_scales(self) -> None:
-        """Take in how large observations and rewards of this iteration were."""
-        rows = self.replay.latest(self.settings.rollout_steps)
-        self.network.inputs.learn(self.replay.observations(rows))
-        self._learn_risk(len(rows))
-        if self.scaler is not None:
-            done = self.replay.terminated[rows] | self.replay.truncated[rows]
-            rewards = torch.from_numpy(self.replay.rewards[rows])
-            self.scaler.learn(self._charged(rewards), torch.from_numpy(done))
-
-    def _update(self) -> Metrics:
-        """One step of the optimiser, and one of the networks that follow."""
-        found = self.loss(self._samples())
-        self.optimiser.zero_grad()
-        sum_of_losses(found).backward()  # type: ignore[no-untyped-call]
-        for group in self.groups:
-            check_length(torch.nn.utils.clip_grad_norm_(group, self.settings.gradient_norm))
-        self.optimiser.step()
-        self.targets.step()
-        return {name: float(value.detach().float().mean()) for name, value in found.items()}
-
-    @torch.no_grad()
-    def _samples(self) -> TensorDict:
-        drawn = self.replay.sample(self.settings.batch_size)
-        rewards, terminated = self._charged(drawn["reward"]), drawn["terminated"].unsqueeze(-1)
-        scaled = rewards.float() if self.scaler is None else self.scaler(rewards)
-        content = {
-            "observation": self.network.inputs(drawn["observation"]),
-            "action": drawn["action"],
-            "next": {
-                "observation": self.network.inputs(drawn["next"]),
-                "reward": scaled.unsqueeze(-1),
-                "terminated": terminated,
-                "done": terminated | drawn["truncated"].unsqueeze(-1),
-            },
-        }
-        return TensorDict(content, batch_size=[self.settings.batch_size])
+    def _worker_settings(self, n_envs: int) -> OffPolicySettings:
+        # Workers never train: the smallest buffer that is valid.
+        size = max(self.settings.learning_starts, self.settings.batch_size)
+        return self.settings.replaced(n_envs=n_envs, buffer_size=size)
 
     def _network_loaded(self) -> None:
-        # What judges the future begins from what was loaded, not from what was drawn at first.
-        self.targets = SoftUpdate(self.loss, tau=self.settings.target_rate)
+        for target, source in self._target_pairs().values():
+            target.load_state_dict(source.state_dict())
 
     def _learning_state(self) -> dict[str, Any]:
         return {
-            "optimiser": self.optimiser.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
             "scaler": None if self.scaler is None else dict(self.scaler.state_dict()),
             "risks": [risk.state_dict() for risk in self.risks],
-            "targets": self._target_state(),
-            "replay": self.replay.state(self.settings.keep_memory),
+            "targets": {
+                name: dict(target.state_dict())
+                for name, (target, _) in self._target_pairs().items()
+            },
+            "replay": self.replay.state(self.settings.save_replay_buffer),
         }
 
     def _load_learning_state(self, state: Mapping[str, Any]) -> None:
-        self.optimiser.load_state_dict(state["optimiser"])
+        self.optimizer.load_state_dict(state["optimizer"])
         if self.scaler is not None:
             self.scaler.load_state_dict(state["scaler"])
-        for risk, kept in zip(self.risks, state["risks"], strict=True):
-            risk.load_state_dict(kept)
-        with torch.no_grad():
-            for name, weights in self._target_state().items():
-                weights.copy_(state["targets"][name])
+        for risk, saved in zip(self.risks, state["risks"], strict=True):
+            risk.load_state_dict(saved)
+        for name, (target, _) in self._target_pairs().items():
+            target.load_state_dict(state["targets"][name])
         self.replay.load_state(state["replay"])
 
-    def _target_state(self) -> dict[str, Tensor]:
-        buffers = dict(self.loss.named_buffers())
-        return {name: one for name, one in buffers.items() if name.startswith("target_")}
+
+@contextmanager
+def frozen(module: nn.Module) -> Iterator[None]:
+    """Exclude the parameters of a module from the gradients of a block."""
+    weights = [weight for weight in module.parameters() if weight.requires_grad]
+    for weight in weights:
+        weight.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for weight in weights:
+            weight.requires_grad_(True)
+
+
+def target_copy(module: Module) -> Module:
+    """Copy of a network without gradients, for `tau` updates."""
+    return deepcopy(module).requires_grad_(False)
+
+
+def mean_metrics(metrics: Sequence[Mapping[str, float]]) -> Metrics:
+    """Mean of each metric over the updates that report it."""
+    names = dict.fromkeys(name for update in metrics for name in update)
+    return {
+        name: float(np.mean([update[name] for update in metrics if name in update]))
+        for name in names
+    }

@@ -1,117 +1,141 @@
-"""Learning from what the present policy has just done: what PPO and A2C share."""
+"""On-policy training: rollouts, GAE and gradient steps that PPO and A2C share."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
-from tensordict import TensorDict
+from torch import Tensor
+from torch.distributions import Distribution
 
 from sekai.training.actions import ActionMap
-from sekai.training.agent import Agent
+from sekai.training.agent import Agent, DivergedError, Metrics
 from sekai.training.agent_settings import AgentSettings
-from sekai.training.learner import Learner
-from sekai.training.metrics import Metrics
-from sekai.training.multi.group_rows import GroupRows, joint_leaves
-from sekai.training.multi.groups import Group, Share, check_share, groups_of
-from sekai.training.multi.joint_spaces import JointSpaces
-from sekai.training.multi.joint_world import JointWorld
-from sekai.training.multi.team import Team
+from sekai.training.multi_agent.groups import (
+    Group,
+    GroupRollout,
+    Share,
+    TeamNetwork,
+    check_share,
+    groups_of,
+    joint_leaves,
+)
+from sekai.training.multi_agent.joint_env import JointSpaces, JointTrainingEnv
+from sekai.training.normalizers import Gather, RewardScaler
 from sekai.training.observations import Leaf
 from sekai.training.policies.actor_critic import ActorCritic
-from sekai.training.policies.inputs import Gather
-from sekai.training.randomness import Portion
-from sekai.training.risk import KINDS, RiskKind
-from sekai.training.rollout import Rollout
-from sekai.training.schedules import scheduled
+from sekai.training.risk import KINDS, RiskKind, make_risk
+from sekai.training.rng import EnvSlice
+from sekai.training.rollout import Cut, RolloutBuffer
 from sekai.training.settings import SEVERAL_KINDS, require
-from sekai.vector.seeding import Seeds
-from sekai.vector.vec_env import VecEnv
+from sekai.training.shaping import StepBatch
+from sekai.vector.vec_env import Seeds, VecEnv
 
-__all__ = ["OnPolicyAgent", "OnPolicySettings"]
+__all__ = [
+    "Batch",
+    "GradientStep",
+    "Learner",
+    "OnPolicyAgent",
+    "OnPolicySettings",
+    "mean_of",
+    "next_values",
+    "total_loss",
+]
+
+CHUNK_ROWS = 4_096
+"""Observations per forward pass of the critic: more do not fit the caches."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OnPolicySettings(AgentSettings):
-    """How an agent learns from its own rollouts."""
+    """Hyperparameters of on-policy algorithms."""
 
-    rollout_steps: int = 128
-    """Steps of each env between two updates."""
+    n_steps: int = 128
+    """Steps of each env in a rollout."""
 
-    trace: float = 0.95
-    """How far advantages look ahead: 0 trusts the critic after one step, 1 not at all."""
+    gae_lambda: float = 0.95
+    """Bias-variance trade-off of the generalized advantage estimate: 0 for TD(0), 1 for Monte
+    Carlo."""
 
-    entropy_weight: float = 0.0
-    value_weight: float = 0.5
+    ent_coef: float = 0.0
+    """Entropy coefficient of the loss."""
+
+    vf_coef: float = 0.5
+    """Value function coefficient of the loss."""
 
     risk: RiskKind = "none"
-    """What is weighed against the mean return: "volatility", "drawdown" or "cvar"."""
+    """Risk penalty: "volatility", "drawdown" or "cvar"."""
 
     risk_weight: float = 0.5
-    """How much it weighs, in the units of rewards as the env gives them; for "cvar" from 0 to 1,
-    of which the mean return has the rest. Only with a risk."""
+    """Weight of the risk penalty, in units of env rewards; for "cvar" from 0 to 1, and the mean
+    return has the rest."""
 
     risk_level: float = 0.1
-    """The share of episodes that count as the worst. Only with "cvar"."""
+    """Tail probability of "cvar"."""
 
     share: Share = dataclasses.field(default="all", metadata={SEVERAL_KINDS: True})
-    """Of several agents, who shares a policy: "all" of equal spaces, "none", or groups by name."""
+    """Agents that share a policy: "all" of equal spaces, "none", or groups by name."""
 
-    tell_apart: bool = True
-    """Whether a policy that several agents share is told for which of them it decides."""
+    agent_indicator: bool = True
+    """Add the index of the agent to the observations of a shared policy."""
 
     critic: Literal["own", "central"] = "own"
-    """Whether critics of several agents read what each of them sees, or what all of them see."""
+    """Observations of critics with several agents: those of the agent, or of all agents
+    (centralized critic)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require_count("rollout_steps")
-        self._require_share("trace")
+        self._require_count("n_steps")
+        self._require_share("gae_lambda")
         require(self.risk in KINDS, "risk", f"one of {KINDS}", self.risk)
         most = 1.0 if self.risk == "cvar" else math.inf
-        weighs = 0.0 <= self.risk_weight <= most and math.isfinite(self.risk_weight)
-        require(weighs, "risk_weight", f"finite, from 0 to {most}", self.risk_weight)
+        is_weight = 0.0 <= self.risk_weight <= most and math.isfinite(self.risk_weight)
+        require(is_weight, "risk_weight", f"finite, from 0 to {most}", self.risk_weight)
         require(0.0 < self.risk_level <= 1.0, "risk_level", "above 0, up to 1", self.risk_level)
         check_share(self.share)
         require(self.critic in ("own", "central"), "critic", "'own' or 'central'", self.critic)
 
 
 class OnPolicyAgent(Agent):
-    """Acts for a while, then learns from just that."""
+    """Agent that alternates between collecting a rollout and training on it."""
 
     settings_type: ClassVar[type[AgentSettings]] = OnPolicySettings
     settings: OnPolicySettings
-    network: ActorCritic | Team
+    network: ActorCritic | TeamNetwork
+
+    @abstractmethod
+    def _update(self, learner: Learner, batch: Batch) -> Metrics:
+        """Train on the samples of a rollout."""
 
     def _build(self) -> None:
-        self.rollout = Rollout(self.vec, self.actions, self.settings.rollout_steps)
-        if isinstance(self.vec, JointWorld):
+        self.rollout = RolloutBuffer(self.vec, self.actions, self.settings.n_steps)
+        if isinstance(self.vec, JointTrainingEnv):
             self.network = team = self.make_team(self.vec.spaces, self.settings)
             self.learners = {
-                group.name: Learner(self, self._rows(self.vec, group), network)
+                group.name: Learner(self, self._group_rollout(self.vec, group), network)
                 for group, network in team.pairs()
             }
         else:
             self.network = self.make_network(self.leaves, self.actions, self.settings, self.gather)
             self.learners = {"": Learner(self, self.rollout, self.network)}
 
-    def _rows(self, world: JointWorld, group: Group) -> GroupRows:
-        return GroupRows(world, self.rollout, group, self.settings.critic == "central")
+    def _group_rollout(self, vec: JointTrainingEnv, group: Group) -> GroupRollout:
+        return GroupRollout(vec, self.rollout, group, self.settings.critic == "central")
 
-    def _take_one(self, vec: VecEnv) -> None:
+    def _use_single_agent(self, vec: VecEnv) -> None:
+        for name, value in (("share", "all"), ("critic", "own")):
+            setting = getattr(self.settings, name)
+            require(setting == value, name, f"{value!r} for an env with one agent", setting)
+        super()._use_single_agent(vec)
+
+    def _use_multi_agent(self, vec: JointTrainingEnv) -> None:
         settings = self.settings
-        require(settings.share == "all", "share", "'all' for an env with one agent", settings.share)
-        require(settings.critic == "own", "critic", "'own' for an env with one agent",
-                settings.critic)  # fmt: skip
-        super()._take_one(vec)
-
-    def _take_several(self, world: JointWorld) -> None:
-        self.actions = world.actions
-        self._take_groups(groups_of(world.spaces, self.settings.share, self.settings.tell_apart))
+        self.actions = vec.actions
+        self._check_groups(groups_of(vec.spaces, settings.share, settings.agent_indicator))
 
     @classmethod
     def make_network(
@@ -121,39 +145,77 @@ class OnPolicyAgent(Agent):
         settings: Any,
         gather: Gather | None = None,
     ) -> ActorCritic:
-        """What acts, on its own, before it has learnt."""
+        """Make the untrained network of one agent."""
         return ActorCritic(leaves, actions, settings.policy, gather)
 
     @classmethod
-    def make_team(cls, spaces: JointSpaces, settings: Any) -> Team:
-        """What acts for several agents, on its own, before it has learnt."""
-        groups = groups_of(spaces, settings.share, settings.tell_apart)
+    def make_team(cls, spaces: JointSpaces, settings: Any) -> TeamNetwork:
+        """Make the untrained networks of several agents."""
+        groups = groups_of(spaces, settings.share, settings.agent_indicator)
         is_central = settings.critic == "central"
         networks = [
             ActorCritic(
-                group.leaves, group.actions, settings.policy,
-                judged=joint_leaves(spaces, group) if is_central else None,
+                group.leaves,
+                group.actions,
+                settings.policy,
+                critic_leaves=joint_leaves(spaces, group) if is_central else None,
             )
             for group in groups
-        ]  # fmt: skip
-        return Team(groups, networks, spaces)
-
-    @abstractmethod
-    def _loss(self, actor: Any, critic: Any) -> Any:
-        """The TorchRL loss of the algorithm."""
-
-    @abstractmethod
-    def _optimiser(self, network: ActorCritic) -> torch.optim.Optimizer:
-        """What changes the weights."""
-
-    @abstractmethod
-    def _update(self, learner: Learner, batch: TensorDict) -> Metrics:
-        """Learn from a rollout, laid out in one row of samples."""
+        ]
+        return TeamNetwork(groups, networks, spaces)
 
     @property
     def iteration_steps(self) -> int:
-        """Steps of single envs in an iteration."""
-        return self.settings.rollout_steps * self.vec.num_envs
+        """Env steps in an iteration, summed over envs."""
+        return self.settings.n_steps * self.vec.num_envs
+
+    def _iterate(self) -> Metrics:
+        for learner in self.learners.values():
+            learner.gradient_step.set_learning_rate(self.learning_rate)
+        self._collect()
+        return self._train()
+
+    def _collect(self) -> None:
+        """Collect a rollout."""
+        self._run_envs([self.steps])
+        rollout = self.rollout
+        done = rollout.terminated | rollout.truncated
+        for step in range(rollout.steps):
+            self.episodes.add(rollout.rewards[step], done[step], rollout.terminated[step])
+
+    def _train(self) -> Metrics:
+        """Train on the collected rollout."""
+        metrics: Metrics = {}
+        for name, learner in self.learners.items():
+            batch = learner.batch()
+            # A single advantage has no standard deviation.
+            own = self._update(learner, batch) if len(batch) > 1 else {}
+            prefix = "" if len(self.learners) == 1 else f"{name}/"
+            metrics.update({f"{prefix}{key}": value for key, value in own.items()})
+        return metrics
+
+    def _start(self, seed: Seeds) -> None:
+        self.rollout.begin(seed)
+
+    def _act_steps(self, step_counts: Sequence[int]) -> None:
+        network = self.network
+        self.rollout.fill(
+            lambda seen: network.choose(seen, deterministic=False), self._watch, network.used
+        )
+
+    def _collected(self, steps: int) -> dict[str, Any]:
+        return {**self.rollout.collected(), "flags": self.shaping.flags()}
+
+    def _store_collected(self, parts: Sequence[tuple[EnvSlice, dict[str, Any]]]) -> None:
+        self.rollout.store(parts)
+        if self._watch is not None:
+            self.shaping.set_flags([part["flags"] for _, part in parts])
+
+    def _acting_state(self) -> dict[str, Any]:
+        return self.rollout.state()
+
+    def _load_acting_state(self, state: Mapping[str, Any]) -> None:
+        self.rollout.load_state(state)
 
     def _learning_state(self) -> dict[str, Any]:
         learners = {name: learner.state() for name, learner in self.learners.items()}
@@ -164,50 +226,320 @@ class OnPolicyAgent(Agent):
             learner.load_state(state["learners"][name])
         self.rollout.load_state(state["rollout"])
 
-    def _start(self, seed: Seeds) -> None:
-        self.rollout.begin(seed)
 
-    def _acting_state(self) -> dict[str, Any]:
-        return self.rollout.state()
+@dataclasses.dataclass(frozen=True, eq=False)
+class Batch:
+    """Samples of a rollout, one row each."""
 
-    def _load_acting_state(self, state: Mapping[str, Any]) -> None:
-        self.rollout.load_state(state)
+    observations: dict[str, Tensor]
+    actions: Tensor
+    advantages: Tensor
+    returns: Tensor
+    """Targets of the value function."""
 
-    def _iterate(self) -> Metrics:
-        settings = self.settings
-        schedule, share = settings.learning_rate_schedule, self.schedule_share
-        rate = scheduled(settings.learning_rate, schedule, share)
-        self._act()
-        told: Metrics = {}
-        for name, learner in self.learners.items():
-            learner.descent.set_rate(rate)
-            batch = learner.batch()
-            # Advantages are told apart by their spread, and one alone has none.
-            found = self._update(learner, batch) if len(batch) > 1 else {}
-            told.update(found if len(self.learners) == 1 else _named(name, found))
-        return told
+    rows: Tensor | None = None
+    """Rows in the rollout, with several agents."""
 
-    def _play(self, moments: Sequence[int]) -> None:
-        self.rollout.fill(
-            lambda seen: self.network.choose(seen, deterministic=False), self._watch,
-            self.network.used,
-        )  # fmt: skip
+    log_probs: Tensor | None = None
+    """Log-probabilities of the actions before the update."""
 
-    def _played(self, steps: int) -> dict[str, Any]:
-        return {**self.rollout.played(), "told": self.shaping.told()}
+    critic_observations: dict[str, Tensor] | None = None
+    """Observations of a centralized critic."""
 
-    def _take_played(self, parts: Sequence[tuple[Portion, dict[str, Any]]]) -> None:
-        self.rollout.take(parts)
-        if self._watch is not None:
-            self.shaping.take_told([part["told"] for _, part in parts])
+    def __len__(self) -> int:
+        return len(self.actions)
 
-    def _act(self) -> None:
-        self._let_act([self.steps])
-        rollout = self.rollout
-        done = rollout.terminated | rollout.truncated
-        for step in range(rollout.steps):
-            self.episodes.add(rollout.rewards[step], done[step], rollout.terminated[step])
+    def select(self, indices: Tensor) -> Batch:
+        """Select samples by index."""
+
+        def take(value: Any) -> Any:
+            if value is None:
+                return None
+            if isinstance(value, dict):
+                return {name: take(part) for name, part in value.items()}
+            return value.index_select(0, indices)
+
+        fields = (field.name for field in dataclasses.fields(self))
+        return Batch(**{name: take(getattr(self, name)) for name in fields})
 
 
-def _named(name: str, told: Metrics) -> Metrics:
-    return {f"{name}/{key}": value for key, value in told.items()}
+class Learner:
+    """Actor-critic network with its optimizer, reward scaling and advantage estimation.
+
+    Args:
+        agent: agent with the hyperparameters.
+        rollout: rollout of all envs, or of a group of agents.
+        network: network to train.
+    """
+
+    def __init__(
+        self, agent: OnPolicyAgent, rollout: RolloutBuffer | GroupRollout, network: ActorCritic
+    ) -> None:
+        self.settings = settings = agent.settings
+        self.rollout, self.network = rollout, network
+        self.shaping = None if agent.shaping.is_plain else agent.shaping
+        self.is_central = network.critic_inputs is not network.inputs
+        # Gathered windows are not preprocessed once for all epochs: they need not fit memory.
+        self.preprocesses = network.inputs.gather is None
+        self.mask_names = network.actor.mask_names
+        self.risk = make_risk(
+            settings.risk, settings.risk_weight, settings.risk_level, rollout.count
+        )
+        self.scaler: RewardScaler | None = None
+        if settings.norm_reward:
+            self.scaler = RewardScaler(settings.gamma, rollout.count)
+        self.gradient_step = GradientStep(network, settings)
+
+    @torch.no_grad()
+    def batch(self) -> Batch:
+        """Samples of the collected rollout with advantages and returns."""
+        if isinstance(self.rollout, GroupRollout):
+            return self._group_batch(self.rollout)
+        return self._single_batch(self.rollout)
+
+    def _single_batch(self, rollout: RolloutBuffer) -> Batch:
+        tables = rollout.observed
+        everything = {name: table.flatten(0, 1) for name, table in tables.items()}
+        self.network.inputs.update(_part(everything, slice(-rollout.count)))
+        observations = self._preprocessed(everything)
+        terminated = torch.from_numpy(rollout.terminated)
+        done = terminated | torch.from_numpy(rollout.truncated)
+        rows = (rollout.steps + 1) * rollout.count
+        values = self._values(rows, observations).reshape(-1, rollout.count)
+        after = next_values(rollout.cuts, values, self.network.critic)
+        steps = None
+        if self.shaping is not None:
+            steps = _steps(tables, rollout.rewards, rollout.terminated, rollout.truncated)
+        rewards = self._rewards(torch.from_numpy(rollout.rewards), done, steps)
+        advantages, returns = self._advantages(values[:-1], after, rewards, done, terminated)
+        batch = Batch(
+            _part(observations, slice(-rollout.count)),
+            rollout.chosen.flatten(0, 1),
+            advantages.reshape(-1),
+            returns.reshape(-1),
+        )
+        mask = None if self.shaping is None or steps is None else self.shaping.mask(steps)
+        return batch if mask is None else batch.select(_true(torch.from_numpy(mask)))
+
+    def _group_batch(self, rollout: GroupRollout) -> Batch:
+        rollout.read()
+        acted = rollout.acted.flatten()
+        everything = {name: table.flatten(0, 1) for name, table in rollout.seen.items()}
+        before = _part(everything, slice(len(acted)))
+        self.network.inputs.update({name: table[acted] for name, table in before.items()})
+        if self.is_central:
+            self.network.critic_inputs.update(rollout.joint_observations())
+        observations = self._preprocessed(everything)
+        values = self._values(len(acted) + rollout.count, observations).reshape(-1, rollout.count)
+        after, known = rollout.next_values(values, self.network.critic)
+        truncated = rollout.done & ~rollout.terminated
+        tables = (table.numpy() for table in (rollout.rewards, rollout.terminated, truncated))
+        steps = None if self.shaping is None else _steps(rollout.seen, *tables)
+        rewards = self._rewards(rollout.rewards, rollout.done, steps, rollout.acted)
+        advantages, returns = self._group_advantages(rollout, values[:-1], after, rewards, known)
+        batch = Batch(
+            _part(observations, slice(len(acted))),
+            rollout.chosen.flatten(0, 1),
+            advantages.reshape(-1),
+            returns.reshape(-1),
+            rows=torch.arange(len(acted)),
+        )
+        used = rollout.acted & known
+        mask = None if self.shaping is None or steps is None else self.shaping.mask(steps)
+        return batch.select(_true(used if mask is None else used & torch.from_numpy(mask)))
+
+    def _group_advantages(
+        self, rollout: GroupRollout, values: Tensor, after: Tensor, rewards: Tensor, known: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        used = rollout.acted & known
+        tables = [table * used for table in (values, after, rewards)]
+        # Steps without an action are sorted to the end, so that the others are neighbours. An
+        # unknown outcome passes nothing on to earlier steps.
+        order = torch.argsort(~rollout.acted, dim=0, stable=True)
+        tables += [rollout.done | ~used, rollout.terminated & used]
+        parts = self._advantages(*(table.gather(0, order) for table in tables))
+        advantages, returns = (torch.zeros_like(part).scatter_(0, order, part) for part in parts)
+        return advantages, returns
+
+    def _advantages(
+        self, values: Tensor, after: Tensor, rewards: Tensor, done: Tensor, terminated: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Generalized advantage estimates (GAE) and returns: times by envs."""
+        gamma, gae_lambda = self.settings.gamma, self.settings.gae_lambda
+        delta = rewards + gamma * (~terminated).int() * after - values
+        decay = gae_lambda * gamma * (~done).int()
+        advantages, running = torch.empty_like(after), torch.zeros(())
+        for step in reversed(range(len(delta))):
+            running = advantages[step] = delta[step] + running * decay[step]
+        return advantages, advantages + values
+
+    def _rewards(
+        self, rewards: Tensor, done: Tensor, steps: StepBatch | None, acted: Tensor | None = None
+    ) -> Tensor:
+        """Rewards after shaping, risk penalty and scaling."""
+        if self.shaping is not None and steps is not None:
+            rewards = torch.from_numpy(self.shaping.rewards(steps))
+        if self.risk is not None:
+            rewards = self.risk.shaped(rewards, done, acted)
+        if self.scaler is None:
+            return rewards.float()
+        self.scaler.update(rewards, done, acted)
+        scaled: Tensor = self.scaler(rewards)
+        return scaled
+
+    def _preprocessed(self, observations: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Observations in the form that minibatches hold."""
+        if not self.preprocesses:
+            return observations
+        inputs = self.network.inputs(observations)
+        return {
+            **{name: rows for name, rows in observations.items() if name not in inputs},
+            **inputs,
+        }
+
+    def _values(self, count: int, observations: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Values of `count` rows of the rollout, of which `observations` may be preprocessed."""
+        critic, chunks = self.network.critic, _chunks(count)
+        if observations is None or self.is_central:
+            return torch.cat([critic(self.rollout.critic_observations(part)) for part in chunks])
+        return torch.cat([critic(_part(observations, part), self.preprocesses) for part in chunks])
+
+    @torch.no_grad()
+    def log_probs(self, batch: Batch) -> Tensor:
+        """Log-probabilities of the actions under the current policy."""
+        actor, parts = self.network.actor, []
+        for part in _chunks(len(batch)):
+            distribution = actor.distribution(_part(batch.observations, part), self.preprocesses)
+            parts.append(distribution.log_prob(batch.actions[part]))
+        return torch.cat(parts)
+
+    def minibatch(self, batch: Batch, indices: Tensor | None = None) -> Batch:
+        """Select samples by index; None for all."""
+        samples = batch if indices is None else batch.select(indices)
+        if not self.is_central:
+            return samples
+        assert samples.rows is not None, "centralized critics are of several agents"
+        joint = self.rollout.critic_observations(samples.rows)
+        return dataclasses.replace(samples, critic_observations=joint)
+
+    def evaluate(self, batch: Batch) -> tuple[Distribution, Tensor]:
+        """Action distribution and values of a minibatch."""
+        network = self.network
+        distribution = network.actor.distribution(batch.observations, self.preprocesses)
+        if batch.critic_observations is not None:
+            return distribution, network.critic(batch.critic_observations).squeeze(-1)
+        return distribution, network.critic(batch.observations, self.preprocesses).squeeze(-1)
+
+    def state(self) -> dict[str, Any]:
+        """State for checkpoints, beside the network."""
+        return {
+            "optimizer": self.gradient_step.optimizer.state_dict(),
+            "scaler": None if self.scaler is None else dict(self.scaler.state_dict()),
+            "risk": None if self.risk is None else self.risk.state_dict(),
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restore the state of a checkpoint."""
+        self.gradient_step.optimizer.load_state_dict(state["optimizer"])
+        if self.scaler is not None:
+            self.scaler.load_state_dict(state["scaler"])
+        if self.risk is not None:
+            self.risk.load_state_dict(state["risk"])
+
+
+class GradientStep:
+    """One optimizer step: backward pass, gradient clipping, Adam update."""
+
+    def __init__(self, network: torch.nn.Module, settings: AgentSettings) -> None:
+        self.weights = list(network.parameters())
+        self.max_grad_norm = settings.max_grad_norm
+        self.optimizer = torch.optim.Adam(
+            self.weights, settings.learning_rate, eps=1e-5, fused=True
+        )
+
+    def set_learning_rate(self, rate: float) -> None:
+        """Set the learning rate of all parameters."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+
+    def __call__(self, losses: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Minimize the sum of all entries named `loss...`; return metrics with the gradient norm.
+
+        Raises:
+            DivergedError: the gradient is not finite; the weights are unchanged.
+        """
+        for weight in self.weights:
+            weight.grad = None
+        total_loss(losses).backward()  # type: ignore[no-untyped-call]
+        norm = self._clip()
+        self.optimizer.step()
+        return {**{name: value.detach() for name, value in losses.items()}, "gradient_norm": norm}
+
+    @torch.no_grad()
+    def _clip(self) -> Tensor:
+        # The norm of one concatenated vector costs a fraction of the norms of each weight.
+        gradients = [weight.grad for weight in self.weights if weight.grad is not None]
+        norm: Tensor = torch.linalg.vector_norm(torch.cat([part.reshape(-1) for part in gradients]))
+        if not bool(torch.isfinite(norm)):
+            raise DivergedError
+        if norm > self.max_grad_norm:
+            factor = self.max_grad_norm / (norm + 1e-6)
+            for part in gradients:
+                part.mul_(factor)
+        return norm
+
+
+@torch.no_grad()
+def next_values(
+    cuts: Sequence[Cut], values: Tensor, critic: Callable[[dict[str, Tensor]], Tensor]
+) -> Tensor:
+    """Value of the state after each step, bootstrapped where episodes were truncated.
+
+    Args:
+        cuts: truncated episodes with their final observations.
+        values: values of all observations: times by envs, one more time than steps.
+        critic: value function.
+    """
+    after = values[1:].clone()
+    if cuts:
+        names = cuts[0][2]
+        finals = {name: torch.cat([rows[name] for _, _, rows in cuts]) for name in names}
+        sizes = [len(envs) for _, envs, _ in cuts]
+        bootstrapped = torch.split(critic(finals).reshape(-1), sizes)
+        for (step, envs, _), value in zip(cuts, bootstrapped, strict=True):
+            after[step, torch.from_numpy(envs)] = value
+    return after
+
+
+def total_loss(losses: Mapping[str, Tensor]) -> Tensor:
+    """Sum of all entries named `loss...`; the others are metrics."""
+    parts = [value for name, value in losses.items() if name.startswith("loss")]
+    total: Tensor = sum(parts[1:], start=parts[0])
+    return total
+
+
+def mean_of(metrics: Sequence[Mapping[str, Tensor]]) -> Metrics:
+    """Mean of each metric over the gradient steps that report it."""
+    names = dict.fromkeys(name for step in metrics for name in step)
+    return {
+        name: float(torch.stack([step[name] for step in metrics if name in step]).double().mean())
+        for name in names
+    }
+
+
+def _part(rows: Mapping[str, Tensor], part: slice) -> dict[str, Tensor]:
+    return {name: table[part] for name, table in rows.items()}
+
+
+def _chunks(count: int) -> list[slice]:
+    firsts = range(0, count, CHUNK_ROWS)
+    return [slice(first, min(first + CHUNK_ROWS, count)) for first in firsts]
+
+
+def _true(mask: Tensor) -> Tensor:
+    return mask.flatten().nonzero().squeeze(-1)
+
+
+def _steps(seen: Mapping[str, Tensor], rewards: Any, terminated: Any, truncated: Any) -> StepBatch:
+    before = {name: table[:-1].numpy() for name, table in seen.items()}
+    return StepBatch(before, rewards, terminated, truncated)

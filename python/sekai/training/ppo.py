@@ -1,81 +1,109 @@
-"""Proximal policy optimisation: several careful updates from each rollout."""
+"""Proximal policy optimization (PPO) with a clipped surrogate objective."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+import math
+from typing import ClassVar
 
 import torch
-from tensordict import TensorDict
+from torch import Tensor
+from torch.nn.functional import mse_loss
 
+from sekai.training.agent import Metrics
 from sekai.training.agent_settings import AgentSettings
-from sekai.training.clipped_loss import ClippedLoss
-from sekai.training.descent import adam, mean_of, taken
-from sekai.training.learner import Learner
-from sekai.training.metrics import Metrics
-from sekai.training.on_policy import OnPolicyAgent, OnPolicySettings
-from sekai.training.policies.actor_critic import ActorCritic
+from sekai.training.on_policy import Batch, Learner, OnPolicyAgent, OnPolicySettings, mean_of
 from sekai.training.settings import require
 
 __all__ = ["PPO", "PPOSettings"]
 
+MAX_LOG_RATIO = 20.0
+"""Log ratios are bounded here: beyond, the ratio overflows, and is clipped anyway."""
+
+KL_TOLERANCE = 1.5
+"""Updates stop when the KL divergence exceeds `target_kl` by this factor."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PPOSettings(OnPolicySettings):
-    """How PPO learns."""
+    """Hyperparameters of PPO."""
 
-    epochs: int = 4
-    """How often each sample is learnt from."""
+    n_epochs: int = 4
+    """Passes over each rollout."""
 
-    minibatches: int = 4
-    """Into how many parts the samples of a rollout are split."""
+    batch_size: int | None = None
+    """Samples in a minibatch; None for a quarter of the rollout."""
 
-    clip: float = 0.2
-    """How far the probability of a choice may move before there is nothing more to gain."""
+    clip_range: float = 0.2
+    """Clipping of the probability ratio."""
 
-    target_divergence: float | None = None
-    """How far the policy may move in an iteration before the rest of it is skipped."""
+    normalize_advantage: bool = True
+    """Standardize advantages in each minibatch."""
+
+    target_kl: float | None = None
+    """Skip the remaining epochs once the KL divergence exceeds 1.5 times this; None for never."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require_count("epochs", "minibatches")
-        self._require_positive("clip")
-        far = self.target_divergence
-        require(far is None or far > 0, "target_divergence", "None or above 0", far)
+        self._require_count("n_epochs")
+        self._require_positive("clip_range")
+        size, target = self.batch_size, self.target_kl
+        is_size = size is None or (type(size) is int and size >= 2)
+        require(is_size, "batch_size", "None or an integer of at least 2", size)
+        require(target is None or target > 0, "target_kl", "None or above 0", target)
 
 
 class PPO(OnPolicyAgent):
-    """Proximal policy optimisation (Schulman et al., 2017), clipped."""
+    """Proximal policy optimization (Schulman et al., 2017), clipped."""
 
     settings_type: ClassVar[type[AgentSettings]] = PPOSettings
     settings: PPOSettings
 
-    def _loss(self, actor: Any, critic: Any) -> ClippedLoss:
+    def _update(self, learner: Learner, batch: Batch) -> Metrics:
         settings = self.settings
-        return ClippedLoss(
-            actor,
-            critic,
-            clip=settings.clip,
-            entropy_bonus=settings.entropy_weight > 0,
-            entropy_coeff=settings.entropy_weight,
-            critic_coeff=settings.value_weight,
-            loss_critic_type="l2",
-            normalize_advantage=True,
-        )
-
-    def _optimiser(self, network: ActorCritic) -> torch.optim.Optimizer:
-        return adam(network, self.settings.learning_rate)
-
-    def _update(self, learner: Learner, batch: TensorDict) -> Metrics:
-        settings = self.settings
-        told: list[dict[str, torch.Tensor]] = []
-        batch["action_log_prob"] = learner.log_probs(batch)
-        for _ in range(settings.epochs):
-            # Where little is learnt from, parts are fewer: advantages of one have no spread.
-            count = min(settings.minibatches, len(batch) // 2)
-            parts = torch.randperm(len(batch)).chunk(count)
-            told += [learner.descend(taken(batch, places)) for places in parts]
-            far = settings.target_divergence
-            if far is not None and told[-1]["kl_approx"] > far:
+        metrics: list[dict[str, Tensor]] = []
+        batch = dataclasses.replace(batch, log_probs=learner.log_probs(batch))
+        for _ in range(settings.n_epochs):
+            for indices in torch.split(
+                torch.randperm(len(batch)), self._minibatch_size(len(batch))
+            ):
+                minibatch = learner.minibatch(batch, indices)
+                metrics.append(learner.gradient_step(self._loss(learner, minibatch)))
+            limit = settings.target_kl
+            if limit is not None and metrics[-1]["kl_approx"] > KL_TOLERANCE * limit:
                 break
-        return mean_of(told)
+        return mean_of(metrics)
+
+    def _minibatch_size(self, samples: int) -> int:
+        size = self.settings.batch_size
+        if size is None:
+            # At least two samples each: one advantage has no standard deviation.
+            return -(-samples // min(4, samples // 2))
+        return size + 1 if samples % size == 1 else size
+
+    def _loss(self, learner: Learner, batch: Batch) -> dict[str, Tensor]:
+        settings, advantages = self.settings, batch.advantages
+        if settings.normalize_advantage and len(batch) > 1:
+            advantages = (advantages - advantages.mean()) / advantages.std().clamp_min(1e-6)
+        distribution, values = learner.evaluate(batch)
+        assert batch.log_probs is not None, "set before the first epoch"
+
+        log_ratio = distribution.log_prob(batch.actions) - batch.log_probs
+        clip = settings.clip_range
+        low, high = math.log1p(-clip) if clip < 1 else -math.inf, math.log1p(clip)
+        clipped = log_ratio.clamp(low, high)
+        ratio = log_ratio.clamp_max(MAX_LOG_RATIO).exp()
+        surrogate = torch.minimum(ratio * advantages, clipped.exp() * advantages)
+
+        losses = {
+            "loss_objective": -surrogate.mean(),
+            "clip_fraction": (clipped != log_ratio).float().mean(),
+            "kl_approx": -log_ratio.detach().mean(),
+        }
+        if settings.ent_coef > 0:
+            entropy = distribution.entropy()
+            losses["entropy"] = entropy.detach().mean()
+            losses["loss_entropy"] = (-settings.ent_coef * entropy).mean()
+        squared = mse_loss(batch.returns, values, reduction="none")
+        losses["loss_critic"] = (settings.vf_coef * squared).mean()
+        return losses

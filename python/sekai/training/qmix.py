@@ -1,213 +1,405 @@
-"""QMIX: each agent picks what it thinks best, and learns what that is worth to all."""
+"""QMIX: monotonic mixing of the agents' Q-values (value decomposition)."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
-from tensordict import TensorDict
-from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import Tensor, nn
-from torchrl.objectives.multiagent import QMixerLoss
+from torch.nn.functional import elu, mse_loss, pad
 
 from sekai.error import SpaceError
 from sekai.spaces import Discrete, MultiDiscrete
-from sekai.training.agent_settings import AgentSettings
-from sekai.training.metrics import Metrics
-from sekai.training.multi.groups import Share, check_share, groups_of
-from sekai.training.multi.joint_spaces import JointSpaces
-from sekai.training.multi.joint_world import JointWorld
-from sekai.training.multi.qmix_network import STATE, QMIXNetwork
-from sekai.training.multi.team_off_policy import Paid, TeamOffPolicyAgent
-from sekai.training.off_policy import OffPolicySettings
+from sekai.training.actions import ActionMap
+from sekai.training.agent import Metrics
+from sekai.training.agent_settings import AgentSettings, PolicySettings
+from sekai.training.multi_agent.groups import (
+    WHICH,
+    Group,
+    Share,
+    TeamInputs,
+    check_share,
+    groups_of,
+)
+from sekai.training.multi_agent.joint_env import JointSpaces, JointTrainingEnv, seen_by
+from sekai.training.multi_agent.off_policy import AgentTransitions, MultiAgentOffPolicyAgent
+from sekai.training.observations import is_action_mask, leaves_of, observed_mask
+from sekai.training.off_policy import OffPolicySettings, target_copy
+from sekai.training.policies.actor_critic import Backbone, backbone, linear
+from sekai.training.policies.off_policy import one_hot
 from sekai.training.settings import SEVERAL_KINDS, require
-from sekai.training.torchrl_modules import ByName, sum_of_losses
+from sekai.training.trained_policy import PolicyNetwork
 
 __all__ = ["QMIX", "QMIXSettings"]
+
+STATE = "state"
+"""Observation leaf with the global state, which only the mixer reads."""
+
+MASKED_VALUE = -1e9
+"""Q-value of actions that a mask forbids."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QMIXSettings(OffPolicySettings):
-    """How QMIX learns."""
+    """Hyperparameters of QMIX."""
 
     share: Share = dataclasses.field(default="all", metadata={SEVERAL_KINDS: True})
-    """Who shares a network: "all" of equal spaces, "none", or groups by name."""
+    """Agents that share a Q-network: "all" of equal spaces, "none", or groups by name."""
 
-    tell_apart: bool = True
-    """Whether a network that several agents share is told for which of them it judges."""
+    agent_indicator: bool = True
+    """Add the index of the agent to the observations of a shared Q-network."""
 
     team_reward: Literal["mean", "sum"] = "mean"
-    """What the agents' rewards are to all of them together."""
+    """Team reward as a function of the agents' rewards."""
 
-    mixer_width: int = 32
-    """How many numbers what agents expect is mixed with."""
+    mixing_embed_dim: int = 32
+    """Hidden size of the mixing network."""
 
-    exploration: float = 1.0
-    """The share of picks that are anything at all, at first."""
+    exploration_initial_eps: float = 1.0
+    """Initial probability of a random action."""
 
-    final_exploration: float = 0.05
-    """The share in the end."""
+    exploration_final_eps: float = 0.05
+    """Final probability of a random action."""
 
     exploration_steps: int = 20_000
-    """Steps of single envs over which the one becomes the other."""
+    """Steps, of all envs together, over which the probability is reduced linearly."""
 
-    target_rate: float = 0.01
+    tau: float = 0.01
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_share(self.share)
-        self._require_count("mixer_width", "exploration_steps")
-        self._require_share("exploration", "final_exploration")
-        require(self.team_reward in ("mean", "sum"), "team_reward", "'mean' or 'sum'",
-                self.team_reward)  # fmt: skip
+        self._require_count("mixing_embed_dim", "exploration_steps")
+        self._require_share("exploration_initial_eps", "exploration_final_eps")
+        is_reward = self.team_reward in ("mean", "sum")
+        require(is_reward, "team_reward", "'mean' or 'sum'", self.team_reward)
 
 
-class QMIX(TeamOffPolicyAgent):
+class ActionValues(nn.Module):
+    """Q-network of one agent: observations to the utilities of all actions, concatenated.
+
+    With one choice for each slot, from equally many, all slots share weights. Unused slots have a
+    utility of zero and take the middle choice: for portfolio tilts, no change.
+    """
+
+    middle: Tensor
+
+    def __init__(self, body: Backbone, actions: ActionMap) -> None:
+        super().__init__()
+        self.body, choices = body, actions.choices
+        is_uniform = len(choices) == body.slots and len(set(choices)) == 1
+        self.slots = body.slots if is_uniform else 0
+        width = choices[0] if self.slots else sum(choices)
+        self.value = linear(body.width, width, 1.0)
+        self.register_buffer("middle", torch.arange(width) == width // 2, persistent=False)
+
+    def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Utilities: batch by actions."""
+        features = self.body(inputs)
+        if not self.slots or features.slots is None:
+            whole: Tensor = self.value(features.whole)
+            return whole
+        values: Tensor = self.value(features.slots)
+        if features.mask is not None:
+            values = values.masked_fill(~features.mask.unsqueeze(-1), 0.0)
+        return values.flatten(1)
+
+    def allowed(self, seen: Mapping[str, Tensor]) -> Tensor | None:
+        """Mask of actions that leaves unused slots their middle choice; None for all."""
+        if not self.slots or self.body.mask_name is None:
+            return None
+        used = (seen[self.body.mask_name] != 0).unsqueeze(-1)
+        return (used | self.middle).flatten(1)
+
+
+class TeamValues(nn.Module):
+    """Q-networks of all agents: batch by agents by actions, padded with zeros."""
+
+    def __init__(self, inputs: TeamInputs, settings: PolicySettings) -> None:
+        super().__init__()
+        self.agents, self.groups = inputs.agents, inputs.groups
+        self.width = max(sum(group.actions.choices) for group in self.groups)
+        self.leaves = [list(read.leaves) for read in inputs.readers]
+        self.each = nn.ModuleList(
+            ActionValues(backbone(read.leaves, settings), group.actions)
+            for group, read in zip(self.groups, inputs.readers, strict=True)
+        )
+
+    def network_of(self, agent: str) -> ActionValues:
+        """Q-network of an agent."""
+        for group, network in zip(self.groups, self.each, strict=True):
+            if agent in group.agents:
+                assert isinstance(network, ActionValues), "built above"
+                return network
+        raise KeyError(agent)
+
+    def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Utilities of all agents."""
+        values: dict[str, Tensor] = {}
+        for group, leaves, network in zip(self.groups, self.leaves, self.each, strict=True):
+            rows = {
+                leaf: torch.cat([inputs[f"{name}/{leaf}"] for name in group.agents])
+                for leaf in leaves
+            }
+            own = network(rows)
+            parts = pad(own, (0, self.width - own.shape[-1])).chunk(len(group.agents))
+            values.update(zip(group.agents, parts, strict=True))
+        return torch.stack([values[name] for name in self.agents], dim=-2)
+
+
+class Mixer(nn.Module):
+    """Monotonic mixing network: Q-values of agents to the team's, by weights from the state."""
+
+    def __init__(self, state: int, agents: int, width: int) -> None:
+        super().__init__()
+        self.agents, self.width = agents, width
+        self.hidden_weights = nn.Linear(state, width * agents)
+        self.final_weights = nn.Linear(state, width)
+        self.hidden_bias = nn.Linear(state, width)
+        self.final_bias = nn.Sequential(nn.Linear(state, width), nn.ReLU(), nn.Linear(width, 1))
+
+    def forward(self, values: Tensor, present: Tensor, state: Tensor) -> Tensor:
+        """Team values: batch by one; absent agents have a value of zero."""
+        values = (values * present.unsqueeze(-1)).view(-1, 1, self.agents)
+        # Weights are positive, so that the team value never falls with an agent's value.
+        weights = torch.abs(self.hidden_weights(state)).view(-1, self.agents, self.width)
+        hidden = elu(torch.bmm(values, weights) + self.hidden_bias(state).view(-1, 1, self.width))
+        final = torch.abs(self.final_weights(state)).view(-1, self.width, 1)
+        mixed: Tensor = torch.bmm(hidden, final) + self.final_bias(state).view(-1, 1, 1)
+        return mixed.view(-1, 1)
+
+
+class QMIXNetwork(PolicyNetwork):
+    """Q-networks of all agents with the mixing network.
+
+    The value of an agent with several choices (`MultiDiscrete`) is the sum of their utilities. Sum
+    and mixer are monotonic, so the best joint action is the argmax of each choice alone.
+
+    Args:
+        spaces: spaces of the agents.
+        groups: agents that share a Q-network.
+        settings: architecture.
+        width: hidden size of the mixing network.
+    """
+
+    exists: Tensor
+    """Mask of the actions that each agent has: agents by actions."""
+
+    def __init__(
+        self, spaces: JointSpaces, groups: Sequence[Group], settings: PolicySettings, width: int
+    ) -> None:
+        super().__init__()
+        self.agents, self.actions, self.groups = spaces.agents, spaces.actions, list(groups)
+        self.inputs = TeamInputs(spaces, groups, settings)
+        self.values = TeamValues(self.inputs, settings)
+        self._first_leaves = leaves_of(spaces.observation_spaces[spaces.agents[0]])
+        self.has_state = STATE in self._first_leaves
+        self.choices = {name: own.choices for name, own in self.actions.each.items()}
+        counts = [sum(own) for own in self.choices.values()]
+        exists = torch.arange(self.values.width) < torch.tensor(counts).unsqueeze(-1)
+        self.register_buffer("exists", exists, persistent=False)
+        self.mixer = Mixer(self._state_width(), len(spaces.agents), width)
+
+    def choose(self, observations: Mapping[str, Tensor], deterministic: bool) -> Tensor:
+        """Greedy actions of all agents, whether deterministic or not."""
+        values = self.values(self.inputs(observations))
+        return self.actions.joined(self.greedy(values, self.allowed(observations)))
+
+    def action_parameters(self, observations: Mapping[str, Tensor]) -> Tensor:
+        """Utilities of all agents, concatenated."""
+        values: Tensor = self.values(self.inputs(observations)).flatten(1)
+        return values
+
+    def greedy(self, values: Tensor, allowed: Tensor) -> dict[str, Tensor]:
+        """Best choices of each agent: batch by choices."""
+        masked = values.masked_fill(~allowed, MASKED_VALUE)
+        return {
+            name: torch.stack([part.argmax(dim=-1) for part in self._split(masked, name)], dim=-1)
+            for name in self.agents
+        }
+
+    def one_hot(self, choices: Mapping[str, Tensor]) -> Tensor:
+        """One-hot choices: batch by agents by actions."""
+        hot = [one_hot(choices[name].long(), own) for name, own in self.choices.items()]
+        padded = [pad(part, (0, self.values.width - part.shape[-1])) for part in hot]
+        return torch.stack(padded, dim=-2)
+
+    def _split(self, table: Tensor, name: str) -> tuple[Tensor, ...]:
+        own = self.choices[name]
+        return torch.split(table[:, self.agents.index(name), : sum(own)], list(own), dim=-1)
+
+    def allowed(self, observations: Mapping[str, Tensor]) -> Tensor:
+        """Mask of actions that exist and are not forbidden: batch by agents by actions."""
+        parts = []
+        for index, name in enumerate(self.agents):
+            seen = seen_by(observations, name)
+            count = len(next(iter(seen.values())))
+            free = self.exists[index].expand(count, -1)
+            for mask in (observed_mask(seen), self.values.network_of(name).allowed(seen)):
+                free = free if mask is None else self._narrowed(free, mask, name)
+            parts.append(free)
+        return torch.stack(parts, dim=-2)
+
+    def _narrowed(self, free: Tensor, mask: Tensor, name: str) -> Tensor:
+        """Intersect masks; a choice without options, as of absent agents, keeps what was free."""
+        own = list(self.choices[name])
+        pairs = zip(
+            torch.split(free[:, : sum(own)], own, dim=-1),
+            torch.split(mask, own, dim=-1),
+            strict=True,
+        )
+        parts = []
+        for before, part in pairs:
+            both = before & part
+            parts.append(torch.where(both.any(-1, keepdim=True), both, before))
+        narrowed = torch.cat(parts, dim=-1)
+        return pad(narrowed, (0, free.shape[-1] - narrowed.shape[-1]))
+
+    def state(
+        self, observations: Mapping[str, Tensor], inputs: Mapping[str, Tensor], present: Tensor
+    ) -> Tensor:
+        """State of the mixer: that of the env, or the observations of all agents."""
+        if self.has_state:
+            states = [seen_by(observations, name)[STATE].flatten(1).float() for name in self.agents]
+            # Absent agents observe nothing: the state of the first present one is taken.
+            first = present.int().argmax(dim=-1)
+            return torch.stack(states, dim=1)[torch.arange(len(first)), first]
+        parts = [
+            inputs[name].flatten(1) if inputs[name].dim() > 1 else inputs[name].unsqueeze(1)
+            for name in self._state_leaves
+        ]
+        return torch.cat([*parts, present.float()], dim=-1)
+
+    @property
+    def _state_leaves(self) -> list[str]:
+        return [
+            f"{name}/{leaf}"
+            for name in self.agents
+            for leaf in self.inputs.leaves_of(name)
+            if leaf != WHICH and not is_action_mask(leaf)
+        ]
+
+    def _state_width(self) -> int:
+        if self.has_state:
+            return self._first_leaves[STATE].width
+        leaves = self.inputs.leaves
+        return sum(leaves[name].width for name in self._state_leaves) + len(self.agents)
+
+
+class QMIX(MultiAgentOffPolicyAgent):
     """Monotonic value mixing (Rashid et al., 2018), with double Q-learning.
 
-    Agents act in `Discrete` spaces, or in `MultiDiscrete` ones: tilts of a portfolio, say. Of
-    several picks at once each has utilities of its own, and an agent expects their sum (branches,
-    added as in VDN, within the agent). The mixer is monotone in what agents expect and the sum is
-    in each pick, so that the best of each pick is the best for all: argmax stays exact.
+    Agents act in `Discrete` or `MultiDiscrete` spaces, such as tilts of a portfolio; see
+    `QMIXNetwork`.
     """
 
     settings_type: ClassVar[type[AgentSettings]] = QMIXSettings
     settings: QMIXSettings
     network: QMIXNetwork
 
-    def _take_several(self, world: JointWorld) -> None:
-        super()._take_several(world)
-        for name, own in world.actions.each.items():
+    def _use_multi_agent(self, vec: JointTrainingEnv) -> None:
+        super()._use_multi_agent(vec)
+        for name, own in vec.actions.each.items():
             if not isinstance(own.space, (Discrete, MultiDiscrete)):
                 raise SpaceError(
-                    f"QMIX picks from Discrete and MultiDiscrete spaces, found {own.space!r} of "
-                    f"{name!r}: use MADDPG, PPO or A2C"
+                    f"QMIX needs Discrete or MultiDiscrete actions, got {own.space!r} of {name!r}; "
+                    "use MADDPG, PPO or A2C"
                 )
 
-    def _paid_rows(self) -> int:
+    def _reward_rows(self) -> int:
         return self.vec.num_envs
 
     @classmethod
     def make_team(cls, spaces: JointSpaces, settings: Any) -> QMIXNetwork:
-        """What acts for several agents, before it has learnt."""
-        groups = groups_of(spaces, settings.share, settings.tell_apart)
+        """Make the untrained networks of all agents."""
+        groups = groups_of(spaces, settings.share, settings.agent_indicator)
         reading = [dataclasses.replace(group, hidden=(STATE,)) for group in groups]
-        return QMIXNetwork(spaces, reading, settings.policy, settings.mixer_width)
+        return QMIXNetwork(spaces, reading, settings.policy, settings.mixing_embed_dim)
 
-    def _losses(self) -> list[QMixerLoss]:
-        return [self.loss]
+    def _build_targets(self) -> None:
+        self.target_values = target_copy(self.network.values)
+        self.target_mixer = target_copy(self.network.mixer)
 
-    def _rate_shares(self) -> list[float]:
-        return [1.0]
+    def _target_pairs(self) -> dict[str, tuple[nn.Module, nn.Module]]:
+        return {
+            "values": (self.target_values, self.network.values),
+            "mixer": (self.target_mixer, self.network.mixer),
+        }
 
-    def _groups(self) -> list[list[nn.Parameter]]:
-        return [[*self.network.values.parameters(), *self.network.mixer.parameters()]]
-
-    def _loss(self, names: list[str]) -> QMixerLoss:
-        values = TensorDictModule(
-            ByName(self.network.values, names),
-            in_keys=[("observation", name) for name in names],
-            out_keys=[("agents", "action_value")],
-        )
-        chosen = TensorDictModule(
-            _Chosen(),
-            in_keys=[("agents", "action_value"), ("agents", "greedy")],
-            out_keys=[("agents", "chosen_action_value")],
-        )
-        mixer = TensorDictModule(
-            self.network.mixer,
-            in_keys=[("agents", "chosen_action_value"), "present", "state"],
-            out_keys=["chosen_action_value"],
-        )
-        loss = QMixerLoss(
-            # Ones where picks were taken, so that their utilities are added up.
-            TensorDictSequential(values, chosen), mixer, action_space="mult_one_hot",
-            delay_value=True,
-        )  # fmt: skip
-        loss.set_keys(reward="reward", done="done", terminated="terminated")
-        loss.make_value_estimator(gamma=self.settings.discount)
-        return loss
-
-    def _explore(self, seen: dict[str, Tensor]) -> Tensor:
-        chosen = self.network.choose(seen, deterministic=True)
-        return self._mixed(seen, chosen, self._stray_share)
+    def _parameter_groups(self) -> list[tuple[list[nn.Parameter], float]]:
+        return [([*self.network.values.parameters(), *self.network.mixer.parameters()], 1.0)]
 
     def _act(self, steps: int) -> Any:
         settings = self.settings
-        passed = min(1.0, steps / settings.exploration_steps)
-        change = settings.final_exploration - settings.exploration
-        self._stray_share = settings.exploration + passed * change
+        progress = min(1.0, steps / settings.exploration_steps)
+        change = settings.exploration_final_eps - settings.exploration_initial_eps
+        self._eps = settings.exploration_initial_eps + progress * change
         return super()._act(steps)
 
-    def _learn_scales(self) -> None:
+    def _explore(self, seen: dict[str, Tensor]) -> Tensor:
+        return self._with_random(seen, self.network.choose(seen, deterministic=True), self._eps)
+
+    def _update_normalizers(self) -> None:
         seen, paid, over = self._latest()
-        self.network.inputs.learn(seen)
-        self._learn_risk(self.settings.rollout_steps)
+        self.network.inputs.update(seen)
+        self._update_risks(self.settings.steps_per_iteration)
         if self.scaler is not None:
-            times = self.settings.rollout_steps
-            rewards = self._charged(self._team(paid))
-            self.scaler.learn(rewards.reshape(times, -1), over.reshape(times, -1))
+            steps = self.settings.steps_per_iteration
+            rewards = self._penalized(self._team_rewards(paid))
+            self.scaler.update(rewards.reshape(steps, -1), over.reshape(steps, -1))
 
-    def _rewards_of(self, paid: Paid, place: int) -> tuple[Tensor, Tensor]:
-        return self._team(paid), paid.acted.any(-1)
+    def _rewards_of(self, paid: AgentTransitions, index: int) -> tuple[Tensor, Tensor]:
+        return self._team_rewards(paid), paid.acted.any(-1)
 
-    def _team(self, paid: Paid) -> Tensor:
+    def _team_rewards(self, paid: AgentTransitions) -> Tensor:
         total = (paid.rewards * paid.acted).sum(-1)
         if self.settings.team_reward == "sum":
             return total
         return total / paid.acted.sum(-1).clamp_min(1)
 
     def _update(self) -> Metrics:
-        samples = self._team_samples()
-        if samples is None:
-            return {}
-        found = self.loss(samples)
-        told = self._descend(sum_of_losses(found))
-        return {**told, "loss": float(found["loss"].detach())}
-
-    @torch.no_grad()
-    def _team_samples(self) -> TensorDict | None:
         drawn = self.replay.sample(self.settings.batch_size)
-        paid, over = Paid.of(drawn), drawn["truncated"]
-        rewards = self._charged(self._team(paid))
-        scaled = rewards.float() if self.scaler is None else self.scaler(rewards)
-        is_cut = paid.truncated.any(-1)
-        chosen = {name: self.vec.actions.of(drawn["action"], name) for name in self.agents}
-        taken = self.network.taken(chosen)
-        content = self._judged(drawn["observation"], paid.acted, taken)
-        content["agents"]["action"] = taken
-        content["next"] = {
-            **self._judged(drawn["next"], paid.goes_on, None),
-            "reward": scaled.unsqueeze(-1),
-            "terminated": (over & ~is_cut).unsqueeze(-1),
-            "done": over.unsqueeze(-1),
-        }
-        samples = TensorDict(content, batch_size=[len(over)])
-        # Of an episode that broke off nobody is told how it ended.
-        is_told = ~over | (paid.terminated | paid.truncated).any(-1)
-        # What all do together is judged: a step counts if it does for everybody who acted.
-        counts = is_told & (drawn["learnt"] | ~paid.acted).all(-1)
-        if not bool(counts.any()):
-            return None
-        return samples if bool(counts.all()) else samples[counts]
+        paid, over = AgentTransitions.of(drawn), drawn["truncated"]
+        # The outcome of an episode that broke off is unknown.
+        is_known = ~over | (paid.terminated | paid.truncated).any(-1)
+        # Joint transitions count if they do for all agents that acted.
+        rows = is_known & (drawn["learnt"] | ~paid.acted).all(-1)
+        if not bool(rows.any()):
+            return {}
+        loss = self._mixed_loss(drawn, paid, rows)
+        return {**self._step(loss), "loss": float(loss.detach())}
 
-    def _judged(self, seen: dict[str, Tensor], present: Tensor, taken: Any) -> dict[str, Any]:
-        """What the loss reads of observations; what is best next is for those who learn to say."""
-        network = self.network
-        inputs = network.inputs(seen)
-        if taken is None:
-            taken = network.taken(network.best(network.values(inputs), network.allowed(seen)))
-        return {
-            "observation": inputs,
-            "present": present.float(),
-            "state": network.state(seen, inputs, present),
-            "agents": {"greedy": taken},
-        }
+    def _mixed_loss(self, drawn: dict[str, Any], paid: AgentTransitions, rows: Tensor) -> Tensor:
+        """Squared TD error of the team's Q-values."""
+        network, over = self.network, drawn["truncated"]
+        with torch.no_grad():
+            seen, following = drawn["observation"], drawn["next"]
+            inputs, next_inputs = network.inputs(seen), network.inputs(following)
+            state = network.state(seen, inputs, paid.acted)
+            next_state = network.state(following, next_inputs, paid.goes_on)
+            chosen = {name: self.vec.actions.of(drawn["action"], name) for name in self.agents}
+            taken = network.one_hot(chosen)
+            # Double Q-learning: the trained networks choose, the target networks evaluate.
+            best = network.greedy(network.values(next_inputs), network.allowed(following))
+            rewards = self._penalized(self._team_rewards(paid))
+            scaled = rewards.float() if self.scaler is None else self.scaler(rewards)
+            terminated = over & ~paid.truncated.any(-1)
+            next_values = self.target_mixer(
+                (self.target_values(_rows(next_inputs, rows)) * network.one_hot(best)[rows]).sum(
+                    -1, keepdim=True
+                ),
+                paid.goes_on.float()[rows],
+                next_state[rows],
+            ).squeeze(-1)
+            continues = self.settings.gamma * (~terminated[rows]).int()
+            targets = scaled[rows] + continues * next_values
+        utilities = network.values(_rows(inputs, rows))
+        own = (utilities * taken[rows]).sum(-1, keepdim=True)
+        values = network.mixer(own, paid.acted.float()[rows], state[rows]).squeeze(-1)
+        return mse_loss(values, targets, reduction="none").mean()
 
 
-class _Chosen(nn.Module):
-    """What the picks that were taken are worth to each agent: the sum of their utilities."""
-
-    def forward(self, values: Tensor, taken: Tensor) -> Tensor:
-        return (values * taken).sum(-1, keepdim=True)
+def _rows(table: Mapping[str, Tensor], rows: Tensor) -> dict[str, Tensor]:
+    return {name: values[rows] for name, values in table.items()}

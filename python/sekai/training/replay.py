@@ -1,4 +1,4 @@
-"""What happened in the latest steps of all envs: a ring that envs write into."""
+"""Replay buffer: ring of the latest transitions of all envs."""
 
 from __future__ import annotations
 
@@ -11,38 +11,33 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sekai.training.actions import ActionMap
-from sekai.training.final_rows import FinalRows
 from sekai.training.observations import arrays_of, tensors_of
-from sekai.training.randomness import Portion
-from sekai.vector.batching import Batcher, map_arrays
-from sekai.vector.buffers import StepBuffers
-from sekai.vector.seeding import Seeds
-from sekai.vector.vec_env import VecEnv
+from sekai.training.rng import EnvSlice
+from sekai.vector.batching import Batcher, StepBuffers, map_arrays
+from sekai.vector.vec_env import Seeds, VecEnv
 
-__all__ = ["Replay"]
+__all__ = ["ReplayBuffer"]
 
 NOT_CUT = -1
 
 
-class Replay:
-    """The latest steps of every env of a vector; native envs write straight into it.
+class ReplayBuffer:
+    """Ring of the latest steps of every env; native envs write into it without copies.
 
-    An observation is stored once: what followed a step is the observation of the row after it. The
-    one exception are episodes that were cut off, whose last observation lies beside the ring,
-    since what would have followed it is worth something. Where an episode ended, nothing follows.
+    An observation is stored once: the next observation of a step is that of the following row. The
+    exception are truncated episodes, whose final observation is stored beside the ring, to
+    bootstrap its value.
+
+    Args:
+        vec: vector env.
+        actions: action space mapping.
+        steps: steps of each env that are stored.
+        agents: number of agents in each env.
     """
 
     def __init__(self, vec: VecEnv, actions: ActionMap, steps: int, agents: int = 1) -> None:
-        """Make room.
-
-        Args:
-            vec: the envs.
-            actions: how what is chosen becomes their actions.
-            steps: how many steps of each env to remember.
-            agents: how many act in each env.
-        """
         self.vec, self.actions = vec, actions
-        # One row more: the newest holds what is seen now, and nothing has followed it yet.
+        # One more row: the newest holds the current observation.
         self.rows, count = steps + 1, vec.num_envs
         batcher = Batcher(vec.observation_space)
         self._observations = map_arrays(
@@ -50,7 +45,7 @@ class Replay:
             batcher.allocate(self.rows * count),
         )
         self._last = batcher.allocate(count)
-        self._finals = FinalRows(batcher)
+        self._finals = FinalObservations(batcher)
         self._final = np.full((self.rows, count), NOT_CUT, np.int64)
         self.rewards = np.zeros((self.rows, count))
         self.terminated = np.zeros((self.rows, count), np.bool_)
@@ -58,48 +53,51 @@ class Replay:
         kind = torch.int64 if actions.is_choice else torch.float32
         self.chosen = torch.zeros((self.rows, count, actions.width), dtype=kind)
         self.learnt = np.ones((self.rows, count, agents), np.bool_)
-        """Which steps are learnt from, by agent."""
+        """Mask of steps to learn from, by agent."""
         self.is_filtered = False
-        """Whether that is not all of them."""
+        """True if the mask leaves out steps."""
         self.now = 0
-        """The row of what is seen now."""
+        """Row of the current observation."""
         self.steps = 0
-        """How many steps of each env are remembered."""
+        """Steps of each env in the buffer."""
 
     def __len__(self) -> int:
         return self.steps * self.vec.num_envs
 
     def begin(self, seed: Seeds) -> None:
-        """Start all envs; episodes that were under way are cut off."""
+        """Reset all envs; running episodes are truncated."""
         if self.steps:
             self._cut_all()
         first = self.vec.reset(seed=seed).observations
         map_arrays(np.copyto, self._row(self.now), first)
 
     def seen(self) -> dict[str, Tensor]:
-        """What is seen now."""
+        """Current observations."""
         return tensors_of(self._row(self.now))
 
     def step(self, chosen: Tensor, used: Tensor | None = None) -> Any:
-        """Let all envs act once, and remember it.
+        """Step all envs and store the transitions.
 
         Args:
-            chosen: what is done.
-            used: which numbers of it count; None for all.
+            chosen: policy outputs.
+            used: mask of the action components in use; None for all.
         """
         actions = self.actions.to_env(chosen, used)
         return self._keep(chosen, lambda out: self.vec.step(actions, out=out))
 
     def _keep(self, chosen: Tensor, act: Callable[[StepBuffers], Any]) -> Any:
-        """Remember a step, which `act` takes."""
+        """Store a step, whose results `act` writes."""
         now, after = self.now, (self.now + 1) % self.rows
         self.chosen[now], self.learnt[now] = chosen, True
         out = StepBuffers(
-            self._row(after), self.rewards[now], self.terminated[now], self.truncated[now],
+            self._row(after),
+            self.rewards[now],
+            self.terminated[now],
+            self.truncated[now],
             self._last,
-        )  # fmt: skip
+        )
         result = act(out)
-        # What was in the row after this one, the oldest if the ring is full, is now forgotten.
+        # The following row, the oldest of a full ring, is overwritten.
         self._finals.forget(int((self._final[after] != NOT_CUT).sum()))
         self._final[after] = NOT_CUT
         is_cut = self.truncated[now] & ~self.terminated[now]
@@ -112,8 +110,8 @@ class Replay:
         self.steps = min(self.steps + 1, self.rows - 1)
         return result
 
-    def played(self, steps: int) -> dict[str, Any]:
-        """What happened in the latest steps, for `take` of a replay of more envs."""
+    def collected(self, steps: int) -> dict[str, Any]:
+        """Latest steps, for `store` of a buffer with more envs."""
         rows = self.latest(steps)
         cuts = []
         for step, row in enumerate(rows.tolist()):
@@ -130,51 +128,51 @@ class Replay:
             "cuts": cuts,
         }
 
-    def take(self, parts: Sequence[tuple[Portion, dict[str, Any]]], step: int) -> None:
-        """Remember one of the steps that were taken elsewhere: each part of some of the envs."""
+    def store(self, parts: Sequence[tuple[EnvSlice, dict[str, Any]]], step: int) -> None:
+        """Store one step of workers, each of a slice of the envs."""
         chosen = np.concatenate([part["chosen"][step] for _, part in parts])
 
         def write(out: StepBuffers) -> None:
-            for portion, part in parts:
-                _write_part(out, portion, part, step)
+            for env_slice, part in parts:
+                _write_part(out, env_slice, part, step)
 
         self._keep(torch.from_numpy(chosen), write)
 
     def filter(self, rows: NDArray[np.int64], learnt: NDArray[np.bool_]) -> None:
-        """Say which steps of some rows are learnt from: rows by envs by agents."""
+        """Set the mask of steps to learn from: rows by envs by agents."""
         self.learnt[rows], self.is_filtered = learnt, True
 
     def change_followers(self, name: str, rows: NDArray[np.int64], table: NDArray[Any]) -> None:
-        """Remember other values of one part of what followed some rows: rows by envs."""
+        """Replace a leaf of the next observations of some rows: rows by envs."""
         self._observations[name][(rows + 1) % self.rows] = table
         for row, values in zip(rows.tolist(), table, strict=True):
             places = np.flatnonzero(self._final[row] != NOT_CUT)
             self._finals.change(name, self._final[row, places], values[places])
 
     def tables(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """What was seen in some rows: rows by envs."""
+        """Observations of some rows: rows by envs."""
         return arrays_of(map_arrays(lambda array: array[rows], self._observations))
 
     def latest(self, steps: int) -> NDArray[np.int64]:
-        """The rows of the latest steps, oldest first."""
+        """Rows of the latest steps, oldest first."""
         return (self.now + np.arange(-steps, 0)) % self.rows
 
     def observations(self, rows: NDArray[np.int64]) -> dict[str, Tensor]:
-        """What was seen in some rows, all envs in a row."""
+        """Observations of some rows, flattened over envs."""
         picked = map_arrays(lambda array: array[rows], self._observations)
         return {name: found.flatten(0, 1) for name, found in tensors_of(picked).items()}
 
     @property
     def is_open(self) -> bool:
-        """Whether there are steps to learn from."""
+        """True if there are steps to learn from."""
         if not self.is_filtered:
             return self.steps > 0
         return bool(self.learnt[self.latest(self.steps)].any())
 
     def sample(self, count: int) -> dict[str, Any]:
-        """Steps to learn from, each as likely as any other, drawn from torch's stream."""
+        """Sample transitions uniformly."""
         if not self.steps:
-            raise ValueError("steps can be drawn once there are any, found none: step first")
+            raise ValueError("the replay buffer is empty; step the envs first")
         if self.is_filtered:
             return self._filtered_sample(count)
         drawn = torch.randint(len(self), (count,))
@@ -184,14 +182,14 @@ class Replay:
 
     def _filtered_sample(self, count: int) -> dict[str, Any]:
         rows, envs = self.latest(self.steps), self.vec.num_envs
-        open_places = np.flatnonzero(self.learnt[rows].any(axis=-1))
-        if not open_places.size:
-            raise ValueError("no step is learnt from, by `learn_where`: ask `is_open` first")
-        drawn = open_places[torch.randint(open_places.size, (count,)).numpy()]
+        candidates = np.flatnonzero(self.learnt[rows].any(axis=-1))
+        if not candidates.size:
+            raise ValueError("learn_where selects no step of the buffer; check `is_open` first")
+        drawn = candidates[torch.randint(candidates.size, (count,)).numpy()]
         return self.steps_at(torch.from_numpy(rows[drawn // envs] * envs + drawn % envs))
 
     def steps_at(self, here: Tensor) -> dict[str, Any]:
-        """The steps at some places, counted row by row."""
+        """Transitions by index, rows and envs flattened."""
         envs = self.vec.num_envs
         after = (here + envs) % (self.rows * envs)
         return {
@@ -229,7 +227,7 @@ class Replay:
         self.truncated[before, places] = True
 
     def state(self, remember: bool = True) -> dict[str, Any]:
-        """Everything needed to go on; without memory, only what is seen now."""
+        """State for checkpoints; without `remember` only the current observations."""
         seen = map_arrays(np.copy, self._row(self.now))
         if not remember:
             return {"seen": seen}
@@ -250,7 +248,7 @@ class Replay:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state."""
+        """Restore the state of a checkpoint."""
         self.now, self.steps = int(state.get("now", 0)), int(state.get("steps", 0))
         self._final[:] = NOT_CUT
         self.learnt[:] = True
@@ -273,7 +271,7 @@ class Replay:
         self._finals.load_state(state["finals"])
 
     def moment(self) -> dict[str, Any]:
-        """What is seen now, and what the last step ended: rows by env."""
+        """Current observations and flags of the last step: rows by env."""
         last = self.latest(1)[0]
         return {
             "seen": map_arrays(np.copy, self._row(self.now)),
@@ -282,15 +280,15 @@ class Replay:
         }
 
     def load_moment(self, moment: Mapping[str, Any]) -> None:
-        """See this now instead."""
+        """Restore `moment`."""
         last = self.latest(1)[0]
         map_arrays(np.copyto, self._row(self.now), moment["seen"])
         for name in ("terminated", "truncated"):
             getattr(self, name)[last] = moment[name]
 
 
-def _write_part(out: StepBuffers, portion: Portion, part: dict[str, Any], step: int) -> None:
-    place = slice(portion.first, portion.end)
+def _write_part(out: StepBuffers, env_slice: EnvSlice, part: dict[str, Any], step: int) -> None:
+    place = slice(env_slice.first, env_slice.end)
 
     def put(array: NDArray[Any], rows: NDArray[Any]) -> None:
         array[place] = rows[step]
@@ -300,7 +298,7 @@ def _write_part(out: StepBuffers, portion: Portion, part: dict[str, Any], step: 
         getattr(out, name)[place] = part[name][step]
     for when, places, finals in part["cuts"]:
         if when == step:
-            _put_rows(places + portion.first, out.final_observations, finals)
+            _put_rows(places + env_slice.first, out.final_observations, finals)
 
 
 def _put_rows(places: NDArray[np.int64], batch: Any, rows: Any) -> None:
@@ -308,3 +306,74 @@ def _put_rows(places: NDArray[np.int64], batch: Any, rows: Any) -> None:
         array[places] = found
 
     map_arrays(put, batch, rows)
+
+
+CAPACITY = 64
+"""Initial capacity."""
+
+
+class FinalObservations:
+    """Queue of final observations by increasing number; it grows as needed."""
+
+    def __init__(self, batcher: Batcher) -> None:
+        self._batcher = batcher
+        self.clear()
+
+    def __len__(self) -> int:
+        return self._end - self._first
+
+    def clear(self) -> None:
+        """Remove all rows."""
+        self._first = self._end = 0
+        self._capacity = CAPACITY
+        self._rows = self._batcher.allocate(CAPACITY)
+
+    def add(self, batch: Any, count: int) -> NDArray[np.int64]:
+        """Add a batch and return its numbers."""
+        self._grow(count)
+        numbers = np.arange(self._end, self._end + count)
+        self._put(numbers, batch)
+        self._end += count
+        return numbers
+
+    def forget(self, count: int) -> None:
+        """Remove the oldest rows."""
+        self._first += count
+
+    def read(self, numbers: NDArray[np.int64]) -> Any:
+        """Rows by number."""
+        places = numbers % self._capacity
+        return map_arrays(lambda array: array[places], self._rows)
+
+    def change(self, name: str, numbers: NDArray[np.int64], rows: NDArray[Any]) -> None:
+        """Replace a leaf of some rows."""
+        self._rows[name][numbers % self._capacity] = rows
+
+    def _put(self, numbers: NDArray[np.int64], batch: Any) -> None:
+        places = numbers % self._capacity
+
+        def put(array: NDArray[Any], rows: NDArray[Any]) -> None:
+            array[places] = rows
+
+        map_arrays(put, self._rows, batch)
+
+    def _grow(self, count: int) -> None:
+        if len(self) + count <= self._capacity:
+            return
+        numbers = np.arange(self._first, self._end)
+        kept = self.read(numbers)
+        while self._capacity < len(self) + count:
+            self._capacity *= 2
+        self._rows = self._batcher.allocate(self._capacity)
+        self._put(numbers, kept)
+
+    def state(self) -> dict[str, Any]:
+        """State for checkpoints."""
+        numbers = np.arange(self._first, self._end)
+        return {"first": self._first, "count": len(self), "rows": self.read(numbers)}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restore the state of a checkpoint."""
+        self.clear()
+        self._first = self._end = int(state["first"])
+        self.add(state["rows"], int(state["count"]))

@@ -1,4 +1,4 @@
-"""Objectives that count risk, not the mean return alone."""
+"""Risk-sensitive objectives: volatility, drawdown and CVaR penalties on rewards."""
 
 from __future__ import annotations
 
@@ -11,59 +11,59 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Risk", "RiskKind", "Volatility", "risk_of"]
+__all__ = ["Risk", "RiskKind", "VolatilityRisk", "make_risk"]
 
 RiskKind = Literal["none", "volatility", "drawdown", "cvar"]
-"""What is weighed against the mean return."""
+"""Risk measure that is weighed against the mean return."""
 
 KINDS = ("none", "volatility", "drawdown", "cvar")
 
 RECENT = 1_000
-"""Episodes that the tail of returns is known from."""
+"""Episodes from which the quantile of returns is estimated."""
 
 MEMORY = 0.9
-"""How much of the mean reward stays from one rollout to the next."""
+"""Decay of the running mean reward."""
 
 
 class Risk(ABC):
-    """Changes rewards so that their mean return is the objective that counts risk."""
+    """Risk penalty: changes rewards so that their mean return is the risk-sensitive objective."""
 
     def __init__(self, weight: float) -> None:
         self.weight = weight
 
     @abstractmethod
     def shaped(self, rewards: Tensor, done: Tensor, acted: Tensor | None = None) -> Tensor:
-        """The rewards of some steps of all envs, with what risk takes from them.
+        """Rewards of some steps of all envs, less the risk penalty.
 
         Args:
-            rewards: times by envs; nothing where nobody acted.
+            rewards: times by envs; zero where nobody acted.
             done: where an episode ended.
-            acted: what counts; None where all does.
+            acted: steps that count; None for all.
         """
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on."""
+        """State for checkpoints."""
 
     @abstractmethod
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Restore the state of a checkpoint."""
 
 
-def risk_of(kind: RiskKind, weight: float, level: float, num_envs: int) -> Risk | None:
-    """The objective of that name; None for the mean return alone."""
+def make_risk(kind: RiskKind, weight: float, level: float, num_envs: int) -> Risk | None:
+    """Make a risk penalty by name; None for the mean return alone."""
     if kind == "volatility":
-        return Volatility(weight)
+        return VolatilityRisk(weight)
     if kind == "drawdown":
-        return Drawdown(weight, num_envs)
-    return Tail(weight, level, num_envs) if kind == "cvar" else None
+        return DrawdownRisk(weight, num_envs)
+    return CVaRRisk(weight, level, num_envs) if kind == "cvar" else None
 
 
-class Volatility(Risk):
-    """The mean reward, less `weight` times the variance of rewards (Bisi et al., 2020).
+class VolatilityRisk(Risk):
+    """Mean reward less `weight` times the variance of rewards (Bisi et al., 2020).
 
-    Every reward pays for its squared distance from the mean, which is tracked; through the mean
-    itself no gradient flows, since on average there is no distance from it.
+    Each reward is reduced by its squared distance from the running mean, whose own gradient is
+    zero.
     """
 
     def __init__(self, weight: float) -> None:
@@ -71,40 +71,40 @@ class Volatility(Risk):
         self.mean: float | None = None
 
     def shaped(self, rewards: Tensor, done: Tensor, acted: Tensor | None = None) -> Tensor:
-        """Rewards, less the squared distance from their mean."""
-        self.learn(rewards if acted is None else rewards[acted])
-        return self.charged(rewards)
+        """Rewards less the weighted squared distance from their mean."""
+        self.update(rewards if acted is None else rewards[acted])
+        return self.penalized(rewards)
 
-    def learn(self, counted: Tensor) -> None:
-        """Take in what recent steps paid."""
-        if counted.numel():
-            found = float(counted.mean())
-            self.mean = found if self.mean is None else MEMORY * self.mean + (1 - MEMORY) * found
+    def update(self, rewards_counted: Tensor) -> None:
+        """Update the running mean."""
+        if rewards_counted.numel():
+            recent = float(rewards_counted.mean())
+            self.mean = recent if self.mean is None else MEMORY * self.mean + (1 - MEMORY) * recent
 
-    def charged(self, rewards: Tensor) -> Tensor:
-        """Rewards, whenever they were paid, less the squared distance from the mean of now.
+    def penalized(self, rewards: Tensor) -> Tensor:
+        """Rewards of any time, less the weighted squared distance from the current mean.
 
-        For a given mean this depends on the step alone, so that it also holds for steps of earlier
-        policies, drawn from replay (mean-variance policy iteration: Zhang et al., 2021).
+        Given the mean it depends on one step only, so that it is valid for transitions of a replay
+        buffer (mean-variance policy iteration: Zhang et al., 2021).
         """
         if self.mean is None:
             return rewards
         return rewards - self.weight * (rewards - self.mean) ** 2
 
     def state_dict(self) -> dict[str, Any]:
-        """The mean reward."""
+        """State for checkpoints."""
         return {"mean": self.mean}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Restore the state of a checkpoint."""
         self.mean = None if state["mean"] is None else float(state["mean"])
 
 
-class Drawdown(Risk):
-    """The return of an episode, less `weight` times its deepest fall from a peak.
+class DrawdownRisk(Risk):
+    """Return of an episode less `weight` times its maximum drawdown.
 
-    A step pays for as much as it makes the deepest fall deeper, so that an episode pays for all
-    of it. The path is the sum of rewards, and goes on from one rollout to the next.
+    Each reward is reduced by the increase of the maximum drawdown in its step. The path is the sum
+    of rewards, and continues over rollouts.
     """
 
     def __init__(self, weight: float, num_envs: int) -> None:
@@ -114,7 +114,7 @@ class Drawdown(Risk):
         self.deepest = torch.zeros(num_envs, dtype=torch.float64)
 
     def shaped(self, rewards: Tensor, done: Tensor, acted: Tensor | None = None) -> Tensor:
-        """Rewards, less how much deeper the fall has become."""
+        """Rewards less the weighted increase of the maximum drawdown."""
         deepened = torch.empty_like(rewards)
         for step in range(len(rewards)):
             self.path = self.path + rewards[step]
@@ -127,23 +127,23 @@ class Drawdown(Risk):
         return rewards - self.weight * deepened
 
     def state_dict(self) -> dict[str, Any]:
-        """Where each path is."""
+        """State for checkpoints."""
         return {"path": self.path, "peak": self.peak, "deepest": self.deepest}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Restore the state of a checkpoint."""
         for name, own in self.state_dict().items():
             own.copy_(state[name])
 
 
-class Tail(Risk):
-    """Between the mean return and the mean of the worst returns: (1 - weight) and weight of each.
+class CVaRRisk(Risk):
+    """Weighted sum of mean return and CVaR: (1 - weight) and weight of each.
 
-    The worst are the share `level` of episodes, as recent ones show it. The mean of the worst is
-    the highest value, over all thresholds, of the threshold less the mean shortfall from it over
-    the level (Rockafellar and Uryasev, 2000), and the quantile is the best threshold. So the last
-    step of an episode that ended below the quantile pays for its shortfall, and the gradient is
-    that of the tail alone (Tamar et al., 2015), also where episodes are longer than rollouts.
+    CVaR is the mean of the worst share `level` of returns: the maximum over thresholds of the
+    threshold less the mean shortfall divided by the level (Rockafellar and Uryasev, 2000), reached
+    at the quantile, which is estimated from recent episodes. The last reward of an episode below
+    the quantile is reduced by the shortfall, which gives the gradient of the tail (Tamar et al.,
+    2015), also for episodes longer than rollouts.
     """
 
     def __init__(self, weight: float, level: float, num_envs: int) -> None:
@@ -153,7 +153,7 @@ class Tail(Risk):
         self.recent: deque[float] = deque(maxlen=RECENT)
 
     def shaped(self, rewards: Tensor, done: Tensor, acted: Tensor | None = None) -> Tensor:
-        """Rewards, less the shortfalls of the episodes that ended in the tail."""
+        """Rewards less the shortfalls of episodes in the tail."""
         returns = torch.zeros_like(rewards)
         for step in range(len(rewards)):
             self.running = self.running + rewards[step]
@@ -167,10 +167,10 @@ class Tail(Risk):
         return (1.0 - self.weight) * rewards - self.weight / self.level * shortfall
 
     def state_dict(self) -> dict[str, Any]:
-        """The returns so far, and those of recent episodes."""
+        """State for checkpoints."""
         return {"running": self.running, "recent": np.array(self.recent, np.float64)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Restore the state of a checkpoint."""
         self.running.copy_(state["running"])
         self.recent = deque(state["recent"].tolist(), maxlen=RECENT)

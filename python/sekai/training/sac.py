@@ -1,68 +1,127 @@
-"""Soft actor-critic: as much reward as possible while choosing as freely as possible."""
+"""Soft actor-critic (SAC) with automatic entropy tuning."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import ClassVar
 
 import torch
-from torchrl.objectives import SACLoss
+from torch import Tensor, nn
+from torch.nn.functional import mse_loss
 
 from sekai.training.agent_settings import AgentSettings
-from sekai.training.off_policy import ActorSettings, OffPolicyAgent
-from sekai.training.policies.squashed import SquashedActor
-from sekai.training.torchrl_modules import action_critic_module, squashed_module
+from sekai.training.off_policy import (
+    ActorCriticSettings,
+    OffPolicyAgent,
+    Transitions,
+    frozen,
+    target_copy,
+)
+from sekai.training.policies.off_policy import SquashedGaussianActor
+from sekai.training.settings import SEVERAL_KINDS, require
 
 __all__ = ["SAC", "SACSettings"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SACSettings(ActorSettings):
-    """How SAC learns."""
+class SACSettings(ActorCriticSettings):
+    """Hyperparameters of SAC."""
 
-    initial_temperature: float = 0.1
-    """What choosing freely is worth at first, beside rewards of the usual size."""
+    ent_coef: str = "auto_0.1"
+    """Entropy coefficient: "auto" or "auto_<initial value>"; it is tuned to `target_entropy`."""
 
-    temperature_rate: float = 10.0
-    """How many times quicker than the networks the temperature learns."""
+    ent_coef_lr_scale: float = 10.0
+    """Learning rate of the entropy coefficient, as a multiple of that of the critics."""
 
-    target_entropy: float | None = None
-    """How freely to choose; None for minus one for each number."""
+    target_entropy: str | float = dataclasses.field(default="auto", metadata={SEVERAL_KINDS: True})
+    """Entropy that the coefficient is tuned to; "auto" for minus the number of actions."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require_positive("initial_temperature", "temperature_rate")
+        self._require_positive("ent_coef_lr_scale")
+        expected = "'auto', or 'auto_' with an initial value above 0, such as 'auto_0.1'"
+        require(0 < self.initial_ent_coef < math.inf, "ent_coef", expected, self.ent_coef)
+        is_number = isinstance(self.target_entropy, (int, float))
+        is_entropy = self.target_entropy == "auto" or is_number
+        require(is_entropy, "target_entropy", "'auto' or a number", self.target_entropy)
+
+    @property
+    def initial_ent_coef(self) -> float:
+        """Initial entropy coefficient; 0 if `ent_coef` is invalid."""
+        kind, _, start = self.ent_coef.partition("_")
+        try:
+            return 0.0 if kind != "auto" else float(start or 1.0)
+        except ValueError:
+            return 0.0
 
 
 class SAC(OffPolicyAgent):
-    """Soft actor-critic (Haarnoja et al., 2018), with two critics and a temperature that adapts."""
+    """Soft actor-critic (Haarnoja et al., 2018) with two critics."""
 
     settings_type: ClassVar[type[AgentSettings]] = SACSettings
     settings: SACSettings
-    actor_kind = SquashedActor
+    actor_kind = SquashedGaussianActor
+    critic_count = 2
 
-    def _loss(self, names: list[str]) -> SACLoss:
-        settings = self.settings
-        entropy = settings.target_entropy
-        return SACLoss(
-            squashed_module(self.network.actor, names),
-            [action_critic_module(self.network.new_critic(), names) for _ in range(2)],
-            num_qvalue_nets=2,
-            # Means of noisy rewards are wanted, not medians.
-            loss_function="l2",
-            alpha_init=settings.initial_temperature,
-            target_entropy=-float(self.actions.size) if entropy is None else entropy,
-            # Critics of any build, one after the other; vmap cannot run all that they may hold.
-            deactivate_vmap=True,
-        )
+    def _build_targets(self) -> None:
+        log_temperature = torch.tensor(math.log(self.settings.initial_ent_coef))
+        self.network.log_temperature = nn.Parameter(log_temperature)
+        self.target_critics = target_copy(self.network.critics)
 
-    def _groups(self) -> list[list[torch.nn.Parameter]]:
-        network = self.network
+    def _target_pairs(self) -> dict[str, tuple[nn.Module, nn.Module]]:
+        return {"critics": (self.target_critics, self.network.critics)}
+
+    def _parameter_groups(self) -> list[tuple[list[nn.Parameter], float]]:
+        network, settings = self.network, self.settings
         return [
-            list(network.actor.parameters()),
-            list(network.critics.parameters()),
-            [network.log_temperature],
+            (list(network.actor.parameters()), settings.actor_lr_scale),
+            (list(network.critics.parameters()), 1.0),
+            ([network.log_temperature], settings.ent_coef_lr_scale),
         ]
 
-    def _rate_shares(self) -> list[float]:
-        return [self.settings.actor_rate, 1.0, self.settings.temperature_rate]
+    def _loss(self, batch: Transitions) -> dict[str, Tensor]:
+        network, observations = self.network, batch.observations
+        actor = network.actor
+        assert isinstance(actor, SquashedGaussianActor), "see actor_kind"
+        log_temperature = network.log_temperature
+        ent_coef = log_temperature.detach().exp()
+
+        with torch.no_grad():
+            next_actions, next_log_probs = actor.sample(batch.next_observations)
+            next_values = _values(self.target_critics, batch.next_observations, next_actions)
+            soft_values = (next_values - ent_coef * next_log_probs.unsqueeze(-1)).min(0).values
+            targets = batch.targets(self.settings.gamma, soft_values)
+        values = _values(network.critics, observations, batch.actions).squeeze(-1)
+        # Squared errors: the mean of noisy returns is estimated, not the median.
+        errors = mse_loss(values, targets.expand_as(values), reduction="none")
+
+        actions, log_probs = actor.sample(observations)
+        with frozen(network.critics):
+            improved = _values(network.critics, observations, actions).min(0).values.squeeze(-1)
+        log_probs_now = log_probs.detach()
+        return {
+            "loss_actor": (ent_coef * log_probs - improved).mean(),
+            "loss_qvalue": errors.sum(0).mean(),
+            "loss_alpha": (-log_temperature * (log_probs_now + self._target_entropy)).mean(),
+            "alpha": ent_coef,
+            "entropy": (-log_probs_now).mean(),
+        }
+
+    def _gradients(self, weights: list[nn.Parameter]) -> list[Tensor]:
+        gradients = super()._gradients(weights)
+        if weights is not self.parameter_groups[1]:
+            return gradients
+        # Weights of both critics are stacked: the norm is rounded as that of one network.
+        half = len(gradients) // 2
+        return [torch.stack(pair) for pair in zip(gradients[:half], gradients[half:], strict=True)]
+
+    @property
+    def _target_entropy(self) -> float:
+        entropy = self.settings.target_entropy
+        return -float(self.actions.size) if isinstance(entropy, str) else float(entropy)
+
+
+def _values(critics: nn.Module, observations: dict[str, Tensor], actions: Tensor) -> Tensor:
+    """Q-values: critics by batch by one."""
+    return torch.stack([critic(observations, actions) for critic in critics.children()])

@@ -1,70 +1,60 @@
-"""Settings that check themselves and can be written down."""
+"""Base class of training settings: frozen, checked, and readable from TOML."""
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sekai.error import MissingExtraError
+from sekai.config.convert import SCALARS, require
+from sekai.config.toml_file import dump_toml, read_toml
+from sekai.storage.names import did_you_mean
 
-__all__ = ["Settings", "require"]
+__all__ = ["SEVERAL_KINDS", "Settings", "require"]
 
 Own = TypeVar("Own", bound="Settings")
 
 SEVERAL_KINDS = "several kinds"
-"""In the metadata of a field: values of other kinds than the default's are fine."""
-
-
-def require(holds: bool, name: str, wanted: str, found: Any) -> None:
-    """Raise `ValueError` unless it holds."""
-    if not holds:
-        raise ValueError(f"{name} must be {wanted}, was {found!r}")
+"""Metadata key of a field that accepts values of other types than the default's."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Named numbers and words; every kind of agent has its own."""
+    """Hyperparameters by name; each algorithm has its own subclass."""
 
     @classmethod
     def from_dict(cls: type[Own], values: Mapping[str, Any]) -> Own:
-        """Settings from plain values; names that do not exist are errors, with the nearest one."""
-        fields = {field.name: field for field in dataclasses.fields(cls)}
-        for name in values.keys() - fields.keys():
-            near = difflib.get_close_matches(name, fields, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(fields)}"
-            raise ValueError(f"{cls.__name__} has no setting {name!r}{hint}")
+        """Build settings from plain values; an unknown name is an error with the closest one."""
+        fields = [field.name for field in dataclasses.fields(cls)]
+        for name in values:
+            if name not in fields:
+                suggestion = did_you_mean(name, fields)
+                raise ValueError(f"{cls.__name__} has no setting {name!r}{suggestion}")
         return cls(**values)
 
     def __post_init__(self) -> None:
-        """Take lists for tuples and mappings for settings, and refuse what is of another kind."""
+        """Convert lists to tuples and mappings to settings, and check the types."""
         for field in dataclasses.fields(self):
-            object.__setattr__(self, field.name, _read(field, getattr(self, field.name)))
+            object.__setattr__(self, field.name, _checked(field, getattr(self, field.name)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; what is None is left out."""
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return {name: _written(value) for name, value in values.items() if value is not None}
+        """Return the settings as plain values, without those that are None."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: _plain(value) for name, value in values.items() if value is not None}
 
     @classmethod
     def from_toml(cls: type[Own], path: str | Path) -> Own:
-        """Settings from a TOML file."""
-        return cls.from_dict(_toml_reader().loads(Path(path).read_text(encoding="utf-8")))
+        """Read settings from a TOML file."""
+        return cls.from_dict(read_toml(Path(path))[0])
 
     def to_toml(self) -> str:
-        """The settings as the text of a TOML file."""
-        try:
-            import tomli_w
-        except ImportError as error:
-            raise MissingExtraError.of("tomli-w", "train", "Writing TOML") from error
-        return tomli_w.dumps(self.to_dict())
+        """Return the settings as TOML text."""
+        return dump_toml(self.to_dict())
 
     def replaced(self: Own, **changes: Any) -> Own:
-        """The same with some settings changed; checked as those of a file are."""
+        """Copy with some settings changed and checked."""
         return type(self).from_dict({**self.to_dict(), **changes})
 
     def _require_share(self, *names: str) -> None:
@@ -84,43 +74,29 @@ class Settings:
             require(is_count, name, "a whole number of at least 1", value)
 
 
-_KINDS: tuple[tuple[type, tuple[type, ...], str], ...] = (
-    (bool, (bool,), "true or false"),
-    (int, (int,), "a whole number"),
-    (float, (int, float), "a number"),
-    (str, (str,), "a word"),
-    (tuple, (tuple,), "a list"),
-)
-
-
-def _read(field: dataclasses.Field[Any], value: Any) -> Any:
-    made_by: Any = field.default_factory
-    if isinstance(made_by, type) and issubclass(made_by, Settings):
-        made = made_by.from_dict(value) if isinstance(value, Mapping) else value
-        require(isinstance(made, made_by), field.name, f"{made_by.__name__} or a mapping", value)
-        return made
+def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
+    factory: Any = field.default_factory
+    if isinstance(factory, type) and issubclass(factory, Settings):
+        settings = factory.from_dict(value) if isinstance(value, Mapping) else value
+        expected = f"{factory.__name__} or a mapping"
+        require(isinstance(settings, factory), field.name, expected, value)
+        return settings
     if isinstance(value, list):
         value = tuple(value)
-    # Where there is no default, or None, or several kinds are fine, nothing is known of the kind.
-    default = None if field.metadata.get(SEVERAL_KINDS) else field.default
-    for kind, wanted, name in _KINDS:
-        if type(default) is kind:
-            fits = isinstance(value, wanted) and isinstance(value, bool) == (kind is bool)
-            require(fits, field.name, name, value)
+    # Without a default, or with None or several kinds, the type is unknown.
+    kind = type(None if field.metadata.get(SEVERAL_KINDS) else field.default)
+    if kind in SCALARS:
+        types, name = SCALARS[kind]
+        fits = isinstance(value, types) and isinstance(value, bool) == (kind is bool)
+        require(fits, field.name, name, value)
+    elif kind is tuple:
+        require(isinstance(value, tuple), field.name, "a list", value)
     return value
 
 
-def _written(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     if isinstance(value, Settings):
         return value.to_dict()
     if isinstance(value, Mapping):
-        return {name: _written(part) for name, part in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     return list(value) if isinstance(value, tuple) else value
-
-
-def _toml_reader() -> Any:
-    # In the standard library from Python 3.11 on.
-    try:
-        return import_module("tomllib")
-    except ImportError:
-        return import_module("tomli")

@@ -1,4 +1,4 @@
-"""Functions of users that look at what happened: what it was worth, and what to learn from."""
+"""Reward shaping: user functions that transform rewards and select steps to learn from."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.core.autoreset import FINAL_INFO
 from sekai.core.result import VecStepResult
 from sekai.error import StateError
 from sekai.registry.entry_point import path_of
-from sekai.vector.autoreset import FINAL_INFO
 
-__all__ = ["LearnWhere", "RewardTransform", "Shaping", "Steps"]
+__all__ = ["LearnWhere", "RewardShaping", "RewardTransform", "StepBatch"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Steps:
-    """Some steps of all envs; every array is times by envs by whatever it is."""
+class StepBatch:
+    """Steps of all envs: arrays of times by envs by shape."""
 
     observations: Mapping[str, NDArray[Any]]
-    """What was seen before each step, by name; `observation` where there is but one array."""
+    """Observations before each step, by leaf name; `observation` if they are one array."""
 
     rewards: NDArray[np.float64]
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
 
 
-RewardTransform: TypeAlias = Callable[[Steps], NDArray[Any]]
-"""The rewards to learn from, of the shape of those that were given."""
+RewardTransform: TypeAlias = Callable[[StepBatch], NDArray[Any]]
+"""Function that returns the rewards to learn from, of the same shape."""
 
-LearnWhere: TypeAlias = "str | Callable[[Steps], NDArray[np.bool_]]"
-"""Which steps are learnt from: a function, or the name of a part of observations or infos."""
+LearnWhere: TypeAlias = "str | Callable[[StepBatch], NDArray[np.bool_]]"
+"""Mask of the steps to learn from: a function, or the name of an observation leaf or info."""
 
 
-class Shaping:
-    """What one agent's user wants done with rewards and steps before they are learnt from."""
+class RewardShaping:
+    """Reward transform and step selection of an agent."""
 
     def __init__(
         self, reward_transform: RewardTransform | None, learn_where: LearnWhere | None
@@ -47,47 +47,47 @@ class Shaping:
         if learn_where is not None and not (isinstance(learn_where, str) or callable(learn_where)):
             raise TypeError(f"learn_where must be a function or a name, was {learn_where!r}")
         self.reward_transform, self.learn_where = reward_transform, learn_where
-        self._told: list[NDArray[np.bool_]] = []
+        self._flags: list[NDArray[np.bool_]] = []
 
     @property
     def is_plain(self) -> bool:
-        """Whether rewards are taken as they are, and all steps."""
+        """True without reward transform and step selection."""
         return self.reward_transform is None and self.learn_where is None
 
     def watches(self, leaves: Mapping[str, Any]) -> bool:
-        """Whether `watch` must be told of every step, because infos decide."""
+        """Return True if `watch` must be called in every step, because infos select the steps."""
         return isinstance(self.learn_where, str) and self.learn_where not in leaves
 
     def watch(self, result: VecStepResult[Any], step: int) -> None:
-        """Read what infos say of one step."""
+        """Read the flags of one step from infos."""
         if step == 0:
-            self._told.clear()
+            self._flags.clear()
         name, count = str(self.learn_where), len(result.rewards)
         infos: Any = result.infos
         found = list(infos.values(range(count), name))
         ended = np.flatnonzero(result.terminated | result.truncated)
         for place, last in zip(ended.tolist(), infos.values(ended, FINAL_INFO), strict=True):
-            # The next episode has begun, and its reset may have said something by the same name.
+            # Infos of the reset may have the same key: the flag of the final info counts.
             if last is not None and name in last:
                 found[place] = last[name]
         for place, value in enumerate(found):
             if value is None:
                 raise StateError(
-                    f"learn_where={name!r} is no part of the observations, and env {place} has no "
-                    f"such info; it has {', '.join(infos[place])}"
+                    f"learn_where={name!r} is neither an observation leaf nor an info of env "
+                    f"{place}; expected one of {', '.join(infos[place])}"
                 )
-        self._told.append(np.array(found, np.bool_))
+        self._flags.append(np.array(found, np.bool_))
 
-    def told(self) -> NDArray[np.bool_] | None:
-        """What infos said of the latest steps: times by envs; None where they do not decide."""
-        return np.stack(self._told) if self._told else None
+    def flags(self) -> NDArray[np.bool_] | None:
+        """Flags of the latest steps: times by envs; None if infos do not select steps."""
+        return np.stack(self._flags) if self._flags else None
 
-    def take_told(self, tables: Sequence[NDArray[np.bool_]]) -> None:
-        """Take in what infos said elsewhere: tables of some of the envs each."""
-        self._told = list(np.concatenate(tables, axis=1))
+    def set_flags(self, tables: Sequence[NDArray[np.bool_]]) -> None:
+        """Set the flags from workers, each of a slice of the envs."""
+        self._flags = list(np.concatenate(tables, axis=1))
 
-    def rewards(self, steps: Steps) -> NDArray[np.float64]:
-        """The rewards to learn from."""
+    def rewards(self, steps: StepBatch) -> NDArray[np.float64]:
+        """Rewards to learn from."""
         if self.reward_transform is None:
             return steps.rewards
         made = np.asarray(self.reward_transform(steps), np.float64)
@@ -98,8 +98,8 @@ class Shaping:
             )
         return made
 
-    def mask(self, steps: Steps) -> NDArray[np.bool_] | None:
-        """Which steps are learnt from; None for all of them."""
+    def mask(self, steps: StepBatch) -> NDArray[np.bool_] | None:
+        """Mask of the steps to learn from; None for all."""
         wanted = self.learn_where
         if wanted is None:
             return None
@@ -109,7 +109,7 @@ class Shaping:
             told = np.not_equal(steps.observations[wanted], 0)
             made = np.asarray(told.reshape(*steps.rewards.shape, -1).all(-1))
         else:
-            made = np.stack(self._told)
+            made = np.stack(self._flags)
         if made.shape != steps.rewards.shape or made.dtype != np.bool_:
             raise ValueError(
                 f"learn_where must give truth values of shape {steps.rewards.shape}, gave "
@@ -118,10 +118,10 @@ class Shaping:
         return made
 
     def names(self) -> dict[str, str]:
-        """What a file says of the functions: how they can be imported.
+        """Import paths of the functions, for checkpoints.
 
         Raises:
-            StateError: one of them cannot be imported, so that nobody could say what it was.
+            StateError: one of them cannot be imported.
         """
         found = {}
         for name in ("reward_transform", "learn_where"):

@@ -1,4 +1,4 @@
-"""A policy on its own: it acts, without envs and without learning."""
+"""Trained policy: inference without envs and training state."""
 
 from __future__ import annotations
 
@@ -11,43 +11,42 @@ from torch import Tensor, nn
 
 from sekai.error import SpaceError
 from sekai.spaces import Space
-from sekai.training.action_masks import flat_mask
-from sekai.training.actions import ActionMap
+from sekai.training.actions import ActionMap, flat_mask
 from sekai.training.observations import ACTION_MASK, is_action_mask, leaves_of, tensors_of
-from sekai.training.randomness import Randomness
+from sekai.training.rng import RandomStream
 from sekai.vector.batching import Batcher
 
-__all__ = ["Chooser", "TrainedPolicy"]
+__all__ = ["PolicyNetwork", "TrainedPolicy"]
 
 
-class Chooser(nn.Module):
-    """What every network of an algorithm can do: choose."""
+class PolicyNetwork(nn.Module):
+    """Interface of policy networks."""
 
     for_learning: ClassVar[tuple[str, ...]] = ()
-    """How the names of weights begin that are needed to learn, and not to act."""
+    """Prefixes of weights that only training needs."""
 
     def choose(self, observations: Mapping[str, Tensor], deterministic: bool) -> Tensor:
-        """What to do, before it is turned into actions of the env."""
+        """Actions before conversion to the action space of the env."""
         raise NotImplementedError
 
     def used(self, observations: Mapping[str, Tensor]) -> Tensor | None:
-        """Which numbers of what is chosen count, for `ActionMap.to_env`; None for all."""
+        """Mask of the action components in use, for `ActionMap.to_env`; None for all."""
         return None
 
-    def leanings(self, observations: Mapping[str, Tensor]) -> Tensor:
-        """The numbers that choices are made of: who computes otherwise is known by them."""
+    def action_parameters(self, observations: Mapping[str, Tensor]) -> Tensor:
+        """Parameters of the action distribution, to compare networks bit for bit."""
         return self.choose(observations, deterministic=True)
 
 
 class TrainedPolicy:
-    """Observations in, actions out."""
+    """Policy: observations to actions."""
 
     def __init__(
         self,
-        network: Chooser,
+        network: PolicyNetwork,
         observation_space: Space[Any],
         action_space: Space[Any],
-        randomness: Randomness,
+        randomness: RandomStream,
     ) -> None:
         self.network = network
         self.observation_space, self.action_space = observation_space, action_space
@@ -58,17 +57,17 @@ class TrainedPolicy:
         self._done = Batcher(action_space)
 
     def predict(self, observation: Any, deterministic: bool = True, action_mask: Any = None) -> Any:
-        """The action for one observation of one env.
+        """Action for one observation of one env.
 
         Args:
-            observation: what is seen.
-            deterministic: whether to take the likeliest, or to draw.
-            action_mask: which picks are allowed, as `action_space.sample(mask=...)` takes it and
-                `info["action_mask"]` tells it; None for what the observation says, or for all.
+            observation: observation of the env.
+            deterministic: take the most likely action instead of a sample.
+            action_mask: allowed actions, as in `action_space.sample(mask=...)` and
+                `info["action_mask"]`; None for the mask in the observation, or all.
         """
         why = self.observation_space.mismatch(observation)
         if why is not None:
-            raise SpaceError(f"the policy was trained on other observations: {why}")
+            raise SpaceError(f"observation does not match the space of the policy: {why}")
         masks = None if action_mask is None else [action_mask]
         batch = self._seen.stack([observation])
         return self._done.rows(self.predict_batch(batch, deterministic, masks))[0]
@@ -77,12 +76,12 @@ class TrainedPolicy:
     def predict_batch(
         self, observations: Any, deterministic: bool = True, action_mask: Any = None
     ) -> Any:
-        """Actions for a batch of observations, as a vector env gives and takes them.
+        """Actions for a batch of observations of a vector env.
 
         Args:
-            observations: what is seen.
-            deterministic: whether to take the likeliest, or to draw.
-            action_mask: which picks are allowed in each env, one by one; None as in `predict`.
+            observations: batch of observations.
+            deterministic: take the most likely action instead of a sample.
+            action_mask: action mask of each env; None as in `predict`.
         """
         seen = tensors_of(observations)
         if action_mask is not None:
@@ -97,7 +96,7 @@ class TrainedPolicy:
         return self.actions.to_env(chosen, self.network.used(seen))
 
     def _masked(self, seen: dict[str, Tensor], masks: Any) -> dict[str, Tensor]:
-        """What is seen, with other masks of actions."""
+        """Observations with other action masks."""
         flat = np.stack([flat_mask(self.action_space, mask) for mask in masks])
         rest = {name: rows for name, rows in seen.items() if not is_action_mask(name)}
         return {**rest, ACTION_MASK: torch.from_numpy(flat)}

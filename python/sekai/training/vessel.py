@@ -1,9 +1,9 @@
-"""Train on composed envs: seeds to learn from, seeds to choose by, and seeds to judge by."""
+"""Training vessel: composed envs with training, validation and test seeds."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -22,23 +22,37 @@ from sekai.compose import (
     vectorize_env,
 )
 from sekai.core.result import VecResetResult
+from sekai.error import SekaiError, StateError
 from sekai.training.agent import Agent
 from sekai.training.callbacks.callback import Callback
-from sekai.training.playing import Acting, Played, decided
 from sekai.training.settings import require
-from sekai.training.vessel_seeds import EndlessSeeds, SeedSetError, some_of
+from sekai.training.training_envs import BatchPolicy, EpisodeReturns, masked_actions
 from sekai.vector.batching import map_arrays
 from sekai.vector.sync import SyncVecEnv
 from sekai.vector.vec_env import VecEnv
 
-__all__ = ["TrainingVessel"]
+__all__ = ["EndlessSeeds", "SeedSetError", "TrainingVessel", "some_of"]
 
 Kind = TypeVar("Kind", bound=Agent)
 EnvType = Literal["dummy", "subproc", "shmem"]
 
 
 class TrainingVessel:
-    """A simulator with its interpreters and reward, and three sets of seeds for its episodes."""
+    """Simulator with interpreters and reward, and three sets of seeds for its episodes.
+
+    Args:
+        simulator_fn: makes the simulator of an episode from its seed.
+        state_interpreter: makes observations; every env gets a copy.
+        action_interpreter: interprets actions; every env gets a copy.
+        reward: computes rewards; every env gets a copy.
+        training: seeds to train on, shuffled, without end.
+        validation: seeds for model selection, each played once.
+        test: seeds for the final evaluation, each played once.
+        env_type: vectorization of `validate` and `test`: see `sekai.compose.vectorize`.
+        concurrency: episodes that they play in parallel.
+        seed: seed of the shuffling, and of the seeds of a fast run.
+        fast_dev_run: number of seeds of each set, drawn at random, for a quick test.
+    """
 
     def __init__(
         self,
@@ -55,23 +69,12 @@ class TrainingVessel:
         seed: int = 0,
         fast_dev_run: int | None = None,
     ) -> None:
-        """Say what is simulated, and from which seeds.
-
-        Args:
-            simulator_fn: makes the simulator of an episode from its seed.
-            state_interpreter: makes observations; every env gets a copy.
-            action_interpreter: understands actions; every env gets a copy.
-            reward: pays; every env gets a copy.
-            training: seeds to learn from, shuffled, again and again.
-            validation: seeds to choose settings and an end by, each played once.
-            test: seeds to judge by, each played once.
-            env_type: where `validate` and `test` play: see `sekai.compose.vectorize_env`.
-            concurrency: how many episodes they play at the same time.
-            seed: of the shuffling, and of which seeds a fast run takes.
-            fast_dev_run: take so many seeds of each set, drawn at random: to see that it runs.
-        """
-        require(fast_dev_run is None or fast_dev_run >= 1, "fast_dev_run", "None or at least 1",
-                fast_dev_run)  # fmt: skip
+        require(
+            fast_dev_run is None or fast_dev_run >= 1,
+            "fast_dev_run",
+            "None or at least 1",
+            fast_dev_run,
+        )
         self.simulator_fn = simulator_fn
         self.parts = state_interpreter, action_interpreter, reward
         self.env_type, self.concurrency, self.seed = env_type, concurrency, seed
@@ -89,52 +92,52 @@ class TrainingVessel:
         *,
         iterations: int | None = None,
         callbacks: Sequence[Callback] = (),
-        num_envs: int = 16,
+        n_envs: int = 16,
         seed: int = 0,
         progress: bool = False,
         validate_every: int | None = None,
         **given: Any,
     ) -> Kind:
-        """An agent that has learnt from the training seeds.
+        """Train an agent on the training seeds.
 
         Args:
-            kind: its class, `PPO` for example.
-            steps: how many steps of single envs to learn for.
-            iterations: the same in iterations; one of the two.
+            kind: class of the agent, for example `PPO`.
+            steps: env steps, summed over envs.
+            iterations: iterations instead of steps.
             callbacks: as in `Agent.fit`.
-            num_envs: how many envs act together.
+            n_envs: environments that act in parallel.
             seed: as in `Agent`.
             progress: as in `Agent.fit`.
-            validate_every: after how many iterations `val/` metrics are added; None for never.
-                The callbacks hear of them.
-            given: what else the agent is made with.
+            validate_every: iterations between validations, which add `val/` metrics; None for
+                never.
+            given: other arguments of the agent.
         """
         require((steps is None) != (iterations is None), "steps", "given, or iterations", steps)
         told = list(callbacks)
         if validate_every is not None:
             self._seeds("validation")
             told.insert(0, _Validate(self, validate_every))
-        agent = kind(self.training_envs(num_envs), seed=seed, **given)
+        agent = kind(self.training_envs(n_envs), seed=seed, **given)
         wanted = agent.iteration_steps * iterations if iterations is not None else steps
-        assert wanted is not None, "one of the two was given"
+        assert wanted is not None, "checked above"
         return agent.fit(wanted, told, progress=progress)
 
-    def training_envs(self, num_envs: int = 16) -> VecEnv:
-        """Envs that go through the training seeds without end: what an agent learns on."""
+    def training_envs(self, n_envs: int = 16) -> VecEnv:
+        """Vector env over the training seeds, without end."""
         seeds = self._seeds("training")
-        shares = (EndlessSeeds(seeds, first, num_envs, self.seed) for first in range(num_envs))
+        shares = (EndlessSeeds(seeds, first, n_envs, self.seed) for first in range(n_envs))
         return SyncVecEnv([partial(self._env, share) for share in shares], copy=False)
 
-    def validate(self, policy: Acting) -> dict[str, float]:
-        """What the policy makes of the validation seeds, each played once; names begin `val/`."""
+    def validate(self, policy: BatchPolicy) -> dict[str, float]:
+        """Evaluate a policy on the validation seeds; metrics begin with `val/`."""
         return self._played(policy, "validation", "val/")
 
-    def test(self, policy: Acting) -> dict[str, float]:
-        """What the policy makes of the test seeds, each played once; names begin with `test/`."""
+    def test(self, policy: BatchPolicy) -> dict[str, float]:
+        """Evaluate a policy on the test seeds; metrics begin with `test/`."""
         return self._played(policy, "test", "test/")
 
-    def _played(self, policy: Acting, name: str, prefix: str) -> dict[str, float]:
-        """Episodes of every seed, with means of what the components log."""
+    def _played(self, policy: BatchPolicy, name: str, prefix: str) -> dict[str, float]:
+        """Play an episode of every seed; metrics include means of logged values."""
         seeds = self._seeds(name)
         count = min(self.concurrency, len(seeds))
         ends, logged = _Ends(), LogBuffer(lambda on_episode, on_collect, buffer: None)
@@ -143,7 +146,7 @@ class TrainingVessel:
             with vec.collector_guard():
                 latest: Any = vec.reset(seed=self.seed)
                 while True:
-                    latest = vec.step(decided(policy, vec, latest))
+                    latest = vec.step(masked_actions(policy, vec, latest))
                     over = np.flatnonzero(latest.dones)
                     if over.size:
                         latest = _begun(latest, over, vec.reset(over))
@@ -158,12 +161,12 @@ class TrainingVessel:
         seeds = self._sets.get(name)
         if seeds is None or len(seeds) == 0:
             found = ", ".join(self._sets) or "none"
-            raise SeedSetError(f"the vessel has no {name} seeds ({found} given): pass {name}=...")
+            raise SeedSetError(f"the vessel has no {name} seeds, only {found}: pass {name}=...")
         return seeds
 
 
 class _Validate(Callback):
-    """Adds what `validate` finds."""
+    """Adds the metrics of `validate`."""
 
     def __init__(self, vessel: TrainingVessel, every: int) -> None:
         require(every >= 1, "validate_every", "at least 1 iteration", every)
@@ -181,7 +184,7 @@ class _Validate(Callback):
 
 
 class _Ends(LogWriter):
-    """Remembers what each episode brought."""
+    """Records returns and lengths of episodes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -194,12 +197,12 @@ class _Ends(LogWriter):
         self.returns.append(float(np.sum(rewards)))
         self.lengths.append(length)
 
-    def played(self) -> Played:
-        return Played(np.array(self.returns), np.array(self.lengths, np.int64))
+    def played(self) -> EpisodeReturns:
+        return EpisodeReturns(np.array(self.returns), np.array(self.lengths, np.int64))
 
 
 def _begun(step: Any, over: NDArray[np.int64], first: Any) -> VecResetResult[Any]:
-    """A step with what new episodes show in the places of those that are over."""
+    """Replace the rows of finished episodes by the first observations of new ones."""
     infos = list(step.infos)
     for place, info in zip(over.tolist(), first.infos, strict=True):
         infos[place] = info
@@ -207,3 +210,45 @@ def _begun(step: Any, over: NDArray[np.int64], first: Any) -> VecResetResult[Any
         lambda array, fresh: array.__setitem__(over, fresh), step.observations, first.observations
     )
     return VecResetResult(step.observations, infos)
+
+
+class SeedSetError(SekaiError, LookupError):
+    """The vessel has no seeds of the requested set."""
+
+
+class EndlessSeeds(Iterator[Any]):
+    """Endless iterator over shuffled seeds for one of `stride` envs.
+
+    Env `first` takes every `stride`-th seed, so that all envs together take each seed equally
+    often, independent of their speed.
+    """
+
+    def __init__(self, seeds: Sequence[Any], first: int, stride: int, seed: int) -> None:
+        self._seeds, self._stride, self._seed = seeds, stride, seed
+        self._place = first
+
+    def __next__(self) -> Any:
+        round_, at = divmod(self._place, len(self._seeds))
+        # Drawn again instead of stored: the position is the whole state.
+        order = np.random.default_rng((self._seed, round_)).permutation(len(self._seeds))
+        self._place += self._stride
+        return self._seeds[int(order[at])]
+
+    def state_dict(self) -> dict[str, Any]:
+        """State for checkpoints."""
+        return {"place": self._place, "count": len(self._seeds), "seed": self._seed}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore a state; one of other seeds is refused."""
+        wanted = {**self.state_dict(), "place": state.get("place")}
+        if dict(state) != wanted or not isinstance(wanted["place"], int):
+            raise StateError(f"state {state} is not of these seeds; expected one like {wanted}")
+        self._place = wanted["place"]
+
+
+def some_of(seeds: Sequence[Any], count: int | None, seed: int) -> Sequence[Any]:
+    """Draw `count` seeds without replacement; all if there are no more."""
+    if count is None or count >= len(seeds):
+        return seeds
+    places = np.random.default_rng(seed).permutation(len(seeds))[:count]
+    return [seeds[int(place)] for place in sorted(places.tolist())]

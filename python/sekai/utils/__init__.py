@@ -1,4 +1,4 @@
-"""Tools for those who write environments: `check_env` and `check_causal`."""
+"""Environment checkers: `check_env` and `check_causal`."""
 
 from sekai.utils import checker
 

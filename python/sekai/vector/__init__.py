@@ -1,10 +1,10 @@
-"""Vector envs: many envs that act together, in this process, an event loop or other processes."""
+"""Vector envs: many envs stepped together in one process, an event loop or worker processes."""
 
+from sekai.core.autoreset import Autoreset
 from sekai.core.result import VecResetResult, VecStepResult
 from sekai.vector.asyncio_env import AsyncVecEnv
-from sekai.vector.autoreset import Autoreset
-from sekai.vector.buffers import StepBuffers
-from sekai.vector.faults import OnError, Restart
+from sekai.vector.batching import StepBuffers
+from sekai.vector.group import OnError, Restart
 from sekai.vector.infos import Column, Infos, stack_infos
 from sekai.vector.make_vec import make_vec
 from sekai.vector.multi_agent import (
@@ -13,14 +13,13 @@ from sekai.vector.multi_agent import (
     MultiAgentVecStepResult,
 )
 from sekai.vector.native import NativeBatch, NativeVecEnv
-from sekai.vector.normalize import NormalizeVecObservation, NormalizeVecReward
-from sekai.vector.pipe import PipeVecEnv
-from sekai.vector.proc import ProcVecEnv
-from sekai.vector.seeding import env_seed
-from sekai.vector.statistics import RecordVecEpisodeStatistics
+from sekai.vector.proc import PipeVecEnv, ProcVecEnv
 from sekai.vector.sync import SyncVecEnv
-from sekai.vector.vec_env import VecEnv
+from sekai.vector.vec_env import VecEnv, env_seed
 from sekai.vector.wrapper import (
+    NormalizeVecObservation,
+    NormalizeVecReward,
+    RecordVecEpisodeStatistics,
     VecActionWrapper,
     VecObservationWrapper,
     VecRewardWrapper,

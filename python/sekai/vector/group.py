@@ -1,34 +1,58 @@
-"""A few envs stepped one after another: all of a `SyncVecEnv`, or those of one worker process."""
+"""Env group: envs stepped in sequence, with autoreset, error handling and restarts."""
 
 from __future__ import annotations
 
 import contextlib
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from sekai.core.autoreset import has_reset_itself, joined
+from sekai.core.autoreset import Autoreset, autoreset_result, has_autoreset, step_from_reset
 from sekai.core.env import Env
 from sekai.core.result import ResetResult, StepResult
 from sekai.error import SpaceError, StateError, WorkerError
-from sekai.vector.autoreset import Autoreset, fresh
 from sekai.vector.batching import Batcher
-from sekai.vector.faults import RESTART, OnError, Restart, failure, reason_of
-from sekai.vector.seeding import restart_seed
-
-__all__ = ["EnvFactory", "EnvGroup", "ResetOrder"]
+from sekai.vector.vec_env import restart_seed
 
 EnvFactory: TypeAlias = Callable[[], Env[Any, Any]]
 ResetOrder: TypeAlias = "tuple[int, int | None, dict[str, Any] | None]"
-"""The place of an env in its group, and the seed and options of its reset."""
+"""Index of an env in its group, and the seed and options of its reset."""
+
+
+OnError: TypeAlias = Literal["raise", "restart"]
+"""Treatment of failing envs.
+
+`raise`: a `WorkerError` is raised and the vector env is closed. `restart`: the failed env is
+created anew and seeded from its own seed; its episode is truncated at the last observation, and its
+info has a `Restart` under "restart". Other envs are not affected.
+"""
+
+
+RESTART = "restart"
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Restart of an env after a failure."""
+
+    reason: str
+    """Error message of the failure."""
+
+    seed: int | None
+    """Seed of the restarted env; None if it never had one."""
+
+    restarts: int
+    """Number of restarts of this env so far."""
 
 
 class EnvGroup:
-    """Builds, steps, resets and, where asked, rebuilds a row of envs.
+    """Creates, steps, resets and, if requested, restarts a list of envs.
 
-    Every backend goes through the same few methods, so that autoreset, restarts and errors are
-    the same whether the envs live here, in an event loop or in another process.
+    All backends share these methods, so that autoreset, restarts and errors are the same whether
+    the envs are in this process, in an event loop or in a worker process.
     """
 
     def __init__(
@@ -48,134 +72,140 @@ class EnvGroup:
         self.seeds: list[int | None] = [None] * len(self.factories)
         self.restarts = np.zeros(len(self.factories), np.int64)
         self.lost: dict[int, str] = {}
-        """Envs that have been built anew after their process died, and how it died."""
+        """Reason by index of envs that were created anew after their process died."""
         self._build_all()
         self.observations = Batcher(self.envs[0].observation_space)
         self.last_observation: Callable[[int], Any] | None = None
-        """Where the observation before the current step is found, for envs that fail in it."""
+        """Returns the observation before the current step, for envs that fail in it."""
 
     def reset(self, orders: Iterable[ResetOrder]) -> list[ResetResult[Any]]:
-        """Begin an episode in each of the envs that are asked to."""
+        """Reset envs."""
         return [self.reset_one(*order) for order in orders]
 
     def reset_one(
-        self, place: int, seed: int | None = None, options: dict[str, Any] | None = None
+        self, index: int, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> ResetResult[Any]:
-        """Begin an episode in one env."""
-        self.begin(place, seed)
-        if self.lost and place in self.lost:
-            restart = self.rebuilt(place, WorkerError(self.lost[place]))
+        """Reset one env."""
+        self.begin(index, seed)
+        if self.lost and index in self.lost:
+            restart = self.rebuilt(index, WorkerError(self.lost[index]))
         else:
             try:
-                return self.envs[place].reset(seed=seed, options=options)
+                return self.envs[index].reset(seed=seed, options=options)
             except Exception as error:
-                restart = self.rebuilt(place, failure(error, "reset", *self.who(place)))
-        return self.with_restart(self._reset_again(place, restart, options), restart)
+                restart = self.rebuilt(
+                    index, env_error(error, "reset", *self.index_and_seed(index))
+                )
+        return self.with_restart(self._reset_again(index, restart, options), restart)
 
-    def begin(self, place: int, seed: int | None) -> None:
-        """Note that an env begins an episode, with a seed or in its own stream."""
+    def begin(self, index: int, seed: int | None) -> None:
+        """Record that an env starts an episode."""
         if seed is not None:
-            self.seeds[place] = seed
-        self.finished[place] = False
+            self.seeds[index] = seed
+        self.finished[index] = False
 
     def step(
-        self, actions: Iterable[Any], places: Sequence[int] | None = None
+        self, actions: Iterable[Any], indices: Sequence[int] | None = None
     ) -> list[StepResult[Any]]:
-        """Let every env, or those at `places`, act once, with the autoreset that was asked for."""
-        if places is None and not self.lost and self.autoreset != "next_step":
+        """Step all envs, or only those in `indices`, with autoreset."""
+        if indices is None and not self.lost and self.autoreset != "next_step":
             return self._step_all(actions)
-        step_one, chosen = self.step_one, range(len(self.envs)) if places is None else places
-        return [step_one(place, action) for place, action in zip(chosen, actions, strict=True)]
+        step_one, chosen = self.step_one, range(len(self.envs)) if indices is None else indices
+        return [step_one(index, action) for index, action in zip(chosen, actions, strict=True)]
 
     def _step_all(self, actions: Iterable[Any]) -> list[StepResult[Any]]:
-        """Let every env act once: `step_one` without its calls, which are a third of a step."""
+        """Step all envs: `step_one` inlined, as its calls are a third of a step."""
         results: list[StepResult[Any]] = []
-        for place, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
+        for index, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
             try:
                 result = env.step(action)
             except Exception as error:
-                result = self._recovered(place, failure(error, "step", *self.who(place), action))
+                result = self._recovered(
+                    index, env_error(error, "step", *self.index_and_seed(index), action)
+                )
             else:
                 if result.done:
-                    result = self._ended(place, result)
+                    result = self._ended(index, result)
             results.append(result)
         return results
 
-    def step_one(self, place: int, action: Any) -> StepResult[Any]:
-        """Let one env act, or begin its next episode."""
-        if self.finished[place] and self.autoreset == "next_step":
-            return fresh(self.reset_one(place))
-        if self.lost and place in self.lost:
-            return self._recovered(place, WorkerError(self.lost[place]))
+    def step_one(self, index: int, action: Any) -> StepResult[Any]:
+        """Step one env, or reset it in `next_step` mode."""
+        if self.finished[index] and self.autoreset == "next_step":
+            return step_from_reset(self.reset_one(index))
+        if self.lost and index in self.lost:
+            return self._recovered(index, WorkerError(self.lost[index]))
         try:
-            result = self.envs[place].step(action)
+            result = self.envs[index].step(action)
         except Exception as error:
-            return self._recovered(place, failure(error, "step", *self.who(place), action))
-        return self._ended(place, result) if result.done else result
+            return self._recovered(
+                index, env_error(error, "step", *self.index_and_seed(index), action)
+            )
+        return self._ended(index, result) if result.done else result
 
-    def rebuilt(self, place: int, error: WorkerError) -> Restart:
-        """Build a failed env anew, or raise its error if restarts were not asked for."""
+    def rebuilt(self, index: int, error: WorkerError) -> Restart:
+        """Create a failed env anew, or raise its error if restarts are not enabled."""
         if self.on_error == "raise":
             raise error
-        if self.lost.pop(place, None) is None:
-            _close_quietly(self.envs[place])
-            self.envs[place] = self._built(place)
-        self.restarts[place] += 1
-        self.finished[place] = False
-        count = int(self.restarts[place])
-        reason = reason_of(error.__cause__) if error.__cause__ is not None else str(error)
-        return Restart(reason, restart_seed(self.seeds[place], count), count)
+        if self.lost.pop(index, None) is None:
+            _close_quietly(self.envs[index])
+            self.envs[index] = self._built(index)
+        self.restarts[index] += 1
+        self.finished[index] = False
+        count = int(self.restarts[index])
+        reason = error_text(error.__cause__) if error.__cause__ is not None else str(error)
+        return Restart(reason, restart_seed(self.seeds[index], count), count)
 
-    def settled(self, place: int, restart: Restart, first: ResetResult[Any]) -> StepResult[Any]:
-        """The row of an env that came back: its episode was cut off at the last observation."""
+    def settled(self, index: int, restart: Restart, first: ResetResult[Any]) -> StepResult[Any]:
+        """Return the result of a restarted env, truncated at the last observation."""
         assert self.last_observation is not None, "set by whoever allows restarts"
-        last = self.last_observation(place)
+        last = self.last_observation(index)
         lost = StepResult(last, 0.0, False, True, {RESTART: restart})
         if self.autoreset == "same_step":
-            return joined(lost, last, self.with_restart(first, restart))
-        self.finished[place] = True
+            return autoreset_result(lost, last, self.with_restart(first, restart))
+        self.finished[index] = True
         return lost
 
-    def failed_again(self, place: int, error: Exception) -> WorkerError:
-        """The error of an env that fails twice without an action between: it will not mend."""
-        return failure(error, "the reset after a restart", *self.who(place))
+    def failed_again(self, index: int, error: Exception) -> WorkerError:
+        """Return the error of an env that also fails in the reset after a restart."""
+        return env_error(error, "the reset after a restart", *self.index_and_seed(index))
 
-    def who(self, place: int) -> tuple[int, int | None]:
-        """The index and the seed of an env."""
-        return self.first_index + place, self.seeds[place]
+    def index_and_seed(self, index: int) -> tuple[int, int | None]:
+        """Return the global index and the seed of an env."""
+        return self.first_index + index, self.seeds[index]
 
     @staticmethod
     def with_restart(first: ResetResult[Any], restart: Restart) -> ResetResult[Any]:
-        """A reset whose info tells of the restart before it."""
+        """Add the restart to the info of a reset."""
         return ResetResult(first.observation, {**first.info, RESTART: restart})
 
     def get_attr(self, name: str) -> list[Any]:
-        """The attribute of each env."""
+        """Return the attribute of each env."""
         return [env.get_attr(name) for env in self.envs]
 
     def set_attr(self, name: str, values: Sequence[Any]) -> None:
-        """Set the attribute of each env, in the outermost layer that has it."""
+        """Set an attribute of every env, on the outermost wrapper that has it."""
         for env, value in zip(self.envs, values, strict=True):
             env.set_attr(name, value)
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        """Call the method of each env."""
+        """Call a method of each env and return the results."""
         return [env.get_attr(name)(*args, **kwargs) for env in self.envs]
 
     def state(self) -> list[dict[str, Any]]:
-        """What is needed to continue each env from here."""
+        """Return the state of each env."""
         return [
             {
                 "env": env.state_dict(),
-                "finished": self.finished[place],
-                "seed": self.seeds[place],
-                "restarts": int(self.restarts[place]),
+                "finished": self.finished[index],
+                "seed": self.seeds[index],
+                "restarts": int(self.restarts[index]),
             }
-            for place, env in enumerate(self.envs)
+            for index, env in enumerate(self.envs)
         ]
 
     def load_state(self, states: Sequence[Mapping[str, Any]]) -> None:
-        """Continue each env from its state; a refused one leaves all envs as they were."""
+        """Load the state of each env; if one does not fit, change nothing."""
         before = [env.state_dict() for env in self.envs]
         loaded = 0
         try:
@@ -186,78 +216,80 @@ class EnvGroup:
             for env, state in zip(self.envs[:loaded], before, strict=False):
                 env.load_state_dict(state)
             name = f"env {self.first_index + loaded}"
-            raise StateError(f"{name} refused its state: {reason_of(error)}") from error
+            raise StateError(f"{name} cannot load its state: {error_text(error)}") from error
         self.lost.clear()
         self.finished = [bool(state["finished"]) for state in states]
         self.seeds = [state["seed"] for state in states]
         self.restarts[:] = [state["restarts"] for state in states]
 
     def close(self) -> None:
-        """Close every env, and raise the first error once all have been asked."""
+        """Close every env, then raise the first error."""
         failures = []
-        for place, env in enumerate(self.envs):
+        for index, env in enumerate(self.envs):
             try:
                 env.close()
             except Exception as error:  # noqa: PERF203 - one env must not keep the others open
-                failures.append(failure(error, "close", *self.who(place)))
+                failures.append(env_error(error, "close", *self.index_and_seed(index)))
         if failures:
             raise failures[0]
 
-    def _ended(self, place: int, result: StepResult[Any]) -> StepResult[Any]:
-        """What the vector shows of a step that ended an episode."""
-        if has_reset_itself(result):
+    def _ended(self, index: int, result: StepResult[Any]) -> StepResult[Any]:
+        """Apply autoreset to a step that ended an episode."""
+        if has_autoreset(result):
             return result
         if self.autoreset == "same_step":
-            # The reset may write into the array that the env has shown.
+            # The reset may overwrite the array of the last observation.
             final = self.observations.copied(result.observation)
-            return joined(result, final, self.reset_one(place))
-        self.finished[place] = True
+            return autoreset_result(result, final, self.reset_one(index))
+        self.finished[index] = True
         return result
 
-    def _recovered(self, place: int, error: WorkerError) -> StepResult[Any]:
-        restart = self.rebuilt(place, error)
-        return self.settled(place, restart, self._reset_again(place, restart))
+    def _recovered(self, index: int, error: WorkerError) -> StepResult[Any]:
+        restart = self.rebuilt(index, error)
+        return self.settled(index, restart, self._reset_again(index, restart))
 
     def _reset_again(
-        self, place: int, restart: Restart, options: dict[str, Any] | None = None
+        self, index: int, restart: Restart, options: dict[str, Any] | None = None
     ) -> ResetResult[Any]:
         try:
-            return self.envs[place].reset(seed=restart.seed, options=options)
+            return self.envs[index].reset(seed=restart.seed, options=options)
         except Exception as error:
-            raise self.failed_again(place, error) from error
+            raise self.failed_again(index, error) from error
 
     def _build_all(self) -> None:
         try:
-            for place in range(len(self.factories)):
-                self.envs.append(self._built(place))
-                self._check_new(place)
+            for index in range(len(self.factories)):
+                self.envs.append(self._built(index))
+                self._check_new(index)
         except BaseException:
             for env in self.envs:
                 _close_quietly(env)
             raise
 
-    def _built(self, place: int) -> Env[Any, Any]:
+    def _built(self, index: int) -> Env[Any, Any]:
         try:
-            env = self.factories[place]()
+            env = self.factories[index]()
         except Exception as error:
-            raise failure(error, "its factory", self.first_index + place, None) from error
+            raise env_error(error, "its factory", self.first_index + index, None) from error
         if not isinstance(env, Env):
             raise TypeError(
-                f"the factory of env {self.first_index + place} must return a sekai.Env, "
-                f"returned {env!r}"
+                f"factory of env {self.first_index + index} must return a sekai.Env, got {env!r}"
             )
         return env
 
-    def _check_new(self, place: int) -> None:
-        first, env = self.envs[0], self.envs[place]
-        index = self.first_index + place
-        if any(env is other for other in self.envs[:place]):
-            raise ValueError(f"the factory of env {index} returned an env that another one has")
-        check_spaces(self.first_index, spaces_of(first), index, spaces_of(env))
+    def _check_new(self, index: int) -> None:
+        first, env = self.envs[0], self.envs[index]
+        env_index = self.first_index + index
+        if any(env is other for other in self.envs[:index]):
+            raise ValueError(
+                f"factory of env {env_index} returned an env that is already used; create a "
+                f"new env in each call"
+            )
+        check_spaces(self.first_index, spaces_of(first), env_index, spaces_of(env))
 
 
 def spaces_of(env: Env[Any, Any]) -> dict[str, Any]:
-    """The two spaces of an env, by name."""
+    """Return the two spaces of an env by name."""
     return {"observation_space": env.observation_space, "action_space": env.action_space}
 
 
@@ -268,12 +300,57 @@ def check_spaces(
     for name, space in first.items():
         if space is not found[name] and space != found[name]:
             raise SpaceError(
-                f"all envs of a vector share their spaces, but the {name} of env {first_index} "
-                f"is {space!r} and that of env {index} is {found[name]!r}"
+                f"all envs of a vector env must have the same spaces; {name} of env {first_index} "
+                f"is {space!r}, of env {index} {found[name]!r}"
             )
 
 
 def _close_quietly(env: Env[Any, Any]) -> None:
-    """Close an env that has failed already: what it says now adds nothing."""
+    """Close a failed env and ignore further errors."""
     with contextlib.suppress(Exception):
         env.close()
+
+
+def checked_on_error(on_error: str) -> OnError:
+    """Return the option, or raise `ValueError` if it is unknown."""
+    for choice in get_args(OnError):
+        if choice == on_error:
+            return choice  # type: ignore[no-any-return]
+    raise ValueError(f"on_error must be one of {get_args(OnError)}, got {on_error!r}")
+
+
+def env_error(
+    error: Exception, doing: str, env_index: int, seed: int | None, action: Any = None
+) -> WorkerError:
+    """Return the `WorkerError` for an exception of env `env_index` in `doing`."""
+    worker_error = WorkerError(
+        f"env {env_index} (seed {seed}) raised {error_text(error)} in {doing}",
+        env_index=env_index,
+        seed=seed,
+        last_action=action,
+        remote_traceback="".join(traceback.format_exception(error)),
+    )
+    worker_error.__cause__ = error
+    return worker_error
+
+
+def observation_error(
+    batcher: Batcher, samples: Sequence[Any], indices: Sequence[int]
+) -> WorkerError:
+    """Return the `WorkerError` for an observation outside its space."""
+    for index, sample in zip(indices, samples, strict=True):
+        try:
+            batcher.copied(sample)
+        except SpaceError as error:  # noqa: PERF203 - only on the way to an error
+            worker_error = WorkerError(
+                f"env {index} returned an observation outside its space: {error}", env_index=index
+            )
+            worker_error.__cause__ = error
+            return worker_error
+    raise AssertionError("each observation fits by itself, so all of them do")
+
+
+def error_text(error: BaseException) -> str:
+    """Return type and message of an exception."""
+    words = str(error)
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__

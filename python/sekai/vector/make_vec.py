@@ -1,4 +1,4 @@
-"""Make a vector env from an id."""
+"""Make a vector env from an env id."""
 
 from __future__ import annotations
 
@@ -9,30 +9,25 @@ from types import EllipsisType
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from sekai.backend import Backend
+from sekai.core.autoreset import Autoreset, is_exhausted
 from sekai.core.env import Env
-from sekai.core.exhaustion import is_exhausted
 from sekai.core.multi_agent import MultiAgentEnv
 from sekai.registry import EnvSpec, WrapperSpec, make, spec
 from sekai.registry.entry_point import loaded
 from sekai.vector.asyncio_env import AsyncVecEnv
-from sekai.vector.autoreset import Autoreset
-from sekai.vector.joint import JointEnv, JointSpace
-from sekai.vector.multi_agent import MultiAgentVecEnv
+from sekai.vector.multi_agent import JointEnv, JointSpace, MultiAgentVecEnv
 from sekai.vector.proc import ProcVecEnv, worker_count
 from sekai.vector.sync import SyncVecEnv
 from sekai.vector.vec_env import VecEnv
 
-__all__ = ["Mode", "make_vec"]
-
 Mode: TypeAlias = Literal["auto", "native", "sync", "async", "proc"]
-"""Where the envs run: in one native batch, one after another in this process, together in an
-event loop, or in worker processes; or wherever is quickest."""
+"""Kind of vector env: native batch, sync, asyncio, worker processes, or the fastest of them."""
 
 EXCHANGE_SECONDS = 300e-6
-"""What a step costs a `ProcVecEnv` beside the envs' own work; see benchmarks/vector.py."""
+"""Overhead of a `ProcVecEnv` step; see benchmarks/vector.py."""
 
 PROC_MARGIN = 1.25
-"""How much quicker processes must be to be worth their start and their memory."""
+"""Speed-up from which processes are worth their start and memory."""
 
 PROBE_SECONDS = 0.05
 PROBE_STEPS = 64
@@ -52,31 +47,31 @@ def make_vec(
     vector_kwargs: dict[str, Any] | None = None,
     **kwargs: Any,
 ) -> VecEnv:
-    """Make `num_envs` envs of a registered kind that act together.
+    """Make a vector env of `num_envs` registered envs.
 
     Args:
-        id: a registered id, or a spec.
-        num_envs: how many.
-        mode: where they run; "auto" takes the native batch if the env has one, else an event loop
-            if the env is written with async methods, else times a few steps of one env and takes
-            processes if they pay.
-        num_workers: processes, whatever the number of envs; None for one per core.
-        autoreset: when the next episode begins; see `Autoreset`.
-        backend: who makes the arrays of results.
+        id: registered id, or a spec.
+        num_envs: number of envs.
+        mode: kind of vector env; "auto" takes the native batch if the env has one, else asyncio if
+            the env has async methods, else times a few steps of one env and takes processes if
+            faster.
+        num_workers: number of worker processes; None for one per core.
+        autoreset: autoreset mode; see `Autoreset`.
+        backend: array backend of results.
         copy: False lets a result share its arrays with the second result after it.
-        max_episode_steps: the time limit instead of the registered one; None for none.
-        wrappers: further layers around each env, innermost first; not for native batches.
+        max_episode_steps: time limit that replaces the registered one; None for no limit.
+        wrappers: further wrappers of each env, innermost first; not for native batches.
         vector_kwargs: further arguments of the vector env, such as `on_error`.
-        kwargs: arguments for each env, beside or instead of the registered ones.
+        kwargs: arguments of each env, added to or replacing the registered ones.
 
     Returns:
         The vector env. Typed as the common case: an id that makes a `MultiAgentEnv` gives a
         `MultiAgentVecEnv`.
     """
     if num_envs < 1:
-        raise ValueError(f"num_envs must be at least 1, was {num_envs}")
+        raise ValueError(f"num_envs must be at least 1, got {num_envs}")
     if mode not in get_args(Mode):
-        raise ValueError(f"mode must be one of {get_args(Mode)}, was {mode!r}")
+        raise ValueError(f"mode must be one of {get_args(Mode)}, got {mode!r}")
     known = spec(id) if isinstance(id, str) else id
     layers = tuple(wrappers)
     shared = {"autoreset": autoreset, "backend": backend, "copy": copy, **(vector_kwargs or {})}
@@ -96,10 +91,10 @@ def _native(
     kwargs: dict[str, Any],
 ) -> VecEnv:
     if known.vector_entry_point is None:
-        raise ValueError(f"{known.id} has no native batch: use mode='sync', 'async' or 'proc'")
+        raise ValueError(f"{known.id} has no native batch; use mode='sync', 'async' or 'proc'")
     if layers or known.wrappers:
         raise ValueError(
-            f"the native batch of {known.id} takes no wrappers of single envs: wrap the vector "
+            f"native batch of {known.id} takes no single-env wrappers; wrap the vector "
             f"env, or use mode='sync', 'async' or 'proc'"
         )
     limit = known.max_episode_steps if max_episode_steps is ... else max_episode_steps
@@ -109,8 +104,8 @@ def _native(
     )
     if not isinstance(vec, (VecEnv, MultiAgentVecEnv)):
         raise TypeError(
-            f"the vector entry point of {known.id} must return a VecEnv or a MultiAgentVecEnv, "
-            f"was {vec!r}"
+            f"vector entry point of {known.id} must return a VecEnv or a MultiAgentVecEnv, "
+            f"got {vec!r}"
         )
     return cast("VecEnv", vec)
 
@@ -136,16 +131,16 @@ def _composed(
 
 
 def _single(build: Callable[[], Any]) -> Env[Any, Any]:
-    """An env for one agent; several agents become one that has all their parts."""
+    """Create a single-agent env; a multi-agent env becomes a `JointEnv`."""
     env = build()
     return JointEnv(env) if isinstance(env, MultiAgentEnv) else env
 
 
 def _quickest(factory: Callable[[], Env[Any, Any]], num_envs: int, num_workers: int) -> Mode:
-    """Where envs of this kind are stepped soonest, told by one of them."""
+    """Choose the fastest kind of vector env by timing one env."""
     with factory() as env:
         if any(hasattr(type(layer).step, "__wrapped__") for layer in env):
-            # Its `step` follows from its `async_step`: it waits for something outside.
+            # `step` is derived from `async_step`: the env waits for I/O.
             return "async"
         if min(num_envs, num_workers) == 1:
             return "sync"
@@ -155,7 +150,7 @@ def _quickest(factory: Callable[[], Env[Any, Any]], num_envs: int, num_workers: 
 
 
 def _step_seconds(env: Env[Any, Any]) -> float:
-    """The median time of a step, over as many as fit into a blink."""
+    """Median time of a step."""
     is_over = is_exhausted(env.reset(seed=0))
     env.action_space.seed(0)
     times: list[float] = []

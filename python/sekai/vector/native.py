@@ -1,4 +1,4 @@
-"""Envs that are one native object: a batch written in Rust that steps all of them in one call."""
+"""Native vector env: a batch written in Rust that steps all envs in one call."""
 
 from __future__ import annotations
 
@@ -9,36 +9,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.backend import Backend
-from sekai.core.autoreset import carried_over
+from sekai.core.autoreset import FINAL_INFO, FINAL_OBSERVATION, Autoreset, carried_info
 from sekai.core.result import VecResetResult, VecStepResult
 from sekai.error import StateError
 from sekai.spaces import Space
-from sekai.vector.autoreset import FINAL_INFO, FINAL_OBSERVATION, Autoreset
-from sekai.vector.base import BaseVecEnv
-from sekai.vector.batching import map_arrays
-from sekai.vector.buffers import StepBuffers
-from sekai.vector.columns import Column, RowDicts
-from sekai.vector.infos import ColumnInfos, DictInfos, Infos
-from sekai.vector.seeding import Seeds
-from sekai.vector.turn import in_turn
-from sekai.vector.vec_env import Ids, Options
-
-__all__ = ["NativeBatch", "NativeVecEnv"]
+from sekai.vector.base import BaseVecEnv, exclusive
+from sekai.vector.batching import StepBuffers, map_arrays
+from sekai.vector.infos import Column, ColumnInfos, DictInfos, Infos, RowDicts
+from sekai.vector.vec_env import Ids, Options, Seeds
 
 Columns = Mapping[str, NDArray[Any]]
 
 
 @runtime_checkable
 class NativeBatch(Protocol):
-    """What a native batch offers. It writes into arrays that it is given and keeps none of them.
+    """Interface of a native batch. It writes into arrays of the caller and keeps none of them.
 
-    A batch of a Dict or Tuple space is a dict or tuple of arrays. All arrays are C-contiguous.
-    A call that raises has moved nothing; long calls release the GIL.
+    A batch of a Dict or Tuple space is a dict or tuple of arrays. All arrays are C-contiguous. A
+    call that raises changes nothing; long calls release the GIL.
     """
 
     @property
     def num_envs(self) -> int:
-        """How many envs the batch has."""
+        """Number of envs in the batch."""
 
     def reset(
         self,
@@ -47,9 +40,10 @@ class NativeBatch(Protocol):
         observations: Any,
         options: Sequence[dict[str, Any] | None] | None,
     ) -> None:
-        """Begin an episode in the envs `ids`, with one seed each or in their own streams.
+        """Reset the envs `ids`, with one seed each or with their current generators.
 
-        Their first observations go into their rows of `observations`, which has rows for all.
+        Their first observations are written to their rows of `observations`, which has rows for all
+        envs.
         """
 
     def step(
@@ -62,31 +56,41 @@ class NativeBatch(Protocol):
         final_observations: Any,
         skip: NDArray[np.bool_] | None,
     ) -> None:
-        """Let every env act once, except where `skip` is true: rows of those stay untouched.
+        """Step all envs except those where `skip` is true, whose rows stay unchanged.
 
-        Where an episode ends and `final_observations` is given, its last observation goes there,
-        the next episode begins, and its first observation goes into `observations`. Without
-        `final_observations` the last observation goes into `observations` and nothing begins.
+        If an episode ends and `final_observations` is passed, its last observation is written
+        there, the next episode starts, and its first observation is written to `observations`.
+        Without `final_observations` the last observation is written to `observations` and no
+        episode starts.
         """
 
     def clone_env(self, source: int, target: int) -> None:
-        """Let env `target` become exactly what env `source` is, its random streams included."""
+        """Copy env `source` to `target`, including its random generators."""
 
     def infos(self) -> Columns:
-        """What the envs have to say after the last call: for each key a new array of N rows."""
+        """Return infos after the last call: for each key a new array of N rows."""
 
     def final_infos(self) -> Columns:
-        """The same for the ends of episodes that the last step has ended; other rows are void."""
+        """Return infos of episodes that the last step ended; other rows are undefined."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue from here, bit for bit."""
+        """Return a snapshot from which all envs continue bit for bit."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state; a refused one changes nothing."""
+        """Restore a snapshot; raise `StateError` and change nothing if it does not fit."""
 
 
 class NativeVecEnv(BaseVecEnv):
-    """A native batch as a vector env: one call per step, straight into the result's arrays."""
+    """Vector env of a native batch: one native call per step, directly into the result.
+
+    Args:
+        batch: native batch.
+        observation_space: observation space of one env.
+        action_space: action space of one env.
+        autoreset: autoreset mode; see `Autoreset`.
+        backend: array backend of results.
+        copy: False lets a result share its arrays with the second result after it.
+    """
 
     def __init__(
         self,
@@ -98,57 +102,49 @@ class NativeVecEnv(BaseVecEnv):
         backend: Backend = "numpy",
         copy: bool = True,
     ) -> None:
-        """Take over a batch.
-
-        Args:
-            batch: the envs.
-            observation_space: of one env.
-            action_space: of one env.
-            autoreset: when the next episode begins; see `Autoreset`.
-            backend: who makes the arrays of results.
-            copy: False lets a result share its arrays with the second result after it.
-        """
         super().__init__(batch.num_envs, autoreset, "raise", backend, copy)
         self.batch = batch
         self._set_spaces({"observation_space": observation_space, "action_space": action_space})
         self._finished = np.zeros(self.num_envs, np.bool_)
-        self._everyone = np.arange(self.num_envs)
+        self._all_indices = np.arange(self.num_envs)
         self._finals = self._observations.allocate(self.num_envs)
         self._rows = self._observations.allocate(self.num_envs)
 
-    @in_turn
+    @exclusive
     def reset(
         self, *, seed: Seeds = None, options: Options = None, ids: Ids | None = None
     ) -> VecResetResult[Any]:
-        """Begin an episode in every env, or in those of `ids` alone."""
+        """Reset all envs, or only those in `ids`."""
         orders = self._orders(seed, options, ids)
         for has_seed in (True, False):
             chosen = [order for order in orders if (order[1] is not None) is has_seed]
             if chosen:
                 self.batch.reset(
-                    np.array([place for place, _, _ in chosen], np.int64),
-                    np.array([one for _, one, _ in chosen], np.uint64) if has_seed else None,
+                    np.array([index for index, _, _ in chosen], np.int64),
+                    np.array([env_seed for _, env_seed, _ in chosen], np.uint64)
+                    if has_seed
+                    else None,
                     self._rows,
-                    None if options is None else [asked for _, _, asked in chosen],
+                    None if options is None else [env_options for _, _, env_options in chosen],
                 )
-        places = np.array([place for place, _, _ in orders], np.int64)
-        self._finished[places] = False
-        observations = map_arrays(lambda array: array[places], self._rows)
+        indices = np.array([index for index, _, _ in orders], np.int64)
+        self._finished[indices] = False
+        observations = map_arrays(lambda array: array[indices], self._rows)
         columns = {
-            key: Column(np.arange(len(places)), values[places])
+            key: Column(np.arange(len(indices)), values[indices])
             for key, values in self.batch.infos().items()
         }
-        return self._reset_batch(orders, observations, ColumnInfos(len(places), columns))
+        return self._reset_batch(orders, observations, ColumnInfos(len(indices), columns))
 
-    @in_turn
+    @exclusive
     def step(
         self, actions: Any, *, ids: Ids | None = None, out: StepBuffers | None = None
     ) -> VecStepResult[Any]:
-        """Let every env, or those of `ids` alone, act once, in one native call."""
-        places = self._chosen(ids)
-        acts = self._checked_actions(actions, out, places)
-        if places is not None:
-            return self._step_some(acts, places, out)
+        """Step all envs, or only those in `ids`."""
+        indices = self._chosen(ids)
+        acts = self._checked_actions(actions, out, indices)
+        if indices is not None:
+            return self._step_some(acts, indices, out)
         target = self._target(out)
         finals = None
         if self.autoreset == "same_step":
@@ -168,43 +164,43 @@ class NativeVecEnv(BaseVecEnv):
         )
 
     def _step_some(
-        self, actions: Any, places: list[int], out: StepBuffers | None
+        self, actions: Any, indices: list[int], out: StepBuffers | None
     ) -> VecStepResult[Any]:
-        """Let some envs act: the batch skips the others."""
+        """Step some envs; the batch skips the others."""
         rows = StepBuffers.allocate(self._observations, self.num_envs)
         begins = np.zeros(self.num_envs, np.bool_)
-        if places:
+        if indices:
             skip = np.ones(self.num_envs, np.bool_)
-            skip[places] = False
+            skip[indices] = False
             if self.autoreset == "next_step":
                 begins = ~skip & self._finished
                 skip |= begins
-            self._step_batch_of(actions, places, rows, skip)
+            self._step_batch_of(actions, indices, rows, skip)
         if begins.any():
             self._begin_next(rows, begins)
         ended = rows.terminated | rows.truncated
         if self.autoreset == "next_step":
-            self._finished[places] = ended[places]
+            self._finished[indices] = ended[indices]
         finals = self._finals if self.autoreset == "same_step" else None
-        everyone = self._infos_of(ended.nonzero()[0] if finals is not None else None, finals)
-        infos = DictInfos([everyone[place] for place in places])
-        taken = rows.taken(places)
+        all_rows = self._infos_of(ended.nonzero()[0] if finals is not None else None, finals)
+        infos = DictInfos([all_rows[index] for index in indices])
+        taken = rows.taken(indices)
         if out is not None:
             out.fill(taken)
             out.fill_finals(infos)
         target = out or taken
         return self._step_batch(
-            target.observations, target.rewards, target.terminated, target.truncated, infos, places
+            target.observations, target.rewards, target.terminated, target.truncated, infos, indices
         )
 
     def _step_batch_of(
-        self, actions: Any, places: list[int], rows: StepBuffers, skip: NDArray[np.bool_]
+        self, actions: Any, indices: list[int], rows: StepBuffers, skip: NDArray[np.bool_]
     ) -> None:
         def spread(chosen: NDArray[Any]) -> NDArray[Any]:
-            # Who is skipped gets an action too, which must be one that nobody refuses.
-            everyone = np.repeat(chosen[:1], self.num_envs, axis=0)
-            everyone[places] = chosen
-            return everyone
+            # Skipped envs need a valid action too.
+            all_rows = np.repeat(chosen[:1], self.num_envs, axis=0)
+            all_rows[indices] = chosen
+            return all_rows
 
         finals = self._finals if self.autoreset == "same_step" else None
         self._step_native(map_arrays(spread, actions), rows, finals, skip)
@@ -223,19 +219,19 @@ class NativeVecEnv(BaseVecEnv):
                 skip,
             )
         except KeyboardInterrupt:
-            # Between two slices of a long step: some envs have acted and others have not.
+            # In the middle of a long step: some envs have been stepped and others not.
             self._interrupted()
             raise
 
-    @in_turn
+    @exclusive
     def clone(self, source: int, target: int) -> None:
-        """Let env `target` become exactly what env `source` is: a branch of a search tree."""
+        """Copy env `source` to `target`, for tree search."""
         self._check_open()
         self.batch.clone_env(source, target)
         self._finished[target] = self._finished[source]
 
     def get_attr(self, name: str) -> list[Any]:
-        """The attribute of the batch: an item for each env, or the same for all."""
+        """Return an attribute of the batch: one item per env, or the same for all."""
         self._check_open()
         return self._per_env(getattr(self.batch, name))
 
@@ -245,13 +241,13 @@ class NativeVecEnv(BaseVecEnv):
         setattr(self.batch, name, values if per_env else value)
 
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> list[Any]:
-        """Call a method of the batch: it returns an item for each env, or the same for all."""
+        """Call a method of the batch and return one item per env, or the same for all."""
         self._check_open()
         return self._per_env(getattr(self.batch, name)(*args, **kwargs))
 
-    @in_turn
+    @exclusive
     def close(self) -> None:
-        """Let go of the batch. Closing twice is no error."""
+        """Close every env; a second call does nothing."""
         if not self._closed:
             self._closed = self._is_blocked = True
             close: Callable[[], None] | None = getattr(self.batch, "close", None)
@@ -272,7 +268,7 @@ class NativeVecEnv(BaseVecEnv):
         )
 
     def _begin_next(self, target: StepBuffers, finished: NDArray[np.bool_]) -> None:
-        """Let the episodes begin that the step before this one left at an end."""
+        """Start the next episodes of envs that ended one in the step before."""
         self.batch.reset(np.flatnonzero(finished), None, target.observations, None)
         target.rewards[finished] = 0.0
         target.terminated[finished] = False
@@ -280,16 +276,16 @@ class NativeVecEnv(BaseVecEnv):
 
     def _infos_of(self, ended: NDArray[np.int64] | None, finals: Any) -> Infos:
         columns = {
-            key: Column(self._everyone, values) for key, values in self.batch.infos().items()
+            key: Column(self._all_indices, values) for key, values in self.batch.infos().items()
         }
         if ended is not None and ended.size:
-            # Only the rows that ended are copied: the buffer is written again by the next step.
+            # Copy the ended rows only: the next step overwrites the buffer.
             last = map_arrays(lambda array: array[ended], finals)
             rows = self._observations.lazy_rows(last, ended.size)
-            told = {key: values[ended] for key, values in self.batch.final_infos().items()}
+            final_infos = {key: values[ended] for key, values in self.batch.final_infos().items()}
             columns[FINAL_OBSERVATION] = Column(ended, rows)
-            columns[FINAL_INFO] = Column(ended, RowDicts(ended.size, told))
-            for key, values in carried_over(told, columns).items():
+            columns[FINAL_INFO] = Column(ended, RowDicts(ended.size, final_infos))
+            for key, values in carried_info(final_infos, columns).items():
                 columns[key] = Column(ended, values)
         return ColumnInfos(self.num_envs, columns)
 
@@ -302,6 +298,6 @@ class NativeVecEnv(BaseVecEnv):
 
     def _load_env_states(self, states: Any) -> None:
         if not isinstance(states, Mapping) or states.keys() != {"batch", "finished"}:
-            raise StateError("the state of a native batch was wanted, found that of single envs")
+            raise StateError("expected the state of a native batch, got that of single envs")
         self.batch.load_state_dict(states["batch"])
         self._finished = states["finished"].copy()

@@ -1,4 +1,4 @@
-"""The wrappers that come with sekai, one a file."""
+"""Built-in wrappers, one per file."""
 
 from sekai.wrappers.action_mask import ActionMask
 from sekai.wrappers.auto_reset import AutoReset

@@ -1,4 +1,4 @@
-"""Show which actions are allowed now, and refuse the others."""
+"""Action masks: report allowed actions and reject the others."""
 
 from __future__ import annotations
 
@@ -12,19 +12,16 @@ from sekai.core.wrapper import Wrapper
 from sekai.error import InvalidActionError
 from sekai.spaces.masks import allows
 
-__all__ = ["ActionMask"]
-
 
 class ActionMask(Wrapper[ObsType, ActType, ObsType, ActType]):
-    """Puts the mask of allowed actions into `info["action_mask"]` and holds the agent to it.
+    """Wrapper that adds `info["action_mask"]` and rejects masked actions with `InvalidActionError`.
 
-    The mask comes from `mask_of(env)` if given, else from the env's own `action_mask()`. It has
-    the form that `action_space.sample(mask=...)` takes. A masked action raises
-    `InvalidActionError` and nothing has moved.
+    The mask comes from `mask_of(env)` if passed, otherwise from the env's own `action_mask()`. It
+    has the format of `action_space.sample(mask=...)`.
     """
 
     masks_actions = True
-    """For learners to ask: `env.has_attr("masks_actions")`."""
+    """Marker for learners: `env.has_attr("masks_actions")`."""
 
     def __init__(
         self, env: Env[ObsType, ActType], mask_of: Callable[[Any], Any] | None = None
@@ -32,14 +29,14 @@ class ActionMask(Wrapper[ObsType, ActType, ObsType, ActType]):
         super().__init__(env)
         if mask_of is None and not env.has_attr("action_mask"):
             raise TypeError(
-                f"ActionMask needs mask_of=..., or an env with a method action_mask(); "
-                f"{env.unwrapped!r} has none"
+                f"ActionMask needs mask_of or an env with a method action_mask(); "
+                f"{env.unwrapped!r} has no such method"
             )
         self._mask_of = mask_of
         self._mask: Any = None
 
     def action_mask(self) -> Any:
-        """The mask in force, in the form that `action_space.sample(mask=...)` takes."""
+        """Current mask, in the format of `action_space.sample(mask=...)`."""
         if self._mask_of is not None:
             return self._mask_of(self.env)
         return self.env.get_attr("action_mask")()
@@ -47,7 +44,7 @@ class ActionMask(Wrapper[ObsType, ActType, ObsType, ActType]):
     def _map_action(self, action: ActType) -> ActType:
         if self._mask is not None and not allows(self.action_space, self._mask, action):
             raise InvalidActionError(
-                f"an action that the mask {self._mask!r} allows was wanted, found {action!r}"
+                f"action {action!r} is masked; expected one that the mask allows: {self._mask!r}"
             )
         return action
 
@@ -61,6 +58,6 @@ class ActionMask(Wrapper[ObsType, ActType, ObsType, ActType]):
         return ResetResult(result.observation, self._masked(result.info))
 
     def _masked(self, info: dict[str, Any]) -> dict[str, Any]:
-        # Two copies: neither the env nor the reader of the info can change what is enforced.
+        # Two copies: neither the env nor the caller can change the enforced mask.
         self._mask = copy.deepcopy(self.action_mask())
         return {**info, "action_mask": copy.deepcopy(self._mask)}

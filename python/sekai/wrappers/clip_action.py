@@ -1,4 +1,4 @@
-"""Bring actions that overshoot back to the bounds."""
+"""Clip actions to the bounds of the action space."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core.env import Env, ObsType
-from sekai.core.real_numbers import real_numbers
 from sekai.core.wrapper import ActionWrapper
 from sekai.error import InvalidActionError, SpaceError
 from sekai.spaces import Box
-
-__all__ = ["ClipAction", "box_of"]
+from sekai.spaces.numbers import require_real
 
 Array = NDArray[Any]
 
 
 class ClipAction(ActionWrapper[ObsType, Array, Array]):
-    """Accepts any real numbers and clips them to the bounds of the action space."""
+    """Wrapper that accepts any real numbers and clips them to the action bounds."""
 
     def __init__(self, env: Env[ObsType, Array]) -> None:
         super().__init__(env)
@@ -29,19 +27,19 @@ class ClipAction(ActionWrapper[ObsType, Array, Array]):
         self.action_space = Box(low, high, shape=box.shape, dtype=box.dtype)
 
     def action(self, action: Array) -> Array:
-        """The allowed action nearest to `action`."""
-        if np.isnan(real_numbers(action)).any():
-            raise InvalidActionError(f"an action of numbers was wanted, found NaN in {action}")
+        """Clip an action."""
+        if np.isnan(require_real(action)).any():
+            raise InvalidActionError(f"action must not contain NaN, got {action}")
         return np.clip(action, self._low, self._high).astype(self._low.dtype, copy=False)
 
     def reverse_action(self, action: Array) -> Array:
-        """An allowed action is its own original."""
+        """Return the action unchanged: an allowed action is its own inverse."""
         return action
 
 
 def box_of(wrapper: object, env: Env[Any, Any]) -> Box:
-    """The env's action space if it is a Box of numbers, or a `SpaceError`."""
+    """Return the env's action space, or raise `SpaceError` unless it is a numeric Box."""
     space = env.action_space
     if not isinstance(space, Box) or space.dtype == bool:
-        raise SpaceError(f"{type(wrapper).__name__} needs a Box of actions, found {space}")
+        raise SpaceError(f"{type(wrapper).__name__} needs a Box action space, got {space}")
     return space

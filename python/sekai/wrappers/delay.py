@@ -1,4 +1,4 @@
-"""Let observations arrive late, or actions take effect late, as they do on a real venue."""
+"""Latency: delayed observations or delayed actions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from sekai.core.wrapper import ObservationWrapper, Wrapper
 from sekai.error import InvalidActionError
 from sekai.spaces import Box
 
-__all__ = ["DelayAction", "DelayObservation"]
-
 
 class DelayObservation(ObservationWrapper[ObsType, ActType, ObsType]):
-    """Shows observations `steps` steps late; rewards and flags stay on time.
+    """Wrapper that returns observations `steps` steps late; rewards and flags are on time.
 
-    Until the first one has arrived, the observation of the reset is shown.
+    The first observation of an episode is repeated until a later one is due.
     """
 
     def __init__(self, env: Env[ObsType, ActType], steps: int) -> None:
@@ -29,8 +27,8 @@ class DelayObservation(ObservationWrapper[ObsType, ActType, ObsType]):
         self._on_the_way: deque[ObsType] = deque()
 
     def observation(self, obs: ObsType) -> ObsType:
-        """The observation that arrives now."""
-        # Copied, because the env may go on writing into the array it gave us.
+        """Return the observation that is due."""
+        # Copied, because the env may overwrite its array.
         self._on_the_way.append(copy.deepcopy(obs))
         return self._on_the_way.popleft()
 
@@ -42,10 +40,10 @@ class DelayObservation(ObservationWrapper[ObsType, ActType, ObsType]):
 
 
 class DelayAction(Wrapper[ObsType, ActType, ObsType, ActType]):
-    """Gives the env each action `steps` steps late.
+    """Wrapper that applies each action `steps` steps late.
 
-    Until the first one takes effect the env is given `initial`, which must be named unless the
-    action space is a Box that contains zero.
+    Until the first one is due, the env receives `initial`, which is required unless the action
+    space is a Box that contains zero.
     """
 
     def __init__(
@@ -58,15 +56,15 @@ class DelayAction(Wrapper[ObsType, ActType, ObsType, ActType]):
         self._newest: ActType | None = None
 
     def _map_action(self, action: ActType) -> ActType:
-        # A bad action is refused when it is given, not when it would take effect.
+        # Reject an invalid action now, not when it takes effect.
         reason = self.action_space.mismatch(action)
         if reason is not None:
-            raise InvalidActionError(f"the action does not fit {self.action_space}: {reason}")
+            raise InvalidActionError(f"action is not in {self.action_space}: {reason}")
         self._newest = copy.deepcopy(action)
         return self._on_the_way[0] if self._on_the_way else self._newest
 
     def _map_step(self, result: StepResult[ObsType]) -> StepResult[ObsType]:
-        # The queue moves only now: had the env refused the step, nothing would have moved.
+        # The queue advances only after the step: it may have raised.
         if self.steps:
             self._on_the_way.popleft()
             self._on_the_way.append(self._newest)  # type: ignore[arg-type]
@@ -83,13 +81,13 @@ class DelayAction(Wrapper[ObsType, ActType, ObsType, ActType]):
             initial = np.zeros(space.shape, space.dtype)  # type: ignore[assignment]
         if initial is None or not space.contains(initial):
             raise ValueError(
-                f"DelayAction needs initial=..., an action of {space} that is in effect until "
-                f"the first one arrives; was {initial!r}"
+                f"DelayAction needs initial, an action in {space} that is applied until "
+                f"the first one takes effect; got {initial!r}"
             )
         return initial
 
 
 def _checked_steps(steps: int) -> int:
     if int(steps) != steps or steps < 0:
-        raise ValueError(f"steps must be a whole number of at least 0, was {steps!r}")
+        raise ValueError(f"steps must be a non-negative integer, got {steps!r}")
     return int(steps)

@@ -1,4 +1,4 @@
-"""Record return, length and duration of every episode."""
+"""Episode statistics: return, length and duration."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from sekai.core.result import ResetResult, StepResult
 from sekai.core.wrapper import Wrapper
 from sekai.stats.tracker import EpisodeStats, InMemoryTracker, StatsTracker
 
-__all__ = ["RecordEpisodeStatistics"]
-
 
 class RecordEpisodeStatistics(Wrapper[ObsType, ActType, ObsType, ActType]):
-    """Adds `info["episode"]`, an `EpisodeStats`, to the step that ends an episode.
+    """Wrapper that adds `info["episode"]`, an `EpisodeStats`, to the last step of an episode.
 
-    `tracker` hears of every reset, step and episode; by default the last episodes are kept in
+    `tracker` is called for every reset, step and episode; the default keeps the last episodes in
     memory (`env.tracker.mean_return()`).
     """
 
@@ -22,7 +20,7 @@ class RecordEpisodeStatistics(Wrapper[ObsType, ActType, ObsType, ActType]):
         super().__init__(env)
         self.tracker: StatsTracker = InMemoryTracker() if tracker is None else tracker
         self._totals = EpisodeTotals()
-        # The default tracker has nothing to do on a step, which happens millions of times.
+        # The default tracker ignores steps; skip millions of calls.
         is_idle = isinstance(self.tracker, InMemoryTracker)
         self._on_step = None if is_idle else self.tracker.on_step
 
@@ -55,6 +53,6 @@ class RecordEpisodeStatistics(Wrapper[ObsType, ActType, ObsType, ActType]):
         return base.spec.id if base.spec is not None else type(base).__name__
 
     def _excluded(self) -> frozenset[str]:
-        # A tracker may hold a connection or a file: it is state only if it can tell its state.
+        # A tracker may hold a connection or a file: it is state only if it has a state_dict.
         stateful = hasattr(self.tracker, "state_dict")
         return super()._excluded() | (frozenset() if stateful else {"tracker"})

@@ -1,4 +1,4 @@
-"""Show any observation as one row of numbers."""
+"""Flatten observations to one vector."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from sekai.core.env import ActType, Env
 from sekai.core.wrapper import ObservationWrapper
 from sekai.spaces import flatten, flatten_space
 
-__all__ = ["FlattenObservation"]
-
 
 class FlattenObservation(ObservationWrapper[NDArray[np.floating[Any]], ActType, Any]):
-    """Flattens observations of any space into a one-dimensional Box.
+    """Wrapper that flattens observations of any space to a 1-D Box.
 
-    Rows are float32; `dtype="float64"` keeps every bit of float64 and large integer parts.
+    The default dtype is float32; `dtype="float64"` keeps every bit of float64 and large integer
+    parts.
     """
 
     def __init__(self, env: Env[Any, ActType], dtype: DTypeLike = np.float32) -> None:
@@ -26,5 +25,5 @@ class FlattenObservation(ObservationWrapper[NDArray[np.floating[Any]], ActType, 
         self.dtype = self.observation_space.dtype
 
     def observation(self, obs: Any) -> NDArray[np.floating[Any]]:
-        """`obs` as one row of numbers."""
+        """Flatten an observation."""
         return flatten(self.env.observation_space, obs, dtype=self.dtype)

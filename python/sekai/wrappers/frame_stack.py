@@ -1,4 +1,4 @@
-"""Show the last few observations together."""
+"""Frame stacking: the last observations in one array."""
 
 from __future__ import annotations
 
@@ -11,30 +11,28 @@ from sekai.core.result import ResetResult
 from sekai.core.wrapper import ObservationWrapper
 from sekai.spaces.batch import batch_space, stack_samples
 
-__all__ = ["FrameStackObservation"]
-
 
 class FrameStackObservation(ObservationWrapper[Any, ActType, Any]):
-    """Stacks the last `n` observations along a new leading axis, oldest first.
+    """Wrapper that stacks the last `n` observations along a new leading axis, oldest first.
 
-    At the beginning of an episode the first observation fills all places.
+    At the start of an episode the first observation fills all `n` frames.
     """
 
     def __init__(self, env: Env[Any, ActType], n: int) -> None:
         super().__init__(env)
         if n < 1:
-            raise ValueError(f"n must be at least 1 observation, was {n}")
+            raise ValueError(f"n must be at least 1, got {n}")
         self.n = n
         self.observation_space = batch_space(env.observation_space, n)
         self._frames: deque[Any] = deque(maxlen=n)
 
     def observation(self, obs: Any) -> Any:
-        """`obs` and the `n - 1` before it."""
-        # Copied, because the env or its user may go on writing into the array it gave us.
+        """Stack an observation and the `n - 1` before it."""
+        # Copied, because the env or its user may overwrite the array.
         self._frames.append(copy.deepcopy(obs))
         return stack_samples(self.env.observation_space, self._frames)
 
     def _map_reset(self, result: ResetResult[Any], seed: int | None) -> ResetResult[Any]:
-        # With the one that `observation` adds, they push out all that was there.
+        # `observation` adds the last one; together they replace all frames.
         self._frames.extend([copy.deepcopy(result.observation)] * (self.n - 1))
         return super()._map_reset(result, seed)

@@ -1,4 +1,4 @@
-"""Call order and time limits for environments with several agents."""
+"""Multi-agent counterparts of `TimeLimit`, `OrderEnforcing` and `ValidateAction`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from sekai.error import InvalidActionError
 from sekai.wrappers.order_enforcing import CallOrder
 from sekai.wrappers.time_limit import checked_limit
 
-__all__ = ["MultiAgentOrderEnforcing", "MultiAgentTimeLimit", "MultiAgentValidateAction"]
-
 
 class MultiAgentTimeLimit(MultiAgentWrapper):
-    """Truncates the episode of every agent after `max_episode_steps` steps."""
+    """Wrapper that truncates the episode of every agent after `max_episode_steps` steps."""
 
     def __init__(self, env: MultiAgentEnv, max_episode_steps: int) -> None:
         super().__init__(env)
@@ -41,7 +39,7 @@ class MultiAgentTimeLimit(MultiAgentWrapper):
 
 
 class MultiAgentOrderEnforcing(MultiAgentWrapper):
-    """Raises `ResetRequired` or `ClosedError` for calls that come in the wrong order."""
+    """Wrapper that raises `ResetRequired` or `ClosedError` for calls in the wrong order."""
 
     def __init__(self, env: MultiAgentEnv) -> None:
         super().__init__(env)
@@ -50,19 +48,19 @@ class MultiAgentOrderEnforcing(MultiAgentWrapper):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> MAResetResult:
-        """Begin an episode, unless the env is closed."""
+        """Start an episode, or raise `ClosedError` if the env is closed."""
         self._order.check_open()
         return super().reset(seed=seed, options=options)
 
     async def async_reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> MAResetResult:
-        """Begin an episode, unless the env is closed."""
+        """Start an episode without blocking the event loop."""
         self._order.check_open()
         return await super().async_reset(seed=seed, options=options)
 
     def close(self) -> None:
-        """Release what the env holds; a second call does nothing."""
+        """Close the env; a second call does nothing."""
         if self._order.close():
             super().close()
 
@@ -82,7 +80,7 @@ class MultiAgentOrderEnforcing(MultiAgentWrapper):
 
 
 class MultiAgentValidateAction(MultiAgentWrapper):
-    """Raises `InvalidActionError` unless every agent alive acts within its action space."""
+    """Wrapper that raises `InvalidActionError` unless every live agent's action is valid."""
 
     def __init__(self, env: MultiAgentEnv) -> None:
         super().__init__(env)
@@ -91,11 +89,11 @@ class MultiAgentValidateAction(MultiAgentWrapper):
         alive = set(self.env.agents)
         if actions.keys() != alive:
             raise InvalidActionError(
-                f"actions of the agents {sorted(alive)} were wanted, found {sorted(actions)}"
+                f"expected actions of the agents {sorted(alive)}, got {sorted(actions)}"
             )
         for agent, action in actions.items():
             space = self.env.action_spaces[agent]
             reason = space.mismatch(action)
             if reason is not None:
-                raise InvalidActionError(f"the action of {agent!r} does not fit {space}: {reason}")
+                raise InvalidActionError(f"action of agent {agent!r} is not in {space}: {reason}")
         return actions

@@ -1,4 +1,4 @@
-"""Scale rewards so that discounted returns have unit variance."""
+"""Reward normalization by the variance of discounted returns."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from sekai.core.env import ActType, Env, ObsType
 from sekai.core.result import ResetResult, StepResult
 from sekai.core.wrapper import Wrapper
 
-__all__ = ["NormalizeReward", "checked_gamma"]
-
 
 class NormalizeReward(Wrapper[ObsType, ActType, ObsType, ActType]):
-    """Divides rewards by the running standard deviation of the discounted return.
+    """Wrapper that divides rewards by the running standard deviation of the discounted return.
 
-    The mean is left alone, so that the sign of a reward keeps its meaning. Set `learning` to
-    False to stop the statistics.
+    The mean is not subtracted, so that rewards keep their sign. Set `learning` to False to freeze
+    the statistics.
     """
 
     def __init__(
@@ -40,7 +38,7 @@ class NormalizeReward(Wrapper[ObsType, ActType, ObsType, ActType]):
 
 
 def checked_gamma(gamma: float) -> float:
-    """The discount, or a `ValueError` if it is outside 0 to 1."""
+    """Return the discount factor, or raise `ValueError` if it is outside [0, 1]."""
     if not 0.0 <= gamma <= 1.0:
-        raise ValueError(f"gamma must be between 0 and 1, was {gamma}")
+        raise ValueError(f"gamma must be between 0 and 1, got {gamma}")
     return gamma

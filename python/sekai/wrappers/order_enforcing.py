@@ -1,21 +1,19 @@
-"""Refuse calls that come in the wrong order."""
+"""Call order: reject `step` before `reset`, after the end of an episode and after `close`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from sekai.core.autoreset import has_reset_itself
+from sekai.core.autoreset import has_autoreset
 from sekai.core.env import ActType, Env, ObsType
 from sekai.core.result import ResetResult, StepResult
 from sekai.core.wrapper import Wrapper
 from sekai.error import ClosedError, ResetRequired
 
-__all__ = ["CallOrder", "OrderEnforcing"]
-
 
 class CallOrder:
-    """Where an env is between construction and close."""
+    """State of an env between construction and close."""
 
     def __init__(self) -> None:
         self.running = False
@@ -23,42 +21,42 @@ class CallOrder:
         self._begun = False
 
     def begin(self) -> None:
-        """An episode has begun."""
+        """Record that an episode has started."""
         self.running = self._begun = True
 
     def close(self) -> bool:
-        """The env is closed for good; tell whether it was open until now."""
+        """Record that the env is closed; return True if it was open."""
         was_open = not self._closed
         self.running, self._closed = False, True
         return was_open
 
     def check_open(self) -> None:
-        """Raise if the env is closed."""
+        """Raise `ClosedError` if the env is closed."""
         if self._closed:
-            raise ClosedError("the env is closed: make a new one")
+            raise ClosedError("env is closed; create a new one")
 
     def state_dict(self) -> dict[str, bool]:
-        """Whether an episode runs and whether one ever began."""
+        """Return the flags of a running and of any earlier episode."""
         return {"running": self.running, "begun": self._begun}
 
     def load_state_dict(self, state: Mapping[str, bool]) -> None:
-        """Continue from a saved state; what is closed stays closed."""
+        """Restore a saved state; a closed env stays closed."""
         self.check_open()
         self.running, self._begun = bool(state["running"]), bool(state["begun"])
 
     def refusal(self) -> Exception:
-        """Why a step is refused now."""
+        """Return the error for a step that is not allowed now."""
         if self._closed:
-            return ClosedError("step() was called on a closed env: make a new one")
+            return ClosedError("step() called on a closed env; create a new one")
         if self._begun:
-            return ResetRequired("the episode is over: call reset() to begin the next one")
-        return ResetRequired("step() was called before reset(): call reset() first")
+            return ResetRequired("episode is over; call reset() to start the next one")
+        return ResetRequired("step() called before reset(); call reset() first")
 
 
 class OrderEnforcing(Wrapper[ObsType, ActType, ObsType, ActType]):
-    """Raises `ResetRequired` when `step()` comes before `reset()` or after the episode's end.
+    """Wrapper that raises `ResetRequired` for a `step()` before `reset()` or after an episode.
 
-    After `close()` both raise `ClosedError`. In every case nothing has moved.
+    After `close()` both raise `ClosedError`. The env is never stepped in these cases.
     """
 
     def __init__(self, env: Env[ObsType, ActType]) -> None:
@@ -68,19 +66,19 @@ class OrderEnforcing(Wrapper[ObsType, ActType, ObsType, ActType]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> ResetResult[ObsType]:
-        """Begin an episode, unless the env is closed."""
+        """Start an episode, or raise `ClosedError` if the env is closed."""
         self._order.check_open()
         return super().reset(seed=seed, options=options)
 
     async def async_reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> ResetResult[ObsType]:
-        """Begin an episode, unless the env is closed."""
+        """Start an episode without blocking the event loop."""
         self._order.check_open()
         return await super().async_reset(seed=seed, options=options)
 
     def close(self) -> None:
-        """Release what the env holds; a second call does nothing."""
+        """Close the env; a second call does nothing."""
         if self._order.close():
             super().close()
 
@@ -90,8 +88,8 @@ class OrderEnforcing(Wrapper[ObsType, ActType, ObsType, ActType]):
         return action
 
     def _map_step(self, result: StepResult[ObsType]) -> StepResult[ObsType]:
-        # Where a layer below has begun the next episode already, steps may go on.
-        if result.done and not has_reset_itself(result):
+        # If an inner wrapper has started the next episode, steps may continue.
+        if result.done and not has_autoreset(result):
             self._order.running = False
         return result
 

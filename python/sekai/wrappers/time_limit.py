@@ -1,4 +1,4 @@
-"""Truncate episodes that run too long."""
+"""Time limit: truncate long episodes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from sekai.core.env import ActType, Env, ObsType
 from sekai.core.result import ResetResult, StepResult
 from sekai.core.wrapper import Wrapper
 
-__all__ = ["TimeLimit", "checked_limit"]
-
 
 class TimeLimit(Wrapper[ObsType, ActType, ObsType, ActType]):
-    """Truncates an episode after `max_episode_steps` steps."""
+    """Wrapper that truncates an episode after `max_episode_steps` steps."""
 
     def __init__(self, env: Env[ObsType, ActType], max_episode_steps: int) -> None:
         super().__init__(env)
@@ -22,7 +20,7 @@ class TimeLimit(Wrapper[ObsType, ActType, ObsType, ActType]):
     def _map_step(self, result: StepResult[ObsType]) -> StepResult[ObsType]:
         self._elapsed_steps += 1
         if result.done:
-            # A layer below may begin the next episode by itself; its steps count from zero.
+            # An inner wrapper may start the next episode itself; count its steps from zero.
             self._elapsed_steps = 0
             return result
         if self._elapsed_steps < self.max_episode_steps:
@@ -35,7 +33,7 @@ class TimeLimit(Wrapper[ObsType, ActType, ObsType, ActType]):
 
 
 def checked_limit(max_episode_steps: Any) -> int:
-    """The limit as a whole number of steps, or a `ValueError`."""
+    """Return the limit as an int, or raise `ValueError`."""
     if int(max_episode_steps) != max_episode_steps or max_episode_steps < 1:
-        raise ValueError(f"max_episode_steps must be at least 1 step, was {max_episode_steps!r}")
+        raise ValueError(f"max_episode_steps must be at least 1, got {max_episode_steps!r}")
     return int(max_episode_steps)

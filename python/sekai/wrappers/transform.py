@@ -1,4 +1,4 @@
-"""Change observations or rewards by a function of the caller's."""
+"""Apply a function to observations or rewards."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from sekai.core.env import ActType, Env, ObsType
 from sekai.core.wrapper import ObservationWrapper, RewardWrapper
 from sekai.spaces import Space
 
-__all__ = ["TransformObservation", "TransformReward"]
-
 
 class TransformObservation(ObservationWrapper[Any, ActType, Any]):
-    """Shows `fn(observation)`; name the new space if `fn` changes it."""
+    """Wrapper that returns `fn(observation)`; pass the new space if `fn` changes it."""
 
     def __init__(
         self,
@@ -27,17 +25,17 @@ class TransformObservation(ObservationWrapper[Any, ActType, Any]):
             self.observation_space = observation_space
 
     def observation(self, obs: Any) -> Any:
-        """`fn(obs)`."""
+        """Return `fn(obs)`."""
         return self.fn(obs)
 
 
 class TransformReward(RewardWrapper[ObsType, ActType]):
-    """Pays `fn(reward)`."""
+    """Wrapper that returns `fn(reward)`."""
 
     def __init__(self, env: Env[ObsType, ActType], fn: Callable[[float], float]) -> None:
         super().__init__(env)
         self.fn = fn
 
     def reward(self, reward: float) -> float:
-        """`fn(reward)`."""
+        """Return `fn(reward)`."""
         return self.fn(reward)

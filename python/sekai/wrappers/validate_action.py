@@ -1,4 +1,4 @@
-"""Refuse actions that do not belong to the action space."""
+"""Action validation: reject actions outside the action space."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from sekai.core.env import ActType, Env, ObsType
 from sekai.core.wrapper import Wrapper
 from sekai.error import InvalidActionError
 
-__all__ = ["ValidateAction"]
-
 
 class ValidateAction(Wrapper[ObsType, ActType, ObsType, ActType]):
-    """Raises `InvalidActionError` for an action outside the action space; nothing has moved."""
+    """Wrapper that raises `InvalidActionError` for an action outside the action space."""
 
     def __init__(self, env: Env[ObsType, ActType]) -> None:
         super().__init__(env)
@@ -18,5 +16,5 @@ class ValidateAction(Wrapper[ObsType, ActType, ObsType, ActType]):
     def _map_action(self, action: ActType) -> ActType:
         reason = self.env.action_space.mismatch(action)
         if reason is not None:
-            raise InvalidActionError(f"the action does not fit {self.env.action_space}: {reason}")
+            raise InvalidActionError(f"action is not in {self.env.action_space}: {reason}")
         return action

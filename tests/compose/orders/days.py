@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sekai.compose import Order, OrderDir
-from sekai.compose.orders.order_simulator import OrderSimulator
+from sekai.compose.orders.simulators import OrderSimulator
 from sekai.data.intraday import DayTicks
 from sekai.data.market_data import MarketData
 

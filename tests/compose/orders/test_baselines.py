@@ -117,7 +117,7 @@ def test_profiles_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="profile must be"):
         VWAP([1.0, -1.0])
     state = SingleAssetOrderExecutionSimple(order(), day()).get_state()
-    with pytest.raises(DataError, match="a profile of 240 ticks"):
+    with pytest.raises(DataError, match="must have 240 ticks"):
         VWAP(np.ones(10))(state)
 
 

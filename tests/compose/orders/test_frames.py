@@ -146,7 +146,7 @@ def test_the_exchange_on_a_frame_is_that_of_a_provider_bit_for_bit(
 
 
 def test_a_frame_and_folders_are_one_too_many(folders: dict[str, str]) -> None:
-    with pytest.raises(TypeError, match="data and qlib_config both"):
+    with pytest.raises(TypeError, match="one of data and qlib_config"):
         SingleAssetOrderExecution(order(), EXECUTOR, {}, folders, data=frame())
 
 
@@ -194,10 +194,10 @@ def test_an_env_on_a_frame_without_symbols_draws_its_orders() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda rows: rows.drop(columns="volume"), "column '\\$volume', found \\$change"),
-        (lambda rows: rows.drop(columns="close"), "column '\\$close', found"),
-        (lambda rows: rows.iloc[::-1], "unsorted stamps: (AAA|BBB)"),
-        (lambda rows: pd.concat([rows, rows]).sort_values("datetime"), "duplicate stamps: AAA"),
+        (lambda rows: rows.drop(columns="volume"), "column '\\$volume', .*got \\$change"),
+        (lambda rows: rows.drop(columns="close"), "column '\\$close', .*got"),
+        (lambda rows: rows.iloc[::-1], "unsorted timestamps: (AAA|BBB)"),
+        (lambda rows: pd.concat([rows, rows]).sort_values("datetime"), "duplicate timestamp: AAA"),
     ],
 )
 def test_a_frame_that_is_wrong_is_refused_before_anything_is_traded(change: Any, said: str) -> None:
@@ -211,5 +211,5 @@ def test_a_field_that_an_exchange_needs_is_named() -> None:
 
 
 def test_what_has_no_ticks_is_refused_with_what_has() -> None:
-    with pytest.raises(TypeError, match="MarketData, a frame of pandas.*was int"):
+    with pytest.raises(TypeError, match="MarketData, a frame of pandas.*got int"):
         SingleAssetOrderExecutionSimple(order(), 3)

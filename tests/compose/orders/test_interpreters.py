@@ -150,7 +150,7 @@ def test_what_is_shown_is_a_copy() -> None:
 
 def test_features_of_another_shape_are_refused() -> None:
     state = SingleAssetOrderExecutionSimple(order(), day()).get_state()
-    with pytest.raises(DataError, match="at most 100 ticks by 2 features"):
+    with pytest.raises(DataError, match="at most 100 ticks by 2"):
         FullHistoryStateInterpreter(8, 100, 2, _Features(np.zeros((240, 2))))(state)
     with pytest.raises(SpaceValidationError, match="data_processed"):
         FullHistoryStateInterpreter(8, 240, 1, _Features(np.full((240, 1), np.nan)))(state)

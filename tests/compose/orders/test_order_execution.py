@@ -152,7 +152,7 @@ def test_stores_of_ticks_are_read(tmp_path: Path) -> None:
 
     assert env.status is not None
     assert env.status.initial_state.stock_id == "BBB"
-    with pytest.raises(ValueError, match="name them by assets="):
+    with pytest.raises(ValueError, match="pass them by assets="):
         OrderExecution(data=TickStore(tmp_path / "store"))
 
 
@@ -182,7 +182,7 @@ def test_the_optimal_schedule_of_real_data_needs_its_market() -> None:
     env = OrderExecution(data=panel())
     env.reset(seed=0)
 
-    with pytest.raises(ValueError, match="give both"):
+    with pytest.raises(ValueError, match="pass both"):
         env.optimal_schedule()
     assert len(env.optimal_schedule(volatility=0.1, temporary_impact=0.01)) == 6
 
@@ -234,7 +234,7 @@ def test_an_interpreter_of_ones_own_can_be_given() -> None:
         ({"amount": (0.0, 1.0)}, "amount must be"),
         ({"direction": "hold"}, "direction must be"),
         ({"order_steps": 0}, "order_steps must be at least 1"),
-        ({"orders": []}, "orders must be one or more"),
+        ({"orders": []}, "orders must have at least one"),
     ],
 )
 def test_configs_that_mean_nothing_are_refused(settings: dict[str, Any], found: str) -> None:
@@ -243,7 +243,7 @@ def test_configs_that_mean_nothing_are_refused(settings: dict[str, Any], found: 
 
 
 def test_a_config_and_its_fields_are_not_taken_together() -> None:
-    with pytest.raises(TypeError, match="found both"):
+    with pytest.raises(TypeError, match="got both"):
         OrderExecution(OrderExecutionConfig(), order_steps=3)
 
 

@@ -224,7 +224,7 @@ def test_folders_chosen_before_are_used_where_none_are_given(folders: dict[str, 
         ({"time_per_step": "30min", "speed": 3}, "speed"),
         ({"inner_executor": {}}, "no time_per_step"),
         ({"time_per_step": "1day"}, "step of minutes"),
-        ({"time_per_step": "soon"}, "a duration such as"),
+        ({"time_per_step": "soon"}, "a duration must be"),
         ({"time_per_step": "30min", "inner_executor": {"time_per_step": "7min"}}, "multiple"),
         ({"time_per_step": "30min", "inner_strategy": {"class": "SBB"}}, "inner_strategy must be"),
         ({"class": "Another", "kwargs": {"time_per_step": "30min"}}, "Another"),
@@ -358,16 +358,19 @@ def test_what_an_exchange_reads_but_does_not_trade_on_is_ignored(folders: dict[s
 @pytest.mark.parametrize(
     ("exchange", "found"),
     [
-        ({"deal_prce": "close"}, "no key 'deal_prce'; did you mean 'deal_price'"),
+        (
+            {"deal_prce": "close"},
+            "unknown key 'deal_prce'; did you mean 'deal_price'",
+        ),
         ({"extra_quote": {"a": 1}}, "extra_quote must be None"),
         ({"exchange": {"class": "Exchange"}}, "exchange must be None"),
         ({"cash_limit": 1e6}, "cash_limit must be None.*SingleAssetOrderExecution"),
-        ({"deal": "close"}, "no key 'deal'"),
+        ({"deal": "close"}, "unknown key 'deal'"),
         ({"volume_threshold": ("rolling", "$volume")}, "'current' or 'cum'"),
-        ({"volume_threshold": {"both": ("cum", "$volume")}}, "all, buy and sell"),
+        ({"volume_threshold": {"both": ("cum", "$volume")}}, "all, buy or sell"),
         ({"deal_price": ["$close"]}, "one expression or two"),
         ({"min_cost": -1.0}, "min_cost must be"),
-        ({"codes": ["BBB"]}, "not among the exchange's codes"),
+        ({"codes": ["BBB"]}, "expected one of the codes"),
     ],
 )
 def test_exchanges_that_mean_nothing_are_refused(
@@ -383,5 +386,5 @@ def test_an_order_over_two_days_or_outside_of_the_session_is_refused(
     long = Order("AAA", 1, OrderDir.BUY, f"{DATE} 09:30", "2020-01-03 10:00")
     with pytest.raises(ValueError, match="within one day"):
         simulator(folders, long)
-    with pytest.raises(DataError, match="session, which goes from"):
+    with pytest.raises(DataError, match="no tick in the session from"):
         simulator(folders, order("08:00", "09:00"))

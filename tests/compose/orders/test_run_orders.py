@@ -86,9 +86,9 @@ def test_no_orders_give_empty_tables() -> None:
 
 
 def test_data_or_a_simulator_is_wanted_and_not_both() -> None:
-    with pytest.raises(TypeError, match="found neither"):
+    with pytest.raises(TypeError, match="got neither"):
         run_orders(ORDERS, None, TWAP())
-    with pytest.raises(TypeError, match="leave out data"):
+    with pytest.raises(TypeError, match="leave them out"):
         run_orders(ORDERS, panel(), TWAP(), simulator_fn=lambda one: None)  # type: ignore[arg-type, return-value]
     with pytest.raises(ValueError, match="workers"):
         run_orders(ORDERS, panel(), TWAP(), workers=0)

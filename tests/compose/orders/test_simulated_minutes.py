@@ -1,4 +1,4 @@
-"""Minutes that are made up."""
+"""Synthetic minutes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_bars_are_sound() -> None:
 
 
 def test_what_makes_no_day_is_refused() -> None:
-    with pytest.raises(ValueError, match="has no 1440 minutes"):
+    with pytest.raises(ValueError, match="ticks must fit a day"):
         SimulatedMinutes(ticks=1440)
     with pytest.raises(ValueError, match="price must be"):
         SimulatedMinutes(price=0.0)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sekai.data.file_stamp import FRESH
+from sekai.data.intraday import MTIME_RESOLUTION
 
 Times = NDArray[np.datetime64]
 DAYS: Times = np.arange("2020-01-01", "2020-01-11", dtype="datetime64[D]")
@@ -78,4 +78,4 @@ def minutely(root: Path, days: int = 3, seed: int = 0) -> Path:
 
 def let_settle() -> None:
     """Wait until files that were just written may be remembered."""
-    time.sleep(1.5 * FRESH / 1e9)
+    time.sleep(1.5 * MTIME_RESOLUTION / 1e9)

@@ -38,7 +38,7 @@ def pyqlib_python() -> str:
     if not is_ready():
         pytest.skip(
             f"no Python with pyqlib: name one by {VARIABLE}, or make one by `make nightly` or "
-            f"`python benchmarks/provider_directories.py`"
+            f"`python benchmarks/qlib_provider.py`"
         )
     return str(CACHED)
 

@@ -23,15 +23,15 @@ def read_all(root: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "found 0 bytes"),
-        (b"\0\0\0", "found 3 bytes"),
-        (b"\0" * 9, "found 9 bytes"),
-        (np.array([np.nan, 1], "<f4").tobytes(), "found nan"),
-        (np.array([np.inf, 1], "<f4").tobytes(), "found inf"),
-        (np.array([-1, 1], "<f4").tobytes(), "found -1"),
-        (np.array([0.5, 1], "<f4").tobytes(), "found 0.5"),
-        (np.array([11, 1], "<f4").tobytes(), "from 0 to 10.*found 11"),
-        (np.array([5, *range(6)], "<f4").tobytes(), "at most 5 values.*found 6"),
+        (b"", "got 0 bytes"),
+        (b"\0\0\0", "got 3 bytes"),
+        (b"\0" * 9, "got 9 bytes"),
+        (np.array([np.nan, 1], "<f4").tobytes(), "got nan"),
+        (np.array([np.inf, 1], "<f4").tobytes(), "got inf"),
+        (np.array([-1, 1], "<f4").tobytes(), "got -1"),
+        (np.array([0.5, 1], "<f4").tobytes(), "got 0.5"),
+        (np.array([11, 1], "<f4").tobytes(), "from 0 to 10.*got 11"),
+        (np.array([5, *range(6)], "<f4").tobytes(), "at most 5 values.*got 6"),
     ],
 )
 def test_a_broken_feature_file_is_named(tmp_path: Path, content: bytes, said: str) -> None:
@@ -50,9 +50,9 @@ def test_a_broken_feature_file_is_named(tmp_path: Path, content: bytes, said: st
         ("\n\n", "is empty"),
         ("2020-01-02\n2020-01-01\n", r"day\.txt:2: .*ascending"),
         ("2020-01-02\n\n2020-01-02\n", r"day\.txt:3: .*ascending"),
-        ("2020-01-01\nnow\n", r"day\.txt:2: .*found 'now'"),
-        ("2020-01-01\nNaT\n", r"day\.txt:2: .*found 'NaT'"),
-        ("2020-13-01\n", r"day\.txt:1: .*found '2020-13-01'"),
+        ("2020-01-01\nnow\n", r"day\.txt:2: malformed timestamp 'now'"),
+        ("2020-01-01\nNaT\n", r"day\.txt:2: malformed timestamp 'NaT'"),
+        ("2020-13-01\n", r"day\.txt:1: malformed timestamp '2020-13-01'"),
         ("0001-01-01\n2020-01-01\n", r"day\.txt:1: .*1678 to 2261"),
         ("2020-01-01T00:00+05\n", r"day\.txt:1: "),
         ("\u0662020-01-01\n", r"day\.txt:1: "),
@@ -68,13 +68,13 @@ def test_a_broken_calendar_is_named_with_its_line(tmp_path: Path, content: str, 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("AAA", "a symbol, a first and a last stamp"),
-        ("AAA 2020-01-01 2020-01-02", "with tabs between"),
-        ("AAA\t2020-01-01", "found 'AAA"),
+        ("AAA", "expected symbol, first and last timestamp"),
+        ("AAA 2020-01-01 2020-01-02", "separated by tabs"),
+        ("AAA\t2020-01-01", "malformed line 'AAA"),
         ("AAA\t2020-01-01\tnever", "never"),
-        ("AAA\t2020-01-03\t2020-01-01", "before the last"),
-        ("../../etc\t2020-01-01\t2020-01-02", "the name of a symbol"),
-        ("\t2020-01-01\t2020-01-02", "the name of a symbol"),
+        ("AAA\t2020-01-03\t2020-01-01", "must not be after the last"),
+        ("../../etc\t2020-01-01\t2020-01-02", "invalid symbol name"),
+        ("\t2020-01-01\t2020-01-02", "invalid symbol name"),
         ("aaa\t2020-01-01\t2020-01-02", "share a folder"),
     ],
 )
@@ -105,7 +105,7 @@ def test_an_instrument_without_a_folder_is_named(tmp_path: Path) -> None:
     root = daily(tmp_path / "day")
     path = root / "instruments" / "all.txt"
     path.write_text(f"{path.read_text()}DDD\t2020-01-01\t2020-01-02\n")
-    with pytest.raises(DataError, match="DDD is an instrument, but there is no folder"):
+    with pytest.raises(DataError, match="instrument DDD has no folder"):
         read_all(root)
 
 

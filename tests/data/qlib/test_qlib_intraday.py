@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.data import DayCache, IntradayData, QlibIntraday, QlibProvider
-from sekai.data.file_stamp import stamp_of
+from sekai.data.intraday import file_version
 from sekai.error import DataError
 from tests.data.qlib.providers import daily, let_settle, minutely, minutes, provider, text
 
@@ -41,7 +41,7 @@ def test_all_fields_are_columns_if_none_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("stock", "date", "said"),
     [
-        ("SH600001", DATE, "no instrument.*did you mean 'SH600000'"),
+        ("SH600001", DATE, r"'SH600001' in market 'all'; did you mean 'SH600000'\?"),
         ("SH600000", np.datetime64("2020-02-02"), "has no ticks on 2020-02-02.*listed from"),
     ],
 )
@@ -78,7 +78,7 @@ def test_columns_and_frequencies_are_checked_when_it_is_made(tmp_path: Path) -> 
     found = QlibProvider(minutely(tmp_path / "min"))
     with pytest.raises(DataError, match="looks ahead"):
         QlibIntraday(found, columns=["Ref($close, -1)"])
-    with pytest.raises(DataError, match="no data of the frequency '5min'"):
+    with pytest.raises(DataError, match=r"no data of frequency '5min'; did you mean '1min'\?"):
         QlibIntraday(found, "5min")
 
 
@@ -107,7 +107,7 @@ def test_preloading_reads_every_day_that_there_is_and_tells_how_far_it_is(tmp_pa
     assert count == 3
     assert len(source.cache) == 3
     assert told == [(done, 6) for done in range(7)]
-    with pytest.raises(DataError, match="no instrument"):
+    with pytest.raises(DataError, match="unknown instrument 'X' in market 'all'; expected"):
         source.preload(["X"], dates)
     with pytest.raises(ValueError, match="workers must be at least 1"):
         source.preload(["SH600000"], dates, workers=0)
@@ -141,8 +141,8 @@ def test_a_file_that_changes_while_it_is_read_is_not_served_half(
     found = QlibProvider(root)
     source = QlibIntraday(found, columns=["$close"])
     rounds = iter(range(100))
-    monkeypatch.setattr(type(found), "stamps", lambda *_: ((next(rounds), 0, 0),))
-    with pytest.raises(DataError, match="rewritten while they are read"):
+    monkeypatch.setattr(type(found), "file_versions", lambda *_: ((next(rounds), 0, 0),))
+    with pytest.raises(DataError, match="changed while they were read"):
         source.day("SH600000", DATE)
 
 
@@ -190,10 +190,10 @@ def test_rewriting_within_one_tick_of_the_disks_clock_is_seen(
     tick = 10_000_000
 
     def coarse(path: str) -> tuple[int, int, int]:
-        number, written, size = stamp_of(path)
+        number, written, size = file_version(path)
         return number, written // tick * tick, size
 
-    monkeypatch.setattr("sekai.data.qlib.provider.stamp_of", coarse)
+    monkeypatch.setattr("sekai.data.qlib.provider.file_version", coarse)
     constant(tmp_path / "a", 1)
     source = QlibIntraday(QlibProvider(tmp_path / "a"))
     for value in range(2, 300):

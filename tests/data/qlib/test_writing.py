@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sekai.data import MarketData
 from sekai.data.qlib import QlibProvider, write_qlib
-from sekai.data.qlib.feature_file import encoded
+from sekai.data.qlib.files import encode_feature
 from sekai.error import DataError
 from tests.data.qlib.providers import DAYS, minutes
 
@@ -107,7 +107,7 @@ def test_only_a_provider_of_the_same_frequency_is_overwritten(tmp_path: Path) ->
     with pytest.raises(DataError, match="no calendar"):
         simple().to_qlib(tmp_path / "home", overwrite=True)
     simple().to_qlib(tmp_path / "q")
-    with pytest.raises(DataError, match="of 1min alone was wanted.* has day"):
+    with pytest.raises(DataError, match="it has day, expected a provider directory of 1min"):
         write_qlib(simple(times=minutes(1)[:10]), tmp_path / "q", "1min", overwrite=True)
     assert (tmp_path / "home" / "letter.txt").read_text() == "dear"
 
@@ -137,14 +137,29 @@ def test_an_interrupted_overwriting_is_refused_and_not_read(
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (lambda: simple(assets=["../x"]), "the name of a symbol"),
-        (lambda: simple(assets=["a\tb"]), "the name of a symbol"),
-        (lambda: simple(fields=["a/b"]), "the name of a field"),
+        (
+            lambda: simple(assets=["../x"]),
+            r"'; expected letters, digits and signs such as _ - \. that are allowed in file names",
+        ),
+        (
+            lambda: simple(assets=["a\tb"]),
+            r"'; expected letters, digits and signs such as _ - \. that are allowed in file names",
+        ),
+        (lambda: simple(fields=["a/b"]), "invalid field name 'a/b'; expected letters, digits"),
         (lambda: simple(fields=["a", "A"], values=np.ones((10, 1, 2))), "differ in more than case"),
-        (lambda: simple(values=np.full((10, 1, 1), 1e39)), "AAA close: values below 3.4e38"),
+        (
+            lambda: simple(values=np.full((10, 1, 1), 1e39)),
+            r"AAA close: values must be below 3\.4e38, the maximum",
+        ),
         (lambda: simple().rows(0, 0), "at least one row"),
-        (lambda: simple(times=DAYS + np.timedelta64(16, "h")), "stamps of days.*known_after"),
-        (lambda: simple(values=np.full((10, 1, 1), np.nan)), "AAA never is"),
+        (
+            lambda: simple(times=DAYS + np.timedelta64(16, "h")),
+            r"time, got 2020-01-01T16:00:00\.000000000; pass known_after",
+        ),
+        (
+            lambda: simple(values=np.full((10, 1, 1), np.nan)),
+            "asset AAA is never listed; leave it out",
+        ),
     ],
 )
 def test_what_the_format_cannot_say_is_refused_and_nothing_is_written(
@@ -165,14 +180,14 @@ def test_days_that_are_known_in_the_evening_are_written_with_known_after(tmp_pat
 def test_an_hour_that_clocks_show_twice_is_refused(tmp_path: Path) -> None:
     hours = np.arange("2020-11-01T04:00", "2020-11-01T09:00", 60, dtype="datetime64[m]")
     data = simple(times=hours, values=np.ones((5, 1, 1)), timezone="America/New_York")
-    with pytest.raises(DataError, match="as they were set back"):
+    with pytest.raises(DataError, match="local timestamps must be ascending, got 2020-11-01"):
         data.to_qlib(tmp_path / "q")
 
 
 def test_start_indices_that_32_bits_cannot_say_are_refused() -> None:
-    assert np.frombuffer(encoded(np.ones(1), 1 << 24, "x"), "<f4")[0] == 1 << 24
-    with pytest.raises(DataError, match="up to 16777216.*found 16777217"):
-        encoded(np.ones(1), (1 << 24) + 1, "x")
+    assert np.frombuffer(encode_feature(np.ones(1), 1 << 24, "x"), "<f4")[0] == 1 << 24
+    with pytest.raises(DataError, match="16777216, the last exact one in float32, got 16777217"):
+        encode_feature(np.ones(1), (1 << 24) + 1, "x")
 
 
 def test_an_empty_folder_is_as_good_as_none(tmp_path: Path) -> None:

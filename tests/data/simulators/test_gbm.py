@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sekai.data.market_data import MarketData
 from sekai.data.simulators import Disruptions, simulate_gbm
-from sekai.data.simulators.world import WorldOptions
+from sekai.data.simulators.market import SimulationOptions
 from tests.data.statistics import assert_correlation, assert_mean, assert_variance
 
 ROWS = 40_000
@@ -242,29 +242,41 @@ def test_prices_move_on_unseen_while_an_asset_is_halted() -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"volatility": -0.1}, "volatility must be 0 or above"),
+        ({"volatility": -0.1}, r"volatility must be at least 0, got -0\.1"),
         ({"volatility": [0.1, 0.2]}, "one for each of 3 assets"),
         ({"drift": np.nan}, "drift must be one finite number"),
-        ({"correlation": -0.1}, "give a matrix"),
-        ({"correlation": 0.5, "sector_correlation": 0.4}, "from there to 1"),
+        ({"correlation": -0.1}, r"between it and 1, got -0\.1 and None; pass a matrix"),
+        (
+            {"correlation": 0.5, "sector_correlation": 0.4},
+            "correlation must be from 0 to 1 and sector_correlation",
+        ),
         ({"correlation": np.eye(2)}, r"shape \(3, 3\)"),
         ({"correlation": np.eye(3) * 2}, "ones on its diagonal"),
-        ({"correlation": np.eye(3), "sector_correlation": 0.4}, "one number"),
-        ({"correlation": [[1, -1, 0.5], [-1, 1, 0.5], [0.5, 0.5, 1]]}, "no eigenvalue below 0"),
+        (
+            {"correlation": np.eye(3), "sector_correlation": 0.4},
+            "sector_correlation requires a scalar correlation",
+        ),
+        (
+            {"correlation": [[1, -1, 0.5], [-1, 1, 0.5], [0.5, 0.5, 1]]},
+            "correlation must be positive semidefinite, got eigenvalue",
+        ),
         ({"correlation": np.full((3, 3), np.nan)}, "symmetric"),
         ({"price": 0.0}, "price must be above 0"),
         ({"volume": -1.0}, "volume must be above 0"),
         ({"overnight": 1.0}, "overnight must be"),
-        ({"overnight": 0.1, "calendar": "always"}, "never closes"),
+        (
+            {"overnight": 0.1, "calendar": "always"},
+            "overnight must be 0 for a market that is always",
+        ),
         ({"calendar": "holidays"}, "calendar must be"),
         ({"frequency": "2d"}, "frequency must be"),
         ({"frequency": "soon"}, "frequency must be"),
         ({"sectors": "Energy"}, "list of names"),
-        ({"sectors": {"other": "X"}}, "sectors of the assets"),
-        ({"seed": -1}, "seed must be 0 or above"),
+        ({"sectors": {"other": "X"}}, r"sectors of unknown assets \['other'\]"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
         ({"rows": 0}, "rows must be at least 1"),
         ({"assets": 0}, "assets must be at least 1"),
-        ({"assets": ["A", "A"]}, "names that differ"),
+        ({"assets": ["A", "A"]}, r"assets must be a number or unique names, got \['A'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(wrong: dict[str, Any], words: str) -> None:
@@ -273,17 +285,17 @@ def test_what_makes_no_sense_is_refused(wrong: dict[str, Any], words: str) -> No
 
 
 def test_an_unknown_option_names_those_there_are() -> None:
-    with pytest.raises(TypeError, match="overnight.*found \\['overnigth'\\]"):
+    with pytest.raises(TypeError, match=r"unknown options \['overnigth'\]; expected some of"):
         simulate_gbm(overnigth=0.1)  # type: ignore[call-arg]
 
 
 def test_every_option_of_the_world_is_used() -> None:
-    changed: WorldOptions = {
+    changed: SimulationOptions = {
         "start": "2010-01-04", "frequency": "1h", "calendar": "always", "overnight": 0.2,
         "price": 7.0, "volume": 5.0, "sectors": ["X"],
         "disruptions": Disruptions(halt_rate=0.5),
     }  # fmt: skip
-    assert changed.keys() == WorldOptions.__annotations__.keys()
+    assert changed.keys() == SimulationOptions.__annotations__.keys()
 
     for name, value in changed.items():
         assert simulate_gbm(2, 50, **{name: value}) != simulate_gbm(2, 50)  # type: ignore[arg-type]
@@ -299,5 +311,5 @@ def test_impossible_rates_are_refused(wrong: dict[str, float]) -> None:
 
 
 def test_rows_that_no_stamp_can_reach_are_refused() -> None:
-    with pytest.raises(ValueError, match="take fewer rows"):
+    with pytest.raises(ValueError, match="after the last timestamp 2262-04-10; use fewer rows"):
         simulate_gbm(assets=1, rows=90_000)

@@ -104,7 +104,7 @@ def test_further_rows_and_another_asset_change_nothing() -> None:
         ({"switching": [[1.5, -0.5], [0.5, 0.5]]}, "add up to 1"),
         ({"switching": [[np.nan, 0.5], [0.5, 0.5]]}, "add up to 1"),
         ({"switching": [0.5, 0.5]}, "regimes by regimes"),
-        ({"switching": CHAIN}, "between 3 regimes, there are 2"),
+        ({"switching": CHAIN}, "switching has 3 regimes, but 2 regimes were passed"),
         ({"rows": 0}, "rows must be at least 1"),
     ],
 )

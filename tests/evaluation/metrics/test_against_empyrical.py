@@ -45,7 +45,7 @@ PLAIN: dict[str, tuple[Callable[..., float], Callable[..., float]]] = {
 
 
 def moves(returns: Floats) -> bool:
-    """Whether they vary by more than rounding, and are lost in no other way."""
+    """Return True if returns vary by more than rounding."""
     return bool(np.std(returns) > 1e-6 and np.min(returns) < -1e-6 and np.max(returns) > 1e-6)
 
 

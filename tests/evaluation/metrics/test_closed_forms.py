@@ -145,5 +145,5 @@ def test_a_benchmark_that_stands_still_explains_nothing() -> None:
 
 
 def test_a_benchmark_of_other_steps_is_refused() -> None:
-    with pytest.raises(ValueError, match="found 100 and 99"):
+    with pytest.raises(ValueError, match="got 100 and 99"):
         metrics.beta(UP_AND_DOWN, UP_AND_DOWN[1:])

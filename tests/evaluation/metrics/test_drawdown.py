@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from sekai.evaluation.metrics import Drawdown, drawdowns, longest_drawdown, max_drawdown
+from sekai.evaluation.metrics import DrawdownPeriod, drawdowns, longest_drawdown, max_drawdown
 
 Floats = NDArray[np.float64]
 accounts = arrays(np.float64, st.integers(2, 60), elements=st.integers(1, 20).map(float))
@@ -20,8 +20,8 @@ def test_falls_have_a_start_a_trough_and_a_recovery() -> None:
 
     first, second = drawdowns(equity)
 
-    assert first == Drawdown(depth=-0.25, start=0, trough=1, recovery=3, length=3)
-    assert second == Drawdown(depth=-0.5, start=5, trough=6, recovery=None, length=2)
+    assert first == DrawdownPeriod(depth=-0.25, start=0, trough=1, recovery=3, length=3)
+    assert second == DrawdownPeriod(depth=-0.5, start=5, trough=6, recovery=None, length=2)
 
 
 def test_an_account_that_only_grows_never_falls() -> None:

@@ -79,7 +79,7 @@ class Browser:
         return found
 
     def lines(self) -> list[int]:
-        """How many traces are drawn on each chart that is seen."""
+        """Return the number of traces of each visible chart."""
         found: list[int] = self.run(
             "return [...document.querySelectorAll('[data-chart]')].filter(one => one.offsetWidth)"
             ".map(one => one.querySelectorAll('.main-svg .trace').length)"
@@ -189,14 +189,14 @@ def test_tabs_follow_the_keyboard_and_the_address(browser: Browser, folder: Path
     browser.run("document.getElementById('tab-overview').focus()")
 
     browser.press("\ue014")  # right
-    assert browser.shown() == ["growth"]
-    assert browser.driver.switch_to.active_element.get_attribute("id") == "tab-growth"
+    assert browser.shown() == ["performance"]
+    assert browser.driver.switch_to.active_element.get_attribute("id") == "tab-performance"
     browser.press("\ue010")  # end
-    assert browser.shown() == ["making"]
+    assert browser.shown() == ["provenance"]
     browser.press("\ue014")
     assert browser.shown() == ["overview"]
     browser.press("\ue012")  # left
-    assert browser.shown() == ["making"]
+    assert browser.shown() == ["provenance"]
     browser.press("\ue011")  # home
     assert browser.shown() == ["overview"]
     assert browser.run("return location.hash") == "#overview"
@@ -212,13 +212,13 @@ def test_the_theme_is_the_systems_until_it_is_chosen_and_charts_follow(
 ) -> None:
     def colours() -> list[str]:
         found: list[str] = browser.run(
-            "return [document.body, ...document.querySelectorAll('#growth .ytick text')]"
+            "return [document.body, ...document.querySelectorAll('#performance .ytick text')]"
             ".slice(0, 2).map(one => getComputedStyle(one)[one.matches('text') ? 'fill' : 'color'])"
         )
         return found
 
     browser.open(folder / "rich.html", scheme="light")
-    browser.show("tab-growth")
+    browser.show("tab-performance")
     eventually(lambda: len(colours()) == 2)
     light = colours()
     browser.run("document.getElementById('theme').click()")
@@ -227,7 +227,7 @@ def test_the_theme_is_the_systems_until_it_is_chosen_and_charts_follow(
     assert browser.run("return document.getElementById('theme').ariaPressed") == "true"
 
     browser.open(folder / "rich.html", scheme="dark")
-    browser.show("tab-growth")
+    browser.show("tab-performance")
     eventually(lambda: colours() == dark)
     browser.run("document.getElementById('theme').click()")
     eventually(lambda: colours() == light)
@@ -244,11 +244,13 @@ def choose(browser: Browser, select: str, place: int) -> None:
 
 def test_a_single_seed_can_be_chosen(browser: Browser, folder: Path) -> None:
     browser.open(folder / "rich.html")
-    browser.show("tab-growth")
-    agent = "return [...document.querySelector('#growth [data-chart]').data.at(-1).y].slice(-5)"
+    browser.show("tab-performance")
+    agent = (
+        "return [...document.querySelector('#performance [data-chart]').data.at(-1).y].slice(-5)"
+    )
     together = browser.run(agent)
 
-    choose(browser, "#growth select[data-views]", 3)
+    choose(browser, "#performance select[data-views]", 3)
 
     eventually(lambda: browser.run(agent) != together)
     eventually(lambda: browser.lines()[0] == 12)  # six policies, in two panels
@@ -256,7 +258,7 @@ def test_a_single_seed_can_be_chosen(browser: Browser, folder: Path) -> None:
 
 def test_a_table_of_months_can_be_chosen(browser: Browser, folder: Path) -> None:
     browser.open(folder / "rich.html")
-    browser.show("tab-growth")
+    browser.show("tab-performance")
 
     choose(browser, "select[data-tables]", 2)
 
@@ -285,7 +287,7 @@ def test_tables_sort_by_their_numbers_with_the_undefined_last(
 
 def test_charts_offer_to_send_nothing_anywhere(browser: Browser, folder: Path) -> None:
     browser.open(folder / "rich.html")
-    browser.show("tab-growth")
+    browser.show("tab-performance")
 
     buttons = browser.run(
         "return [...document.querySelectorAll('.modebar-btn')].map(one => one.dataset.title)"
@@ -298,11 +300,10 @@ def test_charts_offer_to_send_nothing_anywhere(browser: Browser, folder: Path) -
 
 def test_names_are_written_on_charts_as_they_are(browser: Browser, folder: Path) -> None:
     browser.open(folder / "flagged.html")
-    browser.show("tab-growth")
+    browser.show("tab-performance")
 
-    names = (
-        "return [...document.querySelectorAll('#growth .legendtext')].map(one => one.textContent)"
-    )
+    legend = "[...document.querySelectorAll('#performance .legendtext')]"
+    names = f"return {legend}.map(one => one.textContent)"
     eventually(lambda: HOSTILE in browser.run(names))
     assert browser.run("return document.querySelectorAll('svg a, svg script').length") == 0
 

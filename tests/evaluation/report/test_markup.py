@@ -3,7 +3,7 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sekai.evaluation.report.markup import Markup, element, joined
+from sekai.evaluation.report.elements import Markup, element, joined
 
 # HTML reads a carriage return as a line feed, and leaves out a NUL.
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"))

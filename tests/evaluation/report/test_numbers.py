@@ -5,7 +5,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sekai.evaluation import Interval
-from sekai.evaluation.report.numbers import FORMATS, bounds, moment, shown, signed
+from sekai.evaluation.report.elements import (
+    FORMATS,
+    bounds,
+    format_number,
+    format_signed,
+    format_time,
+)
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -26,8 +32,8 @@ MINUS = "\N{MINUS SIGN}"
         (0.0000779, "p_value", "under 0.001"),
         (0.05, "p_value", "0.050"),
         (0.95, "share", "95%"),
-        (0.99999, "chance", "over 99.9%"),
-        (1.0, "chance", "100.0%"),
+        (0.99999, "probability", "over 99.9%"),
+        (1.0, "probability", "100.0%"),
         (0.0012, "basis_points", "12.0 bp"),
         (7.25, "points", "7.2 bp"),
         (1234567.8, "money", "1,234,568"),
@@ -37,14 +43,14 @@ MINUS = "\N{MINUS SIGN}"
     ],
 )
 def test_numbers_are_written_for_people(value: float, kind: str, text: str) -> None:
-    assert shown(value, kind) == text
+    assert format_number(value, kind) == text
 
 
 @given(value=st.floats(), kind=st.sampled_from(sorted(FORMATS)))
 @example(value=1.7e304, kind="basis_points")
 @example(value=-1.7e308, kind="percent")
 def test_every_number_can_be_shown(value: float, kind: str) -> None:
-    text = shown(value, kind)
+    text = format_number(value, kind)
 
     assert text
     assert "nan" not in text
@@ -53,10 +59,10 @@ def test_every_number_can_be_shown(value: float, kind: str) -> None:
 
 @given(value=st.floats(allow_nan=False, min_value=0, exclude_min=True))
 def test_a_sign_is_only_where_a_digit_is(value: float) -> None:
-    has_digit = any(digit in shown(value) for digit in "123456789∞")
+    has_digit = any(digit in format_number(value) for digit in "123456789∞")
 
-    assert signed(value).startswith("+") == has_digit
-    assert shown(-value).startswith(MINUS) == has_digit
+    assert format_signed(value).startswith("+") == has_digit
+    assert format_number(-value).startswith(MINUS) == has_digit
 
 
 def test_bounds_have_as_many_digits_as_each_other() -> None:
@@ -78,4 +84,4 @@ def test_bounds_that_are_not_known_are_not_shown() -> None:
     ],
 )
 def test_moments_are_written_for_people(created: str, text: str) -> None:
-    assert moment(created) == text
+    assert format_time(created) == text

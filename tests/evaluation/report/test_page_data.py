@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sekai.evaluation.report.chart import Chart, View
-from sekai.evaluation.report.page_data import charts_as_json, safe_json
+from sekai.evaluation.report.chart import Chart, ChartView
+from sekai.evaluation.report.page import charts_as_json, safe_json
 
 
 def refuse(word: str) -> None:
@@ -19,7 +19,7 @@ def read(charts: list[Chart]) -> Any:
 
 
 def chart(**trace: Any) -> Chart:
-    return Chart(title="", views={"": View(traces=[trace])})
+    return Chart(title="", views={"": ChartView(traces=[trace])})
 
 
 @given(text=st.text())

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sekai.evaluation import Episode
-from sekai.evaluation.report.sections.risk import window_for
-from sekai.evaluation.report.series import (
+from sekai.evaluation.report.chart import (
     aligned,
     drawdown,
     is_relative,
@@ -15,6 +14,7 @@ from sekai.evaluation.report.series import (
     rolling_mean_and_deviation,
     wealth,
 )
+from sekai.evaluation.report.performance import window_for
 
 EQUITY = arrays(np.float64, st.integers(2, 120), elements=st.floats(0.5, 100.0))
 RETURNS = arrays(np.float64, 40, elements=st.floats(-0.1, 0.1))

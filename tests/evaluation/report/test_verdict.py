@@ -2,44 +2,48 @@ from dataclasses import replace
 
 import pytest
 
-from sekai.evaluation import Comparison, Evaluation, Flag, Interval
-from sekai.evaluation.report.verdict import luck_in_words, verdict_of
+from sekai.evaluation import BaselineComparison, Evaluation, Flag, Interval
+from sekai.evaluation.report.overview import deflated_sharpe_sentence, verdict_of
 from tests.evaluation.samples import sample_evaluation
 
+LOW = "Better than all 3 baselines, but the deflated Sharpe ratio is low"
 AHEAD, OPEN, BEHIND = (0.1, 0.5), (-0.1, 0.5), (-0.5, -0.1)
 
 
 def judged(*spans: tuple[float, float], deflated: float | None = 0.99) -> Evaluation:
     sample = sample_evaluation()
     names = list(sample.baselines)
-    assert sample.honesty is not None
+    assert sample.deflated_sharpe is not None
     return replace(
         sample,
         comparisons=[
-            Comparison(baseline=name, metric="sharpe", wins=0.5,
+            BaselineComparison(baseline=name, metric="sharpe", wins=0.5,
                        p_value=0.01 if low * high > 0 else 0.1,
                        difference=Interval(value=(low + high) / 2, low=low, high=high))
             for name, (low, high) in zip(names, spans, strict=False)
         ],
-        honesty=None if deflated is None else replace(sample.honesty, deflated=deflated),
+        deflated_sharpe=None if deflated is None else replace(
+            sample.deflated_sharpe, deflated=deflated),
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("spans", "deflated", "phrase", "look"),
     [
-        ([AHEAD] * 3, 0.99, "Ahead of all 3 baselines", "good"),
-        ([AHEAD] * 3, None, "Ahead of all 3 baselines", "good"),
-        ([AHEAD], 0.99, "Ahead of its baseline", "good"),
-        ([AHEAD] * 3, 0.94, "Ahead of all 3 baselines, but luck is not ruled out", "open"),
-        ([AHEAD] * 3, float("nan"), "Ahead of all 3 baselines, but luck is not ruled out", "open"),
-        ([AHEAD, OPEN, AHEAD], 0.99, "Ahead of 2 of 3 baselines, not told apart from the rest",
-         "open"),
-        ([OPEN] * 3, 0.99, "Not told apart from its baselines", "open"),
-        ([AHEAD, BEHIND, BEHIND], 0.99, "Behind Buy and hold and Random", "bad"),
-        ([BEHIND] * 3, 0.99, "Behind Equal weight, Buy and hold and Random", "bad"),
-        ([(float("nan"), float("nan"))] * 3, 0.99, "Not told apart from its baselines", "open"),
-        ([], 0.99, "Judged beside nobody", "open"),
+        ([AHEAD] * 3, 0.99, "Significantly better than all 3 baselines", "good"),
+        ([AHEAD] * 3, None, "Significantly better than all 3 baselines", "good"),
+        ([AHEAD], 0.99, "Significantly better than its baseline", "good"),
+        ([AHEAD] * 3, 0.94, LOW, "inconclusive"),
+        ([AHEAD] * 3, float("nan"), LOW, "inconclusive"),
+        ([AHEAD, OPEN, AHEAD], 0.99, "Significantly better than 2 of 3 baselines",
+         "inconclusive"),
+        ([OPEN] * 3, 0.99, "Not significantly different from its baselines", "inconclusive"),
+        ([AHEAD, BEHIND, BEHIND], 0.99, "Significantly worse than Buy and hold and Random", "bad"),
+        ([BEHIND] * 3, 0.99,
+         "Significantly worse than Equal weight, Buy and hold and Random", "bad"),
+        ([(float("nan"), float("nan"))] * 3, 0.99,
+         "Not significantly different from its baselines", "inconclusive"),
+        ([], 0.99, "Not compared with any baseline", "inconclusive"),
     ],
 )  # fmt: skip
 def test_the_verdict_claims_no_more_than_intervals_show(
@@ -53,14 +57,14 @@ def test_an_interval_alone_is_no_verdict_where_many_were_compared() -> None:
     found = judged(*[AHEAD] * 3)
     many = [replace(one, p_value=0.06) for one in found.comparisons]
 
-    assert verdict_of(replace(found, comparisons=many)).look == "open"
+    assert verdict_of(replace(found, comparisons=many)).look == "inconclusive"
 
 
 def test_an_error_goes_before_every_success() -> None:
     flag = Flag(name="look_ahead", level="error", message="it saw the future.")
     found = verdict_of(replace(judged(*[AHEAD] * 3), flags=[flag]))
 
-    assert (found.phrase, found.look) == ("Not to be believed", "bad")
+    assert (found.phrase, found.look) == ("Results are invalid", "bad")
     assert found.sentences[0] == "It saw the future."
 
 
@@ -73,16 +77,20 @@ def test_every_baseline_is_named_with_its_interval() -> None:
     first, second, luck = verdict_of(judged(AHEAD, OPEN, AHEAD)).sentences
 
     size = "(+0.30 [0.10, 0.50])"
-    assert first == f"By Sharpe ratio, ahead of Equal weight {size} and Random {size}."
-    assert second.startswith("By Sharpe ratio, not told apart from Buy and hold (+0.20 [")
+    assert first == (
+        f"Sharpe ratio is significantly better than Equal weight {size} and Random {size}."
+    )
+    assert second.startswith("Sharpe ratio is not significantly different from Buy and hold (")
     assert luck.startswith("After 7 trials on this data")
 
 
-def test_luck_is_told_in_words() -> None:
-    honesty = sample_evaluation().honesty
-    assert honesty is not None
+def test_the_deflated_sharpe_ratio_is_compared_with_its_threshold() -> None:
+    found = sample_evaluation().deflated_sharpe
+    assert found is not None
 
-    assert luck_in_words(replace(honesty, deflated=0.96)).endswith("is 96.0%: enough.")
-    assert luck_in_words(honesty).endswith("is 81.0%: less than the 95% asked for.")
-    assert "a single trial" in luck_in_words(replace(honesty, trials=1))
-    assert luck_in_words(replace(honesty, deflated=float("nan"))).endswith("is not defined.")
+    assert deflated_sharpe_sentence(replace(found, deflated=0.96)).endswith(
+        "is 96.0%, at least the threshold of 95%."
+    )
+    assert deflated_sharpe_sentence(found).endswith("is 81.0%, below the threshold of 95%.")
+    assert "a single trial" in deflated_sharpe_sentence(replace(found, trials=1))
+    assert deflated_sharpe_sentence(replace(found, deflated=float("nan"))).endswith("is undefined.")

@@ -14,10 +14,8 @@ from sekai.error import MissingExtraError
 from sekai.evaluation import Episode, Evaluation
 from sekai.evaluation.report import page, write_report
 from sekai.evaluation.report.chart import Chart
-from sekai.evaluation.report.labels import Label, label_of
-from sekai.evaluation.report.section import Subject
-from sekai.evaluation.report.sections.learning import learning_section
-from sekai.evaluation.report.sections.runs import differences
+from sekai.evaluation.report.elements import Label, ReportContext, label_of
+from sekai.evaluation.report.seeds import differences, training_section
 from tests.evaluation.report_samples import (
     HOSTILE,
     evaluation_of_orders,
@@ -27,7 +25,16 @@ from tests.evaluation.report_samples import (
 from tests.evaluation.samples import sample_evaluation
 
 VOID = {"meta", "br", "input", "hr", "img", "link"}
-EVERYTHING = ["overview", "growth", "holdings", "costs", "seeds", "learning", "honesty", "making"]
+EVERYTHING = [
+    "overview",
+    "performance",
+    "holdings",
+    "costs",
+    "seeds",
+    "training",
+    "validity",
+    "provenance",
+]
 
 
 class Reader(HTMLParser):
@@ -94,7 +101,7 @@ def test_a_report_has_all_sections_in_order(rich: Evaluation, tmp_path: Path) ->
     found = written(rich, tmp_path)
 
     assert found.panels == EVERYTHING
-    assert "Returns by month" in found.words
+    assert "Monthly returns" in found.words
     assert "sekai evaluate runs/ppo-attention-7" in found.words
     assert rich.provenance.data_digest in found.words
 
@@ -102,8 +109,8 @@ def test_a_report_has_all_sections_in_order(rich: Evaluation, tmp_path: Path) ->
 def test_sections_without_data_are_left_out(tmp_path: Path) -> None:
     found = written(evaluation_of_orders(), tmp_path)
 
-    assert found.panels == ["overview", "growth", "seeds", "honesty", "making"]
-    assert "Rewards, added up" in found.words
+    assert found.panels == ["overview", "performance", "seeds", "validity", "provenance"]
+    assert "Cumulative reward" in found.words
     assert "Equity and drawdown" not in found.words
 
 
@@ -111,14 +118,14 @@ def test_months_are_left_out_where_there_are_no_dates(tmp_path: Path) -> None:
     found = written(rich_evaluation(seeds=2, days=90, dates=False), tmp_path)
 
     assert found.panels == EVERYTHING
-    assert "Returns by month" not in found.words
+    assert "Monthly returns" not in found.words
 
 
 @pytest.mark.parametrize(
     ("change", "gone"),
     [
         ({"weights": None}, "Weights and exposures"),
-        ({"fills": None}, "Trades on prices"),
+        ({"fills": None}, "Fills and prices"),
         ({"costs": {}}, "Costs by kind"),
         ({"equity": np.zeros(0)}, "Equity and drawdown"),
     ],
@@ -136,7 +143,7 @@ def test_a_chart_without_its_data_is_left_out(
 def test_the_learning_curve_of_returns_is_shown_first(rich: Evaluation) -> None:
     told = {"steps": [0.0, 1.0], "episodes": [0.0, 1.0], "episode_return": [0.0, 1.0],
             "eval/length": [0.0, 1.0], "eval/return": [0.0, 1.0]}  # fmt: skip
-    section = learning_section(Subject(replace(rich, learning=told)))
+    section = training_section(ReportContext(replace(rich, learning=told)))
 
     assert section is not None
     (chart,) = section.blocks
@@ -200,7 +207,7 @@ def test_names_and_messages_cannot_act(tmp_path: Path) -> None:
 
 def test_an_error_is_the_first_thing_to_read(tmp_path: Path) -> None:
     words = written(flagged_evaluation(), tmp_path).words
-    assert words.index("Not to be believed") < words.index("Beside its baselines")
+    assert words.index("Results are invalid") < words.index("Comparison with baselines")
 
 
 def test_the_same_evaluation_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -265,8 +272,8 @@ def test_accounts_that_begin_with_nothing_are_shown_in_money(
     path = write_report(made, tmp_path / "report.html")
     text = path.read_text(encoding="utf-8")
 
-    assert "Gain, in money" in text
-    assert "Returns by month" not in text
+    assert "Profit, in money" in text
+    assert "Monthly returns" not in text
 
 
 def test_baselines_whose_episodes_are_not_kept_are_still_in_the_tables(
@@ -292,7 +299,7 @@ def test_costs_of_a_kind_that_nobody_paid_are_not_listed(rich: Evaluation, tmp_p
 
 def test_an_agent_alone_can_be_shown(rich: Evaluation, tmp_path: Path) -> None:
     alone = replace(rich, policies={"agent": rich.agent}, comparisons=[], sensitivity=None)
-    assert "Judged beside nobody" in written(alone, tmp_path).words
+    assert "Not compared with any baseline" in written(alone, tmp_path).words
 
 
 def test_long_episodes_make_no_long_page(tmp_path: Path) -> None:
@@ -314,8 +321,8 @@ def test_several_runs_are_shown_beside_each_other(tmp_path: Path) -> None:
     runs = [rich_evaluation(name, seeds=3, days=60) for name in ("first", "second", "second")]
     found = written(runs, tmp_path)
 
-    assert found.panels == ["overview", "growth", "seeds", "honesty", "making"]
-    assert "Judged alike" in found.words
+    assert found.panels == ["overview", "performance", "seeds", "validity", "provenance"]
+    assert "Comparable runs" in found.words
     assert "second (2)" in found.words
 
 
@@ -331,11 +338,11 @@ def test_runs_that_were_not_judged_alike_are_told_apart(tmp_path: Path) -> None:
     assert differences([rich, other]) == [
         "environment", "data", "seeds", "setting fee_rate", "setting fill", "setting spread",
     ]  # fmt: skip
-    assert "Not judged alike" in written([rich, other], tmp_path).words
+    assert "Runs are not comparable" in written([rich, other], tmp_path).words
 
 
 def test_no_evaluation_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="at least one evaluation, was given none"):
+    with pytest.raises(ValueError, match="at least one evaluation, got none"):
         write_report([], tmp_path / "report.html")
 
 

@@ -12,7 +12,7 @@ from sekai.evaluation.evaluation import Interval
 from sekai.evaluation.metrics import sharpe
 from sekai.evaluation.statistics import (
     bootstrap_interval,
-    honesty_of,
+    deflated_sharpe_of,
     paired,
     paired_bootstrap,
     seed_interval,
@@ -94,7 +94,7 @@ def seed_coverage(kind: str, runs: int, seeds: int) -> float:
 
 
 def seeds_verdicts(kind: str, runs: int, edge: float = 0.0, seeds: int = 16) -> float:
-    """How often seeds say that an agent differs from its baseline by an edge, in deviations."""
+    """Rejection rate of the paired t-test over seeds, for an edge in standard deviations."""
     chances = []
     for run in range(runs):
         rng = np.random.default_rng([run, seeds])
@@ -106,7 +106,7 @@ def seeds_verdicts(kind: str, runs: int, edge: float = 0.0, seeds: int = 16) -> 
 def bootstrap_verdicts(
     kind: str, runs: int, edge: float = 0.0, steps: int = 250, resamples: int = 199
 ) -> float:
-    """How often returns say that an agent differs from a baseline in the same market.
+    """Rejection rate of the paired bootstrap over returns of the same market.
 
     Both hold the market, with noise of their own of half its size: `edge` is the true difference
     of their Sharpe ratios of a step.
@@ -125,7 +125,7 @@ def bootstrap_verdicts(
 def picked_verdicts(
     kind: str, runs: int, trials: int = 50, edge: float = 0.0, steps: int = 250
 ) -> tuple[float, float]:
-    """How often the best of many agents is believed: with trials counted, and without.
+    """Acceptance rate of the best of many agents, with and without deflation.
 
     One of them has an edge, the true Sharpe ratio of a step; the others have none.
     """
@@ -135,7 +135,7 @@ def picked_verdicts(
         table = KINDS[kind](steps * trials, rng).reshape(trials, steps)
         table[0] += edge
         ratios = [ratio(one) for one in table]
-        honest = honesty_of(table[int(np.argmax(ratios))], ratios)
+        honest = deflated_sharpe_of(table[int(np.argmax(ratios))], ratios)
         believed += [honest.deflated > 0.95, honest.probabilistic > 0.95]
     deflated, naive = believed / runs
     return float(deflated), float(naive)

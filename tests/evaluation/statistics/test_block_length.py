@@ -1,4 +1,4 @@
-"""How long blocks of a bootstrap should be."""
+"""Automatic block length of the stationary bootstrap."""
 
 from __future__ import annotations
 

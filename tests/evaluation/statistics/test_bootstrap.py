@@ -189,9 +189,9 @@ def test_bounds_are_unknown_where_many_resamples_are_undefined() -> None:
     ("change", "words"),
     [
         ({"level": 95}, "level must be between 0 and 1"),
-        ({"resamples": 0}, "found 0 resamples"),
-        ({"block": 0.5}, "blocks of 0.5"),
-        ({"method": "bca"}, "method must be 'studentised' or 'percentile', was 'bca'"),
+        ({"resamples": 0}, "resamples must be at least 1, got 0"),
+        ({"block": 0.5}, "block must be at least 1, got 0.5"),
+        ({"method": "bca"}, "method must be 'studentised' or 'percentile', got 'bca'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(change: dict[str, object], words: str) -> None:
@@ -200,12 +200,12 @@ def test_what_makes_no_sense_is_refused(change: dict[str, object], words: str) -
 
 
 def test_tables_without_returns_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least 1 return"):
+    with pytest.raises(ValueError, match="at least 1 row"):
         bootstrap_interval([], mean)
-    with pytest.raises(ValueError, match="at least 1 return"):
+    with pytest.raises(ValueError, match="at least 1 row"):
         bootstrap_interval([RETURNS, RETURNS[:0]], mean)
 
 
 def test_a_baseline_of_other_steps_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"found \[400\] of the agent and \[399\]"):
+    with pytest.raises(ValueError, match=r"got lengths \[400\] and \[399\]"):
         paired_bootstrap(RETURNS, RETURNS[1:], mean)

@@ -7,10 +7,10 @@ import pytest
 from tests.evaluation.statistics.noise import EPISODES, KINDS, coverage, seed_coverage
 
 SHORT = (0.88, 1.0)
-"""What 120 runs may show: three standard errors are 6 %."""
+"""Lower bound of the coverage over 120 runs: three standard errors are 6 %."""
 
 LONG = (0.91, 0.98)
-"""What 600 runs may show; of clustered returns 92 to 93 % were measured, of others 93 to 95."""
+"""Lower bound of the coverage over 600 runs; clustered returns have 92 to 93 %, others 93 to 95."""
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,7 +9,7 @@ import scipy.stats  # type: ignore[import-untyped]
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sekai.evaluation.statistics.distributions import (
+from sekai.evaluation.statistics.significance import (
     normal_cdf,
     normal_quantile,
     student_cdf,

@@ -1,4 +1,4 @@
-"""Whether picking the best of many back-tests picks luck."""
+"""Probability of backtest overfitting."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sekai.evaluation.statistics import overfitting, overfitting_probability
+from sekai.evaluation.statistics import multiple_testing, overfitting_probability
 
 Floats = NDArray[np.float64]
 
 
 def by_hand(returns: Floats, parts: int) -> float:
-    """The same, word by word as the method says it."""
+    """Compute the probability directly from its definition."""
     cut = np.split(returns, parts)
     below = []
     for chosen in combinations(range(parts), parts // 2):
@@ -22,8 +22,8 @@ def by_hand(returns: Floats, parts: int) -> float:
         seen = np.concatenate([cut[place] for place in chosen])
         unseen = np.concatenate([cut[place] for place in rest])
         best = int(np.argmax(seen.mean(axis=0) / seen.std(axis=0, ddof=1)))
-        judged = unseen.mean(axis=0) / unseen.std(axis=0, ddof=1)
-        share = (np.argsort(np.argsort(judged))[best] + 1) / (len(judged) + 1)
+        evaluated = unseen.mean(axis=0) / unseen.std(axis=0, ddof=1)
+        share = (np.argsort(np.argsort(evaluated))[best] + 1) / (len(evaluated) + 1)
         below.append(1.0 if share < 0.5 else 0.5 if share == 0.5 else 0.0)
     return float(np.mean(below))
 
@@ -62,7 +62,7 @@ def test_agents_that_are_best_where_others_fail_are_overfitted() -> None:
 def test_the_scale_and_the_memory_at_once_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     returns = np.random.default_rng(1).normal(size=(200, 9))
     whole = overfitting_probability(returns, parts=10)
-    monkeypatch.setattr(overfitting, "AT_ONCE", 100)
+    monkeypatch.setattr(multiple_testing, "BATCH_SIZE", 100)
 
     assert overfitting_probability(1e-4 * returns, parts=10) == pytest.approx(whole)
 
@@ -75,14 +75,14 @@ def test_steps_that_do_not_fill_the_parts_are_left_out_at_the_beginning() -> Non
 
 @pytest.mark.parametrize("parts", [0, 1, 7])
 def test_parts_that_have_no_half_are_refused(parts: int) -> None:
-    with pytest.raises(ValueError, match=f"even number of at least 2, was {parts}"):
+    with pytest.raises(ValueError, match=f"even number of at least 2, got {parts}"):
         overfitting_probability(np.zeros((100, 3)), parts)
 
 
 def test_too_little_to_cut_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 32 steps of at least 2 agents, was 31 by 2"):
+    with pytest.raises(ValueError, match="at least 32 steps of at least 2 agents, got 31 by 2"):
         overfitting_probability(np.zeros((31, 2)))
-    with pytest.raises(ValueError, match="was 100 by 1"):
+    with pytest.raises(ValueError, match="got 100 by 1"):
         overfitting_probability(np.zeros((100, 1)))
     with pytest.raises(ValueError, match="finite"):
         overfitting_probability(np.full((100, 2), np.nan))

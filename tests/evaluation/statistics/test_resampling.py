@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sekai.evaluation.statistics import resampling
-from sekai.evaluation.statistics.resampling import resampled_rows
+from sekai.evaluation.statistics import bootstrap
+from sekai.evaluation.statistics.bootstrap import stationary_bootstrap_rows
 
 
 def drawn(lengths: list[int], block: float, resamples: int, seed: int = 0) -> NDArray[np.int64]:
     rng = np.random.default_rng(seed)
-    return np.concatenate(list(resampled_rows(lengths, block, resamples, rng)))
+    return np.concatenate(list(stationary_bootstrap_rows(lengths, block, resamples, rng)))
 
 
 @settings(deadline=None)
@@ -56,10 +56,10 @@ def test_blocks_wrap_within_their_episode_and_never_leave_it() -> None:
 
 
 def test_rows_that_are_held_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resampling, "AT_ONCE", 1000)
+    monkeypatch.setattr(bootstrap, "BATCH_SIZE", 1000)
     rng = np.random.default_rng(0)
 
-    sizes = [rows.size for rows in resampled_rows([100], 5.0, 95, rng)]
+    sizes = [rows.size for rows in stationary_bootstrap_rows([100], 5.0, 95, rng)]
 
     assert max(sizes) == 1000
     assert sum(sizes) == 9500

@@ -89,7 +89,7 @@ def test_an_agent_that_is_its_baseline_is_not_ahead() -> None:
 
 
 def test_values_of_other_seeds_are_refused() -> None:
-    with pytest.raises(ValueError, match="found 2 of the agent and 3 of the baseline"):
+    with pytest.raises(ValueError, match="got 2 and 3 values"):
         paired([1.0, 2.0], [1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="at least 1 seed"):
         paired([], [])

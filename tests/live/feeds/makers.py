@@ -1,4 +1,4 @@
-"""Events, panels and readers that the tests of feeds share."""
+"""Events, panels and readers shared by the feed tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows out of candles of several symbols: when a row is whole, late, missing or refused."""
+"""BarsFromCandles: complete, late, missing and rejected bars."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sekai.live.feeds import (
 )
 from sekai.market import Execution
 from tests.live.feeds.makers import SECOND, ListFeed, collect, kinds, notice, run, trade
-from tests.live.feeds.test_replay_feed import same_bar
+from tests.live.feeds.test_recording import same_bar
 from tests.live.feeds.venue import Venue
 
 ASSETS = ("AAA", "BBB", "CCC")
@@ -237,9 +237,9 @@ def test_the_end_of_a_feed_ends_the_wait() -> None:
     ("change", "words"),
     [
         ({"wait_seconds": 0.0}, "wait_seconds"),
-        ({"fields": ("close", "colour")}, "fields among"),
+        ({"fields": ("close", "colour")}, "unknown fields"),
         ({"clock_limit": -1.0}, "clock_limit"),
-        ({"history": panel().select(["AAA", "BBB"])}, "history of"),
+        ({"history": panel().select(["AAA", "BBB"])}, "history has assets"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(change: dict[str, Any], words: str) -> None:
@@ -412,7 +412,7 @@ def kline(minute: int, symbol: str, close: float, *, is_closed: bool = True) -> 
 
 
 def served(venue: Venue, decoder: Any = None) -> BarsFromCandles:
-    """What a venue on this machine sends, in rows after the history."""
+    """Messages of a local venue, in rows after the history."""
     decoder = BinanceDecoder(["kline_1m"]) if decoder is None else decoder
     feed = venue.feed(decoder=decoder, symbols=ASSETS, backfill=None)
     return BarsFromCandles(CheckedFeed(feed), ASSETS, 60.0, panel(), wait_seconds=0.5)

@@ -1,4 +1,4 @@
-"""Rules for feeds: what breaks one is counted, told, and mended where it can be."""
+"""CheckedFeed: violations are counted, reported and backfilled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sekai.data import MarketData
 from sekai.live.events import FeedEvent, FeedNotice, TradeEvent
-from sekai.live.feed_health import FeedHealth
+from sekai.live.feed import FeedHealth
 from sekai.live.feeds import CheckedFeed, FeedRules, QueueFeed, ReplayFeed
 from tests.live.feeds.makers import (
     BEGIN,
@@ -244,7 +244,7 @@ def test_a_clock_of_ours_that_goes_back_is_told() -> None:
      {"confirmations": 0}, {"clock_limit": float("nan")}],
 )  # fmt: skip
 def test_rules_without_sense_are_refused(rules: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="was|were"):
+    with pytest.raises(ValueError, match="must be|unknown kind"):
         FeedRules(**rules)
 
 

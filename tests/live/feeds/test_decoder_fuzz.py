@@ -1,4 +1,4 @@
-"""No frame whatever does more harm than a `FeedError`."""
+"""Decoder fuzzing: no frame raises anything but a `FeedError`."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from sekai.live.feeds import (
     event_from_json,
     event_to_json,
 )  # fmt: skip
-from sekai.live.feeds.frame import LARGEST_NUMBER
-from sekai.live.feeds.row_assembler import RowAssembler
+from sekai.live.feeds.decoder import MAX_NUMBER
+from sekai.live.feeds.folder_feed import RowAssembler
 from tests.live.feeds.makers import panel
 from tests.live.feeds.test_decoders import KLINE, MAPPING, QUOTE, TRADE, enveloped, row
-from tests.live.feeds.test_replay_feed import EVENTS
+from tests.live.feeds.test_recording import EVENTS
 
 DECODERS: list[Decoder] = [
     BinanceDecoder(("trade", "bookTicker", "kline_1m")), BinanceDecoder(("aggTrade",)),
@@ -75,8 +75,8 @@ def read(decoder: Decoder, frame: str | bytes) -> list[FeedEvent]:
         assert event.symbol.isprintable()
         assert 0 < len(event.symbol) <= 64
         prices, sizes = numbers_of(event)
-        assert all(0 < price < LARGEST_NUMBER for price in prices)
-        assert all(0 <= size < LARGEST_NUMBER for size in sizes)
+        assert all(0 < price < MAX_NUMBER for price in prices)
+        assert all(0 <= size < MAX_NUMBER for size in sizes)
         if event.sequence is not None:
             assert 0 <= event.sequence < 2**63
     return found
@@ -136,7 +136,7 @@ ODD: list[Any] = [None, True, -1, 2**64, 1.5, "x", [], {}, [[]], [[None]], {"a":
 
 
 def refused(work: Callable[[], Any]) -> Any:
-    """What it gives; None if it is an error, which is short."""
+    """Decoded events; None for an error, whose message is short."""
     try:
         return work()
     except FeedError as error:

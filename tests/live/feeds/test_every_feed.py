@@ -1,4 +1,4 @@
-"""What holds for every feed: it can be cancelled, closed at any time, and leaves nothing behind."""
+"""Laws of every feed: cancellation, closing at any time, and no leaks."""
 
 from __future__ import annotations
 

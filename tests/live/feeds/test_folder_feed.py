@@ -1,4 +1,4 @@
-"""Rows of a folder come when they are whole, in order and once."""
+"""FolderFeed: bars of a folder are complete, in order and passed on once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sekai.error import FeedError
 from sekai.live.events import BarEvent, FeedEvent
 from sekai.live.feeds import FolderFeed
 from tests.live.feeds.makers import BEGIN, SECOND, collect, kinds, panel, run
-from tests.live.feeds.test_replay_feed import same_bar
+from tests.live.feeds.test_recording import same_bar
 
 DATA = panel(20)
 HISTORY = DATA.rows(0, 10)
@@ -241,7 +241,7 @@ def test_a_folder_that_is_taken_away_is_an_error(tmp_path: Path) -> None:
         feed = feed_of(folder)
         await nothing_comes(feed)
         folder.rmdir()
-        with pytest.raises(FeedError, match="cannot be read"):
+        with pytest.raises(FeedError, match="cannot read folder"):
             await feed.__anext__()
         await feed.close()
 

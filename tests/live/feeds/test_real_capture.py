@@ -1,4 +1,4 @@
-"""Real frames of Binance: read whole, in order, and made the same bars that others make."""
+"""Recorded Binance frames: decoded completely, and equal to independently computed bars."""
 
 from __future__ import annotations
 

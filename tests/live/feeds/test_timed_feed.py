@@ -1,4 +1,4 @@
-"""Waits with a limit: they end in time, lose nothing, and need no task of their own."""
+"""Timed reads: deadlines are met, no event is lost, and no task is needed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sekai.live.events import FeedEvent
-from sekai.live.feed_health import FeedHealth
+from sekai.live.feed import FeedHealth
 from sekai.live.feeds import (
     BarsFromTrades,
     Buffered,

@@ -1,4 +1,4 @@
-"""Whatever a venue does wrong, what it can give again is neither lost nor doubled."""
+"""Venue faults: events that can be backfilled are neither lost nor repeated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_dropped_trades_are_asked_for_and_come_in_their_place() -> None:
             await venue.trade()
             found = await until(feed, 4)
             assert kinds(found) == ["connected", "1", "gap", "2", "3", "4"]
-            assert told(found, "gap") == ["trade of AAA number 4: 2 missing, 2 given again"]
+            assert told(found, "gap") == ["trade of AAA number 4: 2 missing, 2 backfilled"]
             assert (feed.health.gaps, feed.health.missing, feed.health.received) == (1, 0, 4)
 
     run(work())
@@ -171,7 +171,7 @@ def test_a_venue_that_restarts_and_counts_anew_is_followed() -> None:
                 await venue.trade(sequence=number, trade_id=number, exchange_time=later + number)
             found = await until(feed, 2)
             assert numbers(found) == [1, 2]
-            assert "counts anew" in told(found, "gap")[0]
+            assert "restarted its sequence" in told(found, "gap")[0]
 
     run(work())
 

@@ -1,4 +1,4 @@
-"""A venue on this machine that does everything wrong that a venue can do."""
+"""Local venue with fault injection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real browser, without a network, for pages of this machine."""
+"""Headless browser for local pages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Browser:
         return self.driver.execute_script(script, *values)
 
     def text(self, selector: str) -> str:
-        """What is seen of the first that is seen."""
+        """Text of the first visible element."""
         found = self.run(
             "const all = [...document.querySelectorAll(arguments[0])];"
             "const seen = all.find(one => one.offsetWidth);"
@@ -59,7 +59,7 @@ class Browser:
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def lines(self) -> list[int]:
-        """How many lines or bars are drawn on each chart that is seen."""
+        """Number of lines or bars on each visible chart."""
         found: list[int] = self.run(
             "return [...document.querySelectorAll('[data-chart]')].filter(one => one.offsetWidth)"
             ".map(one => one.querySelectorAll('.main-svg .trace').length)"

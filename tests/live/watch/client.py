@@ -1,4 +1,4 @@
-"""Asks an app without a network."""
+"""HTTP client of an app, without a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions and runs to watch, and a process that is a session: it tells of itself all the time."""
+"""Sample sessions and training runs, and a process that updates its status."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from sekai.cli.runs.run_folder import RunFolder
-from sekai.live.feed_health import FeedHealth
-from sekai.live.session_folder import SessionFolder
+from sekai.experiment.run_folder import RunFolder
+from sekai.live.config import SessionFolder
+from sekai.live.feed import FeedHealth
 from sekai.live.status import LatencySummary, OrderLine, SessionStatus
-from sekai.rendering.replacement import replacing
+from sekai.storage.files import replace_file
 
 HOSTILE = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>"
 TOKEN = "a-token-of-forty-three-letters-for-the-tests"
@@ -83,7 +83,7 @@ def sample(step: int = 0, **changes: object) -> SessionStatus:
 def put(folder: SessionFolder, status: SessionStatus) -> None:
     """Replace the status, as a session does."""
     folder.path.mkdir(parents=True, exist_ok=True)
-    with replacing(folder.status, ".json") as draft:
+    with replace_file(folder.status, ".json") as draft:
         draft.write_text(status.to_json(), encoding="utf-8")
 
 

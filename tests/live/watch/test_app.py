@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sekai.cli.runs.training_source import TrainingSource
-from sekai.live.session_folder import SessionFolder
+from sekai.cli.training_source import TrainingSource
+from sekai.live.config import SessionFolder
 from sekai.live.watch import SessionSource
 from sekai.live.watch.app import watch_app
 from tests.live.watch.client import Client
@@ -141,11 +141,11 @@ def test_every_part_of_the_page_is_there_and_nothing_beside_it(client: Client) -
 
 
 def test_scripts_never_read_html() -> None:
-    from sekai.live.watch import assets
+    from sekai.live.watch.app import SCRIPTS, asset
 
     reading = re.compile(r"innerHTML|outerHTML|AdjacentHTML|document\.write|eval\(|Function\(")
-    ours = [name for name in assets.SCRIPTS if name != "plotly.js"]
+    ours = [name for name in SCRIPTS if name != "plotly.js"]
 
     assert len(ours) > 5
     for name in ours:
-        assert not reading.findall(assets.part(name)), name
+        assert not reading.findall(asset(name)), name

@@ -1,4 +1,4 @@
-"""The page in a real browser, while a process trades and another one learns."""
+"""Monitor page in a browser, with a live session and a training run."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from sekai.cli.runs.run_folder import RunFolder
-from sekai.cli.runs.run_lock import RunLock
-from sekai.live.session_folder import SessionFolder
+from sekai.experiment.run_folder import RunFolder, lock_run
+from sekai.live.config import SessionFolder
 from tests.cli.commands import ROOT, begin, environment
 from tests.live.watch.browser import (
     CHROMIUM,
@@ -74,7 +73,7 @@ def begun(folder: Path) -> Iterator[Watched]:
     put_hostile(hostile)
     run = begin_run(folder / "runs", "momentum", rows=20)
     run.curve(20 * 1024, dict.fromkeys(ODD_LOSSES, 0.5))
-    with RunLock(run.path):
+    with lock_run(run.path):
         writer = subprocess.Popen(
             [sys.executable, "-m", "tests.live.watch.samples", str(session.path), "200"],
             cwd=ROOT, env=environment(),
@@ -93,7 +92,7 @@ def begun(folder: Path) -> Iterator[Watched]:
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    """What all look at, and nobody ends."""
+    """Server shared by all tests."""
     with begun(tmp_path_factory.mktemp("watched")) as watched:
         yield watched
 
@@ -178,14 +177,14 @@ def test_a_training_is_drawn_and_goes_on(
     steady(browser)
     assert browser.text(".panel:not([hidden]) .state-word") == "Running"
     assert "20\u202f480 of 100\u202f000 steps" in browser.text(".panel:not([hidden])")
-    assert "being measured" in browser.text(".panel:not([hidden])")
+    assert "measuring" in browser.text(".panel:not([hidden])")
 
     for row in range(21, 31):
         learn(watched.run, row)
 
     eventually(lambda: "30\u202f720 of 100" in browser.text(".panel:not([hidden])"))
     learn(watched.run, 31)
-    eventually(lambda: "steps a second" in browser.text(".panel:not([hidden])"))
+    eventually(lambda: "steps per second" in browser.text(".panel:not([hidden])"))
     assert browser.run(
         "return document.querySelector('[role=progressbar]').ariaValueNow"
     ) in ("30", "31")  # fmt: skip
@@ -209,7 +208,7 @@ def test_the_kill_switch_asks_once_more_and_then_all_is_red(
     steady(browser)
 
     browser.click(".kill button.danger")
-    eventually(lambda: "Orders that stand are cancelled" in browser.text("dialog[open]"))
+    eventually(lambda: "Open orders are cancelled" in browser.text("dialog[open]"))
     assert not watched.session.kill.exists(), "one click is not enough"
     browser.keep(pictures, "asking")
     browser.press("\ue00c")  # escape
@@ -220,7 +219,7 @@ def test_the_kill_switch_asks_once_more_and_then_all_is_red(
     browser.click("dialog[open] button.danger")
 
     eventually(watched.session.kill.exists)
-    eventually(lambda: browser.text(".state-word") == "Trading is stopped")
+    eventually(lambda: browser.text(".state-word") == "Trading stopped")
     assert "too much <b>risk</b>" in browser.text(".state-said")
     red = browser.run("return getComputedStyle(document.querySelector('.state')).backgroundColor")
     assert red == "rgb(163, 33, 11)"
@@ -313,11 +312,11 @@ def test_a_process_that_has_gone_and_a_watcher_that_has_gone_are_told_apart(
 
     own.writer.kill()
 
-    eventually(lambda: browser.text(".state-word").startswith("No sign of life since"))
+    eventually(lambda: browser.text(".state-word").startswith("No update since"))
     assert browser.text("#lost") == ""
     browser.keep(pictures, "silent")
     os.kill(own.watcher.pid, signal.SIGINT)
-    eventually(lambda: "Connection lost, trying again" in browser.text("#lost"))
+    eventually(lambda: "Connection lost, reconnecting" in browser.text("#lost"))
     browser.keep(pictures, "lost")
     assert browser.text("#connection") == "lost"
     own.watcher.communicate(timeout=30)
@@ -325,7 +324,7 @@ def test_a_process_that_has_gone_and_a_watcher_that_has_gone_are_told_apart(
     port = own.page.rpartition(":")[2].strip("/")
     anew = begin("watch", str(own.session.path), "--port", port, folder=own.run.path)
     try:
-        eventually(lambda: "This watcher was started anew" in browser.text("#lost"))
+        eventually(lambda: "The monitor was restarted" in browser.text("#lost"))
     finally:
         anew.kill()
         anew.communicate()
@@ -339,7 +338,7 @@ def test_the_page_finds_its_watcher_again(browser: Browser, own: Watched) -> Non
     back = threading.Timer(10, os.kill, (own.watcher.pid, signal.SIGCONT))
     back.start()
 
-    eventually(lambda: "Connection lost, trying again" in browser.text("#lost"), 30)
+    eventually(lambda: "Connection lost, reconnecting" in browser.text("#lost"), 30)
     back.join()
 
     eventually(lambda: browser.text("#connection") == "live", 30)
@@ -377,7 +376,7 @@ def test_a_page_begins_with_what_is_known_and_never_shows_one_session_as_another
         assert browser.text(".tiles") == ""
         one = sample()
         put(early, replace(one, equity_times=one.equity_times[:1], equity_values=(1.0,)))
-        eventually(lambda: "drawn from the second row on" in browser.text("figure"))
+        eventually(lambda: "shown from the second bar on" in browser.text("figure"))
         put(early, sample())
         steady(browser)
         assert browser.text("h1") == "early"

@@ -1,4 +1,4 @@
-"""Colours of the page, beside those of reports: what is said can be read by everybody."""
+"""Colors of the monitor page: contrast of alarms."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from sekai.live.watch.assets import part
+from sekai.live.watch.app import asset
 from tests.evaluation.report.test_look import DARK, LIGHT, contrast
 
-ALARMS = re.findall(r"--alarm: (#[0-9a-f]{6})", part("watch.css"))
+ALARMS = re.findall(r"--alarm: (#[0-9a-f]{6})", asset("watch.css"))
 
 
 @pytest.mark.parametrize(("alarm", "theme"), list(zip(ALARMS, (LIGHT, DARK), strict=True)))
@@ -19,7 +19,7 @@ def test_alarms_stand_out_and_can_be_read(alarm: str, theme: dict[str, str]) -> 
 
 
 def test_colours_are_named_once() -> None:
-    plain = part("watch.css").replace("#fff;", "")
+    plain = asset("watch.css").replace("#fff;", "")
     named = re.findall(r"--[\w-]+: #[0-9a-f]{6}", plain)
 
     assert len(named) == 2

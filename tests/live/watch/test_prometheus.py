@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from sekai.cli.runs.training_source import TrainingSource
-from sekai.live.session_folder import SessionFolder
+from sekai.cli.training_source import TrainingSource
+from sekai.live.config import SessionFolder
 from sekai.live.watch import SessionSource
 from sekai.live.watch.app import watch_app
-from sekai.live.watch.board import Board
 from sekai.live.watch.prometheus import metrics_text
+from sekai.live.watch.stream import SourcePoller
 from tests.live.watch.client import Client
 from tests.live.watch.samples import HOSTILE, TOKEN, begin_run, put, sample
 
@@ -146,7 +146,7 @@ def test_the_app_gives_the_same_with_its_type(folder: SessionFolder) -> None:
     assert at(parsed(answer.text), "session_up", session="paper") == 1
 
 
-def test_a_board_reads_once_for_all_who_ask(folder: SessionFolder) -> None:
+def test_a_poller_reads_once_for_all_who_ask(folder: SessionFolder) -> None:
     put(folder, sample())
     reads = []
 
@@ -156,12 +156,12 @@ def test_a_board_reads_once_for_all_who_ask(folder: SessionFolder) -> None:
             return super().read()
 
     async def asked() -> None:
-        board = Board([Counting(folder)], read_seconds=60)
-        await asyncio.gather(*(board.posted() for _ in range(20)))
+        poller = SourcePoller([Counting(folder)], read_seconds=60)
+        await asyncio.gather(*(poller.states() for _ in range(20)))
         put(folder, sample(1))
-        await board.posted()
+        await poller.states()
         assert len(reads) == 1
-        await board.posted(at_once=True)
+        await poller.states(at_once=True)
         assert len(reads) == 2
 
     asyncio.run(asked())

@@ -1,4 +1,4 @@
-"""Nobody without a token can keep others out by holding connections."""
+"""Idle connections are closed, so that they cannot block other clients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sekai.live.session_folder import SessionFolder
+from sekai.live.config import SessionFolder
 from sekai.live.watch import SessionSource, server
 from sekai.live.watch.app import watch_app
 from tests.live.watch.samples import TOKEN, put, sample
@@ -23,12 +23,12 @@ REFUSED = "POST /api/kill HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 999\r\n
 
 @pytest.fixture
 def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Where a watcher listens."""
+    """Address of a running monitor."""
     monkeypatch.setattr(server, "IDLE_SECONDS", IDLE)
     folder = SessionFolder(tmp_path / "paper")
     put(folder, sample())
     app = watch_app([SessionSource(folder)], TOKEN)
-    with server.listening("127.0.0.1", 0) as listener:
+    with server.listening_socket("127.0.0.1", 0) as listener:
         service = server.Service(app, listener)
         running = threading.Thread(target=service.run)
         running.start()
@@ -39,7 +39,7 @@ def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 def is_hung_up(line: socket.socket, seconds: float = 10) -> bool:
-    """Whether the other side ends it in so long a time."""
+    """Return True if the server closes the connection within a time."""
     line.settimeout(seconds)
     try:
         while line.recv(65_536):

@@ -1,4 +1,4 @@
-"""Changes as they come, to clients of all kinds."""
+"""Event stream: changes reach fast, slow and stuck clients."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from sekai.live.session_folder import SessionFolder
+from sekai.live.config import SessionFolder
 from sekai.live.watch import SessionSource
-from sekai.live.watch.board import Board
-from sekai.live.watch.stream import Stream
+from sekai.live.watch.stream import EventStream, SourcePoller
 from tests.live.watch.samples import put, sample
 
 SCOPE = {"type": "http", "method": "GET", "path": "/api/stream", "headers": []}
@@ -23,7 +22,7 @@ SCOPE = {"type": "http", "method": "GET", "path": "/api/stream", "headers": []}
 class Reader:
     """A client that is in this process."""
 
-    def __init__(self, stream: Stream, *, is_slow: bool = False) -> None:
+    def __init__(self, stream: EventStream, *, is_slow: bool = False) -> None:
         self.messages: list[Any] = []
         self.may_read = asyncio.Event()
         self.is_gone = asyncio.Event()
@@ -74,9 +73,9 @@ def folders(tmp_path: Path) -> list[SessionFolder]:
     return folders
 
 
-def stream_of(folders: list[SessionFolder], **options: Any) -> Stream:
-    board = Board([SessionSource(one) for one in folders], read_seconds=0.0)
-    return Stream(board, poll_seconds=0.01, **options)
+def stream_of(folders: list[SessionFolder], **options: Any) -> EventStream:
+    poller = SourcePoller([SessionSource(one) for one in folders], read_seconds=0.0)
+    return EventStream(poller, poll_seconds=0.01, **options)
 
 
 def test_a_client_is_told_all_at_first_and_then_what_changes(folders: list[SessionFolder]) -> None:

@@ -61,9 +61,13 @@ class InProcess:
         self.hired: list[Handle] = []
         self.is_lost: Callable[[Handle, str], bool] = lambda handle, name: False
         self.exceptions = SimpleNamespace(
-            RayActorError=LostError, ObjectLostError=LostError, WorkerCrashedError=LostError,
-            OutOfMemoryError=LostError, RayTaskError=TaskError, RayError=LostError,
-        )  # fmt: skip
+            RayActorError=LostError,
+            ObjectLostError=LostError,
+            WorkerCrashedError=LostError,
+            OutOfMemoryError=LostError,
+            RayTaskError=TaskError,
+            RayError=LostError,
+        )
 
     def remote(self, **options: Any) -> Any:
         def made(kind: type) -> Any:

@@ -13,17 +13,25 @@ import torch
 from sekai.core.result import ResetResult, StepResult
 from sekai.error import StateError, WorkerError
 from sekai.training import A2C, DDPG, MADDPG, PPO, QMIX, SAC, Agent, Callback
-from sekai.training.distributed import crew as crews
-from sekai.training.distributed.matching import Padded, Probe, take_weights
-from sekai.training.kept_file import read_file
-from sekai.training.randomness import Portion
+from sekai.training.checkpoint import read_file
+from sekai.training.ray import remote_rollouts
+from sekai.training.ray.workers import PaddedNetwork, ParityProbe, take_weights
+from sekai.training.rng import EnvSlice
 from tests.training.distributed.in_process import InProcess
 from tests.training.distributed.sameness import assert_same
 from tests.training.distributed.walks import Walk, picking_walk, walk
 from tests.training.multi.worlds import Coming
 
-SMALL: dict[str, Any] = {"policy": {"hidden": (8,)}, "rollout_steps": 16, "seed": 3}
-REMEMBERING = {**SMALL, "steps_per_update": 8, "warm_up": 64, "batch_size": 16, "memory": 256}
+SMALL: dict[str, Any] = {"policy": {"net_arch": (8,)}, "n_steps": 16, "seed": 3}
+REMEMBERING = {
+    "policy": SMALL["policy"],
+    "seed": 3,
+    "steps_per_iteration": 16,
+    "train_freq": 8,
+    "learning_starts": 64,
+    "batch_size": 16,
+    "buffer_size": 256,
+}
 
 Make = Callable[[], Agent]
 
@@ -40,18 +48,18 @@ WORLDS = (numbers, mixed, Coming)
 """Whose states no file can hold."""
 
 WAYS: dict[str, Make] = {
-    "native": lambda: PPO("MarketMaking-v0", num_envs=7, **SMALL),
-    "native_slots": lambda: A2C("Portfolio-v0", num_envs=3, **{**SMALL, "rollout_steps": 8}),
-    "native_agents": lambda: PPO("MultiPortfolio-v0", num_envs=3, **{**SMALL, "rollout_steps": 4}),
-    "python": lambda: PPO(walk, num_envs=5, **SMALL),
-    "masked": lambda: PPO(picking_walk, num_envs=5, **SMALL),
-    "watched": lambda: PPO(walk, num_envs=5, learn_where="is_high", **SMALL),
-    "several": lambda: PPO(mixed, num_envs=4, **SMALL),
-    "central": lambda: A2C(numbers, num_envs=4, critic="central", **SMALL),
-    "ddpg": lambda: DDPG(walk, num_envs=5, exploration_persistence=0.5, **REMEMBERING),
-    "sac": lambda: SAC("MarketMaking-v0", num_envs=5, **REMEMBERING),
-    "maddpg": lambda: MADDPG(mixed, num_envs=4, **REMEMBERING),
-    "qmix": lambda: QMIX(Coming, num_envs=4, **REMEMBERING),
+    "native": lambda: PPO("MarketMaking-v0", n_envs=7, **SMALL),
+    "native_slots": lambda: A2C("Portfolio-v0", n_envs=3, **{**SMALL, "n_steps": 8}),
+    "native_agents": lambda: PPO("MultiPortfolio-v0", n_envs=3, **{**SMALL, "n_steps": 4}),
+    "python": lambda: PPO(walk, n_envs=5, **SMALL),
+    "masked": lambda: PPO(picking_walk, n_envs=5, **SMALL),
+    "watched": lambda: PPO(walk, n_envs=5, learn_where="is_high", **SMALL),
+    "several": lambda: PPO(mixed, n_envs=4, **SMALL),
+    "central": lambda: A2C(numbers, n_envs=4, critic="central", **SMALL),
+    "ddpg": lambda: DDPG(walk, n_envs=5, noise_autocorrelation=0.5, **REMEMBERING),
+    "sac": lambda: SAC("MarketMaking-v0", n_envs=5, **REMEMBERING),
+    "maddpg": lambda: MADDPG(mixed, n_envs=4, **REMEMBERING),
+    "qmix": lambda: QMIX(Coming, n_envs=4, **REMEMBERING),
 }
 ITERATIONS = 3
 
@@ -60,7 +68,7 @@ ITERATIONS = 3
 def ray(monkeypatch: pytest.MonkeyPatch) -> InProcess:
     """Workers in this process."""
     found = InProcess()
-    monkeypatch.setattr(crews, "connected", found.connected)
+    monkeypatch.setattr(remote_rollouts, "connected", found.connected)
     return found
 
 
@@ -131,7 +139,7 @@ class Untold(Walk):
 
 
 def test_envs_without_a_state_act_but_cannot_be_replaced(ray: InProcess, tmp_path: Path) -> None:
-    alone, spread = (PPO(Untold, num_envs=3, **SMALL) for _ in range(2))
+    alone, spread = (PPO(Untold, n_envs=3, **SMALL) for _ in range(2))
     alone.fit(steps(alone, 2))
     spread.fit(steps(spread, 2), engine="ray", workers=2)
     for agent in (alone, spread):
@@ -139,8 +147,8 @@ def test_envs_without_a_state_act_but_cannot_be_replaced(ray: InProcess, tmp_pat
     assert_same(alone.network.state_dict(), spread.network.state_dict())
 
     ray.is_lost = lambda handle, name: name == "play" and handle.calls.count("play") == 2
-    with pytest.raises(WorkerError, match="cannot tell their state for another to go on from"):
-        PPO(Untold, num_envs=3, **SMALL).fit(steps(spread), engine="ray", workers=2)
+    with pytest.raises(WorkerError, match="cannot save their state"):
+        PPO(Untold, n_envs=3, **SMALL).fit(steps(spread), engine="ray", workers=2)
 
 
 @pytest.mark.parametrize("way", ["native", "python", "masked", "ddpg", "native_agents"])
@@ -190,7 +198,7 @@ class Breaking(Walk):
 
 def test_what_envs_raise_in_workers_is_raised_here(ray: InProcess) -> None:
     with pytest.raises(WorkerError, match="ZeroDivisionError: nothing to divide by"):
-        PPO(Breaking, num_envs=2, **SMALL).fit(32, engine="ray", workers=2)
+        PPO(Breaking, n_envs=2, **SMALL).fit(32, engine="ray", workers=2)
 
     assert all(handle.is_dead for handle in ray.hired)
 
@@ -211,23 +219,23 @@ class Counted(Walk):
 
 
 def test_envs_that_depend_on_more_than_their_seed_are_refused(ray: InProcess) -> None:
-    with pytest.raises(StateError, match="must begin alike in all processes"):
-        PPO(Counted, num_envs=2, **SMALL).fit(32, engine="ray", workers=2)
+    with pytest.raises(StateError, match="start differently in workers"):
+        PPO(Counted, n_envs=2, **SMALL).fit(32, engine="ray", workers=2)
 
 
 def test_what_cannot_be_spread_is_refused(ray: InProcess) -> None:
-    with pytest.raises(TypeError, match="an id, a spec or a function that makes an env"):
+    with pytest.raises(TypeError, match="an id, a spec or a function"):
         PPO(walk(), **SMALL).fit(32, engine="ray", workers=1)
-    with pytest.raises(ValueError, match="steps_per_update of at least 8"):
-        SAC(walk, **{**REMEMBERING, "steps_per_update": 4}).fit(32, engine="ray", workers=1)
-    agent = PPO(walk, num_envs=2, **SMALL)
+    with pytest.raises(ValueError, match="train_freq of at least 8"):
+        SAC(walk, **{**REMEMBERING, "train_freq": 4}).fit(32, engine="ray", workers=1)
+    agent = PPO(walk, n_envs=2, **SMALL)
     with pytest.raises(ValueError, match="workers must be at most the 2 envs, was 3"):
         agent.fit(32, engine="ray", workers=3)
     with pytest.raises(ValueError, match="workers must be at least 1, was 0"):
         agent.fit(32, engine="ray", workers=0)
-    with pytest.raises(ValueError, match="workers belongs to engine='ray'"):
+    with pytest.raises(ValueError, match="workers needs engine='ray'"):
         agent.fit(32, workers=2)
-    with pytest.raises(ValueError, match="address belongs to engine='ray'"):
+    with pytest.raises(ValueError, match="address needs engine='ray'"):
         agent.fit(32, address="auto")
     with pytest.raises(ValueError, match="engine must be one of"):
         agent.fit(32, engine="spark")  # type: ignore[arg-type]
@@ -248,37 +256,41 @@ def test_without_a_number_there_is_a_worker_for_each_core(ray: InProcess) -> Non
 def test_rows_that_must_be_computed_among_all_change_nothing(
     way: str, ray: InProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def is_padded(probe: Probe, leanings: Any) -> bool:
-        return isinstance(leanings.__self__, Padded)
+    def is_padded(probe: ParityProbe, action_parameters: Any) -> bool:
+        return isinstance(action_parameters.__self__, PaddedNetwork)
 
-    monkeypatch.setattr(Probe, "is_met", is_padded)
+    monkeypatch.setattr(ParityProbe, "is_met", is_padded)
 
     both(way, ray, tmp_path)
 
-    assert all(isinstance(one.worker.agent.network.choose.__self__, Padded) for one in ray.hired)
+    assert all(
+        isinstance(one.worker.agent.network.choose.__self__, PaddedNetwork) for one in ray.hired
+    )
 
 
 def test_workers_that_compute_otherwise_are_told_of(
     ray: InProcess, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(Probe, "is_met", lambda probe, leanings: False)
+    monkeypatch.setattr(ParityProbe, "is_met", lambda probe, action_parameters: False)
     agent = WAYS["python"]()
 
     agent.fit(steps(agent, 1), engine="ray", workers=2)
 
-    assert "workers compute otherwise than this process" in caplog.text
+    assert "workers compute other bits than this process" in caplog.text
 
 
 def test_a_probe_sees_a_difference_of_one_bit_and_leaves_the_network_as_it_was() -> None:
     network: Any = WAYS["python"]().network
     before = {name: value.clone() for name, value in network.state_dict().items()}
 
-    probe = Probe.of(network, {"observation": torch.zeros(4, 3)})
+    probe = ParityProbe.of(network, {"observation": torch.zeros(4, 3)})
 
     assert_same(before, dict(network.state_dict()))
     take_weights(network, probe.weights)
-    assert probe.is_met(network.leanings)
-    first = Portion(0, 2, 4)
-    probe.wanted[-1][2, 0] = np.nextafter(probe.wanted[-1][2, 0], np.float32(9))
-    assert not probe.is_met(network.leanings)
-    assert probe.cut(first).is_met(Padded(network, first).leanings), "others' rows do not count"
+    assert probe.is_met(network.action_parameters)
+    first = EnvSlice(0, 2, 4)
+    probe.expected[-1][2, 0] = np.nextafter(probe.expected[-1][2, 0], np.float32(9))
+    assert not probe.is_met(network.action_parameters)
+    assert probe.cut(first).is_met(PaddedNetwork(network, first).action_parameters), (
+        "others' rows do not count"
+    )

@@ -11,12 +11,12 @@ import torch
 
 from sekai.error import MissingExtraError
 from sekai.training import A2C, fit_many
-from sekai.training.distributed.cluster import _options
+from sekai.training.ray.cluster import _options
 from tests.training.distributed.walks import walk
 
 
 def agent_of(seed: int) -> A2C:
-    return A2C(walk, num_envs=2, rollout_steps=8, policy={"hidden": (8,)}, seed=seed)
+    return A2C(walk, n_envs=2, n_steps=8, policy={"net_arch": (8,)}, seed=seed)
 
 
 def test_every_case_has_an_agent_that_is_kept(tmp_path: Path) -> None:
@@ -44,14 +44,14 @@ def test_a_training_that_fails_says_which_it_was(
     with caplog.at_level(logging.ERROR), pytest.raises(ArithmeticError, match="not this one"):
         fit_many(make, [1, 13, 2], 16, tmp_path)
 
-    assert "training 2 of 3 failed, whose case is 13" in caplog.text
+    assert "training run 2 of 3 failed (case 13)" in caplog.text
     assert [path.name for path in tmp_path.iterdir()] == ["0000.safetensors"]
 
 
 def test_bad_arguments_are_refused_before_anything_is_made(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="steps must be at least 1"):
         fit_many(agent_of, [1], 0, tmp_path / "a")
-    with pytest.raises(ValueError, match="address belongs to engine='ray'"):
+    with pytest.raises(ValueError, match="address needs engine='ray'"):
         fit_many(agent_of, [1], 8, tmp_path / "a", address="auto")
 
     assert not (tmp_path / "a").exists()

@@ -12,10 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.error import StateError
-from sekai.training.distributed.env_states import cut_states, joined_state
-from sekai.training.distributed.native_states import joined_native
-from sekai.training.distributed.rows import cut_rows, joined_rows, portions_of
-from sekai.training.randomness import Portion, normal, portion_drawn, uniform, waits
+from sekai.training.ray.env_state import (
+    cut_rows,
+    cut_states,
+    env_slices,
+    joined_native,
+    joined_rows,
+    joined_state,
+)
+from sekai.training.rng import EnvSlice, env_slice_drawn, exponential, normal, uniform
 from sekai.vector import SyncVecEnv, make_vec
 from sekai.vector.multi_agent import MultiAgentVecEnv
 from tests.training.distributed.walks import Walk
@@ -28,7 +33,7 @@ NATIVE = ("Trading-v0", "MarketMaking-v0", "OptimalExecution-v0", "Portfolio-v0"
 def test_portions_are_all_envs_once_and_nearly_equally_many(envs: int, data: Any) -> None:
     workers = data.draw(st.integers(1, envs))
 
-    portions = portions_of(envs, workers)
+    portions = env_slices(envs, workers)
 
     everyone = [env for one in portions for env in range(one.first, one.end)]
     assert everyone == list(range(envs))
@@ -37,18 +42,18 @@ def test_portions_are_all_envs_once_and_nearly_equally_many(envs: int, data: Any
 
 
 @given(st.integers(1, 9), st.integers(1, 3), st.integers(1, 4), st.data())
-@pytest.mark.parametrize("draw", [normal, uniform, waits])
+@pytest.mark.parametrize("draw", [normal, uniform, exponential])
 def test_portions_draw_what_all_draw(
     draw: Callable[[Any], torch.Tensor], envs: int, agents: int, width: int, data: Any
 ) -> None:
-    portions = portions_of(envs, data.draw(st.integers(1, envs)))
+    portions = env_slices(envs, data.draw(st.integers(1, envs)))
     torch.manual_seed(envs)
     whole = draw((agents * envs, width)).reshape(agents, envs, width)
     after = torch.get_rng_state()
 
     for portion in portions:
         torch.manual_seed(envs)
-        with portion_drawn(portion):
+        with env_slice_drawn(portion):
             own = draw((agents * portion.count, width)).reshape(agents, portion.count, width)
 
         assert torch.equal(own, whole[:, portion.first : portion.end])
@@ -56,14 +61,14 @@ def test_portions_draw_what_all_draw(
 
 
 def test_rows_that_are_no_envs_are_refused() -> None:
-    with portion_drawn(Portion(0, 2, 4)), pytest.raises(ValueError, match="rows of 2 envs"):
+    with env_slice_drawn(EnvSlice(0, 2, 4)), pytest.raises(ValueError, match="multiple of 2 envs"):
         normal((3, 1))
 
 
 def test_rows_that_were_cut_can_be_joined() -> None:
     rows: dict[str, Any] = {"a": np.arange(10).reshape(5, 2), "b": (np.arange(5.0),)}
 
-    parts = [cut_rows(rows, portion) for portion in portions_of(5, 3)]
+    parts = [cut_rows(rows, portion) for portion in env_slices(5, 3)]
 
     joined = joined_rows(parts)
     assert np.array_equal(joined["a"], rows["a"])
@@ -87,7 +92,7 @@ def test_states_of_native_envs_can_be_cut_and_joined(
 ) -> None:
     vec = moved(make_vec(name, envs), steps)
     before = vec.state_dict()
-    portions = portions_of(envs, data.draw(st.integers(1, envs)))
+    portions = env_slices(envs, data.draw(st.integers(1, envs)))
 
     states = cut_states(vec, portions)
 
@@ -102,7 +107,7 @@ def test_states_of_native_envs_can_be_cut_and_joined(
 
 def test_states_of_python_envs_can_be_cut_and_joined() -> None:
     vec = moved(SyncVecEnv([Walk] * 5), 4)
-    states = cut_states(vec, portions_of(5, 2))
+    states = cut_states(vec, env_slices(5, 2))
     other = SyncVecEnv([Walk] * 5)
     other.reset(seed=0)
 
@@ -121,7 +126,7 @@ def test_states_of_several_agents_can_be_cut_and_joined() -> None:
     for _ in range(3):
         vec.step({name: np.zeros(4, np.int64) for name in vec.possible_agents})
 
-    other.load_state_dict(joined_state(cut_states(vec, portions_of(4, 3))))
+    other.load_state_dict(joined_state(cut_states(vec, env_slices(4, 3))))
 
     acts = {name: np.ones(4, np.int64) for name in vec.possible_agents}
     one, two = vec.step(acts), other.step(acts)
@@ -134,7 +139,7 @@ def test_states_of_other_tasks_and_versions_are_not_joined() -> None:
     one, two = (make_vec(name, 2).state_dict()["envs"]["batch"] for name in NATIVE[:2])
     newer = {"native": one["native"][:4] + b"\x02" + one["native"][5:]}
 
-    with pytest.raises(StateError, match="of one task with the same rules"):
+    with pytest.raises(StateError, match="states of different tasks or rules"):
         joined_native([one, two])
-    with pytest.raises(StateError, match="of version 1 was wanted"):
+    with pytest.raises(StateError, match="expected a state .* of version 1"):
         joined_native([newer])

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from sekai.training import A2C, PPO, Agent, Callback
-from sekai.training.distributed.fit_many import fit_many
-from sekai.training.kept_file import read_file
+from sekai.training.checkpoint import read_file
+from sekai.training.ray.fit_many import fit_many
 from tests.training.distributed.sameness import assert_same
 from tests.training.distributed.walks import walk
 
@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Tip. In future versions of Ray:FutureWarning"),
 ]
 
-SMALL: dict[str, Any] = {"policy": {"hidden": (8,)}, "rollout_steps": 16, "seed": 3}
+SMALL: dict[str, Any] = {"policy": {"net_arch": (8,)}, "n_steps": 16, "seed": 3}
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +51,8 @@ class KillOnce(Callback):
 
     def after_iteration(self, agent: Agent, metrics: Any) -> None:
         if agent.iterations == 2:
-            crew: Any = agent._crew
-            os.kill(crew.posts.ask("greet", [()] * 2)[1], signal.SIGKILL)
+            crew: Any = agent._engine
+            os.kill(crew.pool.ask("greet", [()] * 2)[1], signal.SIGKILL)
             self.is_done = True
 
 
@@ -68,8 +68,8 @@ def same(one: Agent, other: Agent) -> bool:
 def test_a_worker_that_is_killed_changes_nothing(
     address: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    alone = PPO("MarketMaking-v0", num_envs=5, **SMALL).fit(5 * 16 * 4)
-    spread, killing = PPO("MarketMaking-v0", num_envs=5, **SMALL), KillOnce()
+    alone = PPO("MarketMaking-v0", n_envs=5, **SMALL).fit(5 * 16 * 4)
+    spread, killing = PPO("MarketMaking-v0", n_envs=5, **SMALL), KillOnce()
 
     with caplog.at_level(logging.WARNING):
         spread.fit(5 * 16 * 4, [killing], engine="ray", workers=2, address=address)
@@ -82,7 +82,7 @@ def test_a_worker_that_is_killed_changes_nothing(
 
 
 def agent_of(seed: int) -> A2C:
-    return A2C(walk, num_envs=2, rollout_steps=8, policy={"hidden": (8,)}, seed=seed)
+    return A2C(walk, n_envs=2, n_steps=8, policy={"net_arch": (8,)}, seed=seed)
 
 
 def test_many_trainings_give_the_same_wherever_they_run(

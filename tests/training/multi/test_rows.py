@@ -10,20 +10,29 @@ import torch
 
 from sekai.training import A2C, PPO
 from sekai.training.agent import Agent
-from sekai.training.multi.group_rows import GroupRows
+from sekai.training.multi_agent.groups import GroupRollout
 from sekai.training.observations import tensors_of
 from tests.training.games import Chain
 from tests.training.multi.worlds import AGENTS, Coming
 
-PLAIN = {"hidden": (8,), "normalise": False}
+PLAIN = {"net_arch": (8,), "norm_obs": False}
 
 
 def comer(**settings: Any) -> PPO:
     """An agent for three that come and go, with one rollout behind it."""
-    agent = PPO(Coming, seed=3, num_envs=4, rollout_steps=40, discount=0.9, trace=0.8,
-                normalise_rewards=False, policy=PLAIN, **settings)  # fmt: skip
+    agent = PPO(
+        Coming,
+        seed=3,
+        n_envs=4,
+        n_steps=40,
+        gamma=0.9,
+        gae_lambda=0.8,
+        norm_reward=False,
+        policy=PLAIN,
+        **settings,
+    )
     with agent.randomness:
-        agent._begin()
+        agent._start(agent.seed)
         agent.rollout.fill(lambda seen: agent.network.choose(seen, deterministic=False))
     return agent
 
@@ -58,13 +67,13 @@ def followed(agent: PPO, env: int, name: str) -> dict[int, float]:
 
 def learner_of(agent: PPO, name: str) -> Any:
     learners: Any = agent.learners
-    return next(one for one in learners.values() if name in one.rows.group.agents)
+    return next(one for one in learners.values() if name in one.rollout.group.agents)
 
 
 @torch.no_grad()
 def values_of(agent: PPO, name: str) -> Any:
     learner = learner_of(agent, name)
-    rows: GroupRows = learner.rows
+    rows: GroupRollout = learner.rollout
     rows.read()
     values = learner._values(41 * rows.count).reshape(41, len(rows.group.agents), 4)
     return values[:, rows.group.agents.index(name)].numpy()
@@ -73,7 +82,7 @@ def values_of(agent: PPO, name: str) -> Any:
 @torch.no_grad()
 def final_value(agent: PPO, name: str, result: Any, env: int) -> float:
     learner = learner_of(agent, name)
-    group = learner.rows.group
+    group = learner.rollout.group
     seen = tensors_of(result.observations[name][None])
     which = torch.tensor([group.agents.index(name)])
     return float(learner.network.critic(group.told(seen, which)))
@@ -86,15 +95,17 @@ def test_advantages_are_those_of_each_agent_followed_alone(share: Any) -> None:
     kinds = set()
     for name in AGENTS:
         learner = learner_of(agent, name)
-        group = learner.rows.group
+        group = learner.rollout.group
         batch = learner.batch()
-        own = {int(place): float(advantage) for place, advantage
-               in zip(batch["place"], batch["advantage"], strict=True)}  # fmt: skip
+        own = {
+            int(place): float(advantage)
+            for place, advantage in zip(batch.rows, batch.advantages, strict=True)
+        }
         for env in range(4):
             row = group.agents.index(name) * 4 + env
             wanted = followed(agent, env, name)
             for step in range(40):
-                place = step * learner.rows.count + row
+                place = step * learner.rollout.count + row
                 kinds.add((step in wanted, place in own))
                 if np.isnan(wanted.get(step, np.nan)):
                     assert place not in own
@@ -105,16 +116,16 @@ def test_advantages_are_those_of_each_agent_followed_alone(share: Any) -> None:
 
 
 def test_agents_that_were_away_leave_no_trace_in_moments() -> None:
-    agent = PPO(Coming, seed=3, num_envs=4, rollout_steps=40, share="none")
+    agent = PPO(Coming, seed=3, n_envs=4, n_steps=40, share="none")
 
     agent.fit(160)
 
     for name in AGENTS:
         told = [env.unwrapped.told for env in agent.vec.inner.vec.envs]  # type: ignore[attr-defined]
         acted = sum(name in acting for rows in told for acting, _, _ in rows)
-        normaliser = learner_of(agent, name).network.inputs.normaliser
-        assert normaliser is not None
-        assert int(normaliser.count_0) == acted < 160
+        normalizer = learner_of(agent, name).network.inputs.normalizer
+        assert normalizer is not None
+        assert int(normalizer.count_0) == acted < 160
         assert int(learner_of(agent, name).scaler.count) == acted
 
 
@@ -123,14 +134,22 @@ def test_agents_that_were_away_leave_no_trace_in_moments() -> None:
 @pytest.mark.parametrize("critic", ["own", "central"])
 @pytest.mark.parametrize("is_cut", [True, False])
 def test_a_constant_reward_is_worth_its_sum(kind: type[Agent], critic: str, is_cut: bool) -> None:
-    agent: Any = kind(Chain(8, is_cut), seed=0, rollout_steps=12, discount=0.5, trace=0.5,
-                      learning_rate=1e-2, normalise_rewards=False, critic=critic,
-                      policy={"hidden": (16,)})  # fmt: skip
+    agent: Any = kind(
+        Chain(8, is_cut),
+        seed=0,
+        n_steps=12,
+        gamma=0.5,
+        gae_lambda=0.5,
+        learning_rate=1e-2,
+        norm_reward=False,
+        critic=critic,
+        policy={"net_arch": (16,)},
+    )
     agent.fit(8 * 12 * (30 if kind is PPO else 200))
 
     (learner,) = agent.learners.values()
-    learner.rows.read()
+    learner.rollout.read()
     with torch.no_grad():
-        values = learner._values(12 * learner.rows.count).reshape(12, -1)[:, 0].numpy()
+        values = learner._values(12 * learner.rollout.count).reshape(12, -1)[:, 0].numpy()
     wanted = [2.0, 2.0, 2.0] if is_cut else [1.75, 1.5, 1.0]
     np.testing.assert_allclose(values[:3], wanted, atol=0.1)

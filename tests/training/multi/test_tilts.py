@@ -12,17 +12,22 @@ import torch
 from sekai.data import FeaturePanel, MarketData
 from sekai.spaces import Box, Discrete, MultiDiscrete, Space
 from sekai.training import QMIX
-from sekai.training.multi.joint_spaces import JointSpaces
-from sekai.training.policies.policy_settings import PolicySettings
+from sekai.training.agent_settings import PolicySettings
+from sekai.training.multi_agent.joint_env import JointSpaces
 from sekai.training.qmix import QMIXSettings
 from sekai.vector.make_vec import make_vec
 
 ASSETS, ROWS, EPISODE, ENVS = 3, 800, 64, 64
 TILTS: dict[str, Any] = {"action": "tilts", "tilt": 0.25}
 LEARNING: dict[str, Any] = {
-    "num_envs": 16, "discount": 0.5, "warm_up": 512, "batch_size": 128, "learning_rate": 2e-3,
-    "steps_per_update": 2, "policy": {"hidden": (32, 32), "width": 16},
-}  # fmt: skip
+    "n_envs": 16,
+    "gamma": 0.5,
+    "learning_starts": 512,
+    "batch_size": 128,
+    "learning_rate": 2e-3,
+    "train_freq": 2,
+    "policy": {"net_arch": (32, 32), "width": 16},
+}
 
 
 def planted(seed: int) -> dict[str, Any]:
@@ -43,9 +48,13 @@ def planted(seed: int) -> dict[str, Any]:
     there = np.ones((ROWS, ASSETS), np.bool_)
     shown = FeaturePanel(features.astype(np.float32), ("signal", "noise"), there, data.times, names)
     return {
-        "data": data, "features": shown, "lookback": 1, "episode_rows": EPISODE, "agents": 2,
+        "data": data,
+        "features": shown,
+        "lookback": 1,
+        "episode_rows": EPISODE,
+        "agents": 2,
         "reward_mode": "cooperative",
-    }  # fmt: skip
+    }
 
 
 def growth(act: Any, options: dict[str, Any]) -> float:
@@ -92,7 +101,7 @@ def network(spaces: list[Space[Any]]) -> Any:
     names = [f"agent_{place}" for place in range(len(spaces))]
     seen = {name: Box(-1.0, 1.0, (2,), np.float32) for name in names}
     joint = JointSpaces(seen, dict(zip(names, spaces, strict=True)))
-    settings = QMIXSettings(policy=PolicySettings(hidden=(8,)))
+    settings = QMIXSettings(policy=PolicySettings(net_arch=(8,)))
     torch.manual_seed(0)
     return QMIX.make_team(joint, settings)
 
@@ -106,13 +115,13 @@ def test_the_best_of_each_pick_is_the_best_joint_action() -> None:
         for place in range(2)
     }
     values = team.values(team.inputs(seen))
-    best = team.best(values, team.allowed(seen))
+    best = team.greedy(values, team.allowed(seen))
     present = torch.ones(5, 2)
     state = team.state(seen, team.inputs(seen), present)
 
     def worth(picks: Any) -> torch.Tensor:
         rows = {name: torch.tensor([own] * 5) for name, own in picks.items()}
-        chosen = (values * team.taken(rows)).sum(-1, keepdim=True)
+        chosen = (values * team.one_hot(rows)).sum(-1, keepdim=True)
         found: torch.Tensor = team.mixer(chosen, present, state).reshape(-1)
         return found
 
@@ -120,7 +129,7 @@ def test_the_best_of_each_pick_is_the_best_joint_action() -> None:
         worth({"agent_0": [one, other], "agent_1": [third]})
         for one, other, third in product(range(3), range(2), range(4))
     ]
-    found = (values * team.taken(best)).sum(-1, keepdim=True)
+    found = (values * team.one_hot(best)).sum(-1, keepdim=True)
 
     torch.testing.assert_close(
         team.mixer(found, present, state).reshape(-1), torch.stack(every).amax(0)
@@ -129,13 +138,18 @@ def test_the_best_of_each_pick_is_the_best_joint_action() -> None:
 
 def test_a_step_of_qmix_is_judged_by_the_picks_that_were_taken() -> None:
     agent = QMIX(
-        "MultiPortfolio-v0", env_options={**planted(0), **TILTS}, num_envs=2, rollout_steps=8,
-        warm_up=8, batch_size=8, memory=64,
-    ).fit(32)  # fmt: skip
+        "MultiPortfolio-v0",
+        env_options={**planted(0), **TILTS},
+        n_envs=2,
+        steps_per_iteration=8,
+        learning_starts=8,
+        batch_size=8,
+        buffer_size=64,
+    ).fit(32)
 
-    samples = agent._team_samples()
-    assert samples is not None
-    taken = samples["agents", "action"]
+    drawn = agent.replay.sample(8)
+    chosen = {name: agent.vec.actions.of(drawn["action"], name) for name in agent.agents}
+    taken = agent.network.one_hot(chosen)
 
     assert taken.shape[1:] == (2, 3 * ASSETS)
     assert bool((taken.reshape(-1, 2, ASSETS, 3).sum(-1) == 1).all())

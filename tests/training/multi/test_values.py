@@ -11,23 +11,31 @@ from torch import Tensor
 
 from sekai.spaces import Box, Dict
 from sekai.training import MADDPG, QMIX
-from sekai.training.multi.qmix_network import STATE
-from sekai.training.multi.team_off_policy import Paid
+from sekai.training.multi_agent.off_policy import AgentTransitions
 from sekai.training.observations import tensors_of
+from sekai.training.qmix import STATE
 from tests.training.games import Chain, Spread
 from tests.training.multi.worlds import Coming
 
 LEARNING: dict[str, Any] = {
-    "rollout_steps": 8, "warm_up": 64, "batch_size": 64, "learning_rate": 1e-2, "discount": 0.5,
-    "target_rate": 0.2, "normalise_rewards": False, "policy": {"hidden": (16,)},
-}  # fmt: skip
+    "steps_per_iteration": 8,
+    "learning_starts": 64,
+    "batch_size": 64,
+    "learning_rate": 1e-2,
+    "gamma": 0.5,
+    "tau": 0.2,
+    "norm_reward": False,
+    "policy": {"net_arch": (16,)},
+}
 
 
 def rows_of(agent: Any) -> dict[str, Tensor]:
     """What is seen at the three places of a chain, by all agents."""
     world = agent.vec
-    nothing = {name: np.zeros((world.num_envs, *(space.shape or ())), space.dtype)
-               for name, space in world.action_space.spaces.items()}  # fmt: skip
+    nothing = {
+        name: np.zeros((world.num_envs, *(space.shape or ())), space.dtype)
+        for name, space in world.action_space.spaces.items()
+    }
     seen = [world.reset(seed=0).observations]
     seen += [world.step(nothing).observations for _ in range(2)]
     found = [tensors_of(one) for one in seen]
@@ -68,10 +76,8 @@ def test_maddpg_values_a_constant_reward_at_its_sum(is_cut: bool, discrete: bool
     with torch.no_grad():
         chosen = network.choose(seen, deterministic=True)
         moves = network.as_read(chosen, torch.ones(3, 2))
-        loss = agent.loss["agent_1"]
-        with loss.value_network_params.to_module(loss.value_network):
-            critic = loss.value_network.module.network
-            values = critic(network.inputs(seen), torch.ones(3, 2), *moves.values()).reshape(-1)
+        critic = network.critics[1]
+        values = critic(network.inputs(seen), torch.ones(3, 2), *moves.values()).reshape(-1)
 
     np.testing.assert_allclose(values.numpy(), wanted(is_cut), atol=0.15)
 
@@ -79,24 +85,30 @@ def test_maddpg_values_a_constant_reward_at_its_sum(is_cut: bool, discrete: bool
 def test_qmix_learns_at_one_rate_and_others_at_that_of_their_actors_too() -> None:
     game = Chain(2, True)
     rates = [
-        {group["share"] for group in kind(game, policy={"hidden": (4,)}).optimiser.param_groups}
+        {group["scale"] for group in kind(game, policy={"net_arch": (4,)}).optimizer.param_groups}
         for kind in (QMIX, MADDPG)
     ]
 
     assert rates == [{1.0}, {0.3, 1.0}]
-    with pytest.raises(ValueError, match="actor_rate"):
-        QMIX(game, actor_rate=0.5)
+    with pytest.raises(ValueError, match="actor_lr_scale"):
+        QMIX(game, actor_lr_scale=0.5)
 
 
 def filled(kind: Any, world: Any = Coming) -> Any:
-    agent = kind(world, seed=2, num_envs=4, rollout_steps=40, warm_up=10_000,
-                 policy={"hidden": (8,)})  # fmt: skip
+    agent = kind(
+        world,
+        seed=2,
+        n_envs=4,
+        steps_per_iteration=40,
+        learning_starts=10_000,
+        policy={"net_arch": (8,)},
+    )
     return agent.fit(160)
 
 
 def disturbed(drawn: dict[str, Any]) -> dict[str, Any]:
     """The same steps, with other actions of agents that were away."""
-    paid = Paid.of(drawn)
+    paid = AgentTransitions.of(drawn)
     action = drawn["action"].clone()
     assert bool((~paid.acted).any())
     action[~paid.acted] = 1.0 - action[~paid.acted]
@@ -111,19 +123,20 @@ def test_what_agents_do_who_are_away_makes_no_difference(kind: Any) -> None:
     for steps in (drawn, disturbed(drawn)):
         agent.replay.sample = lambda _, steps=steps: steps
         torch.manual_seed(0)
-        agent.optimiser.zero_grad()
         if kind is QMIX:
-            found.append(float(agent.loss(agent._team_samples())["loss"].detach()))
+            rows = torch.ones(64, dtype=torch.bool)
+            found.append(float(agent._mixed_loss(steps, AgentTransitions.of(steps), rows).detach()))
         else:
-            samples, known = agent._joint_samples()
-            found.append(float(agent.loss["a"](samples[known[:, 0]])["loss_value"].detach()))
+            batch, known = agent._joint_sample()
+            losses = agent._agent_losses(0, batch.select(known[:, 0]))
+            found.append(float(losses["loss_value"].detach()))
 
     assert found[0] == found[1] != 0.0
 
 
 def test_steps_are_learnt_from_by_those_who_acted_alone() -> None:
     drawn = filled(MADDPG).replay.sample(256)
-    paid = Paid.of(drawn)
+    paid = AgentTransitions.of(drawn)
 
     assert not bool((paid.known & ~paid.acted).any())
     assert bool((paid.acted & ~paid.known).any())
@@ -131,7 +144,7 @@ def test_steps_are_learnt_from_by_those_who_acted_alone() -> None:
 
 
 def test_qmix_looks_for_the_best_among_what_is_allowed() -> None:
-    agent: Any = QMIX(Spread(6, masked=True), seed=0, policy={"hidden": (8,)})
+    agent: Any = QMIX(Spread(6, masked=True), seed=0, policy={"net_arch": (8,)})
     game = Spread(6, masked=True)
     seen = game.reset(seed=0).observations
     mask = np.stack([seen[name]["action_mask"] for name in game.possible_agents], axis=1)
@@ -139,8 +152,8 @@ def test_qmix_looks_for_the_best_among_what_is_allowed() -> None:
 
     with torch.no_grad():
         # What is forbidden looks best by far.
-        agent.network.values.each[0].judge.weight.zero_()
-        agent.network.values.each[0].judge.bias.copy_(torch.tensor([5.0, 0.0, 4.0]))
+        agent.network.values.each[0].value.weight.zero_()
+        agent.network.values.each[0].value.bias.copy_(torch.tensor([5.0, 0.0, 4.0]))
     actions = agent.predict_batch(seen)
 
     picked = np.stack(list(actions.values()), axis=1)
@@ -150,8 +163,14 @@ def test_qmix_looks_for_the_best_among_what_is_allowed() -> None:
 def test_no_move_that_a_mask_forbids_is_ever_made() -> None:
     # The game itself raises where one is.
     for kind in (QMIX, MADDPG):
-        kind(Spread(8, masked=True), seed=0, rollout_steps=8, warm_up=64, batch_size=16,
-             policy={"hidden": (8,)}).fit(512)  # fmt: skip
+        kind(
+            Spread(8, masked=True),
+            seed=0,
+            steps_per_iteration=8,
+            learning_starts=64,
+            batch_size=16,
+            policy={"net_arch": (8,)},
+        ).fit(512)
 
 
 def test_the_state_that_an_env_tells_is_for_the_mixer_alone() -> None:
@@ -166,10 +185,12 @@ def test_the_state_that_an_env_tells_is_for_the_mixer_alone() -> None:
             state = np.full((len(move), 5), 7.0, np.float32)
             return {"own": super().show(board, move, agent), STATE: state}
 
-    agent = QMIX(Told(4, True), seed=0, rollout_steps=8, warm_up=16, batch_size=8).fit(64)
+    agent = QMIX(
+        Told(4, True), seed=0, steps_per_iteration=8, learning_starts=16, batch_size=8
+    ).fit(64)
 
-    assert agent.network.mixer.mixer.state_dim == 5
+    assert agent.network._state_width() == 5
     assert all(STATE not in name for name in agent.network.inputs.leaves)
-    samples = agent._team_samples()
-    assert samples is not None
-    assert bool((samples["state"] == 7.0).all())
+    seen = agent.replay.sample(8)["observation"]
+    state = agent.network.state(seen, agent.network.inputs(seen), seen["alive"])
+    assert bool((state == 7.0).all())

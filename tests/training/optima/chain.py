@@ -43,12 +43,12 @@ class Chain(NumpyBatch):
         """
         super().__init__(num_envs, episode_steps)
         self.ends, self.reward = ends, reward
-        self.places = places or episode_steps
+        self.states = places or episode_steps
         self.is_ring = places is not None
 
     def _observe(self) -> NDArray[np.float32]:
-        place = self.clock % self.places if self.is_ring else self.clock
-        return (place / self.places).astype(np.float32)[:, None]
+        place = self.clock % self.states if self.is_ring else self.clock
+        return (place / self.states).astype(np.float32)[:, None]
 
     def _earn(self, actions: NDArray[Any]) -> Floats:
         return np.full(self.num_envs, self.reward)
@@ -56,6 +56,6 @@ class Chain(NumpyBatch):
     def values(self, discount: float) -> Floats:
         """What each place of the chain is worth, the first first."""
         if not self.ends:
-            return np.full(self.places, self.reward / (1.0 - discount))
+            return np.full(self.states, self.reward / (1.0 - discount))
         left = np.arange(self.episode_steps, 0, -1)
         return np.asarray(self.reward * (1.0 - discount**left) / (1.0 - discount))

@@ -21,19 +21,27 @@ ENOUGH = 0.95
 # A bet changes nothing about the bets after it: looking far ahead would only add noise. What is
 # left of it is large beside what bets differ by, so that many are learnt from at once.
 BOTH: dict[str, Any] = {
-    "policy": {"hidden": (32, 32)}, "learning_rate_schedule": "linear", "discount": 0.5,
-}  # fmt: skip
+    "policy": {"net_arch": (32, 32)},
+    "learning_rate_schedule": "linear",
+    "gamma": 0.5,
+}
 OFF: dict[str, Any] = {
-    **BOTH, "learning_rate": 3e-3, "actor_rate": 0.2, "warm_up": 12_800, "batch_size": 1024,
-}  # fmt: skip
+    **BOTH,
+    "learning_rate": 3e-3,
+    "actor_lr_scale": 0.2,
+    "learning_starts": 12_800,
+    "batch_size": 1024,
+}
 # Tried widely, bets beyond the bounds are cut to them, and being at a bound looks less risky than
 # it is: numbers that are tried less widely are not drawn there.
 ON: dict[str, Any] = {
-    **BOTH, "trace": 0.5, "policy": {"hidden": (32, 32), "initial_spread": 0.25},
+    **BOTH,
+    "gae_lambda": 0.5,
+    "policy": {"net_arch": (32, 32), "std_init": 0.25},
     "learning_rate": 5e-3,
-}  # fmt: skip
+}
 RECIPES: dict[type[Agent], Recipe] = {
-    PPO: Recipe(envs=256, steps=400_000, settings={**ON, "rollout_steps": 32}),
+    PPO: Recipe(envs=256, steps=400_000, settings={**ON, "n_steps": 32}),
     A2C: Recipe(envs=64, steps=300_000, settings=ON),
     DDPG: Recipe(envs=256, steps=128_000, settings=OFF),
     SAC: Recipe(envs=256, steps=128_000, settings=OFF),

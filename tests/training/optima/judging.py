@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tensordict import TensorDict
 from torch import Tensor
 
 from sekai.training import Agent
@@ -40,15 +39,6 @@ def critic_values(agent: Any, seen: dict[str, Tensor]) -> NDArray[np.float64]:
         values: Tensor = agent.network.critic(seen)
         return values[:, 0].double().numpy()
     chosen = agent.network.choose(seen, deterministic=True)
-    samples = TensorDict(
-        {"observation": agent.network.inputs(seen), "action": chosen}, batch_size=[len(chosen)]
-    )
-    loss: Any = agent.loss
-    is_single = hasattr(loss, "value_network_params") and loss.value_network_params is not None
-    weights = [loss.value_network_params] if is_single else loss.qvalue_network_params.unbind(0)
-    critic = loss.value_network if is_single else loss.qvalue_network
-    found = []
-    for one in weights:
-        with one.to_module(critic):
-            found.append(critic(samples.copy())["state_action_value"][:, 0])
+    inputs = agent.network.inputs(seen)
+    found = [critic(inputs, chosen)[:, 0] for critic in agent.network.critics]
     return torch.stack(found).amin(0).double().numpy()

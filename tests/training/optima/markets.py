@@ -51,19 +51,28 @@ def making_share(agent: Agent, episodes: int = 8192) -> float:
 # Whether more is held is worth little at once and much later, but what the price does meanwhile is
 # noise: looking twenty steps ahead and trusting the critic after two, of many envs at once.
 MAKING: dict[str, Any] = {
-    "discount": 0.95, "trace": 0.5, "clip": 0.3, "rollout_steps": 16, "learning_rate": 5e-3,
+    "gamma": 0.95,
+    "gae_lambda": 0.5,
+    "clip_range": 0.3,
+    "n_steps": 16,
+    "learning_rate": 5e-3,
     "learning_rate_schedule": "linear",
-    "policy": {"hidden": (32, 32), "activation": "silu", "initial_spread": 0.2},
-}  # fmt: skip
+    "policy": {"net_arch": (32, 32), "activation": "silu", "std_init": 0.2},
+}
 
 # An order is nothing without its end: nothing is discounted, and a rollout is a whole one. Where
 # little is left, little is at stake, and what the critic says of it is wrong by more than that: it
 # is not asked.
 WORKING: dict[str, Any] = {
-    "discount": 1.0, "trace": 1.0, "rollout_steps": 25, "epochs": 6, "minibatches": 3,
-    "learning_rate": 3e-3, "learning_rate_schedule": "linear",
-    "policy": {"hidden": (32, 32), "activation": "silu", "initial_spread": 0.3},
-}  # fmt: skip
+    "gamma": 1.0,
+    "gae_lambda": 1.0,
+    "n_steps": 25,
+    "n_epochs": 6,
+    "batch_size": 4_267,
+    "learning_rate": 3e-3,
+    "learning_rate_schedule": "linear",
+    "policy": {"net_arch": (32, 32), "activation": "silu", "std_init": 0.3},
+}
 
 EXECUTION = Task(
     name="execution",

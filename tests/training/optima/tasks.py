@@ -12,6 +12,12 @@ __all__ = ["TASKS"]
 TASKS: dict[str, Task] = {
     task.name: task
     for task in (
-        KELLY, MERTON_LOG, MERTON_POWER, EXECUTION, MARKET_MAKING, TWO_STEP, SPREAD,
+        KELLY,
+        MERTON_LOG,
+        MERTON_POWER,
+        EXECUTION,
+        MARKET_MAKING,
+        TWO_STEP,
+        SPREAD,
     )
-}  # fmt: skip
+}

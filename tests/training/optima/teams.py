@@ -11,13 +11,22 @@ from tests.training.optima.task import Recipe, Task
 __all__ = ["SPREAD", "TWO_STEP"]
 
 SMALL: dict[str, Any] = {
-    "rollout_steps": 16, "warm_up": 500, "batch_size": 64, "learning_rate": 1e-2,
-    "target_rate": 0.05, "policy": {"hidden": (32,)},
-}  # fmt: skip
+    "steps_per_iteration": 16,
+    "learning_starts": 500,
+    "batch_size": 64,
+    "learning_rate": 1e-2,
+    "tau": 0.05,
+    "policy": {"net_arch": (32,)},
+}
 LARGE: dict[str, Any] = {
-    "rollout_steps": 25, "warm_up": 1_600, "batch_size": 512, "updates": 2,
-    "learning_rate_schedule": "linear", "target_rate": 0.05, "discount": 0.95,
-}  # fmt: skip
+    "steps_per_iteration": 25,
+    "learning_starts": 1_600,
+    "batch_size": 512,
+    "gradient_steps": 2,
+    "learning_rate_schedule": "linear",
+    "tau": 0.05,
+    "gamma": 0.95,
+}
 
 
 def two_step_share(agent: Agent) -> float:
@@ -32,7 +41,7 @@ TWO_STEP = Task(
     recipes={
         QMIX: Recipe(envs=8, steps=4_000, settings={**SMALL, "exploration_steps": 2_000}),
         MADDPG: Recipe(
-            envs=8, steps=4_000, settings={**SMALL, "random_picks": 0.3, "actor_rate": 0.5}
+            envs=8, steps=4_000, settings={**SMALL, "exploration_eps": 0.3, "actor_lr_scale": 0.5}
         ),
     },
     enough=1.0,
@@ -53,10 +62,10 @@ SPREAD = Task(
             settings={
                 **LARGE,
                 "learning_rate": 5e-3,
-                "memory": 12_800,
+                "buffer_size": 12_800,
                 "share": "none",
                 "exploration_steps": 8_000,
-                "final_exploration": 0.1,
+                "exploration_final_eps": 0.1,
                 "policy": {"activation": "relu"},
             },
         ),
@@ -66,9 +75,9 @@ SPREAD = Task(
             settings={
                 **LARGE,
                 "learning_rate": 1e-2,
-                "memory": 6_400,
-                "random_picks": 0.3,
-                "actor_rate": 0.3,
+                "buffer_size": 6_400,
+                "exploration_eps": 0.3,
+                "actor_lr_scale": 0.3,
             },
         ),
     },

@@ -10,16 +10,13 @@ from torch import Tensor
 
 from sekai.spaces import Box, Simplex
 from sekai.training.actions import ActionMap
+from sekai.training.agent_settings import PolicySettings
 from sekai.training.observations import leaves_of
-from sekai.training.policies.action_critic import ActionCritic
-from sekai.training.policies.actor_critic import ActorCritic
-from sekai.training.policies.backbone import Backbone, Features
-from sekai.training.policies.build import backbone
-from sekai.training.policies.policy_settings import PolicySettings
-from sekai.training.policies.squashed import PreciseActor, SquashedActor
-from sekai.training.randomness import Randomness
+from sekai.training.policies.actor_critic import ActorCritic, Backbone, Features, backbone
+from sekai.training.policies.off_policy import DeterministicActor, QNetwork, SquashedGaussianActor
+from sekai.training.rng import RandomStream
 
-SETTINGS = PolicySettings(hidden=(16,))
+SETTINGS = PolicySettings(net_arch=(16,))
 SEEN = Box(-1.0, 1.0, (3,), np.float32)
 
 
@@ -33,16 +30,16 @@ class Slots(Backbone):
         return Features((assets * mask.unsqueeze(-1)).sum(-2), assets, mask)
 
 
-def _hill(critic: ActionCritic, actions: Tensor) -> Tensor:
+def _hill(critic: QNetwork, actions: Tensor) -> Tensor:
     inputs = {"observation": torch.zeros(len(actions), 3)}
     value: Tensor = critic(inputs, actions)[:, 0]
     return value
 
 
 def test_a_hill_is_learnt_in_a_few_hundred_steps() -> None:
-    with Randomness(0):
+    with RandomStream(0):
         body = backbone(leaves_of(SEEN), SETTINGS)
-        critic = ActionCritic(body, ActionMap(Box(-1.0, 1.0, (1,), np.float32)), SETTINGS)
+        critic = QNetwork(body, ActionMap(Box(-1.0, 1.0, (1,), np.float32)), SETTINGS)
         optimiser = torch.optim.Adam(critic.parameters(), 3e-3)
         for _ in range(300):
             actions = torch.rand(64, 1) * 2 - 1
@@ -57,17 +54,17 @@ def test_a_hill_is_learnt_in_a_few_hundred_steps() -> None:
 
 
 def test_a_new_critic_is_nearly_indifferent() -> None:
-    with Randomness(1):
+    with RandomStream(1):
         body = backbone(leaves_of(SEEN), SETTINGS)
-        critic = ActionCritic(body, ActionMap(Box(-1.0, 1.0, (2,), np.float32)), SETTINGS)
+        critic = QNetwork(body, ActionMap(Box(-1.0, 1.0, (2,), np.float32)), SETTINGS)
         values = _hill(critic, torch.rand(100, 2) * 2 - 1).detach()
 
     assert float(values.max() - values.min()) < 0.1
 
 
 def test_the_order_of_assets_makes_no_difference() -> None:
-    with Randomness(2):
-        critic = ActionCritic(Slots(), ActionMap(Simplex(4)), SETTINGS)
+    with RandomStream(2):
+        critic = QNetwork(Slots(), ActionMap(Simplex(4)), SETTINGS)
         assets, chosen = torch.randn(5, 3, 2), torch.randn(5, 4)
     order = [2, 0, 1]
     inputs = {"assets": assets, "mask": torch.ones(5, 3)}
@@ -80,8 +77,8 @@ def test_the_order_of_assets_makes_no_difference() -> None:
 
 
 def test_assets_out_of_use_are_not_read() -> None:
-    with Randomness(3):
-        critic = ActionCritic(Slots(), ActionMap(Simplex(4)), SETTINGS)
+    with RandomStream(3):
+        critic = QNetwork(Slots(), ActionMap(Simplex(4)), SETTINGS)
         assets, chosen = torch.randn(5, 3, 2), torch.randn(5, 4)
     mask = torch.tensor([1.0, 1.0, 0.0]).expand(5, 3)
     other, another = assets.clone(), chosen.clone()
@@ -95,7 +92,7 @@ def test_assets_out_of_use_are_not_read() -> None:
 def test_means_of_bounded_numbers_stay_where_they_make_a_difference() -> None:
     leaves = leaves_of(SEEN)
     for space, stays in ((Box(-3.0, 5.0, (2,)), True), (Box(-np.inf, np.inf, (2,)), False)):
-        with Randomness(4):
+        with RandomStream(4):
             network = ActorCritic(leaves, ActionMap(space), SETTINGS)
             with torch.no_grad():
                 network.actor.head.rest.bias.fill_(30.0)  # type: ignore[union-attr, operator]
@@ -110,7 +107,7 @@ def test_weights_of_a_simplex_are_tried_less_widely_than_other_numbers() -> None
     seen = {"observation": torch.zeros(1, 3)}
 
     wide, narrow = (
-        ActorCritic(leaves, ActionMap(space), PolicySettings(initial_spread=0.5))
+        ActorCritic(leaves, ActionMap(space), PolicySettings(std_init=0.5))
         .actor(seen)[1][0, 0]
         .item()
         for space in (Box(-1.0, 1.0, (2,)), Simplex(2))
@@ -122,9 +119,9 @@ def test_weights_of_a_simplex_are_tried_less_widely_than_other_numbers() -> None
 
 def test_squashed_actors_choose_between_the_bounds() -> None:
     leaves, actions = leaves_of(SEEN), ActionMap(Box(-1.0, 1.0, (2,), np.float32))
-    with Randomness(5), torch.no_grad():
-        squashed = SquashedActor(backbone(leaves, SETTINGS), actions, 3.0)
-        precise = PreciseActor(backbone(leaves, SETTINGS), actions, 3.0)
+    with RandomStream(5), torch.no_grad():
+        squashed = SquashedGaussianActor(backbone(leaves, SETTINGS), actions, 3.0)
+        precise = DeterministicActor(backbone(leaves, SETTINGS), actions, 3.0)
         inputs = {"observation": 100.0 * torch.randn(200, 3)}
         free = squashed.choose(inputs, deterministic=False)
 

@@ -14,15 +14,17 @@ from torch import Tensor
 from sekai.spaces import Box, Dict, MaskedBox, MultiBinary, Simplex, Space
 from sekai.training import PPO, PolicySettings, register_backbone
 from sekai.training.actions import ActionMap
-from sekai.training.observations import Leaf, leaves_of, tensors_of
-from sekai.training.policies.actor_critic import ActorCritic
-from sekai.training.policies.aggregators.graph import Graph, correlations
-from sekai.training.policies.asset_backbone import AssetBackbone
-from sekai.training.policies.backbone import Backbone, Features
-from sekai.training.policies.build import BACKBONES, backbone
-from sekai.training.policies.encoders import ENCODERS, encoder
-from sekai.training.policies.flat import FlatBackbone
-from sekai.training.policies.slots import slots_of
+from sekai.training.observations import Leaf, leaves_of, slots_of, tensors_of
+from sekai.training.policies.actor_critic import (
+    BACKBONES,
+    ActorCritic,
+    Backbone,
+    Features,
+    MLPBackbone,
+    backbone,
+)
+from sekai.training.policies.aggregators import Graph, correlations
+from sekai.training.policies.assets import ENCODERS, AssetBackbone, encoder
 from sekai.vector.batching import Batcher
 from tests.training.policies.universe import (
     AGGREGATORS,
@@ -46,7 +48,7 @@ def test_auto_reads_assets_one_by_one_where_there_are_any() -> None:
     assets = leaves_of(observation_space(3))
 
     assert isinstance(backbone(assets, PolicySettings()), AssetBackbone)
-    assert isinstance(backbone(leaves_of(PLAIN), PolicySettings()), FlatBackbone)
+    assert isinstance(backbone(leaves_of(PLAIN), PolicySettings()), MLPBackbone)
     named = PolicySettings(slots_leaf="observation")
     assert isinstance(backbone(leaves_of(PLAIN), named), AssetBackbone)
 
@@ -76,16 +78,18 @@ class Mine(Backbone):
 def test_who_brings_a_backbone_can_name_it(mine: str) -> None:
     register_backbone(mine, Mine)
 
-    agent: Any = PPO("Portfolio-v0", policy=mine, num_envs=2, rollout_steps=4, minibatches=1)
+    agent: Any = PPO("Portfolio-v0", policy=mine, n_envs=2, n_steps=4, batch_size=8)
 
     assert isinstance(agent.network.actor.body, Mine)
     agent.fit(8)
-    with pytest.raises(ValueError, match="a new name was wanted, found 'mine'"):
+    with pytest.raises(ValueError, match="'mine' is already registered"):
         register_backbone(mine, Mine)
 
 
 SETTINGS = [
-    PolicySettings(backbone="attention", heads=2, width=8, encoder="gru", shared=True),
+    PolicySettings(
+        backbone="attention", heads=2, width=8, encoder="gru", share_features_extractor=True
+    ),
     PolicySettings(backbone="graph", graph="sectors", sectors=("a", "", "a")),
     PolicySettings(slots_leaf="a", mask_leaf="b", weights_leaf="c", correlated_feature=2),
 ]
@@ -104,7 +108,7 @@ def test_settings_come_back_from_toml(settings: PolicySettings, tmp_path: Path) 
     [
         ({"backbone": "attention", "width": 10, "heads": 4}, "width must be a multiple of the 4"),
         ({"graph": "friends"}, "graph must be one of"),
-        ({"correlated_feature": -1}, "correlated_feature must be a whole number"),
+        ({"correlated_feature": -1}, "correlated_feature must be an integer"),
         ({"width": 0}, "width must be a whole number"),
     ],
 )
@@ -137,7 +141,7 @@ def test_assets_of_every_shape_are_read(
     space.seed(0)
     seen = tensors_of(Batcher(space).stack([space.sample() for _ in range(6)]))
 
-    policy.inputs.learn(seen)
+    policy.inputs.update(seen)
     used = policy.used(seen)
     weights = policy.actor.actions.to_env(policy.choose(seen, False), used)
 
@@ -227,7 +231,10 @@ def test_every_row_of_a_window_is_read(name: str, times: int) -> None:
 
 
 def test_a_shared_body_is_one() -> None:
-    apart, shared = network(3, backbone="mean"), network(3, backbone="mean", shared=True)
+    apart, shared = (
+        network(3, backbone="mean"),
+        network(3, backbone="mean", share_features_extractor=True),
+    )
     seen = observations(4, 3)
 
     assert shared.critic.body is shared.actor.body

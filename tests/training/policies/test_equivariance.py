@@ -41,9 +41,11 @@ def test_who_changes_the_order_of_assets_changes_the_order_of_weights(
         torch.testing.assert_close(policy.critic(other), policy.critic(seen), atol=2e-5, rtol=2e-5)
         weights = policy.actor.actions.to_env(loc, used)
         torch.testing.assert_close(
-            policy.actor.actions.to_env(other_loc, other_used), weights[:, numbers],
-            atol=1e-4, rtol=1e-4,
-        )  # fmt: skip
+            policy.actor.actions.to_env(other_loc, other_used),
+            weights[:, numbers],
+            atol=1e-4,
+            rtol=1e-4,
+        )
 
 
 @pytest.mark.parametrize("parts", PARTS)
@@ -134,8 +136,8 @@ def test_moments_are_of_the_assets_that_are_there_alone() -> None:
     other["windows"].transpose(1, 2)[seen["mask"] == 0] = 1e6
     again = network(SLOTS, backbone="mean")
 
-    policy.inputs.learn(seen)
-    again.inputs.learn(other)
+    policy.inputs.update(seen)
+    again.inputs.update(other)
 
     for one, same in zip(policy.buffers(), again.buffers(), strict=True):
         assert torch.equal(one, same)
@@ -147,10 +149,10 @@ def test_moments_are_those_of_all_that_was_learnt_from() -> None:
     used = [seen["windows"].transpose(1, 2)[seen["mask"] != 0] for seen in (first, second)]
     everything = torch.cat(used).double().reshape(-1, 3)
 
-    policy.inputs.learn(second)
-    normaliser = policy.inputs.normaliser
-    assert normaliser is not None
-    count, mean, variance = normaliser._moments(normaliser.names.index("windows"))
+    policy.inputs.update(second)
+    normalizer = policy.inputs.normalizer
+    assert normalizer is not None
+    count, mean, variance = normalizer._moments(normalizer.names.index("windows"))
 
     # Before anything was seen, the variance counts as one, with no weight.
     assert count == len(everything)

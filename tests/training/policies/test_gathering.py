@@ -13,11 +13,11 @@ import torch
 from sekai.data import simulate_regimes
 from sekai.envs import Portfolio
 from sekai.training import PPO
-from sekai.training.gathering import WindowGather
+from sekai.training.observations import WindowGather
 from sekai.vector import SyncVecEnv
 
 DATA = simulate_regimes(3, 200, seed=1)
-QUICK: dict[str, Any] = {"num_envs": 4, "rollout_steps": 8, "minibatches": 2, "epochs": 1}
+QUICK: dict[str, Any] = {"n_envs": 4, "n_steps": 8, "batch_size": 16, "n_epochs": 1}
 
 
 def agent(observation: str, policy: str = "mean") -> PPO:
@@ -69,7 +69,7 @@ def test_envs_one_by_one_share_their_windows() -> None:
         data = simulate_regimes(3, 200, seed=seed)
         return Portfolio(data, observation="index", episode_rows=5)
 
-    same = PPO(SyncVecEnv([one, one]), policy="mean", rollout_steps=8, minibatches=2)
+    same = PPO(SyncVecEnv([one, one]), policy="mean", n_steps=8, batch_size=8)
 
     assert isinstance(same.gather, WindowGather)
     with pytest.raises(ValueError, match="the same windows"):

@@ -9,16 +9,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensordict import TensorDict
 from torch.distributions import Categorical, Independent, Normal
 
 from sekai.spaces import Box, Discrete, MultiDiscrete, Simplex, Space
 from sekai.training.actions import ActionMap
-from sekai.training.distributions import Choices, Numbers
+from sekai.training.agent_settings import PolicySettings
 from sekai.training.observations import leaves_of
-from sekai.training.policies.actor_critic import ActorCritic
-from sekai.training.policies.policy_settings import PolicySettings
-from sekai.training.torchrl_modules import actor_module
+from sekai.training.policies.actor_critic import ActorCritic, DiagGaussian, MultiCategorical
 from sekai.vector.batching import Batcher
 from tests.training.policies.universe import network, observations
 
@@ -38,7 +35,7 @@ SPACES: list[Space[Any]] = [
 def policy_for(space: Space[Any], seed: int, size: float = 1.0) -> ActorCritic:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        made = ActorCritic(leaves_of(SEEN), ActionMap(space), PolicySettings(hidden=(8,)))
+        made = ActorCritic(leaves_of(SEEN), ActionMap(space), PolicySettings(net_arch=(8,)))
         for weights in made.actor.parameters():
             weights.data.normal_(std=size)
     return made
@@ -81,20 +78,19 @@ def test_what_was_done_tells_what_was_chosen(space: Space[Any]) -> None:
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_two_samples_differ(space: Space[Any]) -> None:
-    module = actor_module(policy_for(space, 0, 0.1).actor)
-    seen = TensorDict({"observation": {"observation": torch.rand(64, 3)}}, batch_size=[64])
+    distribution = policy_for(space, 0, 0.1).actor.distribution({"observation": torch.rand(64, 3)})
 
-    first, second = module(seen.clone()), module(seen.clone())
+    first, second = distribution.sample(), distribution.sample()
 
-    assert not torch.equal(first["action"], second["action"])
-    assert first["action_log_prob"].shape == (64,)
+    assert not torch.equal(first, second)
+    assert distribution.log_prob(first).shape == (64,)
 
 
 @settings(max_examples=20, deadline=None)
 @given(counts=st.lists(st.integers(1, 5), min_size=1, max_size=4), seed=st.integers(0, 2**31))
 def test_choices_are_as_likely_as_categories(counts: list[int], seed: int) -> None:
     logits = torch.randn(6, sum(counts), generator=torch.Generator().manual_seed(seed))
-    chances = Choices(logits, tuple(counts))
+    chances = MultiCategorical(logits, tuple(counts))
     picks = chances.sample()
     parts = torch.split(logits, counts, dim=-1)
     oracles: list[Any] = [Categorical(logits=part) for part in parts]
@@ -109,7 +105,7 @@ def test_choices_come_as_often_as_they_are_likely() -> None:
     logits = torch.tensor([0.0, 1.0, -1.0, -1e9])
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        picks = Choices(logits.expand(40_000, 4)).sample()
+        picks = MultiCategorical(logits.expand(40_000, 4)).sample()
 
     shares = torch.bincount(picks.flatten(), minlength=4) / 40_000
 
@@ -123,7 +119,7 @@ def test_numbers_are_as_likely_as_normal_ones(width: int, seed: int) -> None:
     stream = torch.Generator().manual_seed(seed)
     loc = torch.randn(6, width, generator=stream)
     scale = torch.rand(width, generator=stream).add(0.1).expand(6, width)
-    chances = Numbers(loc, scale)
+    chances = DiagGaussian(loc, scale)
     oracle: Any = Independent(Normal(loc, scale), 1)
     value = chances.sample()
 
@@ -135,7 +131,7 @@ def test_numbers_are_as_likely_as_normal_ones(width: int, seed: int) -> None:
 def test_numbers_let_gradients_through() -> None:
     loc = torch.zeros(3, 2, requires_grad=True)
 
-    (gradient,) = torch.autograd.grad(Numbers(loc, torch.ones(3, 2)).rsample().sum(), loc)
+    (gradient,) = torch.autograd.grad(DiagGaussian(loc, torch.ones(3, 2)).rsample().sum(), loc)
 
     assert torch.equal(gradient, torch.ones(3, 2))
 
@@ -145,7 +141,7 @@ def test_a_size_that_is_not_of_the_slots_is_decided_by_all_together() -> None:
     policy, seen = network(4, space, backbone="mean"), observations(5, 4)
 
     assert policy.used(seen) is None
-    assert policy.actor.parameter_names == ["loc", "scale"]
+    assert not policy.actor.head.is_masked
     assert policy.actor(seen)[0].shape == (5, 7)
 
 

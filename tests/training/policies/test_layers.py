@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import torch
 
-from sekai.training.policies.layers import QuickTanh
+from sekai.training.policies.actor_critic import FastTanh
 
 
 def test_the_quick_tangent_is_the_tangent_to_rounding_and_so_is_its_slope() -> None:
     numbers = torch.cat([torch.linspace(-12.0, 12.0, 4_001), torch.tensor([-1e4, 0.0, 1e4])])
     quick, plain = numbers.clone().requires_grad_(), numbers.clone().requires_grad_()
 
-    found, wanted = QuickTanh()(quick), torch.tanh(plain)
+    found, wanted = FastTanh()(quick), torch.tanh(plain)
     (slopes,) = torch.autograd.grad(found.sum(), quick)
     (wanted_slopes,) = torch.autograd.grad(wanted.sum(), plain)
 
@@ -22,4 +22,4 @@ def test_the_quick_tangent_is_the_tangent_to_rounding_and_so_is_its_slope() -> N
 
 
 def test_what_is_no_number_stays_none() -> None:
-    assert QuickTanh()(torch.tensor([float("nan")])).isnan().all()
+    assert FastTanh()(torch.tensor([float("nan")])).isnan().all()

@@ -32,7 +32,7 @@ def planted(seed: int) -> dict[str, Any]:
 
 @pytest.mark.timeout(400)
 def test_a_signal_of_assets_is_learnt_and_holds_in_other_data() -> None:
-    agent = PPO("Portfolio-v0", num_envs=32, env_options=planted(0)).fit(16_384)
+    agent = PPO("Portfolio-v0", n_envs=32, env_options=planted(0)).fit(16_384)
     vec = make_vec("Portfolio-v0", 64, **planted(1))
     even = np.full((64, ASSETS + 1), 1.0 / (ASSETS + 1))
     growth = {"learnt": 0.0, "even": 0.0}

@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensordict import TensorDict
 from torch.distributions import Categorical, Independent, Normal
 
 from sekai.core.env import Env
@@ -18,10 +17,8 @@ from sekai.error import SpaceError
 from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Simplex, Space, Tuple
 from sekai.spaces.masks import allows
 from sekai.training import PPO
-from sekai.training.action_masks import flat_mask
-from sekai.training.actions import ActionMap
-from sekai.training.distributions import Numbers
-from sekai.training.torchrl_modules import actor_module
+from sekai.training.actions import ActionMap, flat_mask
+from sekai.training.policies.actor_critic import DiagGaussian
 from sekai.wrappers import ActionMask
 from tests.training.policies.universe import network, observations
 
@@ -71,7 +68,7 @@ class Picky(Env[Any, Any]):
 
 
 SPACES = [Discrete(3), MultiDiscrete([2, 3])]
-QUICK: dict[str, Any] = {"num_envs": 2, "rollout_steps": 16, "minibatches": 2}
+QUICK: dict[str, Any] = {"n_envs": 2, "n_steps": 16, "batch_size": 16}
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -148,7 +145,7 @@ def test_numbers_that_do_not_count_are_left_out(used: list[bool], seed: int) -> 
     stream = torch.Generator().manual_seed(seed)
     loc, scale = torch.randn(3, 4, generator=stream), torch.rand(3, 4, generator=stream) + 0.1
     mask = torch.tensor(used)
-    chances = Numbers(loc, scale, mask.expand(3, 4))
+    chances = DiagGaussian(loc, scale, mask.expand(3, 4))
     oracle: Any = Independent(Normal(loc[:, mask], scale[:, mask]), 1)
     value = chances.sample()
 
@@ -160,19 +157,16 @@ def test_numbers_that_do_not_count_are_left_out(used: list[bool], seed: int) -> 
 @pytest.mark.parametrize("backbone", ["mean", "attention"])
 def test_losses_see_which_numbers_count(backbone: str) -> None:
     policy, seen = network(SLOTS, backbone=backbone), observations(6, SLOTS)
-    module = actor_module(policy.actor)
-    batch = TensorDict({"observation": seen}, batch_size=[6])
 
-    chances = module.get_dist(batch)
-    sampled = module(batch)
+    chances = policy.actor.distribution(seen)
+    value = chances.sample()
 
     used = policy.used(seen)
     assert used is not None
     loc, scale, _ = policy.actor(seen)
-    value = sampled["action"]
     oracle: Any = Normal(loc, scale)
     each = oracle.log_prob(value)
-    torch.testing.assert_close(sampled["action_log_prob"], (each * used).sum(-1))
+    torch.testing.assert_close(chances.log_prob(value), (each * used).sum(-1))
     torch.testing.assert_close(chances.entropy(), (oracle.entropy() * used).sum(-1))
     assert (value[~used] == 0).all()
 
@@ -181,7 +175,7 @@ def test_losses_see_which_numbers_count(backbone: str) -> None:
 def test_the_weight_of_an_empty_slot_is_exactly_zero(space: Space[Any]) -> None:
     policy, seen = network(SLOTS, space, backbone="mean"), observations(50, SLOTS)
 
-    actions = policy.actor.actions.to_env(policy.choose(seen, False), policy.used(seen))
+    actions = ActionMap(space).to_env(policy.choose(seen, False), policy.used(seen))
 
     empty = seen["mask"].numpy() == 0
     assert (actions[:, :SLOTS][empty] == 0.0).all()

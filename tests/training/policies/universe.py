@@ -10,9 +10,9 @@ from torch import Tensor
 
 from sekai.spaces import Box, Dict, MultiBinary, Simplex, Space
 from sekai.training.actions import ActionMap
+from sekai.training.agent_settings import PolicySettings
 from sekai.training.observations import leaves_of
 from sekai.training.policies.actor_critic import ActorCritic
-from sekai.training.policies.policy_settings import PolicySettings
 
 TIMES, CHANNELS = 6, 3
 ENCODERS = ("mlp", "convolution", "gru")
@@ -44,7 +44,7 @@ def network(slots: int, action_space: Space[Any] | None = None, **settings: Any)
         made = ActorCritic(leaves_of(observation_space(slots)), actions, chosen)
         for weights in made.actor.head.parameters():
             weights.data.normal_()
-        made.inputs.learn(observations(64, slots, seed=1))
+        made.inputs.update(observations(64, slots, seed=1))
     return made
 
 

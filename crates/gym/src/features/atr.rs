@@ -1,11 +1,12 @@
-//! The average true range.
+//! Average true range (ATR).
 
 use market::indicators::Wilder;
 use serde::{Deserialize, Serialize};
 
 use super::bar::Bar;
 
-/// How far prices reach in a bar, the gap from the close before included, as Wilder smooths it.
+/// Average true range with Wilder smoothing; the true range includes the gap from the previous
+/// close.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Atr<const N: u32>(Wilder<N>);
 
@@ -14,7 +15,7 @@ impl<const N: u32> Atr<N> {
         Self(Wilder::default())
     }
 
-    /// Takes in a bar and the close before it.
+    /// Push a bar and the previous close.
     #[inline]
     pub(super) fn push(&mut self, bar: &Bar, close_before: f64) {
         let above = (bar.high - close_before).abs();
@@ -30,7 +31,7 @@ impl<const N: u32> Atr<N> {
 }
 
 #[cfg(test)]
-#[allow(clippy::float_cmp)] // exact results are what the tests are about
+#[allow(clippy::float_cmp)] // the tests compare exact results
 mod tests {
     use super::*;
 

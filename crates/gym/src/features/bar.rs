@@ -1,6 +1,6 @@
-//! One completed bar.
+//! Completed bars.
 
-/// What one completed bar of one symbol was. Prices are finite and above zero.
+/// Completed bar of one symbol. Prices are finite and above zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bar {
     /// Highest price.
@@ -9,8 +9,8 @@ pub struct Bar {
     pub low: f64,
     /// Last price.
     pub close: f64,
-    /// What was traded.
+    /// Traded volume.
     pub volume: f64,
-    /// In how many trades.
+    /// Number of trades.
     pub trades: u32,
 }

@@ -1,9 +1,9 @@
-//! Closes and log prices of the last 64 bars.
+//! History of closes and log prices of the last 64 bars.
 
 use market::indicators::array;
 use serde::{Deserialize, Serialize};
 
-/// How many bars back can be seen; a power of two, so that places wrap by a mask.
+/// Number of past bars kept; a power of two, so that indices wrap by a mask.
 const DEPTH: usize = 64;
 
 /// The last close and the 64 before it; NaN where there is none yet.
@@ -16,7 +16,7 @@ const DEPTH: usize = 64;
 pub(super) struct History {
     close: f64,
     log: Double,
-    /// Where the next value of the past goes.
+    /// Index at which the next value is written.
     next: usize,
     #[serde(with = "array")]
     closes: [f64; DEPTH],
@@ -40,7 +40,7 @@ impl History {
         self.close
     }
 
-    /// Takes in the next close; the log return since the one before is NaN at the first.
+    /// Push the next close and return the log return; NaN at the first.
     #[inline]
     pub(super) fn push(&mut self, close: f64) -> f64 {
         if self.close.is_nan() {
@@ -48,9 +48,9 @@ impl History {
             return f64::NAN;
         }
         let log_return = log_ratio(close, self.close);
-        let place = self.next % DEPTH;
-        (self.closes[place], self.logs[place]) = (self.close, self.log);
-        self.next = (place + 1) % DEPTH;
+        let index = self.next % DEPTH;
+        (self.closes[index], self.logs[index]) = (self.close, self.log);
+        self.next = (index + 1) % DEPTH;
         (self.close, self.log) = (close, self.log.plus(log_return));
         log_return
     }
@@ -58,19 +58,19 @@ impl History {
     /// Change in percent since the close `bars` bars ago, 1 to 64.
     #[inline]
     pub(super) fn percent_change(&self, bars: usize) -> f64 {
-        let before = self.closes[self.place(bars)];
+        let before = self.closes[self.index_of(bars)];
         100.0 * ((self.close - before) / before)
     }
 
     /// Log return since the close `bars` bars ago, 1 to 64.
     #[inline]
     pub(super) fn log_return(&self, bars: usize) -> f64 {
-        let before = self.logs[self.place(bars)];
+        let before = self.logs[self.index_of(bars)];
         (self.log.high - before.high) + (self.log.low - before.low)
     }
 
     #[inline]
-    fn place(&self, bars: usize) -> usize {
+    fn index_of(&self, bars: usize) -> usize {
         self.next.wrapping_sub(bars) % DEPTH
     }
 }
@@ -107,7 +107,7 @@ impl Double {
 }
 
 #[cfg(test)]
-#[allow(clippy::float_cmp)] // exact results are what the tests are about
+#[allow(clippy::float_cmp)] // the tests compare exact results
 mod tests {
     use super::*;
     use proptest::collection::vec;

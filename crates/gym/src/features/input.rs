@@ -5,10 +5,10 @@ use thiserror::Error;
 use super::bar::Bar;
 use super::view::{NewsView, View};
 
-/// What the values of a bar stand for.
+/// Column names of a bar.
 pub const BAR_COLUMNS: [&str; 5] = ["high", "low", "close", "volume", "trades"];
 
-/// What the values of a view stand for; NaN is one that is not known.
+/// Column names of a view; NaN marks an unknown value.
 pub const VIEW_COLUMNS: [&str; 13] = [
     "bid",
     "ask",
@@ -25,51 +25,51 @@ pub const VIEW_COLUMNS: [&str; 13] = [
     "fair",
 ];
 
-/// A value that no bar or view can have.
+/// Invalid value of a bar or view.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
-#[error("{wanted} was wanted as {column}, found {found}")]
+#[error("{expected} was wanted as {column}, found {got}")]
 pub struct InputError {
-    /// What the value stands for.
+    /// Column of the value.
     pub column: &'static str,
-    /// What it should have been.
-    pub wanted: &'static str,
-    /// What it is.
-    pub found: f64,
+    /// Expected value, in words.
+    pub expected: &'static str,
+    /// Actual value.
+    pub got: f64,
 }
 
 impl Bar {
     /// A bar from the values of [`BAR_COLUMNS`].
     ///
     /// # Errors
-    /// When a value is one that no bar can have.
+    /// If a value is invalid for a bar.
     pub fn read(values: &[f64; BAR_COLUMNS.len()]) -> Result<Self, InputError> {
-        let check = |place: usize, good: bool, wanted| {
-            let refused = InputError { column: BAR_COLUMNS[place], wanted, found: values[place] };
+        let check = |index: usize, good: bool, expected| {
+            let refused = InputError { column: BAR_COLUMNS[index], expected, got: values[index] };
             if good { Ok(()) } else { Err(refused) }
         };
         let [high, low, close, volume, count] = *values;
-        for (place, price) in [high, low, close].into_iter().enumerate() {
-            check(place, price.is_finite() && price > 0.0, "a price above zero")?;
+        for (index, price) in [high, low, close].into_iter().enumerate() {
+            check(index, price.is_finite() && price > 0.0, "a price above zero")?;
         }
         check(1, low <= high, "a price not above high")?;
         check(3, volume.is_finite() && volume >= 0.0, "a volume of at least zero")?;
-        let trades = whole(count);
+        let trades = count_of(count);
         check(4, trades.is_some(), "a whole number of trades")?;
         Ok(Self { high, low, close, volume, trades: trades.unwrap_or_default() })
     }
 }
 
 impl View {
-    /// A view from the values of [`VIEW_COLUMNS`]; the last price is `close` unless it is told.
+    /// A view from the values of [`VIEW_COLUMNS`]; the last price defaults to `close`.
     ///
     /// # Errors
-    /// When a value is one that no view can have.
+    /// If a value is invalid for a view.
     pub fn read(values: &[f64; VIEW_COLUMNS.len()], close: f64) -> Result<Self, InputError> {
-        if let Some(place) = values.iter().position(|value| value.is_infinite()) {
-            let wanted = "a finite number, or NaN for one that is not known,";
-            return Err(InputError { column: VIEW_COLUMNS[place], wanted, found: values[place] });
+        if let Some(index) = values.iter().position(|value| value.is_infinite()) {
+            let expected = "a finite number, or NaN for one that is not known,";
+            return Err(InputError { column: VIEW_COLUMNS[index], expected, got: values[index] });
         }
-        let known = |place: usize| Some(values[place]).filter(|value| !value.is_nan());
+        let known = |index: usize| Some(values[index]).filter(|value| !value.is_nan());
         Ok(Self {
             bid: known(0),
             ask: known(1),
@@ -86,17 +86,17 @@ impl View {
 }
 
 fn news(values: &[f64; VIEW_COLUMNS.len()]) -> Result<NewsView, InputError> {
-    let ticks = |place: usize| {
-        let wanted = "a whole number of ticks";
-        let refused = InputError { column: VIEW_COLUMNS[place], wanted, found: values[place] };
-        whole(values[place]).ok_or(refused)
+    let ticks = |index: usize| {
+        let expected = "a whole number of ticks";
+        let refused = InputError { column: VIEW_COLUMNS[index], expected, got: values[index] };
+        count_of(values[index]).ok_or(refused)
     };
     let (sentiment, magnitude) = (values[7], values[8]);
     Ok(NewsView { sentiment, magnitude, elapsed: ticks(9)?, duration: ticks(10)? })
 }
 
 /// The value as a count, if it is one.
-fn whole(value: f64) -> Option<u32> {
+fn count_of(value: f64) -> Option<u32> {
     let counts = (0.0..=f64::from(u32::MAX)).contains(&value) && value.fract() == 0.0;
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // just looked at
     counts.then_some(value as u32)
@@ -122,15 +122,15 @@ mod tests {
             (4, -1.0, "trades"),
             (4, 5e9, "trades"),
         ];
-        for (place, value, column) in cases {
+        for (index, value, column) in cases {
             let mut values = GOOD;
-            values[place] = value;
+            values[index] = value;
             assert_eq!(Bar::read(&values).expect_err(column).column, column, "{value}");
         }
     }
 
     #[test]
-    fn what_a_view_is_not_told_stays_unknown() {
+    fn missing_view_values_stay_unknown() {
         let view = View::read(&[f64::NAN; 13], 7.0).expect("nothing told is nothing wrong");
 
         assert_eq!((view.bid, view.ask, view.news), (None, None, None));

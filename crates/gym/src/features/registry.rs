@@ -1,16 +1,16 @@
-//! What the features are called, in which order they stand, and how they are shown.
+//! Feature registry: names, order, ranges and neutral values.
 //!
 //! Conventions are those of TA-Lib: an EMA begins with the mean of its first values, RSI and ATR
-//! are smoothed as Wilder does, bands use the deviation of a population. Where the two
-//! readings of a formula differ, these were chosen:
+//! use Wilder smoothing, bands use the population standard deviation. Where definitions of a
+//! formula differ, these were chosen:
 //!
 //! - `f_macd_*`: the fast average begins with the slow one, as in TA-Lib (see `macd.rs`); the line
-//!   is shown as soon as it is known, three bars before TA-Lib, which waits for the signal.
-//! - `f_trend_strength` is made of `f_ema_8` and `f_ema_16` themselves.
-//! - `f_rsi_8` of a close that never moved is no number, and is shown as 50; TA-Lib says 0.
-//! - What would be divided by zero is no number, and is shown at its neutral value.
-//! - `f_sentiment_price_gap` takes the deviation from fair value as it is, not as it is shown;
-//!   it is privileged, because it tells the fair value to whoever knows the sentiment.
+//!   is available as soon as it is known, three bars before TA-Lib, which waits for the signal.
+//! - `f_trend_strength` is computed from `f_ema_8` and `f_ema_16` themselves.
+//! - `f_rsi_8` of a constant close is undefined, and takes its neutral value 50; TA-Lib returns 0.
+//! - A division by zero is undefined, and the feature takes its neutral value.
+//! - `f_sentiment_price_gap` uses the unclipped deviation from fair value; it is privileged, because
+//!   together with the sentiment it reveals the fair value.
 
 /// Features that every set has.
 pub(super) const CORE: usize = 54;
@@ -18,24 +18,24 @@ pub(super) const CORE: usize = 54;
 /// Features in all.
 pub(super) const FULL: usize = 55;
 
-/// What a feature tells of.
+/// Feature group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// The price and its moves.
+    /// Price and its changes.
     Price,
     /// Indicators of technical analysis.
     Technical,
     /// The active event.
     News,
-    /// Quotes and who takes them.
+    /// Quotes and order flow.
     Microstructure,
     /// Realised volatility.
     Volatility,
     /// Distance from fair value.
     Fundamental,
-    /// How much of a move is trend.
+    /// Momentum quality: share of a move that is trend.
     MomentumQuality,
-    /// Activity, and what joins groups.
+    /// Activity, and features across groups.
     VolumeAndCross,
 }
 
@@ -56,24 +56,24 @@ impl Group {
     }
 }
 
-/// What is known of a feature beforehand.
+/// Static description of a feature.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FeatureSpec {
-    /// Its place in a row.
+    /// Index in a row.
     pub index: usize,
     /// Its name.
     pub name: &'static str,
-    /// What it tells of.
+    /// Feature group.
     pub group: Group,
-    /// What is shown when the value cannot be computed.
+    /// Value used when the feature cannot be computed.
     pub neutral: f64,
-    /// The least value that is shown.
+    /// Lower limit of the range.
     pub low: f64,
-    /// The largest value that is shown.
+    /// Upper limit of the range.
     pub high: f64,
-    /// Whether it tells of the fair value, which no trader sees.
+    /// True if the feature depends on the fair value, which no trading agent observes.
     pub privileged: bool,
-    /// Whether it is in units of price, and divided by mid when normalised.
+    /// True if the feature is in units of price, and divided by mid when normalised.
     pub price_level: bool,
 }
 
@@ -194,7 +194,7 @@ mod tests {
         let names: HashSet<_> = registry(true).iter().map(|spec| spec.name).collect();
 
         assert_eq!(names.len(), 55);
-        assert!(registry(true).iter().enumerate().all(|(place, spec)| spec.index == place));
+        assert!(registry(true).iter().enumerate().all(|(index, spec)| spec.index == index));
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! The features of a whole series, bar by bar.
+//! Features of a series of bars.
 
-use market::Pauses;
+use market::InterruptCheck;
 use thiserror::Error;
 
 use super::bar::Bar;
@@ -8,36 +8,36 @@ use super::input::{BAR_COLUMNS, InputError, VIEW_COLUMNS};
 use super::set::Features;
 use super::view::View;
 
-/// Why a series was refused. Nothing has moved.
+/// Error of a refused series; the state is unchanged.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 pub enum SeriesError {
-    /// Arrays of different lengths, or with other columns.
-    #[error("{wanted} {what} were wanted, found {found}")]
+    /// Arrays of different lengths, or with wrong columns.
+    #[error("{expected} {what} were wanted, found {got}")]
     Length {
-        /// What was counted.
+        /// Name of the counted items.
         what: &'static str,
-        /// How many there should be.
-        wanted: usize,
-        /// How many there are.
-        found: usize,
+        /// Expected number of items.
+        expected: usize,
+        /// Actual number of items.
+        got: usize,
     },
-    /// A value that no bar or view can have.
+    /// Invalid value of a bar or view.
     #[error("in row {row}: {error}")]
     Row {
         /// The row of the value.
         row: usize,
-        /// What is wrong with it.
+        /// Reason of the refusal.
         error: InputError,
     },
 }
 
-/// Pushes every bar of `bars` (rows of [`BAR_COLUMNS`]) and writes a row after each, as
+/// Push every bar of `bars` (rows of [`BAR_COLUMNS`]) and write a row after each, as
 /// [`Features::write`] or, if `raw`, as [`Features::write_raw`] does. Without `views` (rows of
 /// [`VIEW_COLUMNS`]) only the close is known after a bar.
 ///
 /// # Errors
-/// When lengths disagree or a value is one that no bar or view can have; the features and `out`
-/// are then as they were.
+/// If lengths disagree or a value is one that no bar or view can have; the features and `out` are
+/// then unchanged.
 pub fn series(
     features: &mut Features,
     bars: &[f64],
@@ -45,11 +45,11 @@ pub fn series(
     raw: bool,
     out: &mut [f64],
 ) -> Result<(), SeriesError> {
-    series_slices(features, bars, views, raw, out, &mut Pauses::new(&mut || true))
+    series_slices(features, bars, views, raw, out, &mut InterruptCheck::new(&mut || true))
 }
 
-/// The same as [`series`], until it is stopped: the features have then taken in the bars whose
-/// rows are written.
+/// Interruptible [`series`]: if interrupted, exactly the bars whose rows are written have been
+/// pushed.
 ///
 /// # Errors
 /// As [`series`].
@@ -59,7 +59,7 @@ pub fn series_slices(
     views: Option<&[f64]>,
     raw: bool,
     out: &mut [f64],
-    pauses: &mut Pauses<'_>,
+    interrupt: &mut InterruptCheck<'_>,
 ) -> Result<(), SeriesError> {
     let length = bars.len() / BAR_COLUMNS.len();
     expect("values of bars", length * BAR_COLUMNS.len(), bars.len())?;
@@ -67,10 +67,10 @@ pub fn series_slices(
         expect("values of views", length * VIEW_COLUMNS.len(), views.len())?;
     }
     expect("values to write", length * features.len(), out.len())?;
-    // Twice through the input, so that a refused value is found before anything moves.
+    // Validate all input first, so that a refused value changes nothing.
     for row in 0..length {
         read(row, bars, views)?;
-        if !pauses.go_on() {
+        if !interrupt.should_continue() {
             return Ok(());
         }
     }
@@ -82,7 +82,7 @@ pub fn series_slices(
         } else {
             features.write(&view, shown);
         }
-        if !pauses.go_on() {
+        if !interrupt.should_continue() {
             break;
         }
     }
@@ -104,8 +104,8 @@ fn nth<const N: usize>(row: usize, values: &[f64]) -> &[f64; N] {
     values[row * N..].first_chunk().expect("lengths were compared before")
 }
 
-fn expect(what: &'static str, wanted: usize, found: usize) -> Result<(), SeriesError> {
-    if wanted == found { Ok(()) } else { Err(SeriesError::Length { what, wanted, found }) }
+fn expect(what: &'static str, expected: usize, got: usize) -> Result<(), SeriesError> {
+    if expected == got { Ok(()) } else { Err(SeriesError::Length { what, expected, got }) }
 }
 
 #[cfg(test)]
@@ -156,10 +156,10 @@ mod tests {
 
     #[test]
     fn arrays_of_other_lengths_are_refused() {
-        assert!(matches!(refused(&BARS[..9], None, 54), SeriesError::Length { wanted: 5, .. }));
+        assert!(matches!(refused(&BARS[..9], None, 54), SeriesError::Length { expected: 5, .. }));
         let views = [f64::NAN; 13];
         let error = refused(&BARS, Some(&views), 108);
-        assert!(matches!(error, SeriesError::Length { wanted: 26, found: 13, .. }));
-        assert!(matches!(refused(&BARS, None, 54), SeriesError::Length { wanted: 108, .. }));
+        assert!(matches!(error, SeriesError::Length { expected: 26, got: 13, .. }));
+        assert!(matches!(refused(&BARS, None, 54), SeriesError::Length { expected: 108, .. }));
     }
 }

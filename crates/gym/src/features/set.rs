@@ -1,30 +1,31 @@
-//! All features of one symbol.
+//! Feature set of one symbol.
 
 use market::indicators::{Bands, Ema, Macd, Rsi, Window};
 use serde::{Deserialize, Serialize};
 
 use super::atr::Atr;
 use super::bar::Bar;
+use super::clipping::{clip_row, clip_row_raw};
 use super::history::History;
 use super::registry::{CORE, FULL, registry};
-use super::shown::{show, show_raw};
 use super::view::View;
 use super::volatility::Volatility;
 
-/// Bars over which moves are measured.
+/// Lags of returns, in bars.
 const LAGS: [usize; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
 
 /// A trade intensity of one is this many trades in a bar.
 const USUAL_TRADES: f64 = 8.0;
 
-/// What is shown, and how.
+/// Options of a feature set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FeatureOptions {
-    /// Whether features in units of price are divided by mid.
+    /// Divide features in units of price by mid.
     pub normalize: bool,
-    /// Whether features that tell of the fair value are shown, not left at neutral.
+    /// Compute features that depend on the fair value instead of leaving them at their neutral
+    /// value.
     pub privileged: bool,
-    /// Whether the order flow is shown as the 55th feature.
+    /// Append the order flow as the 55th feature.
     pub full55: bool,
 }
 
@@ -34,7 +35,7 @@ impl Default for FeatureOptions {
     }
 }
 
-/// The state of one symbol: all that its features need of the past.
+/// Feature state of one symbol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Features {
     options: FeatureOptions,
@@ -75,7 +76,7 @@ impl Features {
         }
     }
 
-    /// What is shown, and how.
+    /// Options of this feature set.
     #[must_use]
     pub fn options(&self) -> FeatureOptions {
         self.options
@@ -94,12 +95,12 @@ impl Features {
         self.history.close()
     }
 
-    /// Forgets every bar.
+    /// Clear the history.
     pub fn reset(&mut self) {
         *self = Self::new(self.options);
     }
 
-    /// Takes in the next completed bar.
+    /// Push the next completed bar.
     #[inline]
     pub fn push(&mut self, bar: &Bar) {
         let (close, close_before) = (bar.close, self.history.close());
@@ -120,36 +121,36 @@ impl Features {
         self.trades = f64::from(bar.trades);
     }
 
-    /// Writes what is shown: within its range, and neutral where there is no value.
+    /// Write the features: clipped to their range, and neutral where there is no value.
     ///
     /// # Panics
-    /// When the row has not [`Features::len`] values.
+    /// If the row has not [`Features::len`] values.
     #[inline]
     pub fn write(&self, view: &View, row: &mut [f64]) {
         self.fill(view, row);
-        show(row);
+        clip_row(row);
     }
 
-    /// Writes values within their range, and NaN where there is none: the value cannot be
+    /// Write values clipped to their range, and NaN where there is none: the value cannot be
     /// computed, or is hidden.
     ///
     /// # Panics
-    /// When the row has not [`Features::len`] values.
+    /// If the row has not [`Features::len`] values.
     pub fn write_raw(&self, view: &View, row: &mut [f64]) {
         self.fill(view, row);
-        show_raw(row);
+        clip_row_raw(row);
     }
 
-    /// Whether pushing bars can have led here; what is deserialised from elsewhere than
+    /// Return true if the state is reachable by pushing bars; a state that was deserialised without
     /// [`Features::decode`] may not be.
     #[must_use]
-    pub fn is_sound(&self) -> bool {
-        self.sma_8.is_sound()
-            && self.sma_16.is_sound()
-            && self.bands.0.is_sound()
-            && self.volatility.short.is_sound()
-            && self.volatility.long.is_sound()
-            && self.volumes.is_sound()
+    pub fn is_valid(&self) -> bool {
+        self.sma_8.is_valid()
+            && self.sma_16.is_valid()
+            && self.bands.0.is_valid()
+            && self.volatility.short.is_valid()
+            && self.volatility.long.is_valid()
+            && self.volumes.is_valid()
     }
 
     #[inline]
@@ -157,9 +158,9 @@ impl Features {
         assert_eq!(row.len(), self.len(), "a row has as many values as there are features");
         let mid = view.mid();
         row[0] = mid;
-        for (place, lag) in LAGS.into_iter().enumerate() {
-            row[1 + place] = self.history.percent_change(lag);
-            row[13 + place] = self.history.log_return(lag);
+        for (index, lag) in LAGS.into_iter().enumerate() {
+            row[1 + index] = self.history.percent_change(lag);
+            row[13 + index] = self.history.log_return(lag);
         }
         row[25..38].copy_from_slice(&self.technical(mid));
         row[38..42].copy_from_slice(&news(view));
@@ -208,7 +209,7 @@ impl Features {
         [short, long, ratio(short, long)]
     }
 
-    /// How far mid is from fair value, as a share of it.
+    /// Deviation of mid from the fair value, as a share of the fair value.
     fn deviation(&self, view: &View, mid: f64) -> f64 {
         if self.options.privileged { ratio(mid - view.fair, view.fair) } else { f64::NAN }
     }
@@ -221,7 +222,7 @@ fn news(view: &View) -> [f64; 4] {
     }
 }
 
-/// Divides what is in units of price by mid.
+/// Divide features in units of price by mid.
 fn normalize(mid: f64, row: &mut [f64]) {
     for (value, spec) in row.iter_mut().zip(registry(true)) {
         if spec.price_level {
@@ -230,12 +231,12 @@ fn normalize(mid: f64, row: &mut [f64]) {
     }
 }
 
-/// One over the other; no number when that would be divided by zero.
+/// Ratio; NaN for a division by zero.
 fn ratio(over: f64, under: f64) -> f64 {
     if under == 0.0 { f64::NAN } else { over / under }
 }
 
-/// By how much of their sum the first exceeds the second.
+/// Imbalance: difference over sum.
 fn share(first: f64, second: f64) -> f64 {
     ratio(first - second, first + second)
 }

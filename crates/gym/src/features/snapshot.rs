@@ -1,4 +1,4 @@
-//! Features as bytes, and the same features from them.
+//! Snapshot of features: encoding to bytes and decoding.
 
 use market::{Kind, SnapshotError, open, seal};
 
@@ -7,7 +7,7 @@ use super::set::Features;
 const FEATURES: Kind = Kind { magic: *b"SKFT", version: 1, name: "features" };
 
 impl Features {
-    /// The whole state as bytes. Features with equal bytes show the same for ever.
+    /// Encode the full state as bytes. Features with equal bytes behave identically.
     ///
     /// # Panics
     /// Never: all parts of the state can be written.
@@ -17,19 +17,19 @@ impl Features {
         seal(FEATURES, &body)
     }
 
-    /// The features that [`Features::encode`] wrote.
+    /// Decode features from the bytes of [`Features::encode`].
     ///
     /// # Errors
-    /// When the bytes are truncated, corrupted, of another version, or no features at all.
+    /// If the bytes are truncated, corrupted, of another version, or no features at all.
     pub fn decode(bytes: &[u8]) -> Result<Self, SnapshotError> {
-        let impossible = |found| SnapshotError::Impossible { found };
+        let impossible = |got| SnapshotError::Impossible { got };
         let body = open(FEATURES, bytes)?;
         let (features, rest): (Self, _) = postcard::take_from_bytes(body)
             .map_err(|_| impossible("a body that does not hold features"))?;
         if !rest.is_empty() {
             return Err(impossible("bytes behind the last feature"));
         }
-        if !features.is_sound() {
+        if !features.is_valid() {
             return Err(impossible("a window with more values than it can hold"));
         }
         Ok(features)
@@ -62,10 +62,10 @@ mod tests {
     #[test]
     fn a_change_of_any_byte_is_seen() {
         let bytes = bytes_after(40);
-        for place in 0..bytes.len() {
+        for index in 0..bytes.len() {
             let mut changed = bytes.clone();
-            changed[place] ^= 0x10;
-            assert!(Features::decode(&changed).is_err(), "byte {place}");
+            changed[index] ^= 0x10;
+            assert!(Features::decode(&changed).is_err(), "byte {index}");
         }
     }
 
@@ -84,7 +84,7 @@ mod tests {
 
         let error = Features::decode(&bytes).err();
 
-        assert_eq!(error, Some(SnapshotError::OtherVersion { wanted: 1, found: 2 }));
+        assert_eq!(error, Some(SnapshotError::OtherVersion { expected: 1, got: 2 }));
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
 
         assert!(body(|body| body.truncate(50)).contains("does not hold features"));
         assert!(body(|body| body.push(0)).contains("bytes behind the last feature"));
-        // Options take 3 bytes, the history 24 and a place of 1, and 64 times 24; then a length.
+        // Options take 3 bytes, the history 24 and an index of 1, and 64 times 24; then a length.
         assert!(body(|body| body[3 + 25 + 64 * 24] = 9).contains("more values than it can hold"));
     }
 }

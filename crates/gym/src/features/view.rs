@@ -1,22 +1,22 @@
-//! What can be seen of a symbol beside its bars.
+//! View: quotes, depth, order flow and news of a symbol beside its bars.
 
-/// What can be seen of one symbol after a bar. A number that is not known is NaN, and what
-/// follows from it is shown at its neutral value.
+/// Market data of one symbol after a bar, beside the bar itself. NaN marks an unknown number;
+/// features that depend on it take their neutral value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct View {
-    /// Best price that somebody buys at.
+    /// Best bid.
     pub bid: Option<f64>,
-    /// Best price that somebody sells at.
+    /// Best ask.
     pub ask: Option<f64>,
-    /// What rests on the side of the bids.
+    /// Resting size on the bid side.
     pub bid_volume: f64,
-    /// What rests on the side of the asks.
+    /// Resting size on the ask side.
     pub ask_volume: f64,
     /// The last price.
     pub last: f64,
-    /// What buyers took in the last bar.
+    /// Volume taken by buyers in the last bar.
     pub buy_volume: f64,
-    /// What sellers took in the last bar.
+    /// Volume taken by sellers in the last bar.
     pub sell_volume: f64,
     /// The first active event.
     pub news: Option<NewsView>,
@@ -31,11 +31,11 @@ pub struct View {
 pub struct NewsView {
     /// Bad (-1) to good (1) news.
     pub sentiment: f64,
-    /// How large the event is.
+    /// Magnitude of the event.
     pub magnitude: f64,
     /// Ticks since it began.
     pub elapsed: u32,
-    /// Ticks that it lasts in all.
+    /// Duration in ticks.
     pub duration: u32,
 }
 
@@ -58,14 +58,14 @@ impl View {
         }
     }
 
-    /// Bid and ask, when there are both.
+    /// Best bid and ask, if there are both.
     pub(super) fn quote(&self) -> Option<(f64, f64)> {
         self.bid.zip(self.ask)
     }
 
-    /// The middle of the quote, else the last price.
+    /// Mid price, else the last price.
     pub(super) fn mid(&self) -> f64 {
-        // Halved first: the sum of two huge prices may not be a number.
+        // Halved first: the sum of two huge prices may overflow.
         self.quote().map_or(self.last, |(bid, ask)| 0.5 * bid + 0.5 * ask)
     }
 }
@@ -76,7 +76,7 @@ impl NewsView {
         f64::from(self.duration.saturating_sub(self.elapsed))
     }
 
-    /// The sentiment, which fades evenly until the event ends.
+    /// Sentiment, decaying linearly until the event ends.
     pub(super) fn effective(&self) -> f64 {
         self.sentiment * (self.remaining() / f64::from(self.duration))
     }

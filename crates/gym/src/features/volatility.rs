@@ -15,7 +15,7 @@ impl Volatility {
         Self { short: Window::default(), long: Window::default() }
     }
 
-    /// Takes in the next log return.
+    /// Push the next log return.
     #[inline]
     pub(super) fn push(&mut self, log_return: f64) {
         self.short.push(log_return);

@@ -1,12 +1,12 @@
-//! When quotes are filled: Poisson processes that run as fast as the quotes are good.
+//! Fill clocks of quotes: Poisson processes whose intensity decays with the distance from the mid.
 
 use market::Stream;
 use serde::{Deserialize, Serialize};
 
-/// A Poisson process of rate 1 whose time passes at the rate of the moment.
+/// Poisson process of rate 1 in its own time, which passes at the current intensity.
 ///
-/// Exact however the rate changes; and since each side has its own, the fills of one side do not
-/// depend on what is quoted on the other.
+/// Exact for any changes of the intensity; each side has its own clock, so the fills of one side do
+/// not depend on the quotes of the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Clock {
     stream: Stream,
@@ -19,28 +19,28 @@ impl Clock {
         Self { stream, left }
     }
 
-    /// Whether it can exist.
-    pub(super) fn is_possible(&self) -> bool {
+    /// Return true if the clock is in a reachable state.
+    pub(super) fn is_valid(&self) -> bool {
         self.left >= 0.0 && self.left.is_finite()
     }
 
-    /// Whether it rings within `amount` of its own time.
-    pub(super) fn rings_within(&self, amount: f64) -> bool {
+    /// Return true if the clock fires within `amount` of its own time.
+    pub(super) fn fires_within(&self, amount: f64) -> bool {
         self.left <= amount
     }
 
-    /// Time until it rings, at this rate.
+    /// Time until the clock fires, at this intensity.
     pub(super) fn wait(&self, rate: f64) -> f64 {
         if rate > 0.0 { self.left / rate } else { f64::INFINITY }
     }
 
-    /// Lets `amount` of its own time pass without a ring.
+    /// Advance the clock by `amount` of its own time without firing.
     pub(super) fn advance(&mut self, amount: f64) {
         self.left = (self.left - amount).max(0.0);
     }
 
-    /// Rings, and waits for the next time.
-    pub(super) fn ring(&mut self) {
+    /// Fire, and draw the next waiting time.
+    pub(super) fn fire(&mut self) {
         self.left = self.stream.exponential();
     }
 }

@@ -1,53 +1,53 @@
-//! How a market is made and what it pays.
+//! Settings of market making: market, quotes, costs and penalties.
 
 use serde::Serialize;
 
 use crate::settings_error::SettingsError;
 
-/// The most fills of a side that a step may have on average: beyond, a step takes for ever.
+/// Largest mean number of fills per side and step: beyond, a step takes too long.
 const MOST_FILLS: f64 = 1_000.0;
 
-/// How an episode of market making is cut and priced. Times are in any one unit.
+/// Settings of a market making episode. Times are in any one unit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MarketMakingSettings {
-    /// The mid price that an episode begins with.
+    /// Initial mid price.
     pub initial_mid: f64,
-    /// Cash that an episode begins with.
+    /// Initial cash.
     pub initial_cash: f64,
     /// Standard deviation of the mid price after a unit of time.
     pub volatility: f64,
-    /// How long an episode lasts.
+    /// Duration of an episode.
     pub horizon: f64,
-    /// Into how many decisions an episode is cut.
+    /// Number of decisions per episode.
     pub episode_steps: u32,
-    /// Fills in a unit of time of a quote at the mid price.
+    /// Fill intensity at the mid price, per unit of time.
     pub fill_rate: f64,
-    /// How fast fills become fewer with the distance from the mid.
+    /// Exponential decay of the fill intensity with the distance from the mid.
     pub fill_decay: f64,
-    /// The most that is held, long or short.
+    /// Inventory limit, long or short.
     pub inventory_limit: u32,
-    /// The smallest distance that can be quoted.
+    /// Smallest quote distance.
     pub min_distance: f64,
-    /// The largest distance that can be quoted.
+    /// Largest quote distance.
     pub max_distance: f64,
     /// Absolute risk aversion of the optimal market maker.
     pub risk_aversion: f64,
-    /// What holding a unit costs in a unit of time; grows with the square of what is held.
+    /// Running inventory penalty per unit of time, in proportion to the squared inventory.
     pub running_penalty: f64,
-    /// What a unit costs that is still held at the end.
+    /// Penalty per unit of inventory left at the end of the episode.
     pub liquidation_penalty: f64,
-    /// Wealth at which the episode is over.
+    /// Wealth at or below which the episode terminates.
     pub ruin_wealth: Option<f64>,
 }
 
 impl MarketMakingSettings {
-    /// Whether the settings make sense.
+    /// Validate the settings.
     ///
     /// # Errors
-    /// When one of them does not: which, what was wanted and what was found.
+    /// If a setting is invalid: its name, the expected and the actual value.
     pub fn check(&self) -> Result<(), SettingsError> {
-        let check = |name, wanted, found: f64, holds: bool| {
-            SettingsError::unless(holds, name, wanted, found)
+        let check = |name, expected, got: f64, holds: bool| {
+            SettingsError::unless(holds, name, expected, got)
         };
         let positive = |name, value| check(name, "finite and above 0", value, value > 0.0);
         let not_negative = |name, value| check(name, "finite and at least 0", value, value >= 0.0);
@@ -75,19 +75,19 @@ impl MarketMakingSettings {
     }
 
     fn check_fills(&self) -> Result<(), SettingsError> {
-        let found = self.rate(self.min_distance) * self.step_time();
-        let wanted = "at most 1000 fills of a side in a step, at min_distance on average";
+        let got = self.rate(self.min_distance) * self.step_time();
+        let expected = "at most 1000 fills of a side in a step, at min_distance on average";
         let name = "fill_rate * exp(-fill_decay * min_distance) * horizon / episode_steps";
-        if found <= MOST_FILLS { Ok(()) } else { Err(SettingsError { name, wanted, found }) }
+        if got <= MOST_FILLS { Ok(()) } else { Err(SettingsError { name, expected, got }) }
     }
 
-    /// How long a step lasts.
+    /// Duration of a step.
     #[must_use]
     pub fn step_time(&self) -> f64 {
         self.horizon / f64::from(self.episode_steps)
     }
 
-    /// Fills in a unit of time at this distance.
+    /// Fill intensity at this distance.
     #[must_use]
     pub fn rate(&self, distance: f64) -> f64 {
         self.fill_rate * libm::exp(-self.fill_decay * distance)

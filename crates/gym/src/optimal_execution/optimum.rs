@@ -1,35 +1,55 @@
-//! The optimal way to work an order in closed form: Almgren and Chriss's solution.
+//! Optimal execution in closed form: the trajectory of Almgren and Chriss (2000).
 //!
-//! Holdings are hyperbolic sines of the time that is left, `sinh(kappa left) / sinh(kappa all)`,
-//! where `cosh(kappa tau) = 1 + risk_aversion volatility² tau² / (2 effective_impact)`. They are
-//! written with exponentials of what is not positive, so that nothing overflows.
+//! Holdings are hyperbolic sines of the remaining time, `sinh(kappa left) / sinh(kappa all)`, where
+//! `cosh(kappa tau) = 1 + risk_aversion volatility² tau² / (2 effective_impact)`. They are computed
+//! with exponentials of non-positive numbers, so that nothing overflows.
 
-use super::settings::OptimalExecutionSettings;
-
-/// Decay over the whole horizon below which holdings fall in a straight line: what is left out is
-/// its square, which is below rounding.
+/// Decay over the horizon below which holdings are linear in time: the neglected term is its
+/// square, which is below rounding.
 const STRAIGHT: f64 = 1e-8;
 
-/// How holdings decay.
+/// Optimal holdings of an order over a number of equal steps.
 #[derive(Clone, Debug)]
-pub(super) struct Optimum {
-    /// `kappa tau`, or `None` for a straight line.
-    decay: Option<f64>,
+pub struct OptimalTrajectory {
+    /// `kappa tau`.
+    decay: f64,
     steps: u32,
 }
 
-impl Optimum {
-    pub(super) fn new(settings: &OptimalExecutionSettings) -> Self {
-        let risk = settings.risk_aversion.sqrt() * settings.volatility;
-        let ratio = settings.step_time() * risk / settings.effective_impact().sqrt();
-        let (decay, steps) = (2.0 * libm::asinh(ratio / 2.0), settings.episode_steps);
-        Self { decay: (decay * f64::from(steps) >= STRAIGHT).then_some(decay), steps }
+impl OptimalTrajectory {
+    /// Trajectory over `steps` steps of `step_time`, for a volatility per unit of time and an
+    /// effective impact: temporary less half of the permanent impact of a step.
+    #[must_use]
+    pub fn new(
+        steps: u32,
+        step_time: f64,
+        volatility: f64,
+        risk_aversion: f64,
+        effective_impact: f64,
+    ) -> Self {
+        let risk = risk_aversion.sqrt() * volatility;
+        let ratio = step_time * risk / effective_impact.sqrt();
+        // Inverse of cosh, accurate next to 1.
+        let decay = 2.0 * libm::asinh(ratio / 2.0);
+        Self { decay, steps }
     }
 
-    /// The share of what is left that is best traded now, with so many decisions left.
-    pub(super) fn share_of_rest(&self, steps_left: u32) -> f64 {
+    /// Decay of holdings in a step, `kappa tau`.
+    #[must_use]
+    pub fn decay(&self) -> f64 {
+        self.decay
+    }
+
+    /// Decay, or `None` where holdings fall in a straight line.
+    fn curvature(&self) -> Option<f64> {
+        (self.decay * f64::from(self.steps) >= STRAIGHT).then_some(self.decay)
+    }
+
+    /// Optimal trade as a share of the remaining holdings, with `steps_left` decisions left.
+    #[must_use]
+    pub fn share_of_rest(&self, steps_left: u32) -> f64 {
         let left = f64::from(steps_left);
-        match self.decay {
+        match self.curvature() {
             _ if steps_left <= 1 => 1.0,
             None => 1.0 / left,
             Some(decay) => {
@@ -39,14 +59,15 @@ impl Optimum {
         }
     }
 
-    /// The share of the order that is best left after so many decisions.
-    pub(super) fn share_left(&self, steps: u32) -> f64 {
+    /// Optimal remaining holdings after `steps` decisions, as a share of the order.
+    #[must_use]
+    pub fn share_left(&self, steps: u32) -> f64 {
         let (done, left) = (f64::from(steps), f64::from(self.steps - steps));
-        match self.decay {
+        match self.curvature() {
             None => left / f64::from(self.steps),
             Some(decay) => {
-                let whole = libm::expm1(-2.0 * decay * f64::from(self.steps));
-                libm::exp(-decay * done) * libm::expm1(-2.0 * decay * left) / whole
+                let total = libm::expm1(-2.0 * decay * f64::from(self.steps));
+                libm::exp(-decay * done) * libm::expm1(-2.0 * decay * left) / total
             }
         }
     }

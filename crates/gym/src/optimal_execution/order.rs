@@ -1,4 +1,4 @@
-//! An order while it is worked: what is left of it, where the price stands, what it has cost.
+//! State of a parent order: remaining size, price and cost.
 
 use market::{EpisodeKey, SnapshotError, Stream};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use super::settings::OptimalExecutionSettings;
 
 const PRICE_STREAM: u64 = 0;
 
-/// Everything that changes during an episode.
+/// Mutable state of an episode.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) steps: u32,
@@ -22,7 +22,7 @@ pub(super) struct Order {
     stream: Stream,
 }
 
-/// What a step traded, and at which price.
+/// Fill of one step: size and price.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Fill {
     pub(super) amount: f64,
@@ -44,25 +44,25 @@ impl Order {
         }
     }
 
-    /// Fills `amount`, lets the price move, and returns what falls short by that: what the fill
-    /// gave way, and what the price took from what is still left, its risk included.
+    /// Fill `amount`, move the price, and return the implementation shortfall of the step: impact
+    /// and spread of the fill, and the price change on the remaining inventory, risk included.
     #[inline]
     pub(super) fn trade(&mut self, rules: &Rules, amount: f64) -> f64 {
         let settings = &rules.settings;
         let concession = settings.half_spread + rules.impact * amount;
         let lasting = settings.permanent_impact * amount;
-        // Drawn whatever is traded, so that all policies meet the same path.
-        let chance = rules.step_spread * self.stream.normal();
+        // Drawn whatever is traded, so that all policies see the same price path.
+        let shock = rules.step_spread * self.stream.normal();
 
         let price = self.price - rules.sign * concession;
         self.last = Fill { amount, price };
         self.cash += rules.sign * amount * price;
         self.inventory -= amount;
-        self.price += chance - rules.sign * lasting;
+        self.price += shock - rules.sign * lasting;
         self.steps += 1;
 
         let expected = amount * concession + self.inventory * lasting;
-        let shortfall = expected - rules.sign * self.inventory * chance;
+        let shortfall = expected - rules.sign * self.inventory * shock;
         let variance = rules.step_variance * self.inventory * self.inventory;
         self.shortfall += shortfall;
         self.expected_cost += expected;
@@ -71,7 +71,7 @@ impl Order {
     }
 
     pub(super) fn check(&self, settings: &OptimalExecutionSettings) -> Result<(), SnapshotError> {
-        let impossible = |found| Err(SnapshotError::Impossible { found });
+        let impossible = |got| Err(SnapshotError::Impossible { got });
         if self.steps > settings.episode_steps {
             return impossible("an episode longer than episodes are");
         }

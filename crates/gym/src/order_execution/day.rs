@@ -1,59 +1,60 @@
-//! A day of one asset, as one side of the market meets it.
+//! Market data of one day for order execution.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// What each tick of a day offers to an order of one direction. All columns have one value a tick.
+/// Market data of one day, per tick, for an order of one direction. All columns have one value per
+/// tick.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OrderDay {
-    /// The price at which the order is filled; NaN or 0 where there is none.
+    /// Fill price; NaN or 0 where there is none.
     pub price: Vec<f64>,
-    /// What the market traded; NaN where that is not known.
+    /// Market volume; NaN if unknown.
     pub volume: Vec<f64>,
-    /// Where the asset is neither suspended nor at its limit.
+    /// True in ticks in which the asset is neither suspended nor at its price limit.
     pub tradable: Option<Vec<bool>>,
-    /// The most that is filled in a tick.
+    /// Volume cap of a tick.
     pub current_cap: Option<Vec<f64>>,
-    /// The most that is filled in all ticks up to and including this one.
+    /// Cumulative volume cap up to and including this tick.
     pub cumulative_cap: Option<Vec<f64>>,
-    /// Adjusted shares times this are real ones, which come in whole units.
+    /// Adjustment factor: adjusted shares times this are real shares, traded in whole units.
     pub factor: Option<Vec<f64>>,
 }
 
-/// Why a day cannot be used.
+/// Invalid market data of a day.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum DayError {
-    /// There is nothing to trade in.
+    /// No ticks.
     #[error("a day needs at least one tick, found none")]
     Empty,
     /// A column has more or fewer values than there are prices.
-    #[error("{column} needs a value for each of the {wanted} prices, found {found}")]
+    #[error("{column} needs a value for each of the {expected} prices, found {got}")]
     Length {
         /// The column.
         column: &'static str,
-        /// How many prices there are.
-        wanted: usize,
-        /// How many values it has.
-        found: usize,
+        /// Number of prices.
+        expected: usize,
+        /// Number of values in the column.
+        got: usize,
     },
-    /// A factor that cannot be divided by.
-    #[error("factor needs values above 0 where there is a price, found {found} at tick {tick}")]
+    /// Invalid factor.
+    #[error("factor needs values above 0 where there is a price, found {got} at tick {tick}")]
     Factor {
-        /// Where it is.
+        /// Tick of the value.
         tick: usize,
-        /// What it is.
-        found: f64,
+        /// Actual value.
+        got: f64,
     },
 }
 
 impl OrderDay {
-    /// Refuses columns of other lengths and factors that are none.
+    /// Validate the lengths of columns and the factors.
     ///
     /// # Errors
     /// If a column has another length than `price`, or a factor is not above 0.
     pub fn check(&self) -> Result<(), DayError> {
-        let wanted = self.price.len();
-        if wanted == 0 {
+        let expected = self.price.len();
+        if expected == 0 {
             return Err(DayError::Empty);
         }
         let lengths = [
@@ -64,53 +65,52 @@ impl OrderDay {
             ("factor", self.factor.as_ref().map(Vec::len)),
         ];
         for (column, length) in lengths {
-            if let Some(found) = length.filter(|length| *length != wanted) {
-                return Err(DayError::Length { column, wanted, found });
+            if let Some(got) = length.filter(|length| *length != expected) {
+                return Err(DayError::Length { column, expected, got });
             }
         }
         self.check_factor()
     }
 
     fn check_factor(&self) -> Result<(), DayError> {
-        for (tick, &found) in self.factor.iter().flatten().enumerate() {
-            if self.is_open(tick) && !(found > 0.0 && found.is_finite()) {
-                return Err(DayError::Factor { tick, found });
+        for (tick, &got) in self.factor.iter().flatten().enumerate() {
+            if self.is_open(tick) && !(got > 0.0 && got.is_finite()) {
+                return Err(DayError::Factor { tick, got });
             }
         }
         Ok(())
     }
 
-    /// How many ticks there are.
+    /// Number of ticks.
     #[must_use]
     pub fn ticks(&self) -> usize {
         self.price.len()
     }
 
-    /// Whether an order can be filled at all in a tick.
+    /// Return true if an order can be filled in a tick.
     #[must_use]
     pub fn is_open(&self, tick: usize) -> bool {
         let is_priced = self.price[tick] > 0.0 && self.price[tick].is_finite();
         is_priced && self.tradable.as_ref().is_none_or(|tradable| tradable[tick])
     }
 
-    /// The most that can be filled in a tick, `dealt` having been filled before. A cap that is
-    /// not known allows nothing.
-    pub(super) fn cap(&self, tick: usize, dealt: f64) -> f64 {
+    /// Volume cap of a tick after `filled_before` has been filled. An unknown cap allows nothing.
+    pub(super) fn cap(&self, tick: usize, filled_before: f64) -> f64 {
         let cap = |caps: &Option<Vec<f64>>| caps.as_ref().map_or(f64::INFINITY, |caps| caps[tick]);
         let current = cap(&self.current_cap);
-        let cumulative = cap(&self.cumulative_cap) - dealt;
+        let cumulative = cap(&self.cumulative_cap) - filled_before;
         if current.is_nan() || cumulative.is_nan() {
             return 0.0;
         }
         current.min(cumulative).max(0.0)
     }
 
-    /// The factor of a tick; none in a day of adjusted prices, which knows no whole units.
+    /// Factor of a tick; `None` for a day of adjusted prices without trade units.
     pub(super) fn factor(&self, tick: usize) -> Option<f64> {
         self.factor.as_ref().map(|factors| factors[tick])
     }
 
-    /// The value of all that the market traded in a tick.
+    /// Market turnover of a tick, in currency.
     pub(super) fn market_value(&self, tick: usize) -> f64 {
         self.volume[tick] * self.price[tick]
     }

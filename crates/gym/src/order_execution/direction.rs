@@ -1,12 +1,12 @@
-//! Which way an order goes.
+//! Direction of an order.
 
 use serde::{Deserialize, Serialize};
 
-/// Whether an order gives the asset away or acquires it.
+/// Direction of an order: sell or buy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Direction {
-    /// The asset is given for cash.
+    /// Sell the asset.
     Sell,
-    /// The asset is acquired for cash.
+    /// Buy the asset.
     Buy,
 }

@@ -1,50 +1,50 @@
-//! What working an order refuses.
+//! Errors of order execution.
 
 use thiserror::Error;
 
 use super::day::DayError;
 use super::rules::RulesError;
 
-/// Why an order cannot be worked; whatever was refused has changed nothing.
+/// Error of order execution; the state is unchanged.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum ExecutionError {
-    /// The day is unusable.
+    /// Invalid day.
     #[error(transparent)]
     Day(#[from] DayError),
-    /// The rules are unusable.
+    /// Invalid rules.
     #[error(transparent)]
     Rules(#[from] RulesError),
-    /// The window is no run of the day's ticks.
+    /// The window is not within the day's ticks.
     #[error("a window within the {ticks} ticks of the day was wanted, found {first} to {stop}")]
     Window {
         /// Its first tick.
         first: usize,
         /// The tick after its last.
         stop: usize,
-        /// How many there are.
+        /// Number of ticks.
         ticks: usize,
     },
-    /// There is nothing to work.
-    #[error("an order of a finite amount above 0 was wanted, found one of {found}")]
+    /// Invalid order amount.
+    #[error("an order of a finite amount above 0 was wanted, found one of {got}")]
     Order {
         /// Its amount.
-        found: f64,
+        got: f64,
     },
-    /// An amount that cannot be traded.
-    #[error("an amount from 0 to the {left} that are left was wanted, found {found}")]
+    /// Invalid step amount.
+    #[error("an amount from 0 to the {left} that are left was wanted, found {got}")]
     Amount {
         /// The amount.
-        found: f64,
-        /// What is left.
+        got: f64,
+        /// Remaining size.
         left: f64,
     },
-    /// There is no next step.
+    /// The order is done.
     #[error("the order was done after {steps} steps: work another one")]
     Done {
-        /// How many there were.
+        /// Number of steps taken.
         steps: usize,
     },
-    /// Bytes of something else.
+    /// Invalid bytes.
     #[error("the bytes of an order at work were wanted, found something else")]
     Damaged,
 }

@@ -1,4 +1,4 @@
-//! What becomes of the amount that is wanted in one tick: clipped by volume, cash and unit.
+//! Fills of an order in one tick: the requested amount clipped by volume, cash and trade unit.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,46 +6,46 @@ use super::day::OrderDay;
 use super::direction::Direction;
 use super::rules::OrderRules;
 
-/// What one tick did for an order.
+/// Fill of an order in one tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TickFill {
-    /// What was asked for.
-    pub wanted: f64,
-    /// What was filled.
+    /// Requested amount.
+    pub requested: f64,
+    /// Filled amount.
     pub filled: f64,
-    /// Price times what was filled.
+    /// Filled value: price times filled amount.
     pub value: f64,
     /// Commission and impact.
     pub cost: f64,
 }
 
-/// What is left of an order and of the cash behind it.
+/// Remaining size of an order, and the cash behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Holdings {
-    /// What is still to be traded.
+    /// Remaining size.
     pub(super) position: f64,
-    /// What has been.
-    pub(super) dealt: f64,
-    /// What can be paid with; none if money is no object.
+    /// Filled size.
+    pub(super) filled_before: f64,
+    /// Available cash; `None` if unlimited.
     pub(super) cash: Option<f64>,
 }
 
 impl Holdings {
-    /// Asks a tick for `wanted` and takes what it gives.
+    /// Fill `requested` in a tick as far as possible.
     pub(super) fn trade(
         &mut self,
         day: &OrderDay,
         rules: &OrderRules,
         direction: Direction,
         tick: usize,
-        wanted: f64,
+        requested: f64,
     ) -> TickFill {
-        if !day.is_open(tick) || wanted <= 0.0 {
-            return TickFill { wanted, ..TickFill::default() };
+        if !day.is_open(tick) || requested <= 0.0 {
+            return TickFill { requested, ..TickFill::default() };
         }
         let price = day.price[tick];
-        let cap = day.cap(tick, self.dealt).min(self.position);
-        let by_volume = wanted.min(cap);
+        let cap = day.cap(tick, self.filled_before).min(self.position);
+        let by_volume = requested.min(cap);
         let rate = rules.rate(direction, by_volume * price, day.market_value(tick));
         let factor = day.factor(tick);
         let filled = match direction {
@@ -58,20 +58,20 @@ impl Holdings {
         let value = filled * price;
         let cost = rules.cost(value, rate);
         self.take(direction, filled, value, cost);
-        TickFill { wanted, filled, value, cost }
+        TickFill { requested, filled, value, cost }
     }
 
-    /// The value that the cash buys, of `value` wanted; costs are paid from the same cash.
+    /// Affordable part of `value`; costs are paid from the same cash.
     fn affordable(&self, value: f64, rules: &OrderRules, rate: f64) -> f64 {
         let Some(cash) = self.cash else { return f64::INFINITY };
         if cash >= value + rules.cost(value, rate) {
             return f64::INFINITY;
         }
-        // The cash buys the less of the two: one pays the rate, the other the least commission.
+        // The lesser of the two: one pays the rate, the other the minimum commission.
         (cash / (1.0 + rate)).min(cash - rules.min_cost).max(0.0)
     }
 
-    /// What can be sold of `amount`: whole units unless it is the last, and none for which the
+    /// Saleable part of `amount`: a multiple of the trade unit unless it is the last, and 0 if the
     /// costs could not be paid.
     fn saleable(
         &self,
@@ -90,7 +90,7 @@ impl Holdings {
 
     fn take(&mut self, direction: Direction, filled: f64, value: f64, cost: f64) {
         self.position -= filled;
-        self.dealt += filled;
+        self.filled_before += filled;
         if let Some(cash) = &mut self.cash {
             *cash += match direction {
                 Direction::Buy => -value - cost,

@@ -1,33 +1,34 @@
-//! How an order is spread over ticks, and what its fills cost.
+//! Rules of order execution: schedule over ticks, volume cap and costs of fills.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::direction::Direction;
 
-/// Values up to this are rounding, not trades.
+/// Largest value treated as a rounding error, not a trade.
 const LEAST_VALUE: f64 = 1e-5;
 
-/// Settings of the matching; the defaults are those of a market without any cost or limit.
+/// Rules of order execution; the defaults have no costs or limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OrderRules {
-    /// How many ticks a step has. Steps begin at multiples of it, counted from the day's first.
+    /// Number of ticks per step. Steps begin at multiples of it, counted from the first tick of the
+    /// day.
     pub ticks_per_step: usize,
-    /// Whether what a cap kept from being filled is asked for again in the step's later ticks.
+    /// Request the amount that a cap left unfilled again in later ticks of the step.
     pub carries: bool,
-    /// Whether the last tick of all asks for everything that is left of the order.
+    /// Request all remaining size in the last tick of the window.
     pub finishes: bool,
-    /// Real shares come in multiples of this; needs the day's `factor`.
+    /// Trade unit of real shares; needs the day's `factor`.
     pub trade_unit: Option<f64>,
     /// Commission of a purchase, as a share of its value.
     pub open_cost: f64,
     /// Commission of a sale, as a share of its value.
     pub close_cost: f64,
-    /// The least commission of a fill.
+    /// Minimum commission of a fill.
     pub min_cost: f64,
-    /// A further share, times the square of the fill's share of the market's value.
+    /// Impact cost: a share of value times the squared participation of the fill.
     pub impact_cost: f64,
-    /// What can be paid with at first; none if money is no object.
+    /// Initial cash; `None` if unlimited.
     pub cash: Option<f64>,
 }
 
@@ -47,29 +48,29 @@ impl Default for OrderRules {
     }
 }
 
-/// Why rules cannot be used.
+/// Invalid rules.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum RulesError {
-    /// A step without ticks.
+    /// No ticks per step.
     #[error("ticks_per_step must be at least 1 tick, was 0")]
     NoTicks,
-    /// A setting that is too small, or no number.
-    #[error("{name} must be {wanted}, was {found}")]
+    /// Setting out of range.
+    #[error("{name} must be {expected}, was {got}")]
     OutOfRange {
-        /// The setting.
+        /// Name of the setting.
         name: &'static str,
-        /// What it may be.
-        wanted: &'static str,
-        /// What it is.
-        found: f64,
+        /// Allowed values, in words.
+        expected: &'static str,
+        /// Actual value.
+        got: f64,
     },
 }
 
 impl OrderRules {
-    /// Refuses settings that mean nothing.
+    /// Validate the settings.
     ///
     /// # Errors
-    /// If a setting is negative, infinite or no number.
+    /// If a setting is negative, infinite or NaN.
     pub fn check(&self) -> Result<(), RulesError> {
         if self.ticks_per_step == 0 {
             return Err(RulesError::NoTicks);
@@ -81,22 +82,22 @@ impl OrderRules {
             ("impact_cost", self.impact_cost),
             ("cash_limit", self.cash.unwrap_or(0.0)),
         ];
-        for (name, found) in costs {
-            if !(found >= 0.0 && found.is_finite()) {
-                let wanted = "a finite number of at least 0";
-                return Err(RulesError::OutOfRange { name, wanted, found });
+        for (name, got) in costs {
+            if !(got >= 0.0 && got.is_finite()) {
+                let expected = "a finite number of at least 0";
+                return Err(RulesError::OutOfRange { name, expected, got });
             }
         }
         match self.trade_unit {
-            Some(found) if !(found > 0.0 && found.is_finite()) => {
-                Err(RulesError::OutOfRange { name: "trade_unit", wanted: "above 0", found })
+            Some(got) if !(got > 0.0 && got.is_finite()) => {
+                Err(RulesError::OutOfRange { name: "trade_unit", expected: "above 0", got })
             }
             _ => Ok(()),
         }
     }
 
-    /// The cost of a fill of `value` in a market that trades `market_value`, as a share. Where
-    /// nobody knows what the market trades, the fill counts as all of it.
+    /// The cost of a fill of `value` in a market that trades `market_value`, as a share. If the
+    /// market volume is unknown, the participation counts as 1.
     pub(super) fn rate(&self, direction: Direction, value: f64, market_value: f64) -> f64 {
         let commission = match direction {
             Direction::Buy => self.open_cost,
@@ -106,24 +107,24 @@ impl OrderRules {
         commission + self.impact_cost * share * share
     }
 
-    /// What a fill of `value` costs at this rate.
+    /// Cost of a fill of `value` at this rate.
     pub(super) fn cost(&self, value: f64, rate: f64) -> f64 {
         if value <= LEAST_VALUE { 0.0 } else { (value * rate).max(self.min_cost) }
     }
 
-    /// Whole units, of real shares; a tenth of a share is taken for rounding.
+    /// Round down to whole units of real shares; a tenth of a share is tolerated as rounding.
     pub(super) fn in_units(&self, amount: f64, factor: Option<f64>) -> f64 {
         match (self.trade_unit, factor) {
             (Some(unit), Some(factor)) => {
                 let shares = amount * factor + 0.1;
-                // By the remainder: a quotient just below a whole number could be rounded to it.
+                // By the remainder: a quotient just below an integer could be rounded to it.
                 ((shares - shares % unit) / unit).round() * unit / factor
             }
             _ => amount,
         }
     }
 
-    /// The whole number of units that is nearest to `amount`.
+    /// `amount` rounded to the nearest whole units.
     pub(super) fn nearest_units(&self, amount: f64, factor: Option<f64>) -> f64 {
         match (self.trade_unit, factor) {
             (Some(unit), Some(factor)) => {

@@ -1,21 +1,21 @@
-//! What some ticks in a row did for an order.
+//! Summary of an order's fills over consecutive ticks.
 
 use super::matching::TickFill;
 
 /// Sums and means over ticks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// What was asked for.
-    pub wanted: f64,
-    /// What was filled.
+    /// Requested amount.
+    pub requested: f64,
+    /// Filled amount.
     pub filled: f64,
-    /// Price times what was filled.
+    /// Filled value: price times filled amount.
     pub value: f64,
     /// Commission and impact.
     pub cost: f64,
-    /// What the market traded, as far as it is known.
+    /// Market volume, summed over ticks in which it is known.
     pub market_volume: f64,
-    /// The plain mean of the prices that are known; NaN if none is.
+    /// Mean of the known prices; NaN if none is known.
     pub market_price: f64,
 }
 
@@ -23,7 +23,7 @@ impl Summary {
     pub(super) fn of(prices: &[f64], volumes: &[f64], fills: &[TickFill]) -> Self {
         let sum = |part: fn(&TickFill) -> f64| fills.iter().map(part).sum();
         Self {
-            wanted: sum(|fill| fill.wanted),
+            requested: sum(|fill| fill.requested),
             filled: sum(|fill| fill.filled),
             value: sum(|fill| fill.value),
             cost: sum(|fill| fill.cost),
@@ -33,7 +33,7 @@ impl Summary {
     }
 }
 
-/// The mean of the prices that are there.
+/// Mean of the known prices.
 fn mean_of_known(prices: &[f64]) -> f64 {
     let (mut sum, mut count) = (0.0, 0.0);
     for price in prices.iter().filter(|price| **price > 0.0 && price.is_finite()) {

@@ -1,24 +1,24 @@
-//! What a benchmark returned, row after row.
+//! Benchmark returns, row by row.
 
-/// Levels of a row: of one series or asset, or of all assets whose mean return is taken.
+/// Benchmark levels of a row: of one series or asset, or of all assets whose mean return is taken.
 #[derive(Clone, Copy, Debug)]
 pub struct Levels<'a> {
-    /// The levels; what is not finite is not known.
+    /// The levels; a non-finite level is unknown.
     pub levels: &'a [f64],
-    /// Which of them are known at all, if not all.
+    /// Mask of known levels; `None` if all are known.
     pub quoted: Option<&'a [bool]>,
-    /// Which of them count, if not all.
+    /// Mask of levels that enter the mean; `None` if all do.
     pub counted: Option<&'a [bool]>,
 }
 
-/// The last known levels, from which the next row returns something.
+/// Benchmark state: the last known levels.
 #[derive(Clone, Debug)]
 pub struct Benchmark {
     known: Vec<f64>,
 }
 
 impl Benchmark {
-    /// Goes on after these levels; NaN where none is known yet.
+    /// Continue after these levels; NaN where none is known yet.
     #[must_use]
     pub fn after(known: Vec<f64>) -> Self {
         Self { known }
@@ -30,15 +30,16 @@ impl Benchmark {
         self.known
     }
 
-    /// What it returned in the next row: the mean of those that were known before; 0 if none was.
+    /// Benchmark return of the next row: the mean over levels that were known before; 0 if none
+    /// was.
     pub fn push(&mut self, row: Levels<'_>) -> f64 {
         let (mut total, mut count) = (0.0, 0.0);
-        for (place, known) in self.known.iter_mut().enumerate() {
-            let level = row.levels[place];
-            let is_quoted = row.quoted.is_none_or(|quoted| quoted[place]);
+        for (index, known) in self.known.iter_mut().enumerate() {
+            let level = row.levels[index];
+            let is_quoted = row.quoted.is_none_or(|quoted| quoted[index]);
             let latest = if is_quoted && level.is_finite() { level } else { *known };
             let change = latest / *known - 1.0;
-            if change.is_finite() && row.counted.is_none_or(|counted| counted[place]) {
+            if change.is_finite() && row.counted.is_none_or(|counted| counted[index]) {
                 total += change;
                 count += 1.0;
             }
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_quoted_and_counts_moves_it() {
+    fn only_quoted_and_counted_levels_move_it() {
         let mut benchmark = Benchmark::after(vec![100.0, 100.0, 100.0]);
         let levels = [200.0, 300.0, 400.0];
         let row = Levels {

@@ -1,6 +1,6 @@
-//! Features as learners take them: one block of numbers without a NaN, and what of it is there.
+//! Feature blocks for training: values without NaN, and masks of those present.
 
-/// How the channels of a block lie.
+/// Memory layout of the channels of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout<'a> {
     /// Channels of values for each asset.
@@ -8,7 +8,7 @@ pub struct Layout<'a> {
     /// The first channel of each feature, rising from 0, if each has a mask of its own; one mask
     /// for all if not.
     pub firsts: Option<&'a [usize]>,
-    /// The least and the greatest value that are shown.
+    /// Clipping range.
     pub limits: Option<(f64, f64)>,
 }
 
@@ -19,7 +19,7 @@ impl Layout<'_> {
         self.firsts.map_or(1, <[usize]>::len)
     }
 
-    /// The mask that each channel counts for.
+    /// Mask index of each channel.
     fn owners(&self) -> Vec<usize> {
         let firsts = self.firsts.unwrap_or(&[0]);
         let owner = |channel: usize| firsts.partition_point(|first| *first <= channel) - 1;
@@ -27,15 +27,15 @@ impl Layout<'_> {
     }
 }
 
-/// Numbers that are shown.
+/// Output float type.
 pub trait Float: Copy {
-    /// Nothing.
+    /// Zero.
     const ZERO: Self;
     /// One.
     const ONE: Self;
-    /// The nearest to a number.
+    /// Nearest value.
     fn nearest(value: f64) -> Self;
-    /// Whether it is a number at all.
+    /// Return true if the value is not NaN.
     fn is_there(self) -> bool;
 }
 
@@ -43,7 +43,7 @@ impl Float for f32 {
     const ZERO: Self = 0.0;
     const ONE: Self = 1.0;
 
-    #[allow(clippy::cast_possible_truncation)] // what it cannot hold is infinite, and missing
+    #[allow(clippy::cast_possible_truncation)] // an overflow is infinite, and missing
     fn nearest(value: f64) -> Self {
         value as Self
     }
@@ -66,8 +66,8 @@ impl Float for f64 {
     }
 }
 
-/// All values and then all masks of each asset in each row, and the masks alone: what is missing
-/// is 0, and its mask is.
+/// All values and then all masks of each asset in each row, and the masks alone; a missing value is
+/// 0, and so is its mask.
 #[must_use]
 pub fn show<T: Float>(values: &[f64], layout: Layout<'_>) -> (Vec<T>, Vec<bool>) {
     let (channels, masks, owners) = (layout.channels, layout.masks(), layout.owners());
@@ -76,14 +76,14 @@ pub fn show<T: Float>(values: &[f64], layout: Layout<'_>) -> (Vec<T>, Vec<bool>)
     let mut present = vec![true; assets * masks];
     let rows = values.chunks_exact(channels.max(1)).zip(present.chunks_exact_mut(masks));
     for ((asset, present), shown) in rows.zip(block.chunks_exact_mut(channels + masks)) {
-        let (numbers, told) = shown.split_at_mut(channels);
+        let (numbers, mask_values) = shown.split_at_mut(channels);
         for ((value, number), owner) in asset.iter().zip(numbers).zip(&owners) {
-            let found = T::nearest(within(*value, layout.limits));
-            let is_there = found.is_there();
-            *number = if is_there { found } else { T::ZERO };
+            let nearest = T::nearest(within(*value, layout.limits));
+            let is_there = nearest.is_there();
+            *number = if is_there { nearest } else { T::ZERO };
             present[*owner] &= is_there;
         }
-        for (mask, there) in told.iter_mut().zip(present) {
+        for (mask, there) in mask_values.iter_mut().zip(present) {
             *mask = if *there { T::ONE } else { T::ZERO };
         }
     }
@@ -91,7 +91,7 @@ pub fn show<T: Float>(values: &[f64], layout: Layout<'_>) -> (Vec<T>, Vec<bool>)
 }
 
 fn within(value: f64, limits: Option<(f64, f64)>) -> f64 {
-    // What is missing stays so: it is neither below nor above.
+    // NaN stays NaN: it is neither below nor above.
     let (low, high) = limits.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
     let raised = if value < low { low } else { value };
     if raised > high { high } else { raised }
@@ -104,7 +104,7 @@ mod tests {
     const VALUES: [f64; 6] = [1.0, -9.0, f64::NAN, 2.0, 1e300, 3.0];
 
     #[test]
-    fn what_is_missing_is_nothing_and_told() {
+    fn missing_values_are_zero_and_masked() {
         let layout = Layout { channels: 3, firsts: None, limits: Some((-5.0, f64::MAX)) };
 
         let (block, present) = show::<f32>(&VALUES, layout);

@@ -1,53 +1,53 @@
-//! What a panel can hold: which assets can be quoted where, and what rows leave unsaid.
+//! Validation of panel rows: quoted and listed assets, and default masks.
 
-/// Masks of rows by assets, one after the other.
+/// Masks of rows by assets, flat.
 #[derive(Clone, Copy, Debug)]
 pub struct Masks<'a> {
-    /// Which assets exist.
+    /// Mask of listed assets.
     pub listed: &'a [bool],
-    /// Which have prices.
+    /// Mask of quoted assets.
     pub quoted: &'a [bool],
-    /// In which orders can be filled.
+    /// Mask of tradable assets.
     pub tradable: &'a [bool],
 }
 
-/// What is wrong, and at which place among rows by assets.
+/// Invalid entry of a panel and its index among rows by assets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// It has a price and does not exist.
+    /// Quoted but not listed.
     NotListed(usize),
-    /// It can be traded and has no price.
+    /// Tradable but not quoted.
     NotQuoted(usize),
-    /// It is quoted without this field, which is a price, being above 0 and finite.
+    /// Quoted with a price field that is not above 0 and finite.
     NoPrice {
-        /// Where.
-        place: usize,
-        /// Which field.
+        /// Index of the entry.
+        index: usize,
+        /// Index of the field.
         field: usize,
     },
 }
 
-/// The first thing that is wrong with rows of assets of `fields` values each, if anything is.
+/// First flaw of rows of assets of `fields` values each, if any.
 #[must_use]
 pub fn flaw(values: &[f64], fields: usize, prices: &[usize], masks: Masks<'_>) -> Option<Flaw> {
     let Masks { listed, quoted, tradable } = masks;
-    if let Some(place) = first_without(quoted, listed) {
-        return Some(Flaw::NotListed(place));
+    if let Some(index) = first_without(quoted, listed) {
+        return Some(Flaw::NotListed(index));
     }
-    if let Some(place) = first_without(tradable, quoted) {
-        return Some(Flaw::NotQuoted(place));
+    if let Some(index) = first_without(tradable, quoted) {
+        return Some(Flaw::NotQuoted(index));
     }
-    let priced = |place: usize, field: usize| {
-        let price = values[place * fields + field];
+    let priced = |index: usize, field: usize| {
+        let price = values[index * fields + field];
         price > 0.0 && price < f64::INFINITY
     };
-    let is_whole = |place: usize| prices.iter().all(|field| priced(place, *field));
-    let mut wrong = (0..quoted.len()).filter(|place| quoted[*place] && !is_whole(*place));
+    let is_priced = |index: usize| prices.iter().all(|field| priced(index, *field));
+    let mut wrong = (0..quoted.len()).filter(|index| quoted[*index] && !is_priced(*index));
     wrong.next()?;
-    // By field and then by place: what is told is the first of the first field.
+    // By field and then by index: the first flaw of the first field is reported.
     let of_field = |field: &usize| {
-        let place = (0..quoted.len()).find(|place| quoted[*place] && !priced(*place, *field));
-        place.map(|place| Flaw::NoPrice { place, field: *field })
+        let index = (0..quoted.len()).find(|index| quoted[*index] && !priced(*index, *field));
+        index.map(|index| Flaw::NoPrice { index, field: *field })
     };
     prices.iter().find_map(of_field)
 }
@@ -56,7 +56,7 @@ fn first_without(mask: &[bool], needed: &[bool]) -> Option<usize> {
     mask.iter().zip(needed).position(|(is_set, is_there)| *is_set && !is_there)
 }
 
-/// Where all prices are there, or all values if none is a price.
+/// Mask of entries with all prices present, or all values if no field is a price.
 #[must_use]
 pub fn priced(values: &[f64], fields: usize, prices: &[usize]) -> Vec<bool> {
     let is_priced = |asset: &[f64]| match prices {
@@ -66,7 +66,7 @@ pub fn priced(values: &[f64], fields: usize, prices: &[usize]) -> Vec<bool> {
     values.chunks_exact(fields).map(is_priced).collect()
 }
 
-/// Where assets show anything: a value, or that they are quoted.
+/// Mask of entries with any data: a value, or a quoted flag.
 #[must_use]
 pub fn seen(values: &[f64], fields: usize, quoted: &[bool]) -> Vec<bool> {
     let shows = |(asset, is_quoted): (&[f64], &bool)| {
@@ -75,22 +75,22 @@ pub fn seen(values: &[f64], fields: usize, quoted: &[bool]) -> Vec<bool> {
     values.chunks_exact(fields).zip(quoted).map(shows).collect()
 }
 
-/// What a row says of its assets, with what it leaves unsaid filled in.
+/// Masks of a row, with defaults for those that were left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowMasks {
-    /// Which exist: if not given, those that show anything, and those that are listed still.
+    /// Mask of listed assets; by default those with any data and those still listed.
     pub listed: Vec<bool>,
-    /// Which have prices: if not given, those whose prices are all there.
+    /// Mask of quoted assets; by default those with all prices present.
     pub quoted: Vec<bool>,
-    /// In which orders can be filled: if not given, those quoted.
+    /// Mask of tradable assets; by default those quoted.
     pub tradable: Vec<bool>,
-    /// Which show anything.
+    /// Mask of assets with any data.
     pub seen: Vec<bool>,
 }
 
 impl RowMasks {
-    /// Of a row of assets of `fields` values each, of which `prices` are prices; what is given of
-    /// which are listed, quoted and tradable stays.
+    /// Masks of a row of assets of `fields` values each, of which `prices` are prices; masks that
+    /// are passed stay.
     #[must_use]
     pub fn of(
         values: &[f64],
@@ -117,49 +117,46 @@ mod tests {
 
     const GAP: f64 = f64::NAN;
 
-    fn found(values: &[f64], listed: [bool; 2], quoted: [bool; 2]) -> Option<Flaw> {
+    fn flaw_of(values: &[f64], listed: [bool; 2], quoted: [bool; 2]) -> Option<Flaw> {
         let masks = Masks { listed: &listed, quoted: &quoted, tradable: &[true, false] };
         flaw(values, 2, &[0, 1], masks)
     }
 
     #[test]
-    fn the_first_flaw_is_told() {
+    fn the_first_flaw_is_reported() {
         let good = [1.0, 2.0, 3.0, 4.0];
 
-        assert_eq!(found(&good, [true; 2], [true; 2]), None);
-        assert_eq!(found(&good, [true, false], [true; 2]), Some(Flaw::NotListed(1)));
-        assert_eq!(found(&good, [true; 2], [false, true]), Some(Flaw::NotQuoted(0)));
+        assert_eq!(flaw_of(&good, [true; 2], [true; 2]), None);
+        assert_eq!(flaw_of(&good, [true, false], [true; 2]), Some(Flaw::NotListed(1)));
+        assert_eq!(flaw_of(&good, [true; 2], [false, true]), Some(Flaw::NotQuoted(0)));
         for bad in [GAP, 0.0, -1.0, f64::INFINITY] {
-            let told = Some(Flaw::NoPrice { place: 1, field: 0 });
-            assert_eq!(found(&[1.0, 2.0, bad, 4.0], [true; 2], [true; 2]), told);
-            assert_eq!(found(&[1.0, 2.0, bad, 4.0], [true; 2], [true, false]), None);
+            let expected = Some(Flaw::NoPrice { index: 1, field: 0 });
+            assert_eq!(flaw_of(&[1.0, 2.0, bad, 4.0], [true; 2], [true; 2]), expected);
+            assert_eq!(flaw_of(&[1.0, 2.0, bad, 4.0], [true; 2], [true, false]), None);
         }
-        let told = Some(Flaw::NoPrice { place: 1, field: 0 });
-        assert_eq!(found(&[1.0, GAP, GAP, 4.0], [true; 2], [true; 2]), told);
+        let expected = Some(Flaw::NoPrice { index: 1, field: 0 });
+        assert_eq!(flaw_of(&[1.0, GAP, GAP, 4.0], [true; 2], [true; 2]), expected);
     }
 
     #[test]
-    fn what_is_unsaid_is_filled_in() {
+    fn missing_masks_take_their_defaults() {
         let values = [1.0, GAP, GAP, 5.0, GAP, GAP, GAP, GAP];
         let still_listed = [false, false, true, false];
 
-        let found = RowMasks::of(&values, 2, &[0], &still_listed, [None, None, None]);
+        let got = RowMasks::of(&values, 2, &[0], &still_listed, [None, None, None]);
 
-        assert_eq!(found.quoted, [true, false, false, false]);
-        assert_eq!(found.tradable, found.quoted);
-        assert_eq!(found.seen, [true, true, false, false]);
-        assert_eq!(found.listed, [true, true, true, false]);
+        assert_eq!(got.quoted, [true, false, false, false]);
+        assert_eq!(got.tradable, got.quoted);
+        assert_eq!(got.seen, [true, true, false, false]);
+        assert_eq!(got.listed, [true, true, true, false]);
     }
 
     #[test]
-    fn what_is_said_stays() {
-        let given = [Some(vec![true]), Some(vec![false]), Some(vec![true])];
+    fn passed_masks_stay() {
+        let masks = [Some(vec![true]), Some(vec![false]), Some(vec![true])];
 
-        let found = RowMasks::of(&[1.0], 1, &[0], &[false], given);
+        let got = RowMasks::of(&[1.0], 1, &[0], &[false], masks);
 
-        assert_eq!(
-            (found.listed, found.quoted, found.tradable),
-            (vec![true], vec![false], vec![true])
-        );
+        assert_eq!((got.listed, got.quoted, got.tradable), (vec![true], vec![false], vec![true]));
     }
 }

@@ -1,17 +1,17 @@
-//! Windows over the rows of a panel. A sum that runs along a series carries the rounding of
-//! everything before it. Here each window is folded by itself: the windows of one row make those
-//! of two, these those of four, and so on, so that a window costs log2 of its length.
+//! Rolling windows over the rows of a panel. A running sum carries the rounding error of everything
+//! before it. Here each window is reduced by itself: windows of one row make those of two, these
+//! those of four, and so on, at a cost of log2 of the length.
 
-/// What a window is folded into. It is missing where one of its numbers is.
+/// Reduction of a rolling window. The result is missing if any of its numbers is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fold {
-    /// The sum.
+    /// Sum.
     Sum,
-    /// The greatest.
+    /// Maximum.
     Maximum,
-    /// The least.
+    /// Minimum.
     Minimum,
-    /// The standard deviation of a sample, of at least two rows.
+    /// Sample standard deviation, of at least two rows.
     Deviation,
 }
 
@@ -24,7 +24,7 @@ struct Moments(f64, f64);
 #[must_use]
 pub fn rolling(values: Vec<f64>, width: usize, rows: usize, fold: Fold) -> Vec<f64> {
     let gap = f64::NAN;
-    // Windows longer than the panel are missing, however long: their lengths are not reckoned with.
+    // Windows longer than the panel are missing.
     if rows > values.len() / width.max(1) {
         return vec![gap; values.len()];
     }
@@ -36,11 +36,11 @@ pub fn rolling(values: Vec<f64>, width: usize, rows: usize, fold: Fold) -> Vec<f
     }
 }
 
-/// The natural logarithm; NaN where there is none.
+/// Natural logarithm; NaN where undefined.
 #[must_use]
 pub fn logarithm(value: f64) -> f64 {
-    let found = libm::log(value);
-    if found.is_finite() { found } else { f64::NAN }
+    let got = libm::log(value);
+    if got.is_finite() { got } else { f64::NAN }
 }
 
 /// The logarithm of each number over the one `rows` rows before; NaN where one has none.
@@ -50,8 +50,8 @@ pub fn log_changes(mut values: Vec<f64>, width: usize, rows: usize) -> Vec<f64> 
         *value = logarithm(*value);
     }
     let lag = rows.saturating_mul(width).min(values.len());
-    for place in (lag..values.len()).rev() {
-        values[place] -= values[place - lag];
+    for index in (lag..values.len()).rev() {
+        values[index] -= values[index - lag];
     }
     values[..lag].fill(f64::NAN);
     values
@@ -75,8 +75,8 @@ fn merged(old: Moments, old_count: f64, new: Moments, new_count: f64) -> Moments
 }
 
 /// The greater, and NaN if one of them is.
-fn greater(one: f64, other: f64) -> f64 {
-    if one >= other || one.is_nan() { one } else { other }
+fn greater(first: f64, second: f64) -> f64 {
+    if first >= second || first.is_nan() { first } else { second }
 }
 
 /// All windows, put together from windows whose lengths are powers of two.
@@ -108,8 +108,8 @@ fn folded<P: Copy>(
             return window;
         }
         let late = (length * width).min(block.len());
-        for place in (late..block.len()).rev() {
-            block[place] = merge(block[place - late], length as f64, block[place], length as f64);
+        for index in (late..block.len()).rev() {
+            block[index] = merge(block[index - late], length as f64, block[index], length as f64);
         }
         block[..late].fill(missing);
         length *= 2;
@@ -120,11 +120,11 @@ fn folded<P: Copy>(
 mod tests {
     use super::*;
 
-    fn same(found: &[f64], wanted: &[f64]) -> bool {
-        let same = |(one, other): (&f64, &f64)| {
-            one.to_bits() == other.to_bits() || (one.is_nan() && other.is_nan())
+    fn same(got: &[f64], expected: &[f64]) -> bool {
+        let same = |(first, second): (&f64, &f64)| {
+            first.to_bits() == second.to_bits() || (first.is_nan() && second.is_nan())
         };
-        found.len() == wanted.len() && found.iter().zip(wanted).all(same)
+        got.len() == expected.len() && got.iter().zip(expected).all(same)
     }
 
     #[test]
@@ -146,10 +146,10 @@ mod tests {
         let values = vec![1.0, f64::NAN, 2.0, 4.0, 8.0];
 
         for fold in [Fold::Sum, Fold::Maximum, Fold::Minimum, Fold::Deviation] {
-            let found = rolling(values.clone(), 1, 2, fold);
+            let got = rolling(values.clone(), 1, 2, fold);
 
-            assert!(found[..3].iter().all(|value| value.is_nan()), "{fold:?}: {found:?}");
-            assert!(found[3..].iter().all(|value| value.is_finite()), "{fold:?}: {found:?}");
+            assert!(got[..3].iter().all(|value| value.is_nan()), "{fold:?}: {got:?}");
+            assert!(got[3..].iter().all(|value| value.is_finite()), "{fold:?}: {got:?}");
         }
     }
 
@@ -157,9 +157,9 @@ mod tests {
     fn deviations_of_large_numbers_are_exact() {
         let values = (0..16).map(|row| 1e9 + f64::from(row % 2)).collect();
 
-        let found = rolling(values, 1, 8, Fold::Deviation);
+        let got = rolling(values, 1, 8, Fold::Deviation);
 
-        assert!(found[7..].iter().all(|value| (value - (8.0_f64 / 28.0).sqrt()).abs() < 1e-15));
+        assert!(got[7..].iter().all(|value| (value - (8.0_f64 / 28.0).sqrt()).abs() < 1e-15));
     }
 
     #[test]
@@ -170,12 +170,9 @@ mod tests {
 
     #[test]
     fn changes_need_a_number_above_nothing_at_both_ends() {
-        let found = log_changes(vec![1.0, 2.0, 0.0, 4.0, 8.0], 1, 1);
+        let got = log_changes(vec![1.0, 2.0, 0.0, 4.0, 8.0], 1, 1);
 
         let two = libm::log(2.0);
-        assert!(same(
-            &found,
-            &[f64::NAN, two, f64::NAN, f64::NAN, libm::log(8.0) - libm::log(4.0)]
-        ));
+        assert!(same(&got, &[f64::NAN, two, f64::NAN, f64::NAN, libm::log(8.0) - libm::log(4.0)]));
     }
 }

@@ -1,90 +1,90 @@
-//! One row of a market, and what it must be to be taken in.
+//! Rows of a panel and their validation.
 
 use thiserror::Error;
 
-/// One row of all assets, as it is known when it is over.
+/// One row of all assets, known at its timestamp.
 #[derive(Clone, Copy, Debug)]
 pub struct Bar<'a> {
-    /// When it was known, in nanoseconds since 1970.
+    /// Timestamp of the row, in nanoseconds since 1970.
     pub time: i64,
-    /// Prices at the beginning; empty where they are not known.
+    /// Open prices; empty if unknown.
     pub open: &'a [f64],
-    /// Prices at the end.
+    /// Close prices.
     pub close: &'a [f64],
-    /// Units that changed hands; empty where they are not known.
+    /// Volumes in units; empty if unknown.
     pub volume: &'a [f64],
-    /// Which assets exist.
+    /// Mask of listed assets.
     pub listed: &'a [bool],
-    /// Which of them have prices in this row.
+    /// Mask of assets with prices in this row.
     pub quoted: &'a [bool],
-    /// In which of them orders are filled.
+    /// Mask of tradable assets.
     pub tradable: &'a [bool],
-    /// What learners are shown, all features of an asset next to each other.
+    /// Features of the observation, all features of an asset next to each other.
     pub features: &'a [f32],
-    /// Whether a decision falls on this row.
+    /// True if a decision is made in this row.
     pub decides: bool,
-    /// What the benchmark returned since the row before.
+    /// Return of the benchmark since the previous row.
     pub benchmark: f64,
 }
 
-/// How wide the rows of a panel are.
+/// Width of the rows of a panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Width {
     /// Assets in a row.
     pub assets: usize,
     /// Features of an asset.
     pub features: usize,
-    /// Whether prices at the beginning of rows are known.
+    /// True if open prices are known.
     pub has_open: bool,
-    /// Whether volumes are known.
+    /// True if volumes are known.
     pub has_volume: bool,
 }
 
-/// Why a row is refused. The panel is as it was.
+/// Error of a refused row; the panel is unchanged.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum BarError {
-    /// A column is of another length.
-    #[error("{column} needs {wanted} values in a row, found {found}")]
+    /// Column of the wrong length.
+    #[error("{column} needs {expected} values in a row, found {got}")]
     Length {
         /// The column.
         column: &'static str,
-        /// How many values it should have.
-        wanted: usize,
-        /// How many it has.
-        found: usize,
+        /// Expected number of values.
+        expected: usize,
+        /// Actual number of values.
+        got: usize,
     },
-    /// It does not come after the last one.
-    #[error("a row after time {last} was wanted, found one at {found}")]
+    /// Timestamp not after the last row.
+    #[error("a row after time {last} was wanted, found one at {got}")]
     NotLater {
         /// The time of the last row.
         last: i64,
         /// The time of the row.
-        found: i64,
+        got: i64,
     },
-    /// A value cannot be.
-    #[error("{column} of asset {asset} must be {wanted}, was {found} at time {time}")]
+    /// Invalid value.
+    #[error("{column} of asset {asset} must be {expected}, was {got} at time {time}")]
     Value {
         /// The column.
         column: &'static str,
-        /// The place of the asset.
+        /// Index of the asset.
         asset: usize,
-        /// What it should be.
-        wanted: &'static str,
-        /// What it was.
-        found: f64,
+        /// Expected value, in words.
+        expected: &'static str,
+        /// Actual value.
+        got: f64,
         /// The time of the row.
         time: i64,
     },
 }
 
 impl Bar<'_> {
-    /// Refuses a row that is not `width` wide, not after `last`, or has a value that cannot be.
+    /// Validate a row: width, timestamp after `last`, and values.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// If the row is invalid; reports the first flaw.
     pub(super) fn check(&self, width: Width, last: Option<i64>) -> Result<(), BarError> {
         let Width { assets, features, has_open, has_volume } = width;
-        for (column, wanted, found) in [
+        for (column, expected, got) in [
             ("open", if has_open { assets } else { 0 }, self.open.len()),
             ("close", assets, self.close.len()),
             ("volume", if has_volume { assets } else { 0 }, self.volume.len()),
@@ -93,21 +93,21 @@ impl Bar<'_> {
             ("tradable", assets, self.tradable.len()),
             ("features", assets * features, self.features.len()),
         ] {
-            if wanted != found {
-                return Err(BarError::Length { column, wanted, found });
+            if expected != got {
+                return Err(BarError::Length { column, expected, got });
             }
         }
         if let Some(last) = last.filter(|last| *last >= self.time) {
-            return Err(BarError::NotLater { last, found: self.time });
+            return Err(BarError::NotLater { last, got: self.time });
         }
         (0..assets).try_for_each(|asset| self.check_asset(width, asset))?;
         let is_finite = self.features.iter().position(|value| !value.is_finite());
-        let refuse = |column, asset, wanted, found| {
-            Err(BarError::Value { column, asset, wanted, found, time: self.time })
+        let refuse = |column, asset, expected, got| {
+            Err(BarError::Value { column, asset, expected, got, time: self.time })
         };
-        if let Some(place) = is_finite {
-            let found = f64::from(self.features[place]);
-            return refuse("features", place / features, "finite", found);
+        if let Some(index) = is_finite {
+            let got = f64::from(self.features[index]);
+            return refuse("features", index / features, "finite", got);
         }
         if self.benchmark.is_finite() {
             return Ok(());
@@ -116,8 +116,8 @@ impl Bar<'_> {
     }
 
     fn check_asset(&self, width: Width, asset: usize) -> Result<(), BarError> {
-        let refuse = |column, wanted, found| {
-            Err(BarError::Value { column, asset, wanted, found, time: self.time })
+        let refuse = |column, expected, got| {
+            Err(BarError::Value { column, asset, expected, got, time: self.time })
         };
         let is_price = |price: f64| price.is_finite() && price > 0.0;
         if self.quoted[asset] && !self.listed[asset] || self.tradable[asset] && !self.quoted[asset]

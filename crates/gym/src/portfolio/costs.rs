@@ -1,4 +1,4 @@
-//! What trading and holding costs.
+//! Trading and holding costs.
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::lanes::{Lanes, Machine};
 
-/// Days of the year that yearly rates are spread over.
+/// Days per year, for yearly rates.
 const YEAR_DAYS: f64 = 365.0;
 
-/// The worst impact, as a share of what is traded: a sale always brings something.
+/// Largest impact as a share of the traded value: a sale always has proceeds.
 const WORST_IMPACT: f64 = 0.5;
 
 /// Rates of all costs. Shares are of the value traded, yearly rates of the value held.
@@ -20,58 +20,71 @@ pub struct Costs {
     pub proportional: f64,
     /// Commission for each order that fills at all, in currency.
     pub fixed: f64,
-    /// Half of the distance between bid and ask, as a share of the price.
+    /// Half spread, as a share of the price.
     pub half_spread: f64,
-    /// Cost of size: this many trailing volatilities, times the root of size over mean volume.
+    /// Impact coefficient: multiple of trailing volatility times the square root of size over mean
+    /// volume.
     pub impact: f64,
-    /// What lenders of assets that are sold short ask, yearly.
+    /// Borrow cost of assets sold short, yearly.
     pub borrow: f64,
-    /// What lenders of cash ask, yearly.
+    /// Financing rate of cash owed, yearly.
     pub financing: f64,
-    /// What cash that is not owed to anybody earns, yearly.
+    /// Interest rate earned on cash, yearly.
     pub interest: f64,
-    /// What is lost of a position in an asset that is delisted, as a share.
+    /// Share of a position lost if its asset is delisted.
     pub delisting: f64,
 }
 
-/// What a portfolio paid, by kind, in currency.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Paid {
+macro_rules! cost_kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
+        /// Costs that a portfolio paid, by kind, in currency.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+        pub struct Paid {
+            $($(#[$doc])* pub $kind: f64,)*
+        }
+
+        /// Names of the cost kinds, in the order of [`Paid::by_kind`].
+        pub const COST_KINDS: [&str; Paid::KINDS] = [$($name),*];
+
+        impl Paid {
+            /// Number of cost kinds.
+            pub const KINDS: usize = [$($name),*].len();
+
+            /// Costs as an array, in the order of [`COST_KINDS`].
+            #[must_use]
+            pub fn by_kind(&self) -> [f64; Self::KINDS] {
+                [$(self.$kind),*]
+            }
+
+            /// Inverse of [`Paid::by_kind`].
+            #[must_use]
+            pub fn of_kinds([$($kind),*]: [f64; Self::KINDS]) -> Self {
+                Self { $($kind),* }
+            }
+        }
+    };
+}
+
+// The one list of cost kinds: info keys, logs, reports and status follow from it.
+cost_kinds! {
     /// Commission by value.
-    pub proportional: f64,
+    proportional = "commission",
     /// Commission by order.
-    pub fixed: f64,
+    fixed = "fixed",
     /// Half spreads.
-    pub spread: f64,
-    /// The cost of size.
-    pub impact: f64,
-    /// Lent assets.
-    pub borrow: f64,
-    /// Lent cash, less interest earned.
-    pub financing: f64,
-    /// Delistings.
-    pub delisting: f64,
+    spread = "spread",
+    /// Market impact.
+    impact = "impact",
+    /// Borrow costs of short positions.
+    borrow = "borrow",
+    /// Financing of cash owed, less interest earned.
+    financing = "financing",
+    /// Losses on delisted positions.
+    delisting = "delisting",
 }
 
 impl Paid {
-    /// How many kinds there are.
-    pub const KINDS: usize = 7;
-
-    /// One after the other.
-    #[must_use]
-    pub fn by_kind(&self) -> [f64; Self::KINDS] {
-        let Self { proportional, fixed, spread, impact, borrow, financing, delisting } = *self;
-        [proportional, fixed, spread, impact, borrow, financing, delisting]
-    }
-
-    /// What `by_kind` gave.
-    #[must_use]
-    pub fn of_kinds(kinds: [f64; Self::KINDS]) -> Self {
-        let [proportional, fixed, spread, impact, borrow, financing, delisting] = kinds;
-        Self { proportional, fixed, spread, impact, borrow, financing, delisting }
-    }
-
-    /// Both together.
+    /// Sum of both.
     #[must_use]
     pub fn and(&self, more: &Self) -> Self {
         let (mut kinds, more) = (self.by_kind(), more.by_kind());
@@ -79,7 +92,7 @@ impl Paid {
         Self::of_kinds(kinds)
     }
 
-    /// All of them.
+    /// Total cost.
     #[must_use]
     pub fn total(&self) -> f64 {
         self.by_kind().iter().sum()
@@ -87,14 +100,14 @@ impl Paid {
 }
 
 impl Costs {
-    /// What each unit of value traded costs, apart from its size.
+    /// Cost per unit of value traded, without market impact.
     #[must_use]
     pub fn base_rate(&self) -> f64 {
         self.proportional + self.half_spread
     }
 
-    /// What the size of all that is traded in assets adds to that: the volatility times the root
-    /// of size over volume, of which `volatility_per_root` is what each asset brings along.
+    /// Market impact added to that: volatility times the square root of size over volume;
+    /// `volatility_per_root` holds the factor of each asset.
     #[inline(always)]
     pub(super) fn impact_rates<M: Machine>(
         &self,

@@ -1,5 +1,5 @@
-//! Assets four at a time: numbers of all assets lie next to each other, and loops over them take
-//! four together, in the same order on every machine, so that the same bits come out.
+//! SIMD lanes: numbers of all assets are contiguous, and loops process four at a time, in the same
+//! order on every machine, so that results are bit-identical.
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
@@ -15,7 +15,7 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
 pub(super) use avx::Avx;
 pub(super) use plain::Plain;
 
-/// Assets that are reckoned together.
+/// Number of assets per lane vector.
 pub(super) const LANES: usize = 4;
 
 /// Four numbers of four assets. NaN is never compared for size.
@@ -32,14 +32,14 @@ pub(super) trait Lanes:
     fn sqrt(self) -> Self;
     fn smaller(self, other: Self) -> Self;
     fn larger(self, other: Self) -> Self;
-    /// All bits where it is, none where it is not, nor where there is NaN.
+    /// Comparison mask: all bits set where true; none where false or NaN.
     fn at_least(self, other: Self) -> Self;
-    /// The numbers without those that a comparison has found: nothing in their place.
-    fn except(self, found: Self) -> Self;
+    /// The numbers, with zero where the mask is set.
+    fn except(self, got: Self) -> Self;
     fn to_array(self) -> [f64; LANES];
 }
 
-/// A kind of machine, and the lanes that it has. Only those who know that they are on one have it.
+/// Machine token with its lanes; it exists only on such machines.
 pub(super) trait Machine: Copy {
     type Lanes: Lanes;
 
@@ -64,8 +64,8 @@ pub(super) trait Machine: Copy {
     }
 }
 
-/// How many numbers a row has for so many assets: one each, one for cash, and nothing up to a
-/// whole number of lanes.
+/// Length of a row for `assets` assets: one number each, one for cash, padded to a whole number of
+/// lanes.
 pub(super) fn stride(assets: usize) -> usize {
     (assets + 1).next_multiple_of(LANES)
 }
@@ -86,7 +86,7 @@ pub(super) fn total(sums: impl Lanes) -> f64 {
 /// Bytes in a cache line.
 const LINE: usize = 64;
 
-/// Asks for memory that will be read soon, and does not wait for it.
+/// Prefetch memory that will be read soon.
 #[inline(always)]
 #[cfg(target_arch = "x86_64")]
 pub(super) fn fetch<E>(memory: &[E]) {
@@ -102,6 +102,6 @@ pub(super) fn fetch<E>(memory: &[E]) {
     }
 }
 
-/// Elsewhere there is no way to ask.
+/// No prefetch elsewhere.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn fetch<E>(_memory: &[E]) {}

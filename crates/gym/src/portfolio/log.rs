@@ -1,35 +1,35 @@
-//! What happened in episodes, for those who want to look: trades, and accounts step by step.
+//! Optional episode log: trades, and accounts step by step.
 
 use market::EpisodeKey;
 
 use super::Episode;
+use super::account::AgentAccount;
+use super::observation::INFO;
 use super::panel::Panel;
-use super::shown::INFO;
-use super::trader::Trader;
 
-/// One fill, as it is logged. What a delisting turns into cash is logged as one too.
+/// Logged fill. A delisting is logged as one too.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trade {
-    /// The row in which it happened.
+    /// Row of the fill.
     pub row: u64,
-    /// Who traded.
+    /// Index of the agent.
     pub agent: usize,
-    /// What was traded.
+    /// Index of the asset.
     pub asset: usize,
-    /// How many units, less than 0 for a sale.
+    /// Traded units, negative for a sale.
     pub units: f64,
-    /// At which price.
+    /// Price of the fill.
     pub price: f64,
-    /// What it cost as a share of its value, apart from what every order costs.
+    /// Cost as a share of the traded value, without the fixed cost per order.
     pub rate: f64,
 }
 
-/// One episode, or as much of it as was logged.
+/// Log of one episode, or of a part of it.
 #[derive(Clone, Debug, Default)]
 pub struct EpisodeLog {
-    /// Which one it is.
+    /// Key of the episode.
     pub key: EpisodeKey,
-    /// The row that the log begins at, and what each agent has then.
+    /// First row of the log; `cash` and `units` are those at this row.
     pub row: u64,
     /// Cash of each agent.
     pub cash: Vec<f64>,
@@ -41,7 +41,7 @@ pub struct EpisodeLog {
     pub steps: Vec<f64>,
 }
 
-/// What a row of [`EpisodeLog::steps`] holds: the agent, its reward, seconds that the step took
+/// Columns of a row of [`EpisodeLog::steps`]: the agent, its reward, seconds that the step took
 /// (NaN for an agent that is gone and took no part in it), the value of orders that were refused,
 /// costs that were waived, the numbers of [`INFO`], and the weights of assets and cash.
 #[derive(Clone, Copy, Debug)]
@@ -51,49 +51,50 @@ impl StepRow {
     /// Numbers in front of those of [`INFO`].
     pub const LEAD: usize = 5;
 
-    /// How long a row is.
+    /// Length of a row.
     #[must_use]
     pub fn len(assets: usize) -> usize {
         Self::LEAD + INFO.len() + assets + 1
     }
 }
 
-/// All episodes since they were last taken.
+/// Logged episodes since the last `take_log`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Log {
     pub(super) episodes: Vec<EpisodeLog>,
 }
 
 impl Log {
-    /// Begins to log an episode, from wherever it stands.
+    /// Begin the log of an episode at its current row.
     pub(super) fn open(&mut self, episode: &Episode) {
-        let traders = &episode.traders;
+        let accounts = &episode.accounts;
         self.episodes.push(EpisodeLog {
             key: episode.key,
             row: episode.row,
-            cash: traders.iter().map(|trader| trader.cash).collect(),
-            units: traders.iter().flat_map(Trader::owned).copied().collect(),
+            cash: accounts.iter().map(|account| account.cash).collect(),
+            units: accounts.iter().flat_map(AgentAccount::owned).copied().collect(),
             ..EpisodeLog::default()
         });
     }
 
-    /// The episode that is under way.
+    /// Log of the current episode.
     pub(super) fn current(&mut self) -> &mut EpisodeLog {
         self.episodes.last_mut().expect("a log is opened before anything is logged")
     }
 
-    /// Logs what is turned into cash because its asset is gone.
+    /// Log positions in delisted assets that became cash.
     pub(super) fn note_delisted(
         &mut self,
-        traders: &[Trader],
+        accounts: &[AgentAccount],
         panel: &Panel,
         row: usize,
         rate: f64,
     ) {
         let (marks, listed) = (panel.marks(row - 1), panel.listed(row));
         let trades = &mut self.current().trades;
-        for (agent, trader) in traders.iter().enumerate().filter(|(_, trader)| trader.is_alive) {
-            for (asset, units) in trader.owned().iter().enumerate() {
+        for (agent, account) in accounts.iter().enumerate().filter(|(_, account)| account.is_alive)
+        {
+            for (asset, units) in account.owned().iter().enumerate() {
                 if !listed[asset] && *units != 0.0 {
                     let (units, price) = (-units, marks[asset]);
                     trades.push(Trade { row: row as u64, agent, asset, units, price, rate });

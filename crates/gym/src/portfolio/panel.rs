@@ -1,4 +1,4 @@
-//! What portfolios trade on: rows of prices, volumes and features, known one after the other.
+//! Panel of a portfolio: rows of prices, volumes and features, appended over time.
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
@@ -10,24 +10,24 @@ use super::settings::FillAt;
 use sha2::{Digest, Sha256};
 pub use slots::SlotError;
 
-/// Rows that trailing volumes and volatilities look back on.
+/// Window of trailing volumes and volatilities, in rows.
 const TRAILING_ROWS: usize = 20;
 
 const DAY_NANOSECONDS: f64 = 86_400e9;
 
-/// What a row has of each asset, in the order in which a step reads it: what belongs together
-/// lies together, since envs that are at different rows have to fetch all of it.
+/// Columns of a row, one value per asset, in the order in which a step reads them: adjacent in
+/// memory, since envs at different rows have to fetch all of them.
 #[derive(Clone, Copy)]
 enum Column {
-    /// Where orders are filled at the beginning of the row, and one over that; the last mark where
-    /// the asset is not tradable, so that arithmetic stays finite.
+    /// Fill price at the open of the row, and its inverse; the last mark where the asset is not
+    /// tradable, so that arithmetic stays finite.
     Open,
     InverseOpen,
-    /// The standard deviation of log returns over the root of the mean volume, of the rows before.
+    /// Standard deviation of log returns over the square root of the mean volume, of previous rows.
     Impact,
     /// The last close that was quoted.
     Mark,
-    /// As `Open`, at the end of the row.
+    /// As `Open`, at the close of the row.
     Close,
     InverseClose,
     /// 1 where orders are filled, 0 where they are not.
@@ -37,17 +37,17 @@ enum Column {
 
 const COLUMNS: usize = 8;
 
-/// Columns that a step reads in every row: prices of fills, and what is between them.
+/// Number of columns that a step reads in every row: fill prices and those between them.
 const READ: usize = 4;
 
-/// What a row is apart from its assets.
+/// Data of a row that is not per asset.
 #[derive(Clone, Copy, Debug)]
 struct Facts {
     /// Calendar days since the row before.
     days: f64,
     benchmark: f64,
     decides: bool,
-    /// Whether every asset was listed, and whether every asset could be traded.
+    /// True if every asset was listed, and if every asset could be traded.
     all_listed: bool,
     all_movable: bool,
 }
@@ -55,13 +55,13 @@ struct Facts {
 /// Gates of a row in which everything can be traded.
 static ALL_OPEN: [f64; 512] = [1.0; 512];
 
-/// Rows that are known so far, and what follows from each of them.
+/// Panel: known rows and derived columns.
 #[derive(Clone, Debug)]
 pub struct Panel {
     width: Width,
     /// Numbers in a column of a row.
     stride: usize,
-    /// Rows before those that are kept.
+    /// Number of rows dropped from the front.
     forgotten: usize,
     times: Vec<i64>,
     facts: Vec<Facts>,
@@ -69,20 +69,20 @@ pub struct Panel {
     numbers: Vec<f64>,
     movable: Vec<bool>,
     listed: Vec<bool>,
-    /// What the next row's `Impact` will be.
+    /// `Impact` of the next row.
     impacts: Vec<f64>,
     log_returns: Vec<f64>,
-    /// Which assets have been quoted at all: a first price is no return.
+    /// Mask of assets that have been quoted before: a first price is no return.
     known: Vec<bool>,
     features: Vec<f32>,
     /// A digest of each row and all before it.
     digests: Vec<[u8; 32]>,
-    /// Whether more rows may come, so that the last one is not the end.
+    /// True if more rows may be pushed, so that the last one is not the end.
     is_open_ended: bool,
 }
 
 impl Panel {
-    /// No rows yet.
+    /// An empty panel.
     #[must_use]
     pub fn new(width: Width, is_open_ended: bool) -> Self {
         let stride = stride(width.assets);
@@ -113,19 +113,19 @@ impl Panel {
         asset.saturating_mul(stride(assets)).saturating_add(128)
     }
 
-    /// How many rows are known.
+    /// Number of known rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.forgotten + self.times.len()
     }
 
-    /// How many rows are known and no more kept.
+    /// Number of known rows that are no longer stored.
     #[must_use]
     pub fn forgotten(&self) -> usize {
         self.forgotten
     }
 
-    /// Forgets the first of the rows that are kept; numbers of rows stay what they are.
+    /// Drop the first stored rows; row numbers stay the same.
     pub fn forget(&mut self, rows: usize) {
         let rows = rows.min(self.times.len());
         let Width { assets, features, .. } = self.width;
@@ -140,14 +140,14 @@ impl Panel {
         self.forgotten += rows;
     }
 
-    /// Where a row is kept. What is asked of a row that is forgotten, the first one answers: only
-    /// accounts that are ruined still look at the row of their last mark.
+    /// Index at which a row is stored. A row no longer stored maps to the first one: only ruined
+    /// accounts still read the row of their last mark.
     #[inline(always)]
     fn at(&self, row: usize) -> usize {
         row.saturating_sub(self.forgotten)
     }
 
-    /// How wide they are.
+    /// Width of the rows.
     #[must_use]
     pub fn width(&self) -> Width {
         self.width
@@ -158,16 +158,16 @@ impl Panel {
         self.stride
     }
 
-    /// Whether more rows may come.
+    /// Return true if more rows may be pushed.
     #[must_use]
     pub fn is_open_ended(&self) -> bool {
         self.is_open_ended
     }
 
-    /// Takes the next row in.
+    /// Push the next row.
     ///
     /// # Errors
-    /// When it is not as wide as the others, not later, or has a price that cannot be.
+    /// If its width differs, it is not later, or it has an invalid price.
     pub fn push(&mut self, bar: &Bar<'_>) -> Result<(), BarError> {
         bar.check(self.width, self.times.last().copied())?;
         let digest = self.chained(bar);
@@ -198,7 +198,7 @@ impl Panel {
         let row = self.rows() - 1;
         let mut columns = [const { Vec::new() }; COLUMNS];
         for asset in 0..stride {
-            // An asset that was never quoted, and what is none, is never held: any price will do.
+            // An asset that was never quoted, and padding, is never held: any price will do.
             let mark = if row == 0 { 1.0 } else { self.marks(row - 1)[asset] };
             let is_asset = asset < assets;
             let close = if is_asset && bar.quoted[asset] { bar.close[asset] } else { mark };
@@ -236,7 +236,7 @@ impl Panel {
             let mean = returns.clone().sum::<f64>() / count;
             let squares: f64 = returns.map(|value| (value - mean) * (value - mean)).sum();
             let volatility = (squares / (count - 1.0).max(1.0)).sqrt();
-            // Where nothing trades, size costs as much as it can.
+            // Without volume, impact is at its maximum.
             let is_traded = volume > 0.0;
             self.impacts[asset] = if is_traded { volatility / volume.sqrt() } else { f64::MAX };
         }
@@ -264,7 +264,7 @@ impl Panel {
     }
 }
 
-/// What the rest of a portfolio reads.
+/// Row accessors for the rest of the portfolio.
 impl Panel {
     #[inline(always)]
     fn column(&self, row: usize, column: Column) -> &[f64] {
@@ -275,7 +275,7 @@ impl Panel {
         &values[self.at(row) * self.width.assets..][..self.width.assets]
     }
 
-    /// When a row was known.
+    /// Timestamp of a row.
     #[must_use]
     pub fn time(&self, row: usize) -> i64 {
         self.times[self.at(row)]
@@ -291,13 +291,13 @@ impl Panel {
         self.facts[self.at(row)].days
     }
 
-    /// Where orders are filled at the beginning of a row, and one over that.
+    /// Fill prices at the open of a row, and their inverses.
     #[inline(always)]
     pub(super) fn opens(&self, row: usize) -> (&[f64], &[f64]) {
         (self.column(row, Column::Open), self.column(row, Column::InverseOpen))
     }
 
-    /// Where orders are filled at the end of a row, and one over that.
+    /// Fill prices at the close of a row, and their inverses.
     #[inline(always)]
     pub(super) fn closes(&self, row: usize) -> (&[f64], &[f64]) {
         (self.column(row, Column::Close), self.column(row, Column::InverseClose))
@@ -312,23 +312,23 @@ impl Panel {
         self.column(row, Column::Volume)
     }
 
-    /// What size costs in a row, from what was known before it.
+    /// Impact factors of a row, from data known before it.
     #[inline(always)]
     pub(super) fn impacts(&self, row: usize) -> &[f64] {
         self.column(row, Column::Impact)
     }
 
-    /// 1 where orders are filled, 0 where they are not; what is no asset may be either.
+    /// 1 where orders are filled, 0 where they are not; padding may be either.
     #[inline(always)]
     pub(super) fn gates(&self, row: usize) -> &[f64] {
-        // Nearly always all are open, and that is known without fetching them.
+        // Nearly always all are open: a static row saves fetching them.
         match ALL_OPEN.get(..self.stride) {
             Some(open) if self.facts[self.at(row)].all_movable => open,
             _ => self.column(row, Column::Gate),
         }
     }
 
-    /// Asks for what a step reads of a row, see `Task::warm`.
+    /// Prefetch the data that a step reads of a row, see `Task::warm`.
     #[inline(always)]
     pub(super) fn fetch(&self, row: usize, fill: FillAt) {
         let first = match fill {
@@ -365,7 +365,7 @@ impl Panel {
         self.facts[self.at(row)].benchmark
     }
 
-    /// The features of the `rows` rows that end with `row`.
+    /// Feature window of `rows` rows that ends with `row`.
     pub(super) fn window(&self, row: usize, rows: usize) -> &[f32] {
         let width = self.width.assets * self.width.features;
         let end = self.at(row) + 1;
@@ -374,5 +374,5 @@ impl Panel {
 }
 
 fn all(mask: &[bool]) -> bool {
-    mask.iter().all(|one| *one)
+    mask.iter().all(|flag| *flag)
 }

@@ -1,26 +1,25 @@
-//! The allowed weights that lie nearest to those that were wanted.
+//! Projection of target weights to the nearest allowed weights.
 //!
 //! Weights are parts of equity: one for each asset, and that of cash last. A mandate allows those
 //! that sum to one, keep every asset and cash within its bounds, keep the sum of absolute weights
-//! (of all assets, and of those of a sector) below a cap, and are reached from what is held by
-//! trading at most so much. Nearest is meant in the sense of Euclid, cash included. A point that
-//! is allowed to within [`TOLERANCE`] is returned unchanged, bit for bit.
+//! (of all assets, and of those of a sector) below a cap, and are within a turnover cap of the held
+//! weights. The distance is Euclidean, cash included. Target weights that are allowed to within
+//! [`TOLERANCE`] are returned unchanged, bit for bit.
 //!
-//! What cannot be met has an answer too, and [`Projection::Compromise`] says what gave:
+//! Infeasible constraints are relaxed, and [`Projection::Compromise`] reports which:
 //!
-//! 1. An asset that cannot be traded now keeps the weight that is held, whatever its bounds say.
-//!    It uses up the caps of its sector and of leverage first; a cap that such assets exceed by
-//!    themselves is relaxed to what they hold, so that nothing is left of it for the others. They
-//!    take no turnover.
-//! 2. When the assets cannot bring cash within its bounds, whatever is traded within the other
-//!    caps, the bound of cash gives, by exactly what is missing: cash is negative when assets that
-//!    cannot be sold are worth more than the equity, and idle when nothing may be bought.
-//! 3. When all this cannot be reached within the turnover cap, the nearest point without that cap
-//!    is sought, and the way from what is held to it is gone as far as the cap allows: a straight
-//!    line, so that every such step leaves less to be traded before the mandate is met.
+//! 1. An asset that cannot be traded now keeps its held weight, whatever its bounds. It uses up the
+//!    caps of its sector and of leverage first; a cap that such assets exceed by themselves is
+//!    relaxed to their holdings and leaves nothing for the others. They take no turnover.
+//! 2. If no weights within the other caps bring cash within its bounds, the bound of cash is
+//!    relaxed by exactly the missing amount: cash is negative if assets that cannot be sold exceed
+//!    the equity, and idle if nothing may be bought.
+//! 3. If all this is infeasible within the turnover cap, the nearest point without that cap is
+//!    computed, and the weights move from the held ones towards it as far as the cap allows: on a
+//!    straight line, so that every such step leaves less to be traded.
 //!
-//! Bounds of an asset must allow nothing of it (`lower <= 0 <= upper`). Thereby rules 1 and 2
-//! always leave something that is allowed. Wanted weights beyond [`WANTED_LIMIT`] count as that.
+//! Bounds of an asset must allow a weight of zero (`lower <= 0 <= upper`), so that rules 1 and 2
+//! always leave a feasible set. Target weights are clipped to [`TARGET_LIMIT`].
 
 mod bounds;
 mod check;
@@ -37,13 +36,13 @@ use serde::{Deserialize, Serialize};
 pub use check::ConstraintsError;
 pub use problem::Workspace;
 
-/// What a constraint may be exceeded by, and still counts as met.
+/// Largest excess at which a constraint counts as met.
 pub const TOLERANCE: f64 = 1e-12;
 
-/// The largest weight, long or short, that can be wanted.
-pub const WANTED_LIMIT: f64 = 1e6;
+/// Largest target weight, long or short.
+pub const TARGET_LIMIT: f64 = 1e6;
 
-/// What a mandate allows. Bounds may be infinite; a cap of `None` is none.
+/// Mandate: all constraints of a portfolio. Bounds may be infinite; a cap of `None` is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Constraints {
     /// The least weight of each asset, at most 0.
@@ -64,16 +63,16 @@ pub struct Constraints {
     pub turnover: Option<f64>,
 }
 
-/// Whether all constraints are met.
+/// Result of a projection: exact, or a compromise if the constraints are infeasible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Projection {
-    /// The nearest of the allowed weights.
+    /// Nearest allowed weights.
     Exact,
-    /// No weights are allowed: the answer of the rules of this module, and what gave.
+    /// Infeasible constraints: the result of the rules of this module, and the relaxed constraints.
     Compromise(Compromise),
 }
 
-/// What gave, because nothing meets all constraints.
+/// Constraints that were relaxed because nothing meets all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 pub struct Compromise {
@@ -85,12 +84,12 @@ pub struct Compromise {
     pub leverage: bool,
     /// Cash is outside its bounds.
     pub cash: bool,
-    /// The turnover cap was reached on the way to what meets the rest.
+    /// The turnover cap was reached before the other constraints were met.
     pub cut_short: bool,
 }
 
 impl Projection {
-    /// Whether all constraints are met.
+    /// Return true if all constraints are met.
     #[must_use]
     pub fn is_exact(self) -> bool {
         self == Self::Exact
@@ -102,7 +101,7 @@ impl Projection {
 }
 
 impl Constraints {
-    /// Whether all that is asked is that weights are not negative and sum to one.
+    /// Return true if the only constraints are that weights are not negative and sum to one.
     #[must_use]
     pub fn is_simplex(&self) -> bool {
         self.only_bounds()
@@ -112,39 +111,40 @@ impl Constraints {
             && self.upper.iter().all(|upper| *upper >= 1.0)
     }
 
-    /// How many assets there are, cash not counted.
+    /// Number of assets, cash not counted.
     #[must_use]
     pub fn assets(&self) -> usize {
         self.lower.len()
     }
 
-    /// Writes the allowed weights nearest to `wanted` into `allowed`; cash is last in both and in
-    /// `held`. The constraints must have passed [`Constraints::check`], and numbers be finite.
+    /// Project `target` to the nearest allowed weights, written into `allowed`; cash is last in
+    /// both and in `held`. The constraints must have passed [`Constraints::check`], and numbers be
+    /// finite.
     ///
     /// # Panics
-    /// When a slice is not as long as there are assets (and cash), or the workspace is of another
+    /// If a slice is not as long as there are assets (and cash), or the workspace is of another
     /// shape.
     pub fn project(
         &self,
-        wanted: &[f64],
+        target: &[f64],
         held: &[f64],
         movable: &[bool],
         workspace: &mut Workspace,
         allowed: &mut [f64],
     ) -> Projection {
-        self.assert_lengths([wanted.len(), held.len(), allowed.len()], movable.len());
+        self.assert_lengths([target.len(), held.len(), allowed.len()], movable.len());
         let all_movable = movable.iter().all(|&can| can);
-        if self.allows(wanted, held, movable, all_movable) {
-            allowed.copy_from_slice(wanted);
+        if self.allows(target, held, movable, all_movable) {
+            allowed.copy_from_slice(target);
             return Projection::Exact;
         }
-        if all_movable && self.only_bounds() && bounds::project(self, wanted, allowed) {
+        if all_movable && self.only_bounds() && bounds::project(self, target, allowed) {
             return Projection::Exact;
         }
-        Projection::of(workspace.solve(self, wanted, held, movable, allowed))
+        Projection::of(workspace.solve(self, target, held, movable, allowed))
     }
 
-    /// Whether weights meet every constraint as it stands.
+    /// Return true if weights meet every constraint as it stands.
     fn allows(&self, weights: &[f64], held: &[f64], movable: &[bool], all_movable: bool) -> bool {
         bounds::allow(self, weights)
             && (all_movable || stay(weights, held, movable))
@@ -155,12 +155,12 @@ impl Constraints {
     fn caps_allow(&self, weights: &[f64]) -> bool {
         let assets = &weights[..self.assets()];
         let gross: f64 = assets.iter().map(|weight| weight.abs()).sum();
-        let in_sector = |wanted: usize| -> f64 {
+        let in_sector = |target: usize| -> f64 {
             let of_it = assets.iter().zip(&self.sectors);
-            of_it.filter(|(_, sector)| **sector == Some(wanted)).map(|(w, _)| w.abs()).sum()
+            of_it.filter(|(_, sector)| **sector == Some(target)).map(|(w, _)| w.abs()).sum()
         };
         let sector_allows = |(sector, cap): (usize, &Option<f64>)| {
-            // A sector cannot hold more than all assets do.
+            // A sector cannot exceed the gross exposure of all assets.
             cap.is_none_or(|cap| gross <= cap || in_sector(sector) <= cap + TOLERANCE)
         };
         self.leverage.is_none_or(|cap| gross <= cap + TOLERANCE)
@@ -181,7 +181,7 @@ impl Constraints {
     }
 }
 
-#[allow(clippy::float_cmp)] // not even a rounding error may be traded where nothing can be
+#[allow(clippy::float_cmp)] // an untradable weight must not change, not even by rounding
 fn stay(weights: &[f64], held: &[f64], movable: &[bool]) -> bool {
     let same = |((weight, held), can): ((&f64, &f64), &bool)| *can || weight == held;
     weights.iter().zip(held).zip(movable).all(same)

@@ -1,4 +1,4 @@
-//! Accounts that somebody else keeps: after a row, what they say is what is.
+//! Account reports of a broker: after a row, the reported account replaces the simulated one.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -9,55 +9,55 @@ use super::execution::Execution;
 use super::lanes::Machine;
 use super::log::Trade;
 
-/// What a broker says an account is after one row, and what the row did to it.
+/// Account state after one row as reported by a broker, and the changes of the row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AccountReport {
     /// Cash after the row.
     pub cash: f64,
     /// Units of each asset after the row.
     pub units: Vec<f64>,
-    /// Units of each asset that are still to be traded of orders that stand.
+    /// Unfilled units of open orders, per asset.
     pub open_units: Vec<f64>,
-    /// What was paid in the row.
+    /// Costs paid in the row.
     pub paid: Paid,
-    /// Value that was traded in the row, in currency.
+    /// Traded value of the row, in currency.
     pub traded: f64,
 }
 
-/// An account as it stands; what was paid and traded is that of the last step.
+/// Current account; costs and traded value are those of the last step.
 pub type Account = AccountReport;
 
-/// Why a report is refused. Nothing has changed.
+/// Error of a refused report; the state is unchanged.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum ReportError {
-    /// Several agents have several accounts.
+    /// Reports need a single agent.
     #[error(
-        "a report is of the account of a single agent, found {found} agents: use a Portfolio for \
+        "a report is of the account of a single agent, found {got} agents: use a Portfolio for \
          each account"
     )]
     Agents {
-        /// How many there are.
-        found: usize,
+        /// Actual number.
+        got: usize,
     },
-    /// There are more or fewer assets.
-    #[error("{field} of {wanted} assets were wanted, found {found}")]
+    /// Wrong number of assets.
+    #[error("{field} of {expected} assets were wanted, found {got}")]
     Assets {
         /// The field of the report.
         field: &'static str,
-        /// How many assets there are.
-        wanted: usize,
-        /// How many it has.
-        found: usize,
+        /// Number of assets.
+        expected: usize,
+        /// Actual number of values.
+        got: usize,
     },
-    /// A number is none.
-    #[error("{field} must be {wanted}, was {found}")]
+    /// Invalid number.
+    #[error("{field} must be {expected}, was {got}")]
     Number {
         /// The field of the report.
         field: &'static str,
-        /// What it should be.
-        wanted: &'static str,
-        /// What it was.
-        found: f64,
+        /// Expected value, in words.
+        expected: &'static str,
+        /// Actual value.
+        got: f64,
     },
 }
 
@@ -65,8 +65,8 @@ impl AccountReport {
     fn check(&self, assets: usize) -> Result<(), ReportError> {
         for (field, units) in [("units", &self.units), ("open_units", &self.open_units)] {
             if units.len() != assets {
-                let found = units.len();
-                return Err(ReportError::Assets { field, wanted: assets, found });
+                let got = units.len();
+                return Err(ReportError::Assets { field, expected: assets, got });
             }
         }
         let paid = self.paid.by_kind();
@@ -78,19 +78,19 @@ impl AccountReport {
             ("paid", &paid),
             ("traded", &traded),
         ] {
-            if let Some(&found) = numbers.iter().find(|number| !number.is_finite()) {
-                return Err(ReportError::Number { field, wanted: "finite", found });
+            if let Some(&got) = numbers.iter().find(|number| !number.is_finite()) {
+                return Err(ReportError::Number { field, expected: "finite", got });
             }
         }
         if self.traded < 0.0 {
-            let (field, found) = ("traded", self.traded);
-            return Err(ReportError::Number { field, wanted: "at least 0", found });
+            let (field, got) = ("traded", self.traded);
+            return Err(ReportError::Number { field, expected: "at least 0", got });
         }
         Ok(())
     }
 
-    /// What a change of units cost as a share of its value: of delisted positions, what delistings
-    /// cost, and of others, what all trades cost together, apart from what every order costs.
+    /// Cost of a change of units as a share of its value: the delisting cost of delisted positions,
+    /// and for others the cost of all trades together, without the fixed cost per order.
     fn rate(&self, delisted: f64, is_listed: bool) -> f64 {
         let Paid { proportional, spread, impact, delisting, .. } = self.paid;
         let (paid, value) = if is_listed {
@@ -103,11 +103,11 @@ impl AccountReport {
 }
 
 impl Portfolio {
-    /// Takes down what the account will be after the next row that has no report yet. That row
-    /// accrues, delists and fills nothing of its own: cash and units are what the report says.
+    /// Queue the account report of the next row without one. That row accrues, delists and fills
+    /// nothing of its own: cash and units are taken from the report.
     ///
     /// # Errors
-    /// When the report cannot be one of this portfolio.
+    /// If the report is invalid for this portfolio.
     pub fn expect(&mut self, report: AccountReport) -> Result<(), ReportError> {
         self.check_report(&report)?;
         self.episode.reports.push(report);
@@ -117,52 +117,52 @@ impl Portfolio {
     pub(super) fn check_report(&self, report: &AccountReport) -> Result<(), ReportError> {
         match self.agents() {
             1 => report.check(self.panel.width().assets),
-            found => Err(ReportError::Agents { found }),
+            got => Err(ReportError::Agents { got }),
         }
     }
 
-    /// What the account of an agent is now, and what the last step did to it.
+    /// Current account of an agent, and the changes of the last step.
     ///
     /// # Panics
-    /// When there is no such agent.
+    /// If there is no such agent.
     #[must_use]
     pub fn account_of(&self, agent: usize) -> Account {
-        let (trader, assets) = (&self.episode.traders[agent], self.panel.width().assets);
-        let mut open_units = trader.carried.clone();
+        let (account, assets) = (&self.episode.accounts[agent], self.panel.width().assets);
+        let mut open_units = account.carried.clone();
         open_units.resize(assets, 0.0);
         Account {
-            cash: trader.cash,
-            units: trader.owned().to_vec(),
+            cash: account.cash,
+            units: account.owned().to_vec(),
             open_units,
-            paid: trader.told.paid,
-            traded: trader.told.traded,
+            paid: account.step_report.paid,
+            traded: account.step_report.traded,
         }
     }
 
-    /// Lets the account become what was said of it.
+    /// Apply a report to the account.
     #[cold]
     pub(super) fn take_report<M: Machine>(&mut self, machine: M) {
         let (row, settings) = (self.row() + 1, &*self.settings);
         let report = self.episode.reports.remove(0);
         let execution = Execution::new(machine, &self.panel, settings, row, &[]);
-        let trader = &mut self.episode.traders[0];
-        let (before, paid) = (trader.owned().to_vec(), trader.told.paid);
-        // Turnover is a share of what the account was worth before its fills. Orders that are on
-        // their way in what is gone are gone here too.
-        let (kind, waived) = (settings.agents[0].account, trader.told.waived);
-        trader.accrue(&self.panel, row, &settings.costs, kind);
-        trader.settle_delisted(&self.panel, row, settings, kind);
-        trader.told.waived = waived;
-        let value = trader.cash + execution.value_of(&trader.units);
-        trader.told.paid = paid.and(&report.paid);
-        trader.told.traded += report.traded;
+        let account = &mut self.episode.accounts[0];
+        let (before, paid) = (account.owned().to_vec(), account.step_report.paid);
+        // Turnover is a share of equity before fills. Pending orders in delisted assets are dropped
+        // here too.
+        let (kind, waived) = (settings.agents[0].account, account.step_report.waived);
+        account.accrue(&self.panel, row, &settings.costs, kind);
+        account.settle_delisted(&self.panel, row, settings, kind);
+        account.step_report.waived = waived;
+        let value = account.cash + execution.value_of(&account.units);
+        account.step_report.paid = paid.and(&report.paid);
+        account.step_report.traded += report.traded;
         if value > 0.0 {
-            trader.told.turnover += report.traded / value;
+            account.step_report.turnover += report.traded / value;
         }
-        trader.cash = report.cash;
-        trader.units[..before.len()].copy_from_slice(&report.units);
-        if !trader.carried.is_empty() {
-            trader.carried[..before.len()].copy_from_slice(&report.open_units);
+        account.cash = report.cash;
+        account.units[..before.len()].copy_from_slice(&report.units);
+        if !account.carried.is_empty() {
+            account.carried[..before.len()].copy_from_slice(&report.open_units);
         }
         if let Some(log) = &mut self.log {
             let trades = changes(&execution, &before, &report);
@@ -171,7 +171,7 @@ impl Portfolio {
     }
 }
 
-/// What a report changed, as trades at the prices at which the row would have filled orders.
+/// Changes of units in a report, as trades at the fill prices of the row.
 fn changes<M: Machine>(
     execution: &Execution<'_, M>,
     before: &[f64],

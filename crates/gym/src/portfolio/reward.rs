@@ -1,51 +1,51 @@
-//! What a row is worth to a portfolio: terms that can be weighed against each other.
+//! Portfolio rewards: weighted sum of terms.
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use super::account::AgentAccount;
 use super::settings::RewardMode;
-use super::trader::Trader;
 use crate::reward_memory::{RewardMemory, log_growth};
 
-/// One thing to reward. All but profit are shares of equity.
+/// Reward term. All but profit are shares of equity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PortfolioTerm {
-    /// The change of equity, as a share of it.
+    /// Return: relative change of equity.
     Return,
-    /// The logarithm of how many times more the portfolio is worth.
+    /// Log growth of equity.
     LogReturn,
-    /// The change of equity, in currency.
+    /// Profit: change of equity, in currency.
     Profit,
-    /// The return, less half its square times the aversion to risk.
+    /// Mean-variance utility: return less half its square times the risk aversion.
     MeanVariance,
-    /// How much the row changed the Sharpe ratio of recent returns (Moody and Saffell).
+    /// Differential Sharpe ratio of recent returns (Moody and Saffell).
     DifferentialSharpe,
-    /// Minus how much farther the portfolio has fallen below its highest worth.
+    /// Minus the increase of the drawdown.
     DrawdownPenalty,
     /// Minus the standard deviation of recent returns.
     VolatilityPenalty,
-    /// Minus the share of the portfolio that was traded.
+    /// Minus the turnover.
     TurnoverPenalty,
-    /// Minus what was paid, of every kind.
+    /// Minus the costs of every kind.
     CostPenalty,
-    /// How much more it returned than the benchmark.
+    /// Return in excess of the benchmark.
     BenchmarkRelative,
 }
 
-/// How a portfolio is rewarded.
+/// Reward rule of a portfolio.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RewardRule {
-    /// What is rewarded: terms with their weights.
+    /// Reward terms with their weights.
     pub terms: Vec<(PortfolioTerm, f64)>,
-    /// How fast the differential Sharpe ratio and the volatility forget.
+    /// Decay of the differential Sharpe ratio and of the volatility.
     pub memory: f64,
-    /// What `MeanVariance` weighs the square of a return with.
+    /// Weight of the squared return in `MeanVariance`.
     pub risk_aversion: f64,
 }
 
-/// What a row did to a portfolio.
+/// Change of a portfolio over one row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Earned {
     pub(super) before: f64,
@@ -58,13 +58,13 @@ pub(super) struct Earned {
 }
 
 impl RewardRule {
-    /// Whether a term asks how returns were spread.
+    /// Return true if a term depends on past returns.
     fn remembers(&self) -> bool {
         let spread = [PortfolioTerm::DifferentialSharpe, PortfolioTerm::VolatilityPenalty];
         self.terms.iter().any(|(term, _)| spread.contains(term))
     }
 
-    /// The weighed sum of all terms for one row, which is then remembered.
+    /// Weighted sum of all terms for one row; updates the reward state.
     pub(super) fn reward(&self, memory: &mut RewardMemory, earned: Earned) -> f64 {
         let past = *memory;
         let gained = earned.after / earned.before - 1.0;
@@ -88,29 +88,28 @@ impl RewardRule {
             PortfolioTerm::BenchmarkRelative => gained - earned.benchmark,
         };
         match &self.terms[..] {
-            // The usual case, kept free of a sum that starts at zero.
+            // Common case, without a sum that starts at zero.
             [(only, weight)] => weight * term(*only),
             terms => terms.iter().map(|&(kind, weight)| weight * term(kind)).sum(),
         }
     }
 }
 
-/// Lets rewards of several agents have to do with each other.
-pub(super) fn combine(mode: RewardMode, traders: &mut [Trader]) {
-    if mode == RewardMode::Own || traders.len() == 1 {
+/// Combine the rewards of several agents.
+pub(super) fn combine(mode: RewardMode, accounts: &mut [AgentAccount]) {
+    if mode == RewardMode::Own || accounts.len() == 1 {
         return;
     }
     let mut rewards: SmallVec<[f64; 16]> =
-        traders.iter().map(|trader| trader.told.reward).collect();
-    let took_part: SmallVec<[bool; 16]> = traders.iter().map(Trader::took_part).collect();
+        accounts.iter().map(|account| account.step_report.reward).collect();
+    let took_part: SmallVec<[bool; 16]> = accounts.iter().map(AgentAccount::took_part).collect();
     combine_rewards(mode, &mut rewards, &took_part);
-    for (trader, reward) in traders.iter_mut().zip(rewards) {
-        trader.told.reward = reward;
+    for (account, reward) in accounts.iter_mut().zip(rewards) {
+        account.step_report.reward = reward;
     }
 }
 
-/// Combines the rewards of the agents of one env that took part in a step; others stay as they
-/// are.
+/// Combine the rewards of the agents of one env that took part in a step; the others are unchanged.
 pub fn combine_rewards(mode: RewardMode, rewards: &mut [f64], took_part: &[bool]) {
     let taking = rewards.iter().zip(took_part).filter(|(_, took_part)| **took_part);
     let (sum, count) =

@@ -1,4 +1,4 @@
-//! How portfolios are shown, traded, financed, limited and rewarded.
+//! Portfolio settings: observation, trading, costs, constraints and reward.
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
@@ -11,93 +11,94 @@ use super::execution::NO_WEIGHT;
 use super::projection::{Constraints, ConstraintsError};
 use super::reward::RewardRule;
 
-/// What an observation has of the features.
+/// Features of an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ShownFeatures {
-    /// All of the window.
+pub enum ObservedFeatures {
+    /// The full feature window.
     Window,
-    /// The number of the row that the window ends with.
+    /// Row number of the last row of the window.
     Index,
 }
 
-/// What an action is.
+/// Kind of action.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionMode {
     /// Weights of the assets, then that of cash.
     Weights,
-    /// For each asset 0, 1 or 2: this much less of it, as much, this much more.
+    /// Tilts: for each asset 0, 1 or 2 to decrease, keep or increase its weight by this much.
     Tilts(f64),
-    /// Units of each asset to trade, NaN for none: what a broker is given, and no mandate changes.
+    /// Orders: units of each asset to trade, NaN for none; not projected to the mandate.
     Orders,
 }
 
-/// At which prices weights become units to trade.
+/// Order sizing: prices at which weights become units to trade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sizing {
-    /// At those of the fill.
+    /// At the fill prices.
     Fill,
-    /// At the last ones known when it was decided, as an order to a broker has to be.
+    /// At the last known prices at the decision, as for an order to a broker.
     Decision,
 }
 
-/// At which price of the next row orders are filled.
+/// Fill price: open or close of the next row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FillAt {
-    /// At its beginning.
+    /// At the open.
     NextOpen,
-    /// At its end.
+    /// At the close.
     NextClose,
 }
 
-/// What becomes of an order, or the part of it, that the market does not fill.
+/// Handling of orders, or parts of orders, that the market does not fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unfilled {
-    /// It is given up.
+    /// Drop the unfilled part.
     Drop,
-    /// It stands until it is filled or another order in the asset takes its place.
+    /// Keep it until it is filled or replaced by another order in the asset.
     Carry,
 }
 
-/// Where episodes begin.
+/// Start rows of episodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Starts {
-    /// Anywhere that the seed says.
+    /// Random, from the seed.
     Random,
-    /// Where the one before ended, beginning with the episode that the seed says.
+    /// At the row at which the previous episode ended; the seed chooses the first one.
     Sequential,
-    /// Always with this row.
+    /// Always at this row.
     Fixed(u64),
 }
 
-/// What the rewards of several agents have to do with each other.
+/// Relation of the rewards of several agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RewardMode {
-    /// Nothing.
+    /// Zero.
     Own,
-    /// Everybody is given the mean of all.
+    /// Mean reward of all agents.
     Cooperative,
-    /// Everybody is given how much more than the mean of the others.
+    /// Reward less the mean of the others.
     Competitive,
 }
 
-/// Whether an account may borrow.
+/// Account kind: cash or margin.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccountKind {
-    /// No debts, nothing sold short.
+    /// Cash account: no debts, no short positions.
     Cash,
-    /// What is held and owed may be more than equity.
+    /// Account that can borrow.
     Margin {
-        /// How many times equity may be held, long and short together, when orders fill.
+        /// Largest leverage when orders fill: gross exposure over equity.
         leverage: f64,
-        /// The least equity for each unit of value held; below it positions are sold by force.
+        /// Maintenance margin: least equity per unit of gross exposure; below it a margin call
+        /// reduces positions.
         maintenance: f64,
     },
 }
@@ -111,110 +112,109 @@ impl AccountKind {
     }
 }
 
-/// One agent's account.
+/// Settings of one agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentSettings {
-    /// Cash that an episode begins with.
+    /// Initial cash.
     pub initial_cash: f64,
-    /// Whether it may borrow.
+    /// Account kind: cash or margin.
     pub account: AccountKind,
-    /// What its weights may be.
+    /// Constraints on its weights.
     pub constraints: Constraints,
-    /// How it is rewarded.
+    /// Reward rule.
     pub reward: RewardRule,
-    /// The share of the initial cash at or below which it is ruined.
+    /// Ruin threshold of equity, as a share of the initial cash.
     pub ruin: f64,
 }
 
-/// Everything that episodes are made of, apart from the panel and the seed.
+/// Settings of portfolio episodes, without the panel and the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortfolioSettings {
-    /// Rows of features that are shown.
+    /// Lookback: feature rows in an observation.
     pub lookback: u64,
-    /// How they are shown.
-    pub shown: ShownFeatures,
-    /// What an action is.
+    /// Features of an observation.
+    pub shown: ObservedFeatures,
+    /// Kind of action.
     pub action: ActionMode,
-    /// At which price orders are filled.
+    /// Fill price of orders.
     pub fill: FillAt,
-    /// At which prices weights become units.
+    /// Order sizing.
     pub sizing: Sizing,
-    /// Rows that an order waits beyond the next one.
+    /// Order delay in rows beyond the next one.
     pub delay: u64,
-    /// What becomes of orders that are not filled.
+    /// Handling of unfilled orders.
     pub unfilled: Unfilled,
-    /// The largest share of a row's volume that orders can have together.
+    /// Participation cap: largest share of a row's volume for all orders together.
     pub participation: Option<f64>,
     /// Changes smaller than this share of equity are not traded, unless they close a position.
     pub smallest_trade: f64,
-    /// What everything costs.
+    /// Trading and holding costs.
     pub costs: Costs,
-    /// Those who trade.
+    /// Settings of each agent.
     pub agents: Vec<AgentSettings>,
-    /// What all agents may hold together, as a multiple of their equity.
+    /// Cap on the gross exposure of all agents together, as a multiple of their equity.
     pub shared_leverage: Option<f64>,
-    /// What their rewards have to do with each other.
+    /// Relation of the agents' rewards.
     pub reward_mode: RewardMode,
-    /// Rows until an episode is truncated; to the end of the panel if not given.
+    /// Rows until an episode is truncated; by default the end of the panel.
     pub episode_rows: Option<u64>,
-    /// Where episodes begin.
+    /// Start rows of episodes.
     pub starts: Starts,
-    /// The first row that a decision may fall on.
+    /// First possible decision row.
     pub first_row: u64,
 }
 
-/// Why settings are refused.
+/// Invalid settings.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum PortfolioError {
-    /// Constraints cannot be met.
+    /// Infeasible constraints.
     #[error("agent {agent}: {source}")]
     Constraints {
-        /// The agent's place.
+        /// Index of the agent.
         agent: usize,
-        /// What is wrong with them.
+        /// Reason of the refusal.
         source: ConstraintsError,
     },
-    /// A setting is out of its range.
-    #[error("{field} {wanted} was wanted, found {found}")]
+    /// Setting out of range.
+    #[error("{field} {expected} was wanted, found {got}")]
     Setting {
-        /// The setting.
+        /// Name of the setting.
         field: &'static str,
-        /// What it should be.
-        wanted: String,
-        /// What it was.
-        found: String,
+        /// Expected value, in words.
+        expected: String,
+        /// Actual value.
+        got: String,
     },
 }
 
 impl PortfolioSettings {
-    /// Refuses settings with which no episode could run on a panel this wide and long.
+    /// Validate the settings for a panel of this width and length.
     ///
     /// # Errors
-    /// The first setting that is out of its range.
+    /// If a setting is out of its range; reports the first.
     pub fn check(&self, width: Width, rows: usize) -> Result<(), PortfolioError> {
         self.check_episodes(width, rows as u64)?;
         self.check_trading(width)?;
         self.check_costs()?;
         require(!self.agents.is_empty(), "agents", "at least one", &"none")?;
         let mut agents = self.agents.iter().enumerate();
-        agents.try_for_each(|(place, agent)| agent.check(place, width.assets))
+        agents.try_for_each(|(index, agent)| agent.check(index, width.assets))
     }
 
-    /// Whether orders that wait for their row are units to trade, and not weights.
+    /// Return true if pending orders are units to trade, and not weights.
     #[inline(always)]
     pub(super) fn is_in_units(&self) -> bool {
         self.sizing == Sizing::Decision || matches!(self.action, ActionMode::Orders)
     }
 
-    /// The first row that an episode can begin with.
+    /// First possible start row of an episode.
     pub(super) fn earliest_row(&self) -> u64 {
         self.first_row.max(self.lookback - 1)
     }
 
-    /// The share of equity from which on changes are traded: what is below `smallest_trade` by
-    /// rounding alone is not too small.
+    /// Smallest traded share of equity: `smallest_trade` less a rounding tolerance.
     pub(super) fn smallest_share(&self) -> f64 {
         (self.smallest_trade - NO_WEIGHT).max(0.0)
     }
@@ -224,21 +224,21 @@ impl PortfolioSettings {
         let steps = self.episode_rows.unwrap_or(1);
         require(steps >= 1, "episode_rows", "of at least 1", &steps)?;
         let needed = self.earliest_row() + 2;
-        let wanted = format!("of at least {needed} rows, for lookback, warm-up and one step,");
-        require(rows >= needed, "data", &wanted, &rows)?;
+        let expected = format!("of at least {needed} rows, for lookback, warm-up and one step,");
+        require(rows >= needed, "data", &expected, &rows)?;
         if let Starts::Fixed(row) = self.starts {
             let (first, last) = (self.earliest_row(), rows - 2);
-            let wanted = format!("from row {first} to row {last}");
-            require((first..=last).contains(&row), "starts", &wanted, &row)?;
+            let expected = format!("from row {first} to row {last}");
+            require((first..=last).contains(&row), "starts", &expected, &row)?;
         }
-        let is_shown = self.shown == ShownFeatures::Index || width.features > 0;
+        let is_shown = self.shown == ObservedFeatures::Index || width.features > 0;
         require(is_shown, "features", "at least one to be shown", &"none")
     }
 
     fn check_trading(&self, width: Width) -> Result<(), PortfolioError> {
         let has_fill = self.fill == FillAt::NextClose || width.has_open;
-        let wanted = "\"next_close\", since the data has no open,";
-        require(has_fill, "fill", wanted, &"\"next_open\"")?;
+        let expected = "\"next_close\", since the data has no open,";
+        require(has_fill, "fill", expected, &"\"next_open\"")?;
         require(self.delay <= 1_000, "delay", "of at most 1000 rows", &self.delay)?;
         if let Some(share) = self.participation {
             require(share > 0.0 && share <= 1.0, "participation", "above 0, at most 1", &share)?;
@@ -267,15 +267,15 @@ impl PortfolioSettings {
             ("financing", costs.financing, f64::MAX),
             ("interest", costs.interest, f64::MAX),
         ] {
-            let wanted = if most < 2.0 { format!("from 0 to {most}") } else { "from 0".into() };
-            require((0.0..=most).contains(&rate), field, &wanted, &rate)?;
+            let expected = if most < 2.0 { format!("from 0 to {most}") } else { "from 0".into() };
+            require((0.0..=most).contains(&rate), field, &expected, &rate)?;
         }
         Ok(())
     }
 }
 
 impl AgentSettings {
-    fn check(&self, place: usize, assets: usize) -> Result<(), PortfolioError> {
+    fn check(&self, index: usize, assets: usize) -> Result<(), PortfolioError> {
         let (cash, ruin) = (self.initial_cash, self.ruin);
         require(cash > 0.0 && cash.is_finite(), "initial_cash", "above 0", &cash)?;
         require((0.0..1.0).contains(&ruin), "ruin", "from 0 to below 1", &ruin)?;
@@ -283,15 +283,15 @@ impl AgentSettings {
             let is_loan = leverage > 0.0 && leverage.is_finite();
             require(is_loan, "leverage", "above 0", &leverage)?;
             let is_below = (0.0..1.0).contains(&maintenance) && maintenance * leverage <= 1.0;
-            let wanted = "from 0 to 1 / leverage, or orders that fill would be called at once,";
-            require(is_below, "maintenance", wanted, &maintenance)?;
+            let expected = "from 0 to 1 / leverage, or orders that fill would be called at once,";
+            require(is_below, "maintenance", expected, &maintenance)?;
         }
         self.check_reward()?;
-        let found = self.constraints.assets();
-        require(found == assets, "constraints", &format!("for {assets} assets"), &found)?;
+        let got = self.constraints.assets();
+        require(got == assets, "constraints", &format!("for {assets} assets"), &got)?;
         self.constraints
             .check()
-            .map_err(|source| PortfolioError::Constraints { agent: place, source })
+            .map_err(|source| PortfolioError::Constraints { agent: index, source })
     }
 
     fn check_reward(&self) -> Result<(), PortfolioError> {
@@ -299,7 +299,7 @@ impl AgentSettings {
         let is_repeated = terms
             .iter()
             .enumerate()
-            .any(|(place, (term, _))| terms[..place].iter().any(|(before, _)| before == term));
+            .any(|(index, (term, _))| terms[..index].iter().any(|(before, _)| before == term));
         require(!terms.is_empty(), "reward", "with at least one term", &"none")?;
         require(!is_repeated, "reward", "with each term once", &"one of them twice")?;
         let weights = terms.iter().all(|(_, weight)| weight.is_finite());
@@ -314,11 +314,11 @@ impl AgentSettings {
 fn require(
     holds: bool,
     field: &'static str,
-    wanted: &str,
-    found: &dyn std::fmt::Display,
+    expected: &str,
+    got: &dyn std::fmt::Display,
 ) -> Result<(), PortfolioError> {
     if holds {
         return Ok(());
     }
-    Err(PortfolioError::Setting { field, wanted: wanted.into(), found: found.to_string() })
+    Err(PortfolioError::Setting { field, expected: expected.into(), got: got.to_string() })
 }

@@ -1,8 +1,7 @@
-//! The mandate that most portfolios have: weights that are not negative and sum to one.
+//! Projection to the simplex, the most common mandate: weights are not negative and sum to one.
 //!
-//! The nearest such weights are those that were wanted, all less the same level, and nothing where
-//! less than that was wanted. What is left falls with the level in straight pieces that bend one
-//! way, so that steps along them never go too far.
+//! The nearest such weights are the targets less a common level, clipped at zero. Their sum is
+//! piecewise linear and convex in the level, so that Newton steps never overshoot.
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
@@ -12,13 +11,12 @@ use super::projection::TOLERANCE;
 /// A sum this close to one is as close as rounding lets it be.
 const EXACT: f64 = 2e-14;
 
-/// Writes the nearest weights into a row of lanes, those that were wanted where they are allowed.
-/// False where this is not sure: something is less than nothing by no more than the tolerance, or
-/// so large that rounding spoils the sum.
+/// Write the nearest weights into a row of lanes; allowed targets are unchanged. Returns false if
+/// undecided: a weight is negative within the tolerance, or so large that rounding spoils the sum.
 #[inline(always)]
-pub(super) fn meet<M: Machine>(machine: M, wanted: &[f64], row: &mut [f64]) -> bool {
-    let (weights, rest) = row.split_at_mut(wanted.len());
-    weights.copy_from_slice(wanted);
+pub(super) fn meet<M: Machine>(machine: M, target: &[f64], row: &mut [f64]) -> bool {
+    let (weights, rest) = row.split_at_mut(target.len());
+    weights.copy_from_slice(target);
     rest.fill(0.0);
     let (mut sums, mut least) = (machine.all(0.0), machine.all(0.0));
     for four in machine.lanes(row) {
@@ -26,20 +24,21 @@ pub(super) fn meet<M: Machine>(machine: M, wanted: &[f64], row: &mut [f64]) -> b
         least = least.smaller(four);
     }
     let (sum, least) = (total(sums), total(least));
-    // Four lanes share what is negative: beyond this, one of them alone is beyond the tolerance.
+    // The negative part is summed over four lanes: beyond this, one of them alone exceeds the
+    // tolerance.
     if (sum - 1.0).abs() > TOLERANCE || least < -4.0 * TOLERANCE {
-        row[wanted.len()..].fill(f64::NEG_INFINITY);
+        row[target.len()..].fill(f64::NEG_INFINITY);
         return project(machine, row);
     }
     least >= 0.0
 }
 
-/// Takes the level from all weights at which they sum to one; false when rounding spoils that.
+/// Subtract the level at which the weights sum to one; false if rounding spoils that.
 #[inline(always)]
 fn project<M: Machine>(machine: M, row: &mut [f64]) -> bool {
     let none = machine.all(0.0);
     let most = machine.lanes(row).fold(machine.all(f64::NEG_INFINITY), M::Lanes::larger);
-    // The largest weight becomes no more than one.
+    // The largest weight becomes at most one.
     let mut level = most.to_array().into_iter().fold(f64::NEG_INFINITY, f64::max) - 1.0;
     let mut last = f64::INFINITY;
     loop {
@@ -50,7 +49,7 @@ fn project<M: Machine>(machine: M, row: &mut [f64]) -> bool {
             frees = frees + (machine.all(1.0) & left.at_least(machine.all(f64::MIN_POSITIVE)));
         }
         let excess = total(sums) - 1.0;
-        // Steps that come no closer are rounding.
+        // Steps without progress are rounding.
         if excess <= EXACT || excess >= last {
             write(machine, row, level);
             return excess.abs() <= TOLERANCE;
@@ -89,29 +88,29 @@ mod tests {
         }
     }
 
-    /// The nearest weights by any mandate's way.
-    fn nearest(wanted: &[f64]) -> Vec<f64> {
-        let assets = wanted.len() - 1;
+    /// Nearest weights by the general projection.
+    fn nearest(target: &[f64]) -> Vec<f64> {
+        let assets = target.len() - 1;
         let (held, mut allowed) = (vec![0.0; assets + 1], vec![0.0; assets + 1]);
         let mut workspace = Workspace::new(assets, 0);
         let movable = vec![true; assets];
-        constraints(assets).project(wanted, &held, &movable, &mut workspace, &mut allowed);
+        constraints(assets).project(target, &held, &movable, &mut workspace, &mut allowed);
         allowed
     }
 
-    fn met(wanted: &[f64]) -> Option<Vec<f64>> {
-        let mut row = vec![f64::NAN; stride(wanted.len() - 1)];
-        meet(Plain, wanted, &mut row).then(|| row[..wanted.len()].to_vec())
+    fn met(target: &[f64]) -> Option<Vec<f64>> {
+        let mut row = vec![f64::NAN; stride(target.len() - 1)];
+        meet(Plain, target, &mut row).then(|| row[..target.len()].to_vec())
     }
 
     proptest! {
         #[test]
         fn the_nearest_weights_are_those_of_any_mandates_way(
-            wanted in prop::collection::vec(-50.0..50.0, 2..30),
+            target in prop::collection::vec(-50.0..50.0, 2..30),
         ) {
-            let weights = met(&wanted).expect("such weights have a sum");
+            let weights = met(&target).expect("such weights have a sum");
 
-            for (weight, nearest) in weights.iter().zip(nearest(&wanted)) {
+            for (weight, nearest) in weights.iter().zip(nearest(&target)) {
                 prop_assert!((weight - nearest).abs() < 1e-12, "{weights:?}");
             }
         }
@@ -122,14 +121,14 @@ mod tests {
         ) {
             let sum: f64 = shares.iter().sum();
             prop_assume!(sum > 0.0);
-            let wanted: Vec<f64> = shares.iter().map(|share| share / sum).collect();
+            let target: Vec<f64> = shares.iter().map(|share| share / sum).collect();
 
-            prop_assert_eq!(met(&wanted), Some(wanted));
+            prop_assert_eq!(met(&target), Some(target));
         }
     }
 
     #[test]
-    fn what_is_not_sure_is_left_to_others() {
+    fn undecided_cases_are_left_to_the_general_projection() {
         assert_eq!(met(&[1e300, -1e300, 0.0]), None, "rounding spoils the sum");
         assert_eq!(met(&[1.0 + 1e-13, -1e-13, 0.0]), None, "allowed within the tolerance");
     }

@@ -1,63 +1,63 @@
-//! Orders in units: what weights come to at the last known prices, as brokers have to be told.
+//! Order sizing: units to trade for target weights at the last known prices.
 
 use thiserror::Error;
 
+use super::account::closing_part;
 use super::execution::NO_WEIGHT;
 use super::lanes::Plain;
-use super::trader::closing_part;
-use super::{DESK, Desk, Portfolio};
+use super::{Portfolio, SCRATCH, Scratch};
 use crate::task::{ActionError, Task};
 
-/// Why nobody can say what to order.
+/// Error of order sizing.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum OrdersError {
-    /// Weights become units only where they fill.
+    /// Weights become units only at the fill.
     #[error(
         "orders in units were wanted, found sizing \"fill\", which knows them only at the price of \
          the fill: make the env with Execution(sizing=\"decision\")"
     )]
     Unsized,
-    /// The action is of another length.
-    #[error("an action of {wanted} numbers was wanted, found {found}")]
+    /// Action of the wrong length.
+    #[error("an action of {expected} numbers was wanted, found {got}")]
     Length {
-        /// Numbers in an action.
-        wanted: usize,
-        /// Numbers that were found.
-        found: usize,
+        /// Length of an action.
+        expected: usize,
+        /// Actual length.
+        got: usize,
     },
-    /// The action is none.
+    /// Invalid action.
     #[error(transparent)]
     Action(#[from] ActionError),
 }
 
 impl Portfolio {
-    /// The units of each asset that an action means now, agent by agent: NaN where it is no order.
-    /// Nothing moves.
+    /// Orders in units for an action at current prices, agent by agent: NaN where there is no
+    /// order. The state is unchanged.
     ///
     /// # Errors
-    /// When weights become units only at the fill, or the action is none.
+    /// If weights become units only at the fill, or the action is invalid.
     pub fn orders(&self, action: &[f64]) -> Result<Vec<f64>, OrdersError> {
-        let (wanted, found) = (self.action_len(), action.len());
+        let (expected, got) = (self.action_len(), action.len());
         if !self.settings.is_in_units() {
             return Err(OrdersError::Unsized);
         }
-        if wanted != found {
-            return Err(OrdersError::Length { wanted, found });
+        if expected != got {
+            return Err(OrdersError::Length { expected, got });
         }
         self.check_choice(action)?;
-        // A copy takes the same way as a step does, and is thrown away.
+        // Runs the code of a step on a copy, which is dropped.
         let mut copy = Self { log: None, ..self.clone() };
-        Ok(DESK.with_borrow_mut(|desk| copy.decide_all(action, desk)))
+        Ok(SCRATCH.with_borrow_mut(|scratch| copy.decide_all(action, scratch)))
     }
 
-    fn decide_all(&mut self, action: &[f64], desk: &mut Desk) -> Vec<f64> {
+    fn decide_all(&mut self, action: &[f64], scratch: &mut Scratch) -> Vec<f64> {
         let (assets, width) = (self.panel.width().assets, self.choice_len());
         let mut units = Vec::with_capacity(self.agents() * assets);
-        desk.orders.resize(self.agents() * self.panel.stride(), 0.0);
+        scratch.orders.resize(self.agents() * self.panel.stride(), 0.0);
         for (agent, choice) in action.chunks_exact(width).enumerate() {
             if self.is_alive(agent) {
-                self.decide(Plain, agent, choice, desk);
-                units.extend_from_slice(&self.fresh(agent, desk)[..assets]);
+                self.decide(Plain, agent, choice, scratch);
+                units.extend_from_slice(&self.fresh(agent, scratch)[..assets]);
             } else {
                 units.extend(std::iter::repeat_n(f64::NAN, assets));
             }
@@ -65,61 +65,61 @@ impl Portfolio {
         units
     }
 
-    /// What was ordered last, to be read or changed: with the account if it has to wait.
-    fn fresh<'a>(&'a mut self, agent: usize, desk: &'a mut Desk) -> &'a mut [f64] {
+    /// The latest orders, to be read or changed: stored with the account if they are delayed.
+    fn fresh<'a>(&'a mut self, agent: usize, scratch: &'a mut Scratch) -> &'a mut [f64] {
         let (row, delay) = (self.row(), self.delay());
-        let trader = &mut self.episode.traders[agent];
+        let account = &mut self.episode.accounts[agent];
         if delay == 0 {
-            let stride = trader.units.len();
-            return &mut desk.orders[agent * stride..][..stride];
+            let stride = account.units.len();
+            return &mut scratch.orders[agent * stride..][..stride];
         }
-        let due = trader.due(row + 1 + delay);
-        &mut trader.orders[due]
+        let due = account.due(row + 1 + delay);
+        &mut account.orders[due]
     }
 
-    /// Turns the weights that were just ordered into units to trade.
-    pub(super) fn size(&mut self, agent: usize, desk: &mut Desk) {
+    /// Convert the latest target weights to units to trade.
+    pub(super) fn size(&mut self, agent: usize, scratch: &mut Scratch) {
         for asset in 0..self.panel.width().assets {
-            let weight = self.fresh(agent, desk)[asset];
+            let weight = self.fresh(agent, scratch)[asset];
             let units = self.units_for(agent, asset, weight);
-            self.fresh(agent, desk)[asset] = units;
+            self.fresh(agent, scratch)[asset] = units;
         }
     }
 
-    /// Takes units to trade as they are, but for assets that were taken out: of those, no more than
-    /// what closes the position.
-    pub(super) fn take_orders(&mut self, agent: usize, units: &[f64], desk: &mut Desk) {
-        let fresh = self.fresh(agent, desk);
+    /// Accept orders in units as they are, except for removed assets: of those, at most the closing
+    /// trade.
+    pub(super) fn take_orders(&mut self, agent: usize, units: &[f64], scratch: &mut Scratch) {
+        let fresh = self.fresh(agent, scratch);
         fresh[..units.len()].copy_from_slice(units);
         fresh[units.len()..].fill(f64::NAN);
         for asset in 0..self.episode.removed.len() {
             if self.episode.removed[asset] {
                 let sale = self.units_for(agent, asset, 0.0);
-                let order = &mut self.fresh(agent, desk)[asset];
+                let order = &mut self.fresh(agent, scratch)[asset];
                 *order = order.clamp(sale.min(0.0), sale.max(0.0));
             }
         }
     }
 
-    /// The units to trade for a weight at the last mark, beside those that are on their way. Where
-    /// those are enough there is no order, which would take their place.
+    /// Units to trade for a weight at the last mark, less pending ones. If those are enough there
+    /// is no order, which would replace them.
     fn units_for(&self, agent: usize, asset: usize, weight: f64) -> f64 {
         if weight.is_nan() {
             return weight;
         }
-        let (row, trader) = (self.row(), &self.episode.traders[agent]);
+        let (row, account) = (self.row(), &self.episode.accounts[agent]);
         let mark = self.panel.marks(row)[asset];
-        // What closes a position is never too small.
+        // Closing a position is never below the smallest trade.
         let is_closing = weight.abs() <= NO_WEIGHT;
-        let target = if is_closing { 0.0 } else { weight * trader.equity.max(0.0) / mark };
-        let coming = trader.on_its_way(asset, row + 1..row + 1 + self.delay());
-        let mut units = target - trader.units[asset] - coming;
+        let target = if is_closing { 0.0 } else { weight * account.equity.max(0.0) / mark };
+        let coming = account.on_its_way(asset, row + 1..row + 1 + self.delay());
+        let mut units = target - account.units[asset] - coming;
         if self.episode.removed.get(asset).copied().unwrap_or(false) {
-            units = closing_part(units, trader.units[asset]);
+            units = closing_part(units, account.units[asset]);
         }
         let value = (units * mark).abs();
-        let is_order = is_closing || value >= self.settings.smallest_share() * trader.equity;
-        if coming != 0.0 && (!is_order || value <= NO_WEIGHT * trader.equity) {
+        let is_order = is_closing || value >= self.settings.smallest_share() * account.equity;
+        if coming != 0.0 && (!is_order || value <= NO_WEIGHT * account.equity) {
             return f64::NAN;
         }
         if is_order { units } else { 0.0 }

@@ -1,25 +1,25 @@
-//! Where an episode begins and ends, from its key alone.
+//! Start and end of an episode, from its key alone.
 
 use market::EpisodeKey;
 
 use super::panel::Panel;
 use super::settings::{PortfolioSettings, Starts};
 
-/// The component of an episode's randomness that chooses.
+/// Random stream of the choice.
 const CHOICE: u64 = 16;
 
-/// The first and the last row of an episode: decisions fall on all but the last.
+/// First and last row of an episode: decisions are made in all but the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) first: usize,
     pub(super) last: usize,
 }
 
-/// The rows of the episode that belongs to a key.
+/// Rows of the episode of a key.
 #[allow(clippy::cast_possible_truncation)] // rows fit memory
 pub(super) fn span(panel: &Panel, settings: &PortfolioSettings, key: EpisodeKey) -> Span {
     let (earliest, end) = (settings.earliest_row(), panel.rows() as u64 - 1);
-    // Where more rows may come, they are what an episode is played on.
+    // With an open-ended panel, the episode runs on the rows to come.
     if panel.is_open_ended() {
         let last = settings.episode_rows.map_or(u64::MAX, |rows| end + rows);
         return Span { first: end as usize, last: last as usize };
@@ -37,8 +37,8 @@ pub(super) fn span(panel: &Panel, settings: &PortfolioSettings, key: EpisodeKey)
         }
         Starts::Fixed(row) => row,
     };
-    // The first decision falls on a row that has one. If there is none, that is known only at the
-    // end: an episode that began before would tell it.
+    // The first decision is on a decision row. If there is none, the episode starts at the end: an
+    // earlier start would leak that.
     let decision = (first..end).find(|row| panel.decides(*row as usize)).unwrap_or(end - 1);
     Span { first: decision as usize, last: (first + rows).max(decision + 1).min(end) as usize }
 }

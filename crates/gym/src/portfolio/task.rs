@@ -1,4 +1,4 @@
-//! Portfolios as a task: begun, checked, stepped, told, saved and loaded.
+//! Task implementation of portfolios: begin, check, step, info, encode and decode.
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
@@ -7,44 +7,44 @@ use std::time::Instant;
 use market::{EpisodeKey, SnapshotError};
 use pulp::NullaryFnOnce;
 
+use super::account::{AgentAccount, StepReport};
 #[cfg(target_arch = "x86_64")]
 use super::lanes::Avx;
 use super::lanes::{LANES, Machine, Plain, fetch, total};
+use super::observation::{INFO, PortfolioLayout, PortfolioObservation, PortfolioRows, layout};
 use super::reward::combine;
-use super::shown::{INFO, PortfolioLayout, PortfolioRows, PortfolioShown, layout};
 use super::starts::span;
-use super::trader::{Told, Trader};
-use super::{ActionMode, DESK, Desk, Episode, Portfolio};
+use super::{ActionMode, Episode, Portfolio, SCRATCH, Scratch};
 use crate::task::{ActionError, Outcome, Task};
 
-/// Roughly what an asset costs in a step of one agent, in nanoseconds.
+/// Estimated cost per asset in a step of one agent, in nanoseconds.
 const ASSET_NANOSECONDS: usize = 10;
-/// What a step costs apart from that, and from the window, in nanoseconds.
+/// Cost of a step apart from that, and from the window, in nanoseconds.
 const STEP_NANOSECONDS: usize = 60;
-/// Values of a window that are copied in a nanosecond.
+/// Window values copied per nanosecond.
 const WINDOW_SPEED: usize = 2;
 
 impl Task for Portfolio {
     type Action = f64;
-    type Observation = PortfolioShown;
+    type Observation = PortfolioObservation;
 
     const NAME: &'static str = "Portfolio";
     const VERSION: u32 = 3;
 
     fn step_nanoseconds(&self) -> u32 {
         let (agents, assets) = (self.settings.agents.len(), self.panel.width().assets);
-        let account = agents * (STEP_NANOSECONDS + assets * ASSET_NANOSECONDS);
-        u32::try_from(account + self.layout().windows.len() / WINDOW_SPEED).unwrap_or(u32::MAX)
+        let accounts = agents * (STEP_NANOSECONDS + assets * ASSET_NANOSECONDS);
+        u32::try_from(accounts + self.layout().windows.len() / WINDOW_SPEED).unwrap_or(u32::MAX)
     }
 
     fn bytes(&self) -> usize {
         let numbers = self
             .episode
-            .traders
+            .accounts
             .iter()
-            .map(|trader| trader.units.len() + trader.orders.len() + trader.carried.len());
-        let traders = self.episode.traders.len() * size_of::<Trader>();
-        size_of::<Self>() + traders + numbers.sum::<usize>() * size_of::<f64>()
+            .map(|account| account.units.len() + account.orders.len() + account.carried.len());
+        let accounts = self.episode.accounts.len() * size_of::<AgentAccount>();
+        size_of::<Self>() + accounts + numbers.sum::<usize>() * size_of::<f64>()
     }
 
     fn layout(&self) -> PortfolioLayout {
@@ -64,7 +64,7 @@ impl Task for Portfolio {
         let has_begun = episode.row >= self.settings.earliest_row();
         !has_begun
             || episode.row >= episode.last
-            || episode.traders.iter().all(|trader| !trader.is_alive)
+            || episode.accounts.iter().all(|account| !account.is_alive)
     }
 
     fn is_waiting(&self) -> bool {
@@ -78,25 +78,26 @@ impl Task for Portfolio {
         self.episode.last = span.last as u64;
         self.episode.removed.clear();
         self.episode.reports.clear();
-        for (trader, agent) in self.episode.traders.iter_mut().zip(&self.settings.agents) {
-            trader.begin(agent, span.first);
+        for (account, agent) in self.episode.accounts.iter_mut().zip(&self.settings.agents) {
+            account.begin(agent, span.first);
         }
         self.look_at_mandates();
         self.open_log();
-        self.show(Plain, &mut observation);
+        self.write_observation(Plain, &mut observation);
     }
 
     fn step(&mut self, action: &[f64], mut observation: PortfolioRows<'_>) -> Outcome {
         let began = self.log.is_some().then(|| self.continue_log());
-        let outcome = DESK.with_borrow_mut(|desk| {
+        let outcome = SCRATCH.with_borrow_mut(|scratch| {
             #[cfg(target_arch = "x86_64")]
-            if let pulp::Arch::V3(machine) = desk.arch {
+            if let pulp::Arch::V3(machine) = scratch.arch {
                 let machine = Avx(machine);
-                let act = Act { portfolio: self, machine, action, shown: &mut observation, desk };
+                let act =
+                    Act { portfolio: self, machine, action, shown: &mut observation, scratch };
                 return machine.0.vectorize(act);
             }
             let act =
-                Act { portfolio: self, machine: Plain, action, shown: &mut observation, desk };
+                Act { portfolio: self, machine: Plain, action, shown: &mut observation, scratch };
             act.call()
         });
         if let Some(began) = began {
@@ -105,14 +106,14 @@ impl Task for Portfolio {
         outcome
     }
 
-    /// Asks for all that the next step begins with at once: the step itself would wait for one
-    /// after the other.
+    /// Prefetch the data that the next step begins with: the step itself would wait for each in
+    /// turn.
     #[inline]
     fn warm(&self) {
         let row = self.row() + 1;
         if row < self.panel.rows() {
             self.panel.fetch(row, self.settings.fill);
-            self.episode.traders.iter().for_each(|trader| fetch(&trader.units));
+            self.episode.accounts.iter().for_each(|account| fetch(&account.units));
         }
     }
 
@@ -120,7 +121,7 @@ impl Task for Portfolio {
         &INFO
     }
 
-    /// Of the first agent; where there are several, the observation's report has all.
+    /// Info of the first agent; with several agents, the observation's report has all.
     fn write_info(&self, row: &mut [f64]) {
         self.write_account(0, row);
     }
@@ -133,7 +134,7 @@ impl Task for Portfolio {
         body.extend((width.features as u64).to_le_bytes());
     }
 
-    /// The digest of what has been seen goes along: a state belongs to its history.
+    /// The digest of the known rows is included: a state belongs to its history.
     fn encode(&self, body: &mut Vec<u8>) {
         body.extend(self.panel.digest(self.row()));
         let episode = postcard::to_allocvec(&self.episode).expect("an episode can be written");
@@ -142,18 +143,18 @@ impl Task for Portfolio {
     }
 
     fn decode(&mut self, body: &mut &[u8]) -> Result<(), SnapshotError> {
-        let short = |found: usize| SnapshotError::Length { wanted: 40, found };
-        let found = body.len();
-        let digest = body.split_off(..32).ok_or(short(found))?;
+        let short = |got: usize| SnapshotError::Length { expected: 40, got };
+        let got = body.len();
+        let digest = body.split_off(..32).ok_or(short(got))?;
         let length =
-            body.split_off(..8).and_then(|bytes| bytes.try_into().ok()).ok_or(short(found))?;
-        let wanted = usize::try_from(u64::from_le_bytes(length)).unwrap_or(usize::MAX);
-        let found = body.len();
-        let bytes = body.split_off(..wanted).ok_or(SnapshotError::Length { wanted, found })?;
-        let impossible = |found| SnapshotError::Impossible { found };
+            body.split_off(..8).and_then(|bytes| bytes.try_into().ok()).ok_or(short(got))?;
+        let expected = usize::try_from(u64::from_le_bytes(length)).unwrap_or(usize::MAX);
+        let got = body.len();
+        let bytes = body.split_off(..expected).ok_or(SnapshotError::Length { expected, got })?;
+        let impossible = |got| SnapshotError::Impossible { got };
         let mut episode: Episode = postcard::from_bytes(bytes)
             .map_err(|_| impossible("bytes that describe no portfolio"))?;
-        if !self.is_possible(&episode) {
+        if !self.is_valid(&episode) {
             return Err(impossible("a portfolio that cannot be"));
         }
         let row = usize::try_from(episode.row).unwrap_or(usize::MAX);
@@ -165,7 +166,7 @@ impl Task for Portfolio {
             if episode.row == end {
                 return Err(impossible("a portfolio at the end of this data"));
             }
-            // The same history with less of a future.
+            // Same history, shorter future.
             episode.last = end;
         }
         self.episode = episode;
@@ -175,13 +176,13 @@ impl Task for Portfolio {
     }
 }
 
-/// A step, to be compiled for each kind of machine.
+/// Step, compiled for each kind of machine.
 struct Act<'a, 'o, M> {
     portfolio: &'a mut Portfolio,
     machine: M,
     action: &'a [f64],
     shown: &'a mut PortfolioRows<'o>,
-    desk: &'a mut Desk,
+    scratch: &'a mut Scratch,
 }
 
 impl<M: Machine> NullaryFnOnce for Act<'_, '_, M> {
@@ -189,19 +190,19 @@ impl<M: Machine> NullaryFnOnce for Act<'_, '_, M> {
 
     #[inline(always)]
     fn call(self) -> Outcome {
-        let outcome = self.portfolio.act(self.machine, self.action, self.desk);
-        self.portfolio.show(self.machine, self.shown);
+        let outcome = self.portfolio.act(self.machine, self.action, self.scratch);
+        self.portfolio.write_observation(self.machine, self.shown);
         outcome
     }
 }
 
 impl Portfolio {
-    /// Refuses what an agent, or several one after the other, cannot choose.
+    /// Validate the action of an agent, or of several one after the other.
     ///
     /// # Errors
-    /// When a number is not one that can be chosen.
+    /// If a number is invalid.
     pub fn check_choice(&self, action: &[f64]) -> Result<(), ActionError> {
-        let (fits, wanted) = match self.settings.action {
+        let (fits, expected) = match self.settings.action {
             ActionMode::Weights => (are_finite(action), "finite weights"),
             ActionMode::Tilts(_) => {
                 (action.iter().copied().all(is_tilt), "0, 1 or 2 for each asset")
@@ -213,10 +214,10 @@ impl Portfolio {
         if fits {
             return Ok(());
         }
-        Err(ActionError { wanted: wanted.into(), found: format!("{action:?}") })
+        Err(ActionError { expected: expected.into(), got: format!("{action:?}") })
     }
 
-    /// Numbers in one agent's action.
+    /// Length of one agent's action.
     pub(super) fn choice_len(&self) -> usize {
         match self.settings.action {
             ActionMode::Weights => self.panel.width().assets + 1,
@@ -224,33 +225,33 @@ impl Portfolio {
         }
     }
 
-    /// Orders what was decided, and goes on to the next row with a decision.
+    /// Submit the orders of an action, and advance to the next decision row.
     #[inline(always)]
-    fn act<M: Machine>(&mut self, machine: M, action: &[f64], desk: &mut Desk) -> Outcome {
-        let (agents, width) = (self.episode.traders.len(), self.choice_len());
-        desk.orders.resize(agents * self.panel.stride(), 0.0);
+    fn act<M: Machine>(&mut self, machine: M, action: &[f64], scratch: &mut Scratch) -> Outcome {
+        let (agents, width) = (self.episode.accounts.len(), self.choice_len());
+        scratch.orders.resize(agents * self.panel.stride(), 0.0);
         for agent in 0..agents {
-            let trader = &mut self.episode.traders[agent];
-            trader.told = Told::default();
-            if trader.is_alive {
-                self.decide(machine, agent, &action[agent * width..][..width], desk);
+            let account = &mut self.episode.accounts[agent];
+            account.step_report = StepReport::default();
+            if account.is_alive {
+                self.decide(machine, agent, &action[agent * width..][..width], scratch);
             }
         }
-        // Rows without a decision are gone through with the orders that stand.
-        while !self.advance(machine, desk) && !self.panel.decides(self.row()) {
-            self.order_nothing(desk);
+        // Rows without a decision are processed with the pending orders.
+        while !self.advance(machine, scratch) && !self.panel.decides(self.row()) {
+            self.order_nothing(scratch);
         }
         self.outcome()
     }
 
-    /// Begins to log what happens from here on, if anybody asked.
+    /// Begin the log, if requested.
     fn open_log(&mut self) {
         if let Some(log) = &mut self.log {
             log.open(&self.episode);
         }
     }
 
-    /// Makes sure that the step is logged, and tells when it began.
+    /// Prepare the log of the step, and return its start time.
     #[cold]
     fn continue_log(&mut self) -> Instant {
         if self.log.as_ref().is_some_and(|log| log.episodes.is_empty()) {
@@ -259,18 +260,18 @@ impl Portfolio {
         Instant::now()
     }
 
-    /// Logs what the step did to each account.
+    /// Log the step of each account.
     fn note(&mut self, seconds: f64) {
         let mut rows = Vec::new();
-        for (agent, trader) in self.episode.traders.iter().enumerate() {
-            let seconds = if trader.took_part() { seconds } else { f64::NAN };
+        for (agent, account) in self.episode.accounts.iter().enumerate() {
+            let seconds = if account.took_part() { seconds } else { f64::NAN };
             #[allow(clippy::cast_precision_loss)] // agents are few
-            rows.extend([agent as f64, trader.told.reward, seconds]);
-            rows.extend([trader.told.refused, trader.told.waived]);
+            rows.extend([agent as f64, account.step_report.reward, seconds]);
+            rows.extend([account.step_report.refused, account.step_report.waived]);
             let start = rows.len();
             rows.resize(start + INFO.len(), 0.0);
             self.write_account(agent, &mut rows[start..]);
-            rows.extend(trader.weights(&self.panel));
+            rows.extend(account.weights(&self.panel));
         }
         if let Some(log) = &mut self.log {
             log.current().steps.append(&mut rows);
@@ -278,29 +279,29 @@ impl Portfolio {
     }
 
     fn outcome(&mut self) -> Outcome {
-        combine(self.settings.reward_mode, &mut self.episode.traders);
-        let traders = &self.episode.traders;
-        let terminated = traders.iter().all(|trader| !trader.is_alive);
-        let reward = traders.iter().map(|trader| trader.told.reward).sum();
+        combine(self.settings.reward_mode, &mut self.episode.accounts);
+        let accounts = &self.episode.accounts;
+        let terminated = accounts.iter().all(|account| !account.is_alive);
+        let reward = accounts.iter().map(|account| account.step_report.reward).sum();
         let truncated = !terminated && self.episode.row >= self.episode.last;
         Outcome { reward, terminated, truncated }
     }
 
-    fn is_possible(&self, episode: &Episode) -> bool {
+    fn is_valid(&self, episode: &Episode) -> bool {
         let assets = self.panel.width().assets;
-        let traders = episode.traders.iter().zip(&self.episode.traders);
+        let accounts = episode.accounts.iter().zip(&self.episode.accounts);
         let sizes = episode.removed.is_empty() || episode.removed.len() == assets;
         let reports = episode.reports.iter().all(|report| self.check_report(report).is_ok());
         sizes
             && reports
-            && episode.traders.len() == self.episode.traders.len()
-            && traders.into_iter().all(|(trader, like)| {
-                trader.is_sound(assets, like) && trader.marked as u64 <= episode.row
+            && episode.accounts.len() == self.episode.accounts.len()
+            && accounts.into_iter().all(|(account, like)| {
+                account.is_valid(assets, like) && account.marked as u64 <= episode.row
             })
     }
 }
 
-/// Whether numbers are finite: of what is not, no part is nothing.
+/// Return true if all numbers are finite: a share of an infinite number is not defined.
 fn are_finite(numbers: &[f64]) -> bool {
     let nothing = Plain.all(0.0);
     let rest = numbers.as_chunks::<LANES>().1;

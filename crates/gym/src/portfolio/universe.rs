@@ -1,4 +1,4 @@
-//! Assets that come into the universe of all envs in the middle of their episodes.
+//! Listing of assets in the universe of all envs during their episodes.
 
 use std::sync::Arc;
 
@@ -7,28 +7,28 @@ use thiserror::Error;
 use super::{Panel, Portfolio, PortfolioError, PortfolioSettings, SlotError};
 use crate::batch::Batch;
 
-/// Why the universe stays as it was.
+/// Error of listing an asset; the universe is unchanged.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum UniverseError {
-    /// The asset cannot come in.
+    /// The asset cannot be listed.
     #[error(transparent)]
     Slot(#[from] SlotError),
-    /// The mandates make no sense.
+    /// Invalid mandates.
     #[error(transparent)]
     Portfolio(#[from] PortfolioError),
-    /// Something else than mandates would change.
+    /// Settings other than mandates would change.
     #[error("the settings in use with other constraints alone were wanted, found other settings")]
     Others,
 }
 
-/// Lets an asset into a free place of the panel of all envs, whose accounts stay as they are.
-/// Mandates may know it from then on; all other settings have to be those in use.
+/// List an asset in a free slot of the panel of all envs; accounts are unchanged. Mandates may
+/// include it from then on; all other settings must be those in use.
 ///
 /// # Errors
-/// When the place is taken, the rows or the settings are others; nothing has changed then.
+/// If the slot is taken, or rows or settings differ; nothing has changed then.
 pub fn fill_slot(
     batch: &mut Batch<Portfolio>,
-    place: usize,
+    slot: usize,
     asset: &Panel,
     settings: PortfolioSettings,
 ) -> Result<(), UniverseError> {
@@ -37,7 +37,7 @@ pub fn fill_slot(
         return Err(UniverseError::Others);
     }
     let mut panel = Panel::clone(&current.panel);
-    panel.fill(place, asset)?;
+    panel.fill(slot, asset)?;
     let changed = Portfolio::new(Arc::new(panel), settings)?;
     for task in batch.tasks_mut() {
         task.panel = changed.panel.clone();
@@ -47,10 +47,10 @@ pub fn fill_slot(
     Ok(())
 }
 
-fn differs_in_constraints_alone(one: &PortfolioSettings, other: &PortfolioSettings) -> bool {
-    let mut like = other.clone();
-    for (agent, current) in like.agents.iter_mut().zip(&one.agents) {
+fn differs_in_constraints_alone(first: &PortfolioSettings, second: &PortfolioSettings) -> bool {
+    let mut like = second.clone();
+    for (agent, current) in like.agents.iter_mut().zip(&first.agents) {
         agent.constraints.clone_from(&current.constraints);
     }
-    like == *one
+    like == *first
 }

@@ -1,4 +1,4 @@
-//! What an agent may decide: to sell, hold or buy a fixed size, or what share to hold.
+//! Actions of trading: sell, hold or buy a fixed size, or a target share to hold.
 
 use market::{Agent, Lots, Market, Side};
 
@@ -7,21 +7,21 @@ use crate::task::ActionError;
 /// The agent that is trained.
 pub(crate) const LEARNER: Agent = Agent(0);
 
-/// A way to decide, one number for each symbol.
+/// Kind of action, one number for each symbol.
 pub trait Decision: Clone + Copy + Send + Sync + 'static {
-    /// The type of that number.
+    /// Type of the number.
     type Number: Copy + Send + Sync;
 
-    /// What tells the states of envs with this way from others.
+    /// Name that distinguishes the states of envs with this kind of action.
     const NAME: &'static str;
 
-    /// Refuses what is no decision.
+    /// Validate a number of an action.
     ///
     /// # Errors
-    /// What was wanted, and what was found.
+    /// If the number is invalid: the expected and the actual value.
     fn check(number: Self::Number) -> Result<(), ActionError>;
 
-    /// The side to trade on and how many lots are wanted; `order_size` is the size of one order.
+    /// Side and lots of the order; `order_size` is the size of one order.
     fn order(number: Self::Number, market: &Market, symbol: usize, order_size: u32)
     -> (Side, Lots);
 }
@@ -38,8 +38,8 @@ impl Decision for SellHoldBuy {
         if (0..=2).contains(&number) {
             return Ok(());
         }
-        let wanted = "0 (sell), 1 (hold), or 2 (buy)".to_string();
-        Err(ActionError { wanted, found: number.to_string() })
+        let expected = "0 (sell), 1 (hold), or 2 (buy)".to_string();
+        Err(ActionError { expected, got: number.to_string() })
     }
 
     fn order(number: i64, _: &Market, _: usize, order_size: u32) -> (Side, Lots) {
@@ -51,7 +51,7 @@ impl Decision for SellHoldBuy {
     }
 }
 
-/// The share of equity to hold in a symbol, from -1 (short) to 1.
+/// Target weight of a symbol, from -1 (short) to 1.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetWeight;
 
@@ -63,8 +63,8 @@ impl Decision for TargetWeight {
         if (-1.0..=1.0).contains(&number) {
             return Ok(());
         }
-        let wanted = "a share of equity from -1 to 1".to_string();
-        Err(ActionError { wanted, found: number.to_string() })
+        let expected = "a share of equity from -1 to 1".to_string();
+        Err(ActionError { expected, got: number.to_string() })
     }
 
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within the lots of 32 bits
@@ -72,9 +72,9 @@ impl Decision for TargetWeight {
     fn order(number: f64, market: &Market, symbol: usize, _: u32) -> (Side, Lots) {
         let held = market.symbols()[symbol].holding(LEARNER).lots as f64;
         let equity = market.equity(LEARNER).max(0.0);
-        // Toward zero: the share is never more than was asked for.
-        let wanted = libm::trunc(number * equity / market.symbols()[symbol].mid());
-        let missing = wanted - held;
+        // Toward zero: the weight never exceeds the target.
+        let target = libm::trunc(number * equity / market.symbols()[symbol].mid());
+        let missing = target - held;
         let side = if missing > 0.0 { Side::Buy } else { Side::Sell };
         (side, Lots(libm::fabs(missing).min(f64::from(u32::MAX)) as u32))
     }

@@ -1,31 +1,31 @@
-//! What a step of trading is worth: terms that can be weighed against each other.
+//! Trading rewards: weighted sum of terms.
 
 use serde::{Deserialize, Serialize};
 
 use crate::reward_memory::{RewardMemory, log_growth};
 use crate::task::Outcome;
 
-/// One thing to reward. Amounts are in currency, ratios have no unit.
+/// Reward term. Amounts are in currency, ratios have no unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RewardTerm {
-    /// How much more the account is worth.
+    /// Change of equity.
     EquityChange,
-    /// The logarithm of how many times more the account is worth.
+    /// Log growth of equity.
     LogGrowth,
     /// Minus the standard deviation of changes of equity, recent ones weighing most.
     VolatilityPenalty,
-    /// Minus what trading cost: fees, and prices worse than the middle.
+    /// Minus transaction costs: fees and slippage from the mid.
     TransactionCost,
-    /// Minus how much farther the account has fallen below its highest worth.
+    /// Minus the increase of the drawdown.
     DrawdownPenalty,
-    /// How much the step changed the Sharpe ratio of recent changes (Moody and Saffell).
+    /// Differential Sharpe ratio of recent changes (Moody and Saffell).
     DifferentialSharpe,
     /// At the end of the episode, the Sharpe ratio of all its changes, not annualised.
     TerminalSharpe,
 }
 
-/// What a step did to the account, in currency.
+/// Change of the account over one step, in currency.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Earned {
     pub(crate) before: f64,
@@ -33,7 +33,7 @@ pub(crate) struct Earned {
     pub(crate) cost: f64,
 }
 
-/// The weighed sum of all terms for one step, which is then remembered.
+/// Weighted sum of all terms for one step; updates the reward state.
 pub(crate) fn reward(
     memory: &mut RewardMemory,
     terms: &[(RewardTerm, f64)],
@@ -57,7 +57,7 @@ pub(crate) fn reward(
         RewardTerm::TerminalSharpe => 0.0,
     };
     match terms {
-        // The usual case, kept free of a sum that starts at zero.
+        // Common case, without a sum that starts at zero.
         [(only, weight)] => weight * term(*only),
         _ => terms.iter().map(|&(kind, weight)| weight * term(kind)).sum(),
     }

@@ -1,45 +1,45 @@
-//! What a picture needs to know of an episode: the book, the last tick, the account and the news.
+//! Scene of an episode for rendering: the book, the last tick, the account and the news.
 
 use market::{AccountId, DepthLevel, Lots, NewsEvent, Side, Ticks, Topic};
 
 use super::Trading;
 use super::decision::LEARNER;
 
-/// One symbol of an episode as it is now. Prices are in ticks, money is in currency.
+/// Scene of one symbol of an episode. Prices are in ticks, money is in currency.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scene {
-    /// Decisions taken in this episode.
+    /// Number of decisions taken in this episode.
     pub tick: u64,
-    /// The currency that one tick of price stands for.
+    /// Tick size in currency.
     pub tick_size: f64,
-    /// The middle of the best prices, or the last price.
+    /// Mid price, or the last price if a side is empty.
     pub mid: f64,
-    /// What a share is worth; only in episodes that show it to the agent as well.
+    /// Fair value of a share; only in episodes that show it to the agent as well.
     pub fair: Option<f64>,
-    /// Lots that the agent holds.
+    /// Position of the agent, in lots.
     pub lots: i64,
     /// The agent's cash.
     pub cash: f64,
-    /// The agent's cash and lots of all symbols at mid prices.
+    /// Equity of the agent, at mid prices.
     pub equity: f64,
-    /// The cash that the episode began with.
+    /// Initial cash.
     pub initial_cash: f64,
-    /// The best levels of the buyers, best first.
+    /// Best bid levels, best first.
     pub bids: Vec<DepthLevel>,
-    /// The best levels of the sellers, best first.
+    /// Best ask levels, best first.
     pub asks: Vec<DepthLevel>,
-    /// What traded in the last tick, the agent's decision included, one after the other.
+    /// Trades of the last tick in order, the agent's own included.
     pub trades: Vec<SceneTrade>,
-    /// What people talk about, oldest first.
+    /// Active news events, oldest first.
     pub news: Vec<SceneNews>,
 }
 
 /// A trade of the last tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SceneTrade {
-    /// Its price.
+    /// Price.
     pub price: Ticks,
-    /// Its size.
+    /// Size.
     pub size: Lots,
     /// The side of the incoming order.
     pub taker: Side,
@@ -47,41 +47,41 @@ pub struct SceneTrade {
     pub own: Option<Side>,
 }
 
-/// An event that concerns the symbol.
+/// News event of the symbol.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SceneNews {
-    /// What it is about.
+    /// Topic of the event.
     pub topic: Topic,
     /// From -1 (bad) to 1 (good).
     pub sentiment: f64,
-    /// How much it matters: 1 on average.
+    /// Magnitude of the event: 1 on average.
     pub magnitude: f64,
-    /// The tick of the episode in which it came out; below 0 if that was before it began.
+    /// Tick of publication in the episode; negative if before its start.
     pub start: i64,
-    /// For how many ticks it is talked about.
+    /// Duration of the event, in ticks.
     pub duration: u32,
 }
 
 impl<D> Trading<D> {
-    /// One symbol as it is now, with up to `levels` levels of each side of its book; `None` if
-    /// there is no such symbol.
+    /// Scene of a symbol, with up to `levels` levels of each side of its book; `None` if there is
+    /// no such symbol.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)] // shown, not counted with
+    #[allow(clippy::cast_precision_loss)] // for display only
     pub fn scene(&self, symbol: usize, levels: usize) -> Option<Scene> {
-        let shown = self.market.symbols().get(symbol)?;
+        let market_symbol = self.market.symbols().get(symbol)?;
         let tick_size = self.settings.tick_size;
         Some(Scene {
             tick: self.account.ticks,
             tick_size,
-            mid: shown.mid(),
-            fair: self.settings.features.privileged.then(|| shown.fair()),
-            lots: shown.holding(LEARNER).lots,
+            mid: market_symbol.mid(),
+            fair: self.settings.features.privileged.then(|| market_symbol.fair()),
+            lots: market_symbol.holding(LEARNER).lots,
             cash: tick_size * self.market.cash(LEARNER).0 as f64,
             equity: self.account.equity,
             initial_cash: tick_size * self.settings.market.account.cash as f64,
-            bids: shown.book().levels(Side::Buy, levels),
-            asks: shown.book().levels(Side::Sell, levels),
-            trades: shown.trades().iter().map(SceneTrade::of).collect(),
+            bids: market_symbol.book().levels(Side::Buy, levels),
+            asks: market_symbol.book().levels(Side::Sell, levels),
+            trades: market_symbol.trades().iter().map(SceneTrade::of).collect(),
             news: self.news_about(symbol),
         })
     }

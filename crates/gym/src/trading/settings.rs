@@ -1,4 +1,4 @@
-//! How an episode of trading is cut, shown and rewarded.
+//! Settings of trading episodes: length, observation and reward.
 
 use market::{ConfigError, MarketConfig};
 use serde::{Deserialize, Serialize};
@@ -7,27 +7,27 @@ use thiserror::Error;
 use super::reward::RewardTerm;
 use crate::features::FeatureOptions;
 
-/// Everything that an episode of trading is made of, apart from its seed.
+/// Settings of a trading episode, without its seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TradingSettings {
-    /// The market; its first learning agent is the one that is trained.
+    /// Market configuration; its first learning agent is the trained agent.
     pub market: MarketConfig,
-    /// The currency that one tick of price stands for.
+    /// Tick size in currency.
     pub tick_size: f64,
-    /// Decisions until an episode is truncated.
+    /// Time limit of an episode, in decisions.
     pub max_ticks: u64,
     /// Lots of one sell or buy decision.
     pub order_size: u32,
-    /// Ticks that a market runs before an episode begins in it.
+    /// Warm-up ticks of a market before an episode.
     pub warm_up: u32,
-    /// What is shown of each symbol.
+    /// Feature options of each symbol.
     pub features: FeatureOptions,
-    /// Whether the agent is shown its own account too.
+    /// Append the agent's own account to the observation.
     pub agent: bool,
-    /// What is rewarded: terms with their weights.
+    /// Reward terms with their weights.
     pub reward: Vec<(RewardTerm, f64)>,
-    /// How fast the differential Sharpe ratio and the volatility forget.
+    /// Decay of the differential Sharpe ratio and of the volatility.
     pub reward_memory: f64,
 }
 
@@ -47,37 +47,37 @@ impl Default for TradingSettings {
     }
 }
 
-/// Why settings were refused.
+/// Invalid settings.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum TradingError {
-    /// The market could not run.
+    /// Invalid market configuration.
     #[error(transparent)]
     Market(#[from] ConfigError),
-    /// A setting is out of its range.
-    #[error("{field} {wanted} was wanted, found {found}")]
+    /// Setting out of range.
+    #[error("{field} {expected} was wanted, found {got}")]
     Setting {
-        /// The setting.
+        /// Name of the setting.
         field: &'static str,
-        /// What it should be.
-        wanted: &'static str,
-        /// What it was.
-        found: String,
+        /// Expected value, in words.
+        expected: &'static str,
+        /// Actual value, in words.
+        got: String,
     },
 }
 
 impl TradingSettings {
-    /// Refuses settings with which no episode could run.
+    /// Validate the settings.
     ///
     /// # Errors
-    /// The first setting that is out of its range.
+    /// If a setting is out of its range; reports the first.
     pub fn check(&self) -> Result<(), TradingError> {
         self.market.check()?;
         let positive = |number: f64| number.is_finite() && number > 0.0;
         let kinds = self.reward.iter().map(|(term, _)| term);
         let is_repeated = kinds
             .enumerate()
-            .any(|(place, term)| self.reward[..place].iter().any(|(before, _)| before == term));
-        for (holds, field, wanted, found) in [
+            .any(|(index, term)| self.reward[..index].iter().any(|(before, _)| before == term));
+        for (holds, field, expected, got) in [
             (
                 self.market.external >= 1,
                 "agents",
@@ -114,7 +114,7 @@ impl TradingSettings {
             ),
         ] {
             if !holds {
-                return Err(TradingError::Setting { field, wanted, found });
+                return Err(TradingError::Setting { field, expected, got });
             }
         }
         Ok(())

@@ -45,7 +45,7 @@ impl Task for Lottery {
     fn check(&self, action: &[i64]) -> Result<(), ActionError> {
         match action {
             [0 | 1] => Ok(()),
-            _ => Err(ActionError { wanted: "0 or 1".into(), found: action[0].to_string() }),
+            _ => Err(ActionError { expected: "0 or 1".into(), got: action[0].to_string() }),
         }
     }
 
@@ -91,7 +91,7 @@ impl Task for Lottery {
 
     fn decode(&mut self, body: &mut &[u8]) -> Result<(), SnapshotError> {
         let ((drawn, number, stream), rest) = postcard::take_from_bytes(body)
-            .map_err(|_| SnapshotError::Impossible { found: "bytes that are no lottery" })?;
+            .map_err(|_| SnapshotError::Impossible { got: "bytes that are no lottery" })?;
         (self.drawn, self.number, self.stream, *body) = (drawn, number, stream, rest);
         Ok(())
     }

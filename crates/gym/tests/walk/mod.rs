@@ -1,4 +1,4 @@
-//! A small task that shows parts of every type: a walk along heights that are drawn on the way.
+//! Test task with observation parts of every type: a random walk.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use gym::{ActionError, Outcome, Shape, Task};
 use market::{EpisodeKey, SnapshotError, Stream};
 
 gym::parts! {
-    /// What a walker sees.
+    /// Observation of a walker.
     pub(crate) struct Sight, rows SightRows, layout SightLayout {
         /// The last heights and their squares, oldest first.
         heights: f32,
-        /// How many steps were taken.
+        /// Number of steps taken.
         index: i64,
         /// The height, its half and its third.
         shares: f64,
-        /// Which of the marks are below the walker.
+        /// Mask of the marks below the walker.
         passed: bool,
-        /// Shown in no setting of this task.
+        /// Absent in every setting of this task.
         unseen: f32,
     }
 }
@@ -99,7 +99,7 @@ impl Task for Walk {
         if action[0].is_finite() {
             return Ok(());
         }
-        Err(ActionError { wanted: "a finite guess".into(), found: action[0].to_string() })
+        Err(ActionError { expected: "a finite guess".into(), got: action[0].to_string() })
     }
 
     fn is_over(&self) -> bool {
@@ -142,7 +142,7 @@ impl Task for Walk {
 
     fn decode(&mut self, body: &mut &[u8]) -> Result<(), SnapshotError> {
         let ((index, heights, stream), rest) = postcard::take_from_bytes(body)
-            .map_err(|_| SnapshotError::Impossible { found: "bytes that are no walk" })?;
+            .map_err(|_| SnapshotError::Impossible { got: "bytes that are no walk" })?;
         (self.index, self.heights, self.stream, *body) = (index, heights, stream, rest);
         Ok(())
     }

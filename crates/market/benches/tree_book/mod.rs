@@ -1,4 +1,4 @@
-//! A book as it is usually written: a map of queues for each side, and a map from ids to prices.
+//! Reference book for the benchmark: a map of queues for each side, and a map from ids to prices.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 

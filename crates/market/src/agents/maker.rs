@@ -1,9 +1,9 @@
-//! Market makers: quote both sides, lean against their inventory, step back when prices jump.
+//! Market makers: quote both sides, skew quotes by inventory, widen them with volatility.
 
 use serde::{Deserialize, Serialize};
 
-use super::turns::Turns;
-use super::{Crowd, PopulationConfig, Seen, leave, price_at};
+use super::activation::Activation;
+use super::{AgentGroup, MarketView, PopulationConfig, price_at, rest_order};
 use crate::fees::Free;
 use crate::id::{AccountId, OrderId};
 use crate::market::floor::Floor;
@@ -12,14 +12,14 @@ use crate::random::Stream;
 use crate::side::Side;
 use crate::units::{Lots, Ticks};
 
-/// Probability that a maker looks at its quotes in a tick; the others are stale for a while.
-const ATTENTION: f64 = 0.875;
-/// Quotes of inventory at which a maker stops adding to it.
-const PATIENCE: i64 = 10;
+/// Probability that a maker updates its quotes in a tick; the others stay stale.
+const UPDATE_PROBABILITY: f64 = 0.875;
+/// Inventory, in quote sizes, at which a maker stops adding to it.
+const INVENTORY_LIMIT: i64 = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Maker {
-    /// Resting quotes by side, as numbers; an id that trades away is stale and harmless.
+    /// Resting quotes by side, as numbers; the id of a filled quote is stale and harmless.
     quotes: [u64; 2],
     half_spread: f64,
 }
@@ -27,7 +27,7 @@ struct Maker {
 /// All market makers of a symbol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Makers {
-    turns: Turns,
+    activation: Activation,
     first: AccountId,
     size: u32,
     caution: f64,
@@ -43,7 +43,7 @@ impl Makers {
             half_spread: config.maker_half_spread * (1.0 + stream.uniform()),
         };
         Self {
-            turns: Turns::new(config.makers, ATTENTION),
+            activation: Activation::new(config.makers, UPDATE_PROBABILITY),
             first,
             size: config.maker_size,
             caution: config.maker_caution,
@@ -65,12 +65,12 @@ impl Makers {
     }
 }
 
-impl Crowd for Makers {
-    fn act(&mut self, seen: &Seen<'_>, floor: &mut Floor, stream: &mut Stream) {
-        let middle = seen.mid + self.insight * (seen.fair - seen.mid);
-        let caution = self.caution * seen.signals.volatility();
-        let limit = PATIENCE * i64::from(self.size);
-        self.turns.each(stream, |index, _| {
+impl AgentGroup for Makers {
+    fn act(&mut self, view: &MarketView<'_>, floor: &mut Floor, stream: &mut Stream) {
+        let middle = view.mid + self.insight * (view.fair - view.mid);
+        let caution = self.caution * view.signals.volatility();
+        let limit = INVENTORY_LIMIT * i64::from(self.size);
+        self.activation.each(stream, |index, _| {
             let maker = &mut self.all[index];
             let account = account_of(self.first, index);
             let inventory = floor.lots(account);
@@ -80,36 +80,36 @@ impl Crowd for Makers {
             for (side, price) in
                 [(Side::Buy, libm::floor(centre - half)), (Side::Sell, libm::ceil(centre + half))]
             {
-                let wanted = if side.sign() * inventory < limit { self.size } else { 0 };
+                let expected = if side.sign() * inventory < limit { self.size } else { 0 };
                 let quote = &mut maker.quotes[side as usize];
-                *quote = requote(floor, account, side, *quote, price_at(price), wanted);
+                *quote = requote(floor, account, side, *quote, price_at(price), expected);
             }
         });
     }
 }
 
-/// Brings a quote to where it is wanted; one that is already there keeps its place in the queue.
+/// Move a quote to its target price; a quote already there keeps its queue position.
 fn requote(
     floor: &mut Floor,
     account: AccountId,
     side: Side,
     quote: u64,
     price: Ticks,
-    wanted: u32,
+    expected: u32,
 ) -> u64 {
     let id = OrderId::from_bits(quote);
     let resting = floor.book.order(id);
     let replaced = match resting {
-        Some(_) if wanted == 0 => {
+        Some(_) if expected == 0 => {
             floor.book.cancel(id).expect("the order was just seen");
             return u64::MAX;
         }
-        Some(order) if order.price == price && 2 * order.size.0 >= wanted => return quote,
-        Some(_) => floor.replace(id, price, Lots(wanted), &Free),
-        None if wanted == 0 => return u64::MAX,
-        None => return leave(floor, Order::limit(account, side, price, Lots(wanted))),
+        Some(order) if order.price == price && 2 * order.size.0 >= expected => return quote,
+        Some(_) => floor.replace(id, price, Lots(expected), &Free),
+        None if expected == 0 => return u64::MAX,
+        None => return rest_order(floor, Order::limit(account, side, price, Lots(expected))),
     };
-    // Where the new level is full, the quote stays at the old one.
+    // If the new level is full, the quote stays at the old one.
     replaced.map_or(quote, |placement| placement.id.map_or(u64::MAX, OrderId::to_bits))
 }
 

@@ -1,10 +1,10 @@
-//! Technical traders: hold what their rule says, in one of three sizes: long, nothing, short.
+//! Technical traders: hold the target position of their rule: long, flat or short.
 
 use serde::{Deserialize, Serialize};
 
+use super::activation::Activation;
 use super::maker::account_of;
-use super::turns::Turns;
-use super::{Crowd, PopulationConfig, Seen, take_near};
+use super::{AgentGroup, MarketView, PopulationConfig, take_within_collar};
 use crate::id::AccountId;
 use crate::market::floor::Floor;
 use crate::market::signals::Signals;
@@ -14,21 +14,21 @@ use crate::side::Side;
 /// Lots of a position.
 const SIZE: i64 = 20;
 
-/// What a trader looks at.
+/// Technical signal that an agent trades on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Rule {
-    /// Buys what has been rising, by the relative strength index.
+    /// Momentum: buys rising prices, by the relative strength index.
     Momentum,
     /// Buys when the fast average is above the slow one.
     Trend,
     /// Buys when that difference grows.
     Convergence,
-    /// Sells what is far above its average.
+    /// Mean reversion: sells far above the average.
     Reversion,
 }
 
 impl Rule {
-    /// Whether to hold shares (1), none (0), or less than none (-1); `patience` is from 0 to 1.
+    /// Target position: long (1), flat (0) or short (-1); `patience` is from 0 to 1.
     fn target(self, signals: &Signals, patience: f64) -> i64 {
         match self {
             Self::Momentum => sign_beyond(signals.strength(), 15.0 + 15.0 * patience),
@@ -43,17 +43,17 @@ fn sign_beyond(value: f64, threshold: f64) -> i64 {
     i64::from(value > threshold) - i64::from(value < -threshold)
 }
 
-/// All technical traders of a symbol who follow one rule.
+/// All technical traders of a symbol that follow one rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct TechnicalTraders {
     rule: Rule,
-    turns: Turns,
+    activation: Activation,
     first: AccountId,
 }
 
 impl TechnicalTraders {
     pub(super) fn new(rule: Rule, config: &PopulationConfig, first: AccountId, count: u32) -> Self {
-        Self { rule, turns: Turns::new(count, config.technical_activity), first }
+        Self { rule, activation: Activation::new(count, config.technical_activity), first }
     }
 
     pub(super) fn fits(&self, other: &Self) -> bool {
@@ -61,17 +61,17 @@ impl TechnicalTraders {
     }
 }
 
-impl Crowd for TechnicalTraders {
-    fn act(&mut self, seen: &Seen<'_>, floor: &mut Floor, stream: &mut Stream) {
-        let count = f64::from(self.turns.count());
-        self.turns.each(stream, |index, _| {
+impl AgentGroup for TechnicalTraders {
+    fn act(&mut self, view: &MarketView<'_>, floor: &mut Floor, stream: &mut Stream) {
+        let count = f64::from(self.activation.count());
+        self.activation.each(stream, |index, _| {
             let account = account_of(self.first, index);
-            #[allow(clippy::cast_precision_loss)] // few traders
-            let target = SIZE * self.rule.target(seen.signals, index as f64 / count);
+            #[allow(clippy::cast_precision_loss)] // few agents
+            let target = SIZE * self.rule.target(view.signals, index as f64 / count);
             let missing = target - floor.lots(account);
             let side = if missing > 0 { Side::Buy } else { Side::Sell };
             let size = u32::try_from(missing.unsigned_abs()).unwrap_or(u32::MAX);
-            take_near(floor, account, side, size, seen);
+            take_within_collar(floor, account, side, size, view);
         });
     }
 }

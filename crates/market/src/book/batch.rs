@@ -1,4 +1,4 @@
-//! Many operations in one call: columns of numbers in, columns of answers and fills out.
+//! Batches of book operations: columns of numbers in, columns of answers and fills out.
 
 use thiserror::Error;
 
@@ -7,79 +7,77 @@ use crate::book::operation::{OperationKind, Operations, earlier};
 use crate::error::OrderError;
 use crate::fill::Fill;
 use crate::id::{AccountId, OrderId};
+use crate::interrupt::InterruptCheck;
 use crate::order::{Order, Placement, Resting};
-use crate::pauses::Pauses;
 use crate::side::Side;
 use crate::units::{Lots, Ticks};
 
-/// Why a batch was refused. Nothing has moved.
+/// Error of a refused batch; the book is unchanged.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum BatchError {
     /// A column has too few or too many rows.
-    #[error("column {column:?}: {wanted} rows were wanted, as many as \"kind\" has, found {found}")]
+    #[error("column {column:?}: {expected} rows were wanted, as many as \"kind\" has, found {got}")]
     Length {
         /// The column.
         column: &'static str,
         /// Rows of the column of kinds.
-        wanted: usize,
+        expected: usize,
         /// Rows of this column.
-        found: usize,
+        got: usize,
     },
-    /// A row reads a column that was not given.
+    /// A row reads a missing column.
     #[error("column {column:?} was wanted for the {kind} of row {row}, found none")]
     Missing {
         /// The column.
         column: &'static str,
         /// The row.
         row: usize,
-        /// What the row does.
+        /// Kind of operation.
         kind: OperationKind,
     },
-    /// A number names no kind of operation.
-    #[error("column \"kind\", row {row}: a kind from 0 to 8 was wanted, found {found}")]
+    /// Unknown kind of operation.
+    #[error("column \"kind\", row {row}: a kind from 0 to 8 was wanted, found {got}")]
     UnknownKind {
         /// The row.
         row: usize,
-        /// The number that was given.
-        found: i8,
+        /// Rejected number.
+        got: i8,
     },
-    /// A row refers to one that is not before it.
-    #[error(
-        "column \"id\", row {row}: an id or the ~ of an earlier row was wanted, found ~{found}"
-    )]
+    /// A row refers to a row that is not before it.
+    #[error("column \"id\", row {row}: an id or the ~ of an earlier row was wanted, found ~{got}")]
     NotEarlier {
         /// The row.
         row: usize,
         /// The row it refers to.
-        found: i64,
+        got: i64,
     },
-    /// A number is no side or no account.
+    /// Invalid side or account.
     #[error("column {column:?}, row {row}: {reason}")]
     Value {
         /// The column.
         column: &'static str,
         /// The row.
         row: usize,
-        /// What is wrong with it.
+        /// Reason of the refusal.
         reason: OrderError,
     },
-    /// The book refused an operation of a batch that must be whole.
+    /// The book refused an operation of an all-or-nothing batch.
     #[error("row {row}: {reason}")]
     Refused {
         /// The row.
         row: usize,
-        /// Why.
+        /// Reason of the refusal.
         reason: OrderError,
     },
 }
 
-/// What became of each row: the fields of [`Placement`] as columns, and the reason of a refusal.
+/// Outcome of each row: the fields of [`Placement`] as columns, and the reason of a refusal.
 ///
-/// Of a cancellation, `cancelled` are the lots that left the book; of a reduction, the lots taken
-/// away, and `resting` what is left. A refused row has no id and zeros.
+/// For a cancellation, `cancelled` are the lots that left the book; for a reduction, the lots
+/// removed, and `resting` the remaining lots. A refused row has no id and zeros.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
-    /// The id of what rests, else -1.
+    /// Id of the resting order, else -1.
     pub id: Vec<i64>,
     /// Lots that traded.
     pub filled: Vec<i64>,
@@ -87,7 +85,7 @@ pub struct Answers {
     pub resting: Vec<i64>,
     /// Lots that will never trade.
     pub cancelled: Vec<i64>,
-    /// Lots that self-trade prevention took from resting orders.
+    /// Lots that self-trade prevention removed from resting orders.
     pub prevented: Vec<i64>,
     /// 0, or [`OrderError::status`] of the refusal.
     pub status: Vec<i8>,
@@ -107,7 +105,7 @@ struct Answer {
     prevented: i64,
 }
 
-/// The id of nothing.
+/// Id of rows without a resting order.
 const NO_ID: i64 = -1;
 
 impl Answer {
@@ -127,23 +125,22 @@ impl From<Placement> for Answer {
 }
 
 impl OrderBook {
-    /// Does every row in turn; a row that is refused leaves the book as it was and the batch goes
-    /// on.
+    /// Execute the rows in order; a refused row leaves the book unchanged and the batch continues.
     ///
     /// # Errors
-    /// When a column cannot be read.
+    /// If a column cannot be read.
     pub fn batch(&mut self, operations: &Operations<'_>) -> Result<Answers, BatchError> {
-        self.batch_slices(operations, &mut Pauses::new(&mut || true))
+        self.batch_slices(operations, &mut InterruptCheck::new(&mut || true))
     }
 
-    /// The same, until it is stopped: the answers to the rows that were done.
+    /// Interruptible [`OrderBook::batch`]: returns the answers to the rows executed until then.
     ///
     /// # Errors
     /// As [`OrderBook::batch`].
     pub fn batch_slices(
         &mut self,
         operations: &Operations<'_>,
-        pauses: &mut Pauses<'_>,
+        interrupt: &mut InterruptCheck<'_>,
     ) -> Result<Answers, BatchError> {
         let kinds = operations.check()?;
         let mut answers = Answers::with_capacity(kinds.len());
@@ -152,29 +149,30 @@ impl OrderBook {
                 Ok(answer) => answers.push(row, answer, 0),
                 Err(reason) => answers.push(row, Answer::NOTHING, reason.status()),
             }
-            if !pauses.go_on() {
+            if !interrupt.should_continue() {
                 break;
             }
         }
         Ok(answers)
     }
 
-    /// Does every row, or none.
+    /// Execute all rows, or none.
     ///
     /// # Errors
-    /// When a column cannot be read, or the book refuses a row.
-    pub fn whole_batch(&mut self, operations: &Operations<'_>) -> Result<Answers, BatchError> {
-        self.whole_batch_slices(operations, &mut Pauses::new(&mut || true))
+    /// If a column cannot be read, or the book refuses a row.
+    pub fn atomic_batch(&mut self, operations: &Operations<'_>) -> Result<Answers, BatchError> {
+        self.atomic_batch_slices(operations, &mut InterruptCheck::new(&mut || true))
     }
 
-    /// The same, unless it is stopped: then the book is as it was, and nothing is answered.
+    /// Interruptible [`OrderBook::atomic_batch`]: if interrupted, the book is unchanged and nothing
+    /// is returned.
     ///
     /// # Errors
-    /// As [`OrderBook::whole_batch`].
-    pub fn whole_batch_slices(
+    /// As [`OrderBook::atomic_batch`].
+    pub fn atomic_batch_slices(
         &mut self,
         operations: &Operations<'_>,
-        pauses: &mut Pauses<'_>,
+        interrupt: &mut InterruptCheck<'_>,
     ) -> Result<Answers, BatchError> {
         let kinds = operations.check()?;
         let before = self.clone();
@@ -187,7 +185,7 @@ impl OrderBook {
                     return Err(BatchError::Refused { row, reason });
                 }
             }
-            if !pauses.go_on() {
+            if !interrupt.should_continue() {
                 *self = before;
                 return Ok(Answers::default());
             }
@@ -278,7 +276,7 @@ impl Answers {
         }
     }
 
-    /// The order that a number of the column of ids names.
+    /// The order id for a number of the id column.
     fn resolve(&self, number: i64) -> OrderId {
         let named = match earlier(number) {
             Some(row) => self.id.get(row).copied().unwrap_or(NO_ID),

@@ -8,7 +8,7 @@ use crate::units::Ticks;
 /// Levels that the window keeps free for better prices when it moves.
 const HEADROOM: i32 = SPAN / 4;
 
-/// No window begins further from zero than this.
+/// Largest absolute base key of a window.
 pub(crate) const KEY_LIMIT: i32 = Ticks::MAX.0 + SPAN;
 
 #[allow(clippy::cast_possible_wrap, clippy::cast_possible_truncation)] // 1,024
@@ -17,9 +17,9 @@ const SPAN: i32 = WINDOW as i32;
 /// The queue at one price: its first and last order, its lots and its orders.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Level {
-    /// The first order; meaningless without orders.
+    /// First order; undefined if the level is empty.
     pub(crate) head: u32,
-    /// The last order; meaningless without orders.
+    /// Last order; undefined if the level is empty.
     pub(crate) tail: u32,
     pub(crate) quantity: u32,
     pub(crate) count: u32,
@@ -57,7 +57,7 @@ impl Ladder {
         Some((self.key(offset), &mut self.levels[offset]))
     }
 
-    /// Whether `key` is in the window.
+    /// Return true if `key` is in the window.
     pub(crate) fn reaches(&self, key: i32) -> bool {
         self.offset(key).is_some()
     }
@@ -86,7 +86,7 @@ impl Ladder {
         }
     }
 
-    /// The level at `key`, made if need be, for an order to be added.
+    /// The level at `key`, created if missing, for an order to be added.
     pub(crate) fn open(&mut self, key: i32) -> &mut Level {
         if !self.reaches(key) {
             self.follow(key);
@@ -94,7 +94,7 @@ impl Ladder {
         self.open_here(key)
     }
 
-    /// The same, leaving the window where it is.
+    /// The level at `key`, created if missing, without moving the window.
     pub(crate) fn open_here(&mut self, key: i32) -> &mut Level {
         match self.offset(key) {
             Some(offset) => {
@@ -105,7 +105,7 @@ impl Ladder {
         }
     }
 
-    /// Closes the level at `key`, whose last order has gone.
+    /// Remove the level at `key`, whose last order has gone.
     pub(crate) fn close(&mut self, key: i32) {
         let Some(offset) = self.offset(key) else {
             self.far.remove(&key);
@@ -123,7 +123,7 @@ impl Ladder {
         near.chain(self.far.iter().map(|(&key, level)| (key, level)))
     }
 
-    /// Becomes `other`, in the memory it has; costs as much as there are levels with orders.
+    /// Copy `other` into the existing allocations; the cost is linear in the occupied levels.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         for offset in self.occupancy.iter() {
             self.levels[offset] = Level::default();
@@ -147,25 +147,25 @@ impl Ladder {
         (offset < WINDOW).then_some(offset)
     }
 
-    /// Moves the window, if that is due, for an order at a key outside.
+    /// Move the window, if needed, for an order at a key outside it.
     #[cold]
     fn follow(&mut self, key: i32) {
         let best = self.best().map_or(key, |best| best.min(key));
-        // An order far behind a best price in the first half waits in the tree: moving for it
-        // would bring nothing nearer.
+        // An order far behind a best price in the first half stays in the tree: moving the window
+        // for it would gain nothing.
         if best < self.base || best >= self.base + 2 * HEADROOM {
             self.recentre(best);
         }
     }
 
-    /// Moves the window, which is empty, to the best of the levels behind it.
+    /// Move the window, which is empty, to the best of the levels behind it.
     fn advance(&mut self) {
         if let Some((&first, _)) = self.far.first_key_value() {
             self.recentre(first);
         }
     }
 
-    /// Moves the window to where `best`, the best key of all, has its headroom.
+    /// Move the window so that `best`, the best key of all, has its headroom.
     #[cold]
     fn recentre(&mut self, best: i32) {
         let mut left = std::mem::replace(&mut self.occupancy, Occupancy::new());
@@ -182,7 +182,7 @@ impl Ladder {
         }
     }
 
-    /// Stores a level with orders where its key belongs.
+    /// Store a level with orders at its key.
     fn put(&mut self, key: i32, level: Level) {
         if let Some(offset) = self.offset(key) {
             self.occupancy.set(offset);
@@ -262,8 +262,8 @@ mod tests {
                     *map.entry(key).or_default() += 1;
                 }
 
-                let found = ladder.levels().map(|(key, level)| (key, level.count));
-                prop_assert!(found.eq(map.iter().map(|(&key, &count)| (key, count))));
+                let got = ladder.levels().map(|(key, level)| (key, level.count));
+                prop_assert!(got.eq(map.iter().map(|(&key, &count)| (key, count))));
                 prop_assert_eq!(ladder.best(), map.keys().next().copied());
                 prop_assert!(ladder.far.keys().all(|&key| key >= ladder.base + SPAN));
             }

@@ -9,19 +9,19 @@ use crate::self_trade::SelfTrade;
 use crate::side::Side;
 use crate::units::{Lots, Ticks};
 
-/// What an incoming order did on its way through the other side.
+/// Outcome of an incoming order after matching with the other side.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Swept {
+pub(crate) struct MatchResult {
     /// Lots that traded.
     pub(crate) filled: Lots,
     /// Lots that may still rest.
     pub(crate) left: Lots,
-    /// Lots that its account lost from resting orders.
+    /// Lots that self-trade prevention removed from resting orders.
     pub(crate) prevented: u64,
 }
 
-/// What two orders that meet take from each other.
-struct Meeting {
+/// Match of two orders: sizes taken from each.
+struct Match {
     trade: bool,
     from_maker: u32,
     from_taker: u32,
@@ -34,24 +34,24 @@ pub(crate) fn crossed(queues: &Queues, side: Side, price: Ticks) -> Option<Ticks
     (best <= other.key(price)).then(|| other.price(best))
 }
 
-/// Trades `order` against the other side as far as its price and size go.
+/// Match `order` with the other side up to its price and size.
 pub(crate) fn sweep(
     queues: &mut Queues,
     order: &Order,
     rule: SelfTrade,
     fills: &mut Vec<Fill>,
-) -> Swept {
+) -> MatchResult {
     let side = order.side.opposite();
     let worst = side.key(order.price);
     let Queues { ladders, slab } = queues;
     let ladder = &mut ladders[side as usize];
-    let mut swept = Swept { filled: Lots(0), left: order.size, prevented: 0 };
+    let mut swept = MatchResult { filled: Lots(0), left: order.size, prevented: 0 };
     while swept.left.0 > 0 {
         let Some((key, level)) = ladder.best_mut().filter(|(key, _)| *key <= worst) else { break };
         let slot = level.head;
         let maker = slab.node_mut(slot);
         let own = maker.account == order.account;
-        let Some(meeting) = meet(own, rule, maker.size.0, swept.left.0) else {
+        let Some(meeting) = match_sizes(own, rule, maker.size.0, swept.left.0) else {
             swept.left = Lots(0);
             break;
         };
@@ -84,22 +84,22 @@ pub(crate) fn sweep(
     swept
 }
 
-/// What two orders take from each other; none if the incoming one is cancelled.
-fn meet(own: bool, rule: SelfTrade, maker: u32, taker: u32) -> Option<Meeting> {
+/// Sizes that two matching orders take from each other; `None` if the incoming one is cancelled.
+fn match_sizes(own: bool, rule: SelfTrade, maker: u32, taker: u32) -> Option<Match> {
     let both = maker.min(taker);
     match rule {
         SelfTrade::CancelIncoming if own => None,
         SelfTrade::CancelResting if own => {
-            Some(Meeting { trade: false, from_maker: maker, from_taker: 0 })
+            Some(Match { trade: false, from_maker: maker, from_taker: 0 })
         }
         SelfTrade::DecrementBoth if own => {
-            Some(Meeting { trade: false, from_maker: both, from_taker: both })
+            Some(Match { trade: false, from_maker: both, from_taker: both })
         }
-        _ => Some(Meeting { trade: true, from_maker: both, from_taker: both }),
+        _ => Some(Match { trade: true, from_maker: both, from_taker: both }),
     }
 }
 
-/// Lots of `order` that would trade at once, without moving anything.
+/// Lots of `order` that would trade at once; nothing changes.
 pub(crate) fn fillable(queues: &Queues, order: &Order, rule: SelfTrade) -> Lots {
     let side = order.side.opposite();
     let worst = side.key(order.price);
@@ -107,7 +107,7 @@ pub(crate) fn fillable(queues: &Queues, order: &Order, rule: SelfTrade) -> Lots 
     let mut filled = 0;
     for maker in queues.orders(side).take_while(|maker| side.key(maker.price) <= worst) {
         let own = maker.account == order.account;
-        let Some(meeting) = meet(own, rule, maker.size.0, left) else { break };
+        let Some(meeting) = match_sizes(own, rule, maker.size.0, left) else { break };
         left -= meeting.from_taker;
         filled += if meeting.trade { meeting.from_taker } else { 0 };
         if left == 0 {

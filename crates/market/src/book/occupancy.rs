@@ -1,8 +1,8 @@
-//! Which levels of a ladder's window hold orders, so that the next best one is two bit scans.
+//! Bitmap of the levels of a ladder's window that hold orders: the next best one is two bit scans.
 
 /// Words of 64 levels in a window.
 const WORDS: usize = 16;
-/// Levels in a window: more would rarely be used, and thousands of books are stepped at once.
+/// Levels in a window: more would rarely be used, and thousands of books share the cache.
 pub(crate) const WINDOW: usize = 64 * WORDS;
 
 /// One bit for each level, and one bit for each word of those that has any.
@@ -13,7 +13,7 @@ pub(crate) struct Occupancy {
 }
 
 impl Occupancy {
-    /// No level holds orders.
+    /// An empty bitmap.
     pub(crate) fn new() -> Self {
         Self { summary: 0, words: [0; WORDS] }
     }
@@ -51,7 +51,7 @@ impl Occupancy {
 
     /// The lowest occupied offset above `offset`.
     pub(crate) fn after(&self, offset: usize) -> Option<usize> {
-        // Shifting twice keeps a shift by 64, which is not defined, from happening.
+        // Shift twice: a shift by 64 is undefined.
         let above = |bits: u64, index: usize| bits >> index >> 1 << 1 << index;
         let word = offset / 64 % WORDS;
         let rest = above(self.words[word], offset % 64);

@@ -1,4 +1,4 @@
-//! What a row of a batch asks of the book, as numbers.
+//! Operations of a batch, encoded as numbers.
 
 use std::fmt;
 
@@ -8,26 +8,26 @@ use crate::id::AccountId;
 use crate::side::Side;
 use crate::units::{Lots, Ticks};
 
-/// What a row does; the number of a kind is its place in [`OperationKind::ALL`].
+/// Kind of operation; its number is its index in [`OperationKind::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationKind {
-    /// Trades up to its price; the rest waits there.
+    /// Limit order: trades up to its price; the rest rests there.
     Limit,
-    /// Waits at its price, or is refused if it could trade at once.
+    /// Post-only order: rests at its price, or is refused if it could trade at once.
     PostOnly,
-    /// Trades up to its price; the rest is cancelled.
+    /// Immediate-or-cancel order: trades up to its price; the rest is cancelled.
     ImmediateOrCancel,
-    /// Trades whole up to its price, or is refused.
+    /// Fill-or-kill order: trades in full up to its price, or is refused.
     FillOrKill,
-    /// Trades at any price; the rest is cancelled.
+    /// Market order: trades at any price; the rest is cancelled.
     Market,
-    /// Takes an order out of the book.
+    /// Cancel a resting order.
     Cancel,
-    /// Takes lots from an order, which keeps its place.
+    /// Reduce an order, which keeps its queue position.
     Reduce,
-    /// Gives an order a new price and size.
+    /// Replace the price and size of an order.
     Replace,
-    /// Takes every order of an account out of the book.
+    /// Cancel all orders of an account.
     CancelAll,
 }
 
@@ -45,22 +45,22 @@ impl OperationKind {
         Self::CancelAll,
     ];
 
-    /// Whether it is about an order that rests.
-    fn names_an_order(self) -> bool {
+    /// Return true if it refers to a resting order.
+    fn refers_to_order(self) -> bool {
         matches!(self, Self::Cancel | Self::Reduce | Self::Replace)
     }
 
-    /// Whether it brings a new order.
-    fn places(self) -> bool {
-        !self.names_an_order() && self != Self::CancelAll
+    /// Return true if it submits a new order.
+    fn submits_order(self) -> bool {
+        !self.refers_to_order() && self != Self::CancelAll
     }
 
     fn has_a_price(self) -> bool {
-        (self.places() && self != Self::Market) || self == Self::Replace
+        (self.submits_order() && self != Self::Market) || self == Self::Replace
     }
 
     fn has_a_size(self) -> bool {
-        self.places() || matches!(self, Self::Reduce | Self::Replace)
+        self.submits_order() || matches!(self, Self::Reduce | Self::Replace)
     }
 }
 
@@ -80,18 +80,18 @@ impl fmt::Display for OperationKind {
     }
 }
 
-/// Operations as columns: row by row what is done. A column that no row reads may be missing.
+/// Operations as columns, one per row. A column that no row reads may be missing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Operations<'a> {
     /// The number of the row's [`OperationKind`].
     pub kind: &'a [i8],
     /// 0 to buy, 1 to sell.
     pub side: Option<&'a [i8]>,
-    /// In ticks.
+    /// Price in ticks.
     pub price: Option<&'a [i64]>,
-    /// In lots; of a reduction, the lots to take away.
+    /// Size in lots; of a reduction, the lots to remove.
     pub size: Option<&'a [i64]>,
-    /// Whose order it is, or whose orders are cancelled.
+    /// Account of the order, or whose orders are cancelled.
     pub account: Option<&'a [i64]>,
     /// The order that is cancelled, reduced or replaced: its id, or `!row` for the order that an
     /// earlier row of the same batch left in the book.
@@ -99,14 +99,14 @@ pub struct Operations<'a> {
 }
 
 impl Operations<'_> {
-    /// The kind of each row, once every column is known to be readable. What is left to refuse
-    /// row by row are prices, sizes, and what the book does not allow.
+    /// Validate all columns and return the kind of each row. Prices, sizes and operations that the
+    /// book refuses are checked row by row later.
     pub(crate) fn check(&self) -> Result<Vec<OperationKind>, BatchError> {
         self.check_lengths()?;
         let rows = self.kind.iter().enumerate();
-        rows.map(|(row, &found)| {
-            let kind = usize::try_from(found).ok().and_then(|found| OperationKind::ALL.get(found));
-            let kind = *kind.ok_or(BatchError::UnknownKind { row, found })?;
+        rows.map(|(row, &got)| {
+            let kind = usize::try_from(got).ok().and_then(|got| OperationKind::ALL.get(got));
+            let kind = *kind.ok_or(BatchError::UnknownKind { row, got })?;
             self.check_row(row, kind)?;
             Ok(kind)
         })
@@ -114,7 +114,7 @@ impl Operations<'_> {
     }
 
     fn check_lengths(&self) -> Result<(), BatchError> {
-        let wanted = self.kind.len();
+        let expected = self.kind.len();
         let lengths = [
             ("side", self.side.map(<[i8]>::len)),
             ("price", self.price.map(<[i64]>::len)),
@@ -123,8 +123,8 @@ impl Operations<'_> {
             ("id", self.id.map(<[i64]>::len)),
         ];
         for (column, length) in lengths {
-            if let Some(found) = length.filter(|found| *found != wanted) {
-                return Err(BatchError::Length { column, wanted, found });
+            if let Some(got) = length.filter(|got| *got != expected) {
+                return Err(BatchError::Length { column, expected, got });
             }
         }
         Ok(())
@@ -133,11 +133,11 @@ impl Operations<'_> {
     fn check_row(&self, row: usize, kind: OperationKind) -> Result<(), BatchError> {
         let missing = |column| BatchError::Missing { column, row, kind };
         let refused = |column| move |reason| BatchError::Value { column, row, reason };
-        if kind.places() {
+        if kind.submits_order() {
             let side = self.side.ok_or(missing("side"))?[row];
             Side::try_from(i64::from(side)).map_err(refused("side"))?;
         }
-        if !kind.names_an_order() {
+        if !kind.refers_to_order() {
             let account = self.account.ok_or(missing("account"))?[row];
             AccountId::try_from(account).map_err(refused("account"))?;
         }
@@ -147,10 +147,10 @@ impl Operations<'_> {
         if kind.has_a_size() && self.size.is_none() {
             return Err(missing("size"));
         }
-        if kind.names_an_order() {
+        if kind.refers_to_order() {
             let id = self.id.ok_or(missing("id"))?[row];
             if earlier(id).is_some_and(|earlier| earlier >= row) {
-                return Err(BatchError::NotEarlier { row, found: !id });
+                return Err(BatchError::NotEarlier { row, got: !id });
             }
         }
         Ok(())
@@ -177,12 +177,12 @@ impl Operations<'_> {
     }
 }
 
-/// What a column says; a missing one says what nothing accepts.
+/// Value of a column; a missing column yields a value that nothing accepts.
 fn number(column: Option<&[i64]>, row: usize) -> i64 {
     column.map_or(-1, |column| column[row])
 }
 
-/// The earlier row that a number of the column of ids names, if it does.
+/// The earlier row that a number of the id column refers to, if it does.
 pub(crate) fn earlier(id: i64) -> Option<usize> {
     usize::try_from(!id).ok()
 }

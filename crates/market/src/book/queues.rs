@@ -1,4 +1,4 @@
-//! Resting orders in their queues, whatever the rule by which they trade.
+//! Queues of resting orders, independent of the matching rule.
 
 use crate::book::ladder::{Ladder, Level};
 use crate::book::slab::{NO_SLOT, Node, Slab};
@@ -27,18 +27,18 @@ impl Queues {
         self.ladder(side).best().map(|key| side.price(key))
     }
 
-    /// Refuses if the book has no room for `order`, `leaving` lots aside that are about to leave
-    /// its level.
+    /// Check that the book has room for `order`, not counting `leaving` lots that are about to
+    /// leave its level.
     pub(crate) fn check_room(&self, order: &Order, leaving: Lots) -> Result<(), OrderError> {
         let held = self.volume_at(order.side, order.price).0 - leaving.0;
         if held.checked_add(order.size.0).is_none() {
             let room = Lots(u32::MAX - held);
-            return Err(OrderError::LevelFull { price: order.price, room, found: order.size });
+            return Err(OrderError::LevelFull { price: order.price, room, got: order.size });
         }
         self.slab.check_room()
     }
 
-    /// Adds `size` lots of `order` behind all others at its price, and tells their slot.
+    /// Append `size` lots of `order` to the queue at its price, and return their slot.
     pub(crate) fn push(&mut self, order: &Order, size: Lots) -> u32 {
         let &Order { account, side, price, .. } = order;
         let level = self.ladders[side as usize].open(side.key(price));
@@ -49,7 +49,7 @@ impl Queues {
         slot
     }
 
-    /// Puts an order of a snapshot into its slot, behind all others at its price.
+    /// Restore an order of a snapshot in its slot, at the end of the queue at its price.
     pub(crate) fn restore(&mut self, order: &Resting) {
         let &Resting { id, account, side, price, size } = order;
         let level = self.ladders[side as usize].open_here(side.key(price));
@@ -65,7 +65,7 @@ impl Queues {
         Lots(self.ladder(side).quantity(side.key(price)))
     }
 
-    /// Takes an order out of its queue.
+    /// Remove an order from its queue.
     pub(crate) fn remove(&mut self, slot: u32) {
         let Node { price, size, previous, next, side, .. } = *self.slab.node(slot);
         let (ladder, key) = (&mut self.ladders[side as usize], side.key(price));
@@ -78,14 +78,14 @@ impl Queues {
         if level.count == 0 {
             ladder.close(key);
         }
-        // Where an order stands in its queue cannot be predicted, so nothing branches on it: an
-        // order at an end takes itself for its neighbour.
+        // The queue position is unpredictable, so nothing branches on it: an order at an end is its
+        // own neighbour.
         self.slab.node_mut(if first { slot } else { previous }).next = next;
         self.slab.node_mut(if last { slot } else { next }).previous = previous;
         self.slab.release(slot);
     }
 
-    /// Takes `by` lots, fewer than it has, from an order that keeps its place.
+    /// Reduce an order by `by` lots, fewer than it has; it keeps its queue position.
     pub(crate) fn shrink(&mut self, slot: u32, by: Lots) {
         let node = self.slab.node_mut(slot);
         node.size.0 -= by.0;
@@ -113,7 +113,7 @@ impl Queues {
         self.ladder(side).levels().flat_map(|(_, level)| self.queue(level))
     }
 
-    /// Becomes `other`, in the memory it has.
+    /// Copy `other` into the existing allocations.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         for (own, others) in self.ladders.iter_mut().zip(&other.ladders) {
             own.copy_from(others);

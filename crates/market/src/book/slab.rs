@@ -1,4 +1,4 @@
-//! Where resting orders are stored: slots that are used again, last freed first.
+//! Slab of resting orders: slots are reused, last freed first.
 
 use crate::error::OrderError;
 use crate::id::{AccountId, OrderId};
@@ -6,10 +6,10 @@ use crate::order::Resting;
 use crate::side::Side;
 use crate::units::{Lots, Ticks};
 
-/// The slot that is none.
+/// Null slot.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
 
-/// Slots that a slab can have.
+/// Largest number of slots.
 pub(crate) const SLOT_LIMIT: usize = 1 << 24;
 
 /// One resting order with the links of its queue; two fill a cache line.
@@ -23,9 +23,9 @@ pub(crate) struct Node {
     pub(crate) size: Lots,
     pub(crate) account: AccountId,
     pub(crate) generation: u32,
-    /// The order before; meaningless for the first of a queue.
+    /// Previous order in the queue; undefined for the first.
     pub(crate) previous: u32,
-    /// The order behind; meaningless for the last of a queue.
+    /// Next order in the queue; undefined for the last.
     pub(crate) next: u32,
     pub(crate) side: Side,
 }
@@ -42,7 +42,8 @@ impl Slab {
         Self { nodes: Vec::new(), free: NO_SLOT, live: 0 }
     }
 
-    /// Slots that have used up their generations: those of a snapshot that it says nothing of.
+    /// A slab of slots that have used up their generations: the slots of a snapshot without an
+    /// entry.
     pub(crate) fn retired(slots: usize) -> Self {
         let node = Node {
             price: Ticks(0),
@@ -56,7 +57,7 @@ impl Slab {
         Self { nodes: vec![node; slots], free: NO_SLOT, live: 0 }
     }
 
-    /// Refuses if no slot is left.
+    /// Check that a slot is free.
     pub(crate) fn check_room(&self) -> Result<(), OrderError> {
         if self.free == NO_SLOT && self.nodes.len() >= SLOT_LIMIT {
             return Err(OrderError::BookFull { limit: SLOT_LIMIT });
@@ -64,7 +65,7 @@ impl Slab {
         Ok(())
     }
 
-    /// Stores an order, and tells its slot; its links are the caller's to set.
+    /// Store an order, and return its slot; the caller sets its links.
     pub(crate) fn insert(&mut self, node: Node) -> u32 {
         self.live += 1;
         let slot = self.free;
@@ -78,13 +79,13 @@ impl Slab {
         slot
     }
 
-    /// Frees a slot, and makes the id of its order stale.
+    /// Free a slot and invalidate the id of its order.
     pub(crate) fn release(&mut self, slot: u32) {
         self.live -= 1;
         let free = self.free;
         let node = self.node_mut(slot);
         node.size = Lots(0);
-        // A slot that has used up its generations is never used again: an id is for ever.
+        // A slot that has used up its generations is never used again: ids are unique for ever.
         node.generation += 1;
         if node.generation < OrderId::GENERATIONS {
             node.next = free;
@@ -120,7 +121,7 @@ impl Slab {
         std::iter::successors(existing(self.free), move |&slot| existing(self.node(slot).next))
     }
 
-    /// Becomes `other`, in the memory it has.
+    /// Copy `other` into the existing allocations.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.nodes.clone_from(&other.nodes);
         (self.free, self.live) = (other.free, other.live);

@@ -1,4 +1,4 @@
-//! A book as bytes, and the same book from them.
+//! Snapshot of a book: encoding to bytes and decoding.
 
 use crate::book::OrderBook;
 use crate::book::ladder::KEY_LIMIT;
@@ -14,7 +14,7 @@ use crate::units::{Lots, Ticks};
 const BOOK: Kind = Kind { magic: *b"SKLB", version: 1, name: "an order book" };
 
 impl OrderBook {
-    /// The whole state as bytes. Books with equal bytes behave alike for ever, ids included.
+    /// Encode the full state as bytes. Books with equal bytes behave identically, ids included.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut body = vec![self.self_trade as u8];
@@ -30,10 +30,10 @@ impl OrderBook {
         seal(BOOK, &body)
     }
 
-    /// The book that [`OrderBook::encode`] wrote.
+    /// Decode a book from the bytes of [`OrderBook::encode`].
     ///
     /// # Errors
-    /// When the bytes are truncated, corrupted, of another version, or no book at all.
+    /// If the bytes are truncated, corrupted, of another version, or no book at all.
     pub fn decode(bytes: &[u8]) -> Result<Self, SnapshotError> {
         let mut reader = Reader(open(BOOK, bytes)?);
         let rule = SelfTrade::ALL.get(usize::from(reader.u8()?));
@@ -57,8 +57,8 @@ impl OrderBook {
     }
 }
 
-fn impossible(found: &'static str) -> SnapshotError {
-    SnapshotError::Impossible { found }
+fn impossible(got: &'static str) -> SnapshotError {
+    SnapshotError::Impossible { got }
 }
 
 fn put_count(body: &mut Vec<u8>, count: usize) {
@@ -158,7 +158,7 @@ mod tests {
     use crate::order::Order;
 
     /// A bid of 5 at 99 and an ask of 5 at 101, with four bytes of the body written over.
-    fn forged(place: usize, value: i32) -> Option<SnapshotError> {
+    fn forged(index: usize, value: i32) -> Option<SnapshotError> {
         let mut book = OrderBook::new(SelfTrade::Allow);
         for (side, price) in [(Side::Buy, 99), (Side::Sell, 101)] {
             let order = Order::limit(AccountId(1), side, Ticks(price), Lots(5));
@@ -166,12 +166,12 @@ mod tests {
         }
         let bytes = book.encode();
         let mut body = bytes[16..bytes.len() - 8].to_vec();
-        body[place..place + 4].copy_from_slice(&value.to_le_bytes());
+        body[index..index + 4].copy_from_slice(&value.to_le_bytes());
         OrderBook::decode(&seal(BOOK, &body)).err()
     }
 
     #[test]
-    fn a_book_that_cannot_be_says_what_is_wrong() {
+    fn an_invalid_book_reports_the_flaw() {
         let cases = [
             (0, 9, "an unknown self-trade rule"),
             (9, i32::MAX, "more slots than a book can have"),
@@ -185,8 +185,8 @@ mod tests {
             (21, 101, "a bid at or above an ask"),
         ];
 
-        for (place, value, found) in cases {
-            assert_eq!(forged(place, value), Some(impossible(found)), "{value} at {place}");
+        for (index, value, got) in cases {
+            assert_eq!(forged(index, value), Some(impossible(got)), "{value} at {index}");
         }
     }
 

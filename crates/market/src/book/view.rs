@@ -1,4 +1,4 @@
-//! What can be seen of a book without moving it.
+//! Read-only views of a book: best prices, depth, queue position.
 
 use crate::book::OrderBook;
 use crate::error::OrderError;
@@ -8,28 +8,28 @@ use crate::self_trade::SelfTrade;
 use crate::side::Side;
 use crate::units::{Lots, Ticks};
 
-/// One price level as everybody sees it.
+/// Depth of one price level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DepthLevel {
-    /// Its price.
+    /// Price.
     pub price: Ticks,
     /// The lots of all its orders.
     pub size: Lots,
-    /// How many orders it has.
+    /// Number of orders at the level.
     pub orders: u32,
 }
 
-/// How far back in the queue of its price a resting order stands.
+/// Queue position of a resting order at its price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePosition {
     /// Lots that must trade or leave before it trades.
     pub lots_ahead: Lots,
-    /// The orders that hold them.
+    /// Number of orders ahead.
     pub orders_ahead: u32,
 }
 
 impl OrderBook {
-    /// The rule for accounts that meet themselves.
+    /// Self-trade prevention rule.
     #[must_use]
     pub fn self_trade(&self) -> SelfTrade {
         self.self_trade
@@ -41,13 +41,13 @@ impl OrderBook {
         self.queues.slab.live
     }
 
-    /// Whether no order rests.
+    /// Return true if no order rests.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Lots traded since the book began.
+    /// Traded lots since the book was created.
     #[must_use]
     pub fn traded(&self) -> u64 {
         self.traded
@@ -59,13 +59,13 @@ impl OrderBook {
         self.queues.best(side)
     }
 
-    /// How far the best ask is above the best bid, if both sides have orders.
+    /// Spread: best ask less best bid, if both sides have orders.
     #[must_use]
     pub fn spread(&self) -> Option<i32> {
         Some(self.best(Side::Sell)?.0 - self.best(Side::Buy)?.0)
     }
 
-    /// The middle between the best bid and the best ask, if both sides have orders.
+    /// Mid price: mean of best bid and best ask, if both sides have orders.
     #[must_use]
     pub fn mid(&self) -> Option<f64> {
         Some(f64::midpoint(self.best(Side::Buy)?.0.into(), self.best(Side::Sell)?.0.into()))
@@ -83,13 +83,13 @@ impl OrderBook {
         self.queues.volume_at(side, price)
     }
 
-    /// Writes the best levels of a side, best first, as far as `depth` goes; tells how many.
+    /// Write the best levels of a side into `depth`, best first; returns the number written.
     pub fn depth(&self, side: Side, depth: &mut [DepthLevel]) -> usize {
         let levels = self.queues.ladder(side).levels();
         let mut written = 0;
-        for (place, (key, level)) in depth.iter_mut().zip(levels) {
+        for (entry, (key, level)) in depth.iter_mut().zip(levels) {
             let (size, orders) = (Lots(level.quantity), level.count);
-            *place = DepthLevel { price: side.price(key), size, orders };
+            *entry = DepthLevel { price: side.price(key), size, orders };
             written += 1;
         }
         written
@@ -99,8 +99,8 @@ impl OrderBook {
     #[must_use]
     pub fn levels(&self, side: Side, count: usize) -> Vec<DepthLevel> {
         let mut levels = vec![DepthLevel::default(); count.min(self.len())];
-        let found = self.depth(side, &mut levels);
-        levels.truncate(found);
+        let got = self.depth(side, &mut levels);
+        levels.truncate(got);
         levels
     }
 
@@ -115,10 +115,10 @@ impl OrderBook {
         self.queues.orders(side)
     }
 
-    /// Where a resting order stands in the queue of its price; walks the queue before it.
+    /// Queue position of a resting order at its price; walks the queue before it.
     ///
     /// # Errors
-    /// When no such order rests.
+    /// If no such order rests.
     pub fn queue_position(&self, id: OrderId) -> Result<QueuePosition, OrderError> {
         let slot = self.queues.slab.find(id)?;
         let mut position = QueuePosition { lots_ahead: Lots(0), orders_ahead: 0 };

@@ -1,4 +1,4 @@
-//! Saving and loading of arrays of any length, which serde knows up to 32 values.
+//! Serialization of arrays of any length, which serde supports up to 32 values.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,10 +6,10 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeTuple, Serializer};
 
-/// Writes an array, one value after the other.
+/// Serialize an array value by value.
 ///
 /// # Errors
-/// When the serializer fails.
+/// If the serializer fails.
 pub fn serialize<S: Serializer, T: Serialize, const N: usize>(
     values: &[T; N],
     serializer: S,
@@ -21,10 +21,10 @@ pub fn serialize<S: Serializer, T: Serialize, const N: usize>(
     tuple.end()
 }
 
-/// Reads an array of as many values.
+/// Deserialize an array of `N` values.
 ///
 /// # Errors
-/// When there are fewer, or they cannot be read.
+/// If there are fewer, or they cannot be read.
 pub fn deserialize<'de, D, T, const N: usize>(deserializer: D) -> Result<[T; N], D::Error>
 where
     D: Deserializer<'de>,
@@ -44,9 +44,9 @@ impl<'de, T: Deserialize<'de> + Copy + Default, const N: usize> Visitor<'de> for
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<[T; N], A::Error> {
         let mut values = [T::default(); N];
-        for (place, value) in values.iter_mut().enumerate() {
+        for (index, value) in values.iter_mut().enumerate() {
             *value =
-                sequence.next_element()?.ok_or_else(|| A::Error::invalid_length(place, &self))?;
+                sequence.next_element()?.ok_or_else(|| A::Error::invalid_length(index, &self))?;
         }
         Ok(values)
     }

@@ -1,13 +1,13 @@
-//! Bollinger's bands.
+//! Bollinger bands.
 
 use serde::{Deserialize, Serialize};
 
 use super::window::Window;
 
-/// Bands narrower than this tell nothing of where the price stands between them.
+/// Width below which percent b is undefined.
 const NARROWEST: f64 = 1e-10;
 
-/// Two standard deviations around the mean of the last `N` closes.
+/// Bollinger bands: two standard deviations around the mean of the last `N` closes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bands<const N: usize>(pub Window<N>);
 
@@ -20,7 +20,7 @@ pub struct Band {
     pub middle: f64,
     /// Two deviations below the mean.
     pub lower: f64,
-    /// Where the price stands: 0 on the lower band, 1 on the upper.
+    /// Percent b: 0 on the lower band, 1 on the upper.
     pub percent: f64,
 }
 
@@ -31,27 +31,28 @@ impl<const N: usize> Default for Bands<N> {
 }
 
 impl<const N: usize> Bands<N> {
-    /// Takes in the next close.
+    /// Push the next close.
     #[inline]
     pub fn push(&mut self, close: f64) {
         self.0.push(close);
     }
 
-    /// The bands, and where `price` stands between them; NaN until there are `N` closes.
+    /// The bands, and percent b of `price`; NaN until there are `N` closes.
     #[must_use]
     #[inline]
     pub fn around(&self, price: f64) -> Band {
         let (middle, deviation) = (self.0.mean(), self.0.population_deviation());
         let reach = 2.0 * deviation;
         let width = 2.0 * reach;
-        // From distances, not from the bands: their difference loses the digits of a high price.
+        // Computed from distances, not from the bands: their difference would lose the digits of a
+        // high price.
         let percent = if width < NARROWEST { 0.5 } else { 0.5 + self.0.above_mean(price) / width };
         Band { upper: middle + reach, middle, lower: middle - reach, percent }
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::float_cmp)] // exact results are what the tests are about
+#[allow(clippy::float_cmp)] // the tests compare exact results
 mod tests {
     use super::*;
     use proptest::collection::vec;
@@ -76,7 +77,7 @@ mod tests {
         }
 
         #[test]
-        fn where_a_high_price_stands_is_not_lost(steps in vec(-1000..1000i32, 12), price in -1000..1000i32) {
+        fn percent_b_of_a_high_price_is_exact(steps in vec(-1000..1000i32, 12), price in -1000..1000i32) {
             prop_assume!(steps.iter().any(|step| (step - steps[0]).abs() > 10));
             // Thousandths of a power of two are floats at both heights, so both are exact.
             let at = |height: f64| {

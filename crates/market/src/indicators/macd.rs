@@ -1,10 +1,10 @@
-//! Convergence and divergence of two moving averages.
+//! Moving average convergence divergence (MACD).
 
 use serde::{Deserialize, Serialize};
 
 use super::seeded::Ema;
 
-/// EMA 8 minus EMA 16 (the line), and EMA 4 of that (the signal).
+/// MACD: EMA 8 minus EMA 16 (the line), and EMA 4 of that (the signal).
 ///
 /// As in TA-Lib, the fast average of the line begins together with the slow one, with the mean of
 /// the 8 closes up to there. The feature `f_ema_8` began eight bars earlier, so that early on
@@ -23,7 +23,7 @@ impl Default for Macd {
 }
 
 impl Macd {
-    /// Takes in a close after which the slow average is `slow` and the mean of 8 closes `mean`.
+    /// Push a close after which the slow average is `slow` and the mean of 8 closes `mean`.
     #[inline]
     pub fn push(&mut self, close: f64, slow: f64, mean: f64) {
         match &mut self.fast {
@@ -51,7 +51,7 @@ impl Macd {
 }
 
 #[cfg(test)]
-#[allow(clippy::float_cmp)] // exact results are what the tests are about
+#[allow(clippy::float_cmp)] // the tests compare exact results
 mod tests {
     use super::*;
 

@@ -1,10 +1,11 @@
-//! The relative strength index.
+//! Relative strength index (RSI).
 
 use serde::{Deserialize, Serialize};
 
 use super::seeded::Wilder;
 
-/// The share of gains in all moves of the close, 0 to 100, smoothed as Wilder does.
+/// Relative strength index: share of gains in all moves of the close, 0 to 100, with Wilder
+/// smoothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rsi<const N: u32> {
     gain: Wilder<N>,
@@ -18,7 +19,7 @@ impl<const N: u32> Default for Rsi<N> {
 }
 
 impl<const N: u32> Rsi<N> {
-    /// Takes in the move from the close before to this one.
+    /// Push the move from the previous close to this one.
     #[inline]
     pub fn push(&mut self, change: f64) {
         self.gain.push(if change > 0.0 { change } else { 0.0 });
@@ -36,7 +37,7 @@ impl<const N: u32> Rsi<N> {
 }
 
 #[cfg(test)]
-#[allow(clippy::float_cmp)] // exact results are what the tests are about
+#[allow(clippy::float_cmp)] // the tests compare exact results
 mod tests {
     use super::*;
     use proptest::collection::vec;

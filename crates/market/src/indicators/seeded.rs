@@ -1,20 +1,20 @@
-//! Exponential averages that begin with a plain mean.
+//! Exponential moving averages seeded with a plain mean.
 
 use serde::{Deserialize, Serialize};
 
-/// An average of weight 2 / (N + 1).
+/// Exponential moving average of weight 2 / (N + 1).
 pub type Ema<const N: u32> = Seeded<N, false>;
 
-/// An average of weight 1 / N, as Wilder smooths gains, losses and ranges.
+/// Wilder smoothing: exponential moving average of weight 1 / N.
 pub type Wilder<const N: u32> = Seeded<N, true>;
 
-/// An exponential average whose first value is the mean of the first `N`.
+/// Exponential moving average whose first value is the mean of the first `N`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Seeded<const N: u32, const WILDER: bool> {
     /// Values seen, up to N.
     seen: u32,
     first: f64,
-    /// The average; before it begins, the sum of distances from the first value.
+    /// The average; during warm-up, the sum of distances from the first value.
     average: f64,
 }
 
@@ -31,7 +31,7 @@ impl<const N: u32, const WILDER: bool> Seeded<N, WILDER> {
         Self { seen: N, first: average, average }
     }
 
-    /// Takes in the next value.
+    /// Push the next value.
     #[inline]
     pub fn push(&mut self, value: f64) {
         if self.seen >= N {
@@ -62,7 +62,7 @@ impl<const N: u32, const WILDER: bool> Seeded<N, WILDER> {
 }
 
 #[cfg(test)]
-#[allow(clippy::float_cmp)] // exact results are what the tests are about
+#[allow(clippy::float_cmp)] // the tests compare exact results
 mod tests {
     use super::*;
     use proptest::collection::vec;
@@ -81,9 +81,9 @@ mod tests {
                     3 => [values[..4].iter().sum::<f64>() / 4.0; 2],
                     _ => [0.6 * expected[0] + 0.4 * value, (3.0 * expected[1] + value) / 4.0],
                 };
-                for (found, wanted) in [ema.value(), wilder.value()].into_iter().zip(expected) {
-                    prop_assert_eq!(found.is_nan(), now < 3);
-                    prop_assert!(now < 3 || (found - wanted).abs() <= 1e-13 * wanted);
+                for (got, expected) in [ema.value(), wilder.value()].into_iter().zip(expected) {
+                    prop_assert_eq!(got.is_nan(), now < 3);
+                    prop_assert!(now < 3 || (got - expected).abs() <= 1e-13 * expected);
                 }
             }
         }

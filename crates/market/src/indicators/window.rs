@@ -1,15 +1,15 @@
-//! Mean and spread of the last values, from sums that cannot drift.
+//! Rolling mean and standard deviation, from sums that cannot drift.
 
 use serde::{Deserialize, Serialize};
 
 use super::array;
 
-/// The last `N` values of a stream: their mean and their spread.
+/// Rolling window of the last `N` values: mean and standard deviation.
 ///
-/// The stream is cut into blocks of `N`. A window is the end of the block before (the tail) and
-/// the beginning of this one (the head), so its sums are one of the sums from the right, made
-/// when the block before was complete, plus the running sum of this block. Nothing is ever
-/// subtracted from a sum, so nothing is left in it of values that are gone.
+/// The stream is cut into blocks of `N`. A window is the end of the block before (the tail) and the
+/// beginning of this one (the head), so its sums are one of the sums from the right, made when the
+/// block before was complete, plus the running sum of this block. Nothing is ever subtracted from a
+/// sum, so no rounding error of old values is left in it.
 ///
 /// Sums are those of distances from an origin, the first value of the head, which is always in
 /// the window. Hence no distance is larger than the range of the window, whose spread is at
@@ -18,7 +18,7 @@ use super::array;
 pub struct Window<const N: usize> {
     /// Values in the head, 0 to N.
     length: usize,
-    /// Whether a block before this one is complete.
+    /// True if a previous block is complete.
     has_tail: bool,
     origin: f64,
     head: Sums,
@@ -58,7 +58,7 @@ impl<const N: usize> Default for Window<N> {
 }
 
 impl<const N: usize> Window<N> {
-    /// Takes in the next value.
+    /// Push the next value.
     #[inline]
     pub fn push(&mut self, value: f64) {
         if self.length == N {
@@ -90,30 +90,30 @@ impl<const N: usize> Window<N> {
         self.origin + self.sums().distances / count(N)
     }
 
-    /// How far `value` lies above the mean.
+    /// Difference of `value` and the mean.
     #[must_use]
     #[inline]
     pub fn above_mean(&self, value: f64) -> f64 {
         (value - self.origin) - self.sums().distances / count(N)
     }
 
-    /// Standard deviation over all `N`.
+    /// Population standard deviation.
     #[must_use]
     #[inline]
     pub fn population_deviation(&self) -> f64 {
         (self.spread() / count(N)).sqrt()
     }
 
-    /// Standard deviation over `N - 1`, as of a sample.
+    /// Sample standard deviation (`N - 1`).
     #[must_use]
     #[inline]
     pub fn sample_deviation(&self) -> f64 {
         (self.spread() / count(N - 1)).sqrt()
     }
 
-    /// Whether the window can have come from pushing values.
+    /// Return true if the window is reachable by pushing values.
     #[must_use]
-    pub fn is_sound(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         self.length <= N && (self.length > 0 || !self.has_tail)
     }
 
@@ -122,7 +122,7 @@ impl<const N: usize> Window<N> {
     fn spread(&self) -> f64 {
         let sums = self.sums();
         let spread = sums.squares - sums.distances * sums.distances / count(N);
-        // Squares of tiny distances lose their last digits, and the difference its sign.
+        // Rounding of tiny squared distances can make the difference negative.
         if spread < 0.0 { 0.0 } else { spread }
     }
 
@@ -146,13 +146,13 @@ fn count(length: usize) -> f64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::float_cmp)] // exact results are what the tests are about
+#[allow(clippy::float_cmp)] // the tests compare exact results
 mod tests {
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    /// Mean and sum of squared distances from it, afresh, in two passes.
+    /// Mean and sum of squared distances from it, computed in two passes.
     fn afresh(values: &[f64]) -> (f64, f64) {
         let origin = values[0];
         let offset = values.iter().map(|value| value - origin).sum::<f64>() / count(values.len());
@@ -164,7 +164,7 @@ mod tests {
         (left - right).abs() <= tolerance * right.abs()
     }
 
-    /// Compares every window of a stream with one made afresh.
+    /// Compare every window of a stream with a recomputed one.
     fn check_all<const N: usize>(values: &[f64]) {
         let mut window = Window::<N>::default();
         for (now, &value) in values.iter().enumerate() {
@@ -241,10 +241,10 @@ mod tests {
     #[test]
     fn a_length_beyond_the_window_is_not_sound() {
         let mut window = Window::<8>::default();
-        assert!(window.is_sound());
+        assert!(window.is_valid());
         window.length = 9;
-        assert!(!window.is_sound());
+        assert!(!window.is_valid());
         (window.length, window.has_tail) = (0, true);
-        assert!(!window.is_sound());
+        assert!(!window.is_valid());
     }
 }

@@ -1,10 +1,10 @@
-//! What traders own: cash and lots, moved by fills alone.
+//! Holdings of trading agents: cash and lots, changed by fills alone.
 
 use serde::{Deserialize, Serialize};
 
 use crate::units::{Money, Ticks};
 
-/// What one trader has gained and given in one symbol since the market opened.
+/// Holding of one agent in one symbol: cash flows and position since the market opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
     /// Cash received less cash paid, fees included.
@@ -13,21 +13,20 @@ pub struct Holding {
     pub lots: i64,
     /// Fees paid, less rebates.
     pub fees: Money,
-    /// What the open lots cost: negative when they were sold short.
+    /// Cost basis of the open lots: negative when they were sold short.
     pub cost: Money,
     /// Profit of closed lots, before fees.
     pub realised: Money,
 }
 
 impl Holding {
-    /// Takes in `lots` (negative when sold) at a price: all that matters of one who is not asked
-    /// for profits.
+    /// Book a trade of `lots` (negative when sold) at a price, without tracking profits.
     pub(crate) fn exchange(&mut self, lots: i64, price: Ticks) {
         self.cash = self.cash - Money(lots * i64::from(price.0));
         self.lots += lots;
     }
 
-    /// Takes in `lots` (negative when sold) at a price, and a fee.
+    /// Book a trade of `lots` (negative when sold) at a price, with a fee.
     pub(crate) fn trade(&mut self, lots: i64, price: Ticks, fee: Money) {
         let paid = Money(lots * i64::from(price.0));
         self.cash = self.cash - paid - fee;
@@ -45,7 +44,7 @@ impl Holding {
         self.cost += Money(opening * i64::from(price.0));
     }
 
-    /// Closes lots at their average cost; what the division leaves over stays with the rest.
+    /// Close lots at their average cost; the remainder of the division stays with the rest.
     #[allow(clippy::cast_possible_truncation)] // no part is larger than the whole
     fn close(&mut self, lots: i64, price: Ticks) {
         let share = i128::from(self.cost.0) * i128::from(-lots) / i128::from(self.lots);
@@ -55,7 +54,7 @@ impl Holding {
         self.lots += lots;
     }
 
-    /// Worth of cash and lots when a lot is worth `price`.
+    /// Value of cash and lots at `price`.
     #[must_use]
     pub fn worth(&self, price: Ticks) -> Money {
         self.cash + Money(self.lots * i64::from(price.0))
@@ -91,7 +90,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cash_is_what_was_realised_less_open_cost_and_fees(
+        fn cash_is_realised_pnl_less_open_cost_and_fees(
             trades in prop::collection::vec((-500i64..500, 1i32..100_000, -20i64..50), 1..60),
         ) {
             let mut holding = Holding::default();

@@ -1,4 +1,4 @@
-//! Where the orders of one symbol meet: its book, what its traders hold, and the tape of the tick.
+//! Trading floor of one symbol: its book, the holdings of its agents, and the tape of the tick.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::self_trade::SelfTrade;
 use crate::side::Side;
 use crate::units::{Lots, Money, Ticks};
 
-/// What traded during one tick.
+/// Trades of one tick, aggregated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tape {
     /// The highest trade, or the last price if there was none.
@@ -31,7 +31,7 @@ pub struct Tape {
 }
 
 impl Tape {
-    /// Nothing has traded yet; the last price is this one.
+    /// An empty tape after this last price.
     #[must_use]
     pub fn new(last: Ticks) -> Self {
         Self { high: last, low: last, last, bought: 0, sold: 0, trades: 0 }
@@ -59,18 +59,18 @@ impl Tape {
     }
 }
 
-/// The book of one symbol with the accounts that trade in it.
+/// Order book of one symbol with the accounts that trade in it.
 ///
-/// Accounts `0..external` belong to learning agents and pay fees; those behind them are the
-/// population's. Everything that a fill moves adds up to zero with what the market earns.
+/// Accounts `0..external` belong to learning agents and pay fees; those after them belong to the
+/// population. Each fill is zero-sum together with the fees of the market.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Floor {
     pub(crate) book: OrderBook,
     pub(crate) holdings: Vec<Holding>,
-    /// Lots of each learning agent's orders that wait, by side.
-    pub(crate) waiting: Vec<[u64; 2]>,
+    /// Resting lots of each learning agent, by side.
+    pub(crate) resting_lots: Vec<[u64; 2]>,
     pub(crate) external: usize,
-    /// Fees that the market has earned.
+    /// Fees earned by the market.
     pub(crate) earned: Money,
     pub(crate) tape: Tape,
     pub(crate) fills: Vec<Fill>,
@@ -81,7 +81,7 @@ impl Floor {
         Self {
             book: OrderBook::new(SelfTrade::CancelResting),
             holdings: vec![Holding::default(); external + population],
-            waiting: vec![[0; 2]; external],
+            resting_lots: vec![[0; 2]; external],
             external,
             earned: Money(0),
             tape: Tape::new(price),
@@ -89,13 +89,13 @@ impl Floor {
         }
     }
 
-    /// Forgets the last tick's trades.
+    /// Clear the trades of the last tick.
     pub(crate) fn begin_tick(&mut self) {
         self.tape.begin();
         self.fills.clear();
     }
 
-    /// Takes in an order and settles its trades.
+    /// Submit an order and settle its fills.
     pub(crate) fn place(
         &mut self,
         order: Order,
@@ -104,20 +104,20 @@ impl Floor {
         let before = self.fills.len();
         let placement = self.book.place(order, &mut self.fills)?;
         self.settle_from(before, fees);
-        self.note_waiting(order.account, order.side, &placement);
+        self.update_resting(order.account, order.side, &placement);
         Ok(placement)
     }
 
-    /// Takes an order out of the book.
+    /// Cancel a resting order.
     pub(crate) fn cancel(&mut self, id: OrderId) -> Result<Resting, OrderError> {
         let order = self.book.cancel(id)?;
-        if let Some(waiting) = self.waiting.get_mut(order.account.0 as usize) {
-            waiting[order.side as usize] -= u64::from(order.size.0);
+        if let Some(resting_lots) = self.resting_lots.get_mut(order.account.0 as usize) {
+            resting_lots[order.side as usize] -= u64::from(order.size.0);
         }
         Ok(order)
     }
 
-    /// Gives a resting order of the population a new price and size, and settles what it trades.
+    /// Replace the price and size of a resting order of the population, and settle its fills.
     pub(crate) fn replace(
         &mut self,
         id: OrderId,
@@ -131,16 +131,16 @@ impl Floor {
         Ok(placement)
     }
 
-    /// Lots that an account holds.
+    /// Position of an account, in lots.
     pub(crate) fn lots(&self, account: AccountId) -> i64 {
         self.holdings[account.0 as usize].lots
     }
 
-    /// Becomes `other` in the memory it has.
+    /// Copy `other` into the existing allocations.
     pub(crate) fn restore(&mut self, other: &Self) {
         self.book.clone_from(&other.book);
         self.holdings.clone_from(&other.holdings);
-        self.waiting.clone_from(&other.waiting);
+        self.resting_lots.clone_from(&other.resting_lots);
         self.fills.clone_from(&other.fills);
         (self.external, self.earned, self.tape) = (other.external, other.earned, other.tape);
     }
@@ -154,22 +154,22 @@ impl Floor {
             let (taker, maker) = (fill.taker_account.0 as usize, fill.maker_account.0 as usize);
             self.settle(taker, lots, &fill, || fees.taker(fill.price, fill.size));
             self.settle(maker, -lots, &fill, || fees.maker(fill.price, fill.size));
-            if let Some(waiting) = self.waiting.get_mut(maker) {
-                waiting[fill.taker_side.opposite() as usize] -= u64::from(fill.size.0);
+            if let Some(resting_lots) = self.resting_lots.get_mut(maker) {
+                resting_lots[fill.taker_side.opposite() as usize] -= u64::from(fill.size.0);
             }
         }
     }
 
-    /// A learning agent's order has come to rest, or has met and removed its own.
-    fn note_waiting(&mut self, account: AccountId, side: Side, placement: &Placement) {
-        if let Some(waiting) = self.waiting.get_mut(account.0 as usize) {
-            waiting[side as usize] += u64::from(placement.resting.0);
-            waiting[side.opposite() as usize] -= placement.prevented;
+    /// Update the resting lots of a learning agent after an order rested or self-trade prevention
+    /// removed some.
+    fn update_resting(&mut self, account: AccountId, side: Side, placement: &Placement) {
+        if let Some(resting_lots) = self.resting_lots.get_mut(account.0 as usize) {
+            resting_lots[side as usize] += u64::from(placement.resting.0);
+            resting_lots[side.opposite() as usize] -= placement.prevented;
         }
     }
 
-    /// The population trades free of charge, and keeps no book of its profits: what it pays is
-    /// part of how it behaves.
+    /// The population pays no fees and its profits are not tracked.
     fn settle(&mut self, account: usize, lots: i64, fill: &Fill, fee: impl FnOnce() -> Money) {
         if account >= self.external {
             return self.holdings[account].exchange(lots, fill.price);
@@ -179,7 +179,7 @@ impl Floor {
         self.earned += fee;
     }
 
-    /// Cash of all traders and the market's fees together.
+    /// Total cash of all accounts and the market's fees.
     pub(crate) fn total_cash(&self) -> Money {
         self.holdings.iter().map(|holding| holding.cash).sum::<Money>() + self.earned
     }

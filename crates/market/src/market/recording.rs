@@ -1,16 +1,16 @@
-//! What a market does over many ticks, as columns.
+//! Recording of a market over many ticks, as columns.
 
 use crate::fill::Fill;
+use crate::interrupt::InterruptCheck;
 use crate::market::Market;
-use crate::pauses::Pauses;
 use crate::side::Side;
 
-/// A number for each tick and symbol (ticks first), and a row for each trade.
+/// Recorded columns: a number for each tick and symbol (ticks first), and a row for each trade.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
-    /// Middle of the best prices after the tick, in ticks.
+    /// Mid price after the tick, in ticks.
     pub mid: Vec<f64>,
-    /// What a share was worth, in ticks.
+    /// Fair value of a share, in ticks.
     pub fair: Vec<f64>,
     /// Highest trade of the tick.
     pub high: Vec<i64>,
@@ -24,45 +24,45 @@ pub struct Recording {
     pub sold: Vec<i64>,
     /// Incoming orders that traded.
     pub trades: Vec<i64>,
-    /// Ticks from bid to ask; 0 where a side is empty.
+    /// Spread in ticks; 0 where a side is empty.
     pub spread: Vec<i64>,
-    /// What the news sounded like.
+    /// News sentiment.
     pub sentiment: Vec<f64>,
     /// The tick of each trade, counted from 0.
     pub trade_tick: Vec<i64>,
     /// Its symbol.
     pub trade_symbol: Vec<i64>,
-    /// Whether a buyer (1) or a seller (-1) came in.
+    /// Sign of the taker: buyer (1) or seller (-1).
     pub trade_sign: Vec<i64>,
-    /// Its price.
+    /// Price.
     pub trade_price: Vec<i64>,
     /// Its lots.
     pub trade_size: Vec<i64>,
 }
 
 impl Market {
-    /// Lets the world turn `ticks` times, or until it is stopped.
-    pub fn run(&mut self, ticks: usize, pauses: &mut Pauses<'_>) {
+    /// Advance the market by `ticks` ticks, or until interrupted.
+    pub fn run(&mut self, ticks: usize, interrupt: &mut InterruptCheck<'_>) {
         for _ in 0..ticks {
             self.tick();
-            if !pauses.go_on_after_piece() {
+            if !interrupt.should_continue_after_piece() {
                 return;
             }
         }
     }
 
-    /// Lets the world turn `ticks` times and tells what happened. What one incoming order trades
-    /// at one price is one trade.
+    /// Advance the market by `ticks` ticks and return the recording. Fills of one incoming order at
+    /// one price count as one trade.
     pub fn record(&mut self, ticks: usize) -> Recording {
-        self.record_slices(ticks, &mut Pauses::new(&mut || true))
+        self.record_slices(ticks, &mut InterruptCheck::new(&mut || true))
     }
 
-    /// The same, until it is stopped: what was recorded up to then.
-    pub fn record_slices(&mut self, ticks: usize, pauses: &mut Pauses<'_>) -> Recording {
+    /// Interruptible [`Market::record`]: returns the recording up to then.
+    pub fn record_slices(&mut self, ticks: usize, interrupt: &mut InterruptCheck<'_>) -> Recording {
         let mut recording = Recording::default();
         for tick in 0..ticks {
             self.tick();
-            if !pauses.go_on_after_piece() {
+            if !interrupt.should_continue_after_piece() {
                 break;
             }
             for symbol in 0..self.symbols.len() {
@@ -104,8 +104,8 @@ impl Recording {
             let size: i64 = chunk.iter().map(|fill| i64::from(fill.size.0)).sum();
             (chunk[0], size)
         };
-        let is_same = |one: &Fill, next: &Fill| {
-            (one.taker_account, one.taker_side, one.price)
+        let is_same = |first: &Fill, next: &Fill| {
+            (first.taker_account, first.taker_side, first.price)
                 == (next.taker_account, next.taker_side, next.price)
         };
         for (fill, size) in fills.chunk_by(is_same).map(of_one_order) {

@@ -1,4 +1,4 @@
-//! What technical traders look at, kept up to date tick by tick.
+//! Technical indicators of a symbol, updated tick by tick.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::indicators::{Bands, Ema, Macd, Rsi, Window};
 /// Weight of the last tick in the volatility.
 const VOLATILITY: f64 = 0.05;
 
-/// Indicators of the mid price, in ticks. One that has no value yet moves nobody.
+/// Indicators of the mid price, in ticks. An indicator without a value yet has no effect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Signals {
     price: f64,
@@ -21,7 +21,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// A price of which nothing is known yet; moves of a tick are expected.
+    /// Indicators without history at this price; the initial volatility is one tick.
     pub(crate) fn new(price: f64) -> Self {
         Self {
             price,
@@ -52,32 +52,33 @@ impl Signals {
         libm::sqrt(self.squared_move)
     }
 
-    /// Relative strength above its middle: from -50 (only falls) to 50 (only rises).
+    /// RSI less 50: from -50 (only falls) to 50 (only rises).
     pub(crate) fn strength(&self) -> f64 {
         self.strength.value() - 50.0
     }
 
-    /// How far the fast average is above the slow one, in ticks.
+    /// Fast average less slow average, in ticks.
     pub(crate) fn trend(&self) -> f64 {
         self.fast.mean() - self.slow.mean()
     }
 
-    /// How far the difference of exponential averages is above its own average, in ticks.
+    /// MACD less its signal line, in ticks.
     pub(crate) fn convergence(&self) -> f64 {
         self.macd.line() - self.macd.signal()
     }
 
-    /// Where the price stands between its bands: from -1 at the lower to 1 at the upper one.
+    /// Position of the price between its Bollinger bands: from -1 at the lower to 1 at the upper
+    /// one.
     pub(crate) fn band(&self) -> f64 {
         2.0 * self.bands.around(self.price).percent - 1.0
     }
 
-    /// Whether updates can have led here.
-    pub(crate) fn is_sound(&self) -> bool {
+    /// Return true if the state is reachable by updates.
+    pub(crate) fn is_valid(&self) -> bool {
         self.price.is_finite()
             && self.squared_move.is_finite()
-            && self.fast.is_sound()
-            && self.slow.is_sound()
-            && self.bands.0.is_sound()
+            && self.fast.is_valid()
+            && self.slow.is_valid()
+            && self.bands.0.is_valid()
     }
 }

@@ -1,4 +1,4 @@
-//! A market in mid-flight as bytes, and the same market from them.
+//! Snapshot of a running market: encoding to bytes and decoding.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::random::Stream;
 use crate::sealed::SnapshotError;
 use crate::side::Side;
 
-/// Everything of a market that changes, its configuration left out.
+/// State of a market, without its configuration.
 #[derive(Serialize)]
 struct Saved<'a> {
     symbols: &'a [Symbol],
@@ -32,13 +32,13 @@ struct Loaded {
     tick: u32,
 }
 
-/// Amounts of cash that a sound market stays below, so that their sums never wrap.
+/// Bound on cash in a valid state, so that sums never overflow.
 const MOST_CASH: u64 = 1 << 56;
-/// Lots that a sound market stays below.
+/// Bound on lots in a valid state.
 const MOST_LOTS: u64 = 1 << 31;
 
 impl Market {
-    /// Appends everything that changes, as bytes. Markets with equal bytes behave alike for ever.
+    /// Append the state as bytes. Markets with equal bytes behave identically.
     ///
     /// # Panics
     /// Never: writing into memory cannot fail.
@@ -54,11 +54,11 @@ impl Market {
         body.extend(bytes);
     }
 
-    /// Continues from what [`Market::encode`] wrote for a market of this configuration, taking
-    /// its bytes from the front of `body`.
+    /// Restore the state from the bytes of [`Market::encode`] for a market of this configuration,
+    /// consuming them from the front of `body`.
     ///
     /// # Errors
-    /// When the bytes are no market, or one of another configuration; then nothing changes.
+    /// If the bytes are no market, or one of another configuration; then nothing changes.
     pub fn decode(&mut self, body: &mut &[u8]) -> Result<(), SnapshotError> {
         let (loaded, rest) = postcard::take_from_bytes::<Loaded>(body)
             .map_err(|_| impossible("bytes that are no market"))?;
@@ -78,13 +78,13 @@ impl Market {
             mine.check(its)?;
         }
         let count = self.symbols.len();
-        let is_possible = |event: &NewsEvent| {
+        let is_valid = |event: &NewsEvent| {
             (event.symbol as usize) < count
                 && event.duration > 0
                 && event.sentiment.is_finite()
                 && event.magnitude.is_finite()
         };
-        if loaded.news.iter().all(is_possible) {
+        if loaded.news.iter().all(is_valid) {
             return Ok(());
         }
         Err(impossible("news that cannot be"))
@@ -96,7 +96,7 @@ impl Symbol {
         if !self.population.fits(&loaded.population) || self.sector != loaded.sector {
             return Err(impossible("another population"));
         }
-        if !loaded.fundamental.is_sound() || !loaded.signals.is_sound() {
+        if !loaded.fundamental.is_valid() || !loaded.signals.is_valid() {
             return Err(impossible("values that are not finite"));
         }
         self.floor.check(&loaded.floor)
@@ -107,7 +107,7 @@ impl Floor {
     fn check(&self, loaded: &Self) -> Result<(), SnapshotError> {
         let fits = self.holdings.len() == loaded.holdings.len()
             && self.external == loaded.external
-            && self.waiting.len() == loaded.waiting.len();
+            && self.resting_lots.len() == loaded.resting_lots.len();
         if !fits {
             return Err(impossible("another number of accounts"));
         }
@@ -126,21 +126,21 @@ impl Floor {
         loaded.check_orders()
     }
 
-    /// Every order belongs to an account, and what waits is what is counted.
+    /// Check that every order belongs to an account, and that the counts of resting lots agree.
     fn check_orders(&self) -> Result<(), SnapshotError> {
-        let mut waiting = vec![[0u64; 2]; self.external];
+        let mut resting_lots = vec![[0u64; 2]; self.external];
         for side in Side::BOTH {
             for order in self.book.orders(side) {
                 let account = order.account.0 as usize;
                 if account >= self.holdings.len() {
                     return Err(impossible("an order of nobody"));
                 }
-                if let Some(counted) = waiting.get_mut(account) {
+                if let Some(counted) = resting_lots.get_mut(account) {
                     counted[side as usize] += u64::from(order.size.0);
                 }
             }
         }
-        if waiting == self.waiting {
+        if resting_lots == self.resting_lots {
             Ok(())
         } else {
             Err(impossible("orders that were not counted"))
@@ -148,8 +148,8 @@ impl Floor {
     }
 }
 
-fn impossible(found: &'static str) -> SnapshotError {
-    SnapshotError::Impossible { found }
+fn impossible(got: &'static str) -> SnapshotError {
+    SnapshotError::Impossible { got }
 }
 
 impl Serialize for OrderBook {

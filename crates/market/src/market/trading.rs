@@ -1,4 +1,4 @@
-//! What learning agents may do in the market, and what they see of it.
+//! Learning agents: orders, accounts and market data.
 
 use thiserror::Error;
 
@@ -16,45 +16,45 @@ use crate::order::{Order, Placement, Resting, TimeInForce};
 use crate::side::Side;
 use crate::units::{Lots, Money, Ticks};
 
-/// A learning agent, by number.
+/// Index of a learning agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Agent(pub u32);
 
-/// Why the market refused an agent's order. Nothing has moved.
+/// Error of a refused agent order; the state is unchanged.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum TradeError {
     /// The book refused it.
     #[error(transparent)]
     Order(#[from] OrderError),
     /// The agent's position could grow beyond its limit.
-    #[error("at most {allowed} more lots were wanted for the position limit, found {found}")]
+    #[error("at most {allowed} more lots were wanted for the position limit, found {got}")]
     PositionLimit {
         /// Lots that it may still trade on this side.
         allowed: Lots,
         /// The order's size.
-        found: Lots,
+        got: Lots,
     },
-    /// The agent could not pay.
+    /// Insufficient cash.
     #[error("the order needs {needed} of cash, the account has {held} to spare")]
     NotEnoughCash {
-        /// What the order would cost at worst.
+        /// Largest cost of the order.
         needed: Money,
-        /// What is not yet spoken for.
+        /// Cash not reserved by open orders.
         held: Money,
     },
-    /// The order belongs to somebody else.
+    /// The order belongs to another account.
     #[error("an own resting order was wanted, found none with id {id}")]
     NotYours {
-        /// The id that was given.
+        /// Rejected id.
         id: OrderId,
     },
 }
 
 impl Market {
-    /// Takes in an agent's order, if its account can bear it.
+    /// Submit an agent's order, subject to its account limits.
     ///
     /// # Errors
-    /// When the account or the book refuses it.
+    /// If the account or the book refuses it.
     pub fn trade(
         &mut self,
         agent: Agent,
@@ -66,7 +66,7 @@ impl Market {
     ) -> Result<Placement, TradeError> {
         let allowed = self.room(agent, symbol, side);
         if size > allowed {
-            return Err(TradeError::PositionLimit { allowed, found: size });
+            return Err(TradeError::PositionLimit { allowed, got: size });
         }
         if side == Side::Buy {
             let needed = if time_in_force.rests() {
@@ -83,12 +83,12 @@ impl Market {
         Ok(self.symbols[symbol].floor.place(order, &self.fees)?)
     }
 
-    /// Trades as much of `wanted` lots at any price as the account and the book allow.
+    /// Submit a market order of up to `requested` lots, as far as the account and the book allow.
     ///
     /// # Panics
     /// Never: an order with a size at any price is never refused.
-    pub fn take(&mut self, agent: Agent, symbol: usize, side: Side, wanted: Lots) -> Lots {
-        let mut size = wanted.min(self.room(agent, symbol, side));
+    pub fn take(&mut self, agent: Agent, symbol: usize, side: Side, requested: Lots) -> Lots {
+        let mut size = requested.min(self.room(agent, symbol, side));
         if side == Side::Buy {
             size = self.affordable(agent, symbol, size);
         }
@@ -100,10 +100,10 @@ impl Market {
         placed.expect("an order with a size at any price is never refused").filled
     }
 
-    /// Takes an agent's order out of the book.
+    /// Cancel an agent's order.
     ///
     /// # Errors
-    /// When no such order of this agent rests.
+    /// If no such order of this agent rests.
     pub fn cancel(
         &mut self,
         agent: Agent,
@@ -117,29 +117,29 @@ impl Market {
         }
     }
 
-    /// Lots that an agent may still trade on a side before its position limit, orders that wait
+    /// Lots that an agent may still trade on a side before its position limit, resting orders
     /// included.
     #[must_use]
     pub fn room(&self, agent: Agent, symbol: usize, side: Side) -> Lots {
         let floor = &self.symbols[symbol].floor;
         let held = side.sign() * floor.lots(AccountId(agent.0));
-        let waiting = floor.waiting[agent.0 as usize][side as usize];
+        let resting_lots = floor.resting_lots[agent.0 as usize][side as usize];
         let limit = match side {
             Side::Buy => self.config.account.most_long,
             Side::Sell => self.config.account.most_short,
         };
-        let room = i64::from(limit) - held - i64::try_from(waiting).unwrap_or(i64::MAX);
+        let room = i64::from(limit) - held - i64::try_from(resting_lots).unwrap_or(i64::MAX);
         Lots(u32::try_from(room.max(0)).unwrap_or(u32::MAX))
     }
 
-    /// An agent's cash.
+    /// Cash of an agent.
     #[must_use]
     pub fn cash(&self, agent: Agent) -> Money {
         let traded: Money = self.symbols.iter().map(|symbol| symbol.holding(agent).cash).sum();
         Money(self.config.account.cash) + traded
     }
 
-    /// An agent's cash and lots at mid prices.
+    /// Equity of an agent: cash and lots at mid prices.
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // halves of ticks below 2^53 are exact
     pub fn equity(&self, agent: Agent) -> f64 {
@@ -160,13 +160,13 @@ impl Market {
         &self.symbols
     }
 
-    /// What people talk about, oldest first.
+    /// Active news events, oldest first.
     #[must_use]
     pub fn news(&self) -> &[NewsEvent] {
         &self.news
     }
 
-    /// The oldest event that concerns a symbol, and the sentiment of all that do.
+    /// Oldest active event of a symbol, and the sentiment of all of its events.
     #[must_use]
     pub fn news_of(&self, symbol: usize) -> (Option<&NewsEvent>, f64) {
         let sector = self.symbols[symbol].sector;
@@ -174,23 +174,23 @@ impl Market {
         (first, sentiment_of(&self.news, symbol, sector, self.tick))
     }
 
-    /// Cash of all traders and the market together; trading never changes it.
+    /// Total cash of all accounts and the market; trading never changes it.
     #[must_use]
     pub fn total_cash(&self) -> Money {
         self.symbols.iter().map(|symbol| symbol.floor.total_cash()).sum()
     }
 
-    /// Lots of all traders of a symbol together; trading never changes them.
+    /// Total lots of all accounts of a symbol; trading never changes them.
     #[must_use]
     pub fn total_lots(&self, symbol: usize) -> i64 {
         self.symbols[symbol].floor.holdings.iter().map(|holding| holding.lots).sum()
     }
 
-    /// Cash that no waiting order could need.
+    /// Cash not reserved by resting orders.
     fn spare(&self, agent: Agent) -> Money {
         let account = AccountId(agent.0);
         let spoken_for = self.symbols.iter().map(|symbol| {
-            if symbol.floor.waiting[agent.0 as usize][Side::Buy as usize] == 0 {
+            if symbol.floor.resting_lots[agent.0 as usize][Side::Buy as usize] == 0 {
                 return Money(0);
             }
             let own = symbol.floor.book.orders(Side::Buy).filter(|order| order.account == account);
@@ -199,7 +199,7 @@ impl Market {
         self.cash(agent) - spoken_for.sum()
     }
 
-    /// What a buy order that is not to rest would take from the book now.
+    /// Cost of a buy order that is not to rest, if it trades with the book now.
     fn cost_now(&self, agent: Agent, symbol: usize, limit: Ticks, size: Lots) -> Money {
         let mut left = size;
         self.offers_to(agent, symbol)
@@ -212,12 +212,12 @@ impl Market {
             .sum()
     }
 
-    /// How much of `wanted` lots an agent can buy now with its cash, best offers first.
-    fn affordable(&self, agent: Agent, symbol: usize, wanted: Lots) -> Lots {
+    /// Largest part of `requested` lots that an agent can buy now with its cash, best offers first.
+    fn affordable(&self, agent: Agent, symbol: usize, requested: Lots) -> Lots {
         let mut spare = self.spare(agent);
         let mut bought = Lots(0);
         for offer in self.offers_to(agent, symbol) {
-            let size = offer.size.min(Lots(wanted.0 - bought.0));
+            let size = offer.size.min(Lots(requested.0 - bought.0));
             let cost = self.price_with_fee(offer.price, size);
             if size.0 == 0 {
                 break;
@@ -233,14 +233,14 @@ impl Market {
         bought
     }
 
-    /// What an agent can buy, best first. Its own offers leave the book when it meets them, and
-    /// it then pays the price behind them.
+    /// Offers available to an agent, best first. Its own offers leave the book when it meets them,
+    /// and it then pays the price behind them.
     fn offers_to(&self, agent: Agent, symbol: usize) -> impl Iterator<Item = Resting> + '_ {
         let offers = self.symbols[symbol].floor.book.orders(Side::Sell);
         offers.filter(move |offer| offer.account != AccountId(agent.0))
     }
 
-    /// What an order that may rest could cost: it may trade lot by lot, and each trade's fee is
+    /// Largest cost of an order that may rest: it may trade lot by lot, and each trade's fee is
     /// rounded up.
     fn cost_at_worst(&self, price: Ticks, size: Lots) -> Money {
         Money(self.price_with_fee(price, Lots(1)).0 * i64::from(size.0))
@@ -254,25 +254,25 @@ impl Market {
 }
 
 impl Symbol {
-    /// Its book.
+    /// Order book of the symbol.
     #[must_use]
     pub fn book(&self) -> &OrderBook {
         &self.floor.book
     }
 
-    /// What an agent has gained and given in it.
+    /// Holding of an agent in it.
     #[must_use]
     pub fn holding(&self, agent: Agent) -> &Holding {
         &self.floor.holdings[agent.0 as usize]
     }
 
-    /// The middle of the best prices, or the last price, in ticks.
+    /// Mid price, or the last price if a side is empty, in ticks.
     #[must_use]
     pub fn mid(&self) -> f64 {
         mid_of(&self.floor)
     }
 
-    /// What traded in the last complete tick.
+    /// Tape of the last complete tick.
     #[must_use]
     pub fn bar(&self) -> &Tape {
         &self.bar

@@ -1,4 +1,5 @@
-//! Normal draws by the ziggurat: layers of equal area, most draws decided by one comparison.
+//! Normal random draws by the ziggurat algorithm: layers of equal area, most draws decided by one
+//! comparison.
 //!
 //! Tables and tails are computed by a mathematics library written in Rust, so that a seed gives
 //! the same bits on every machine.
@@ -8,7 +9,7 @@ use std::sync::LazyLock;
 use super::{Stream, to_unit};
 
 const LAYERS: usize = 256;
-/// Where the lowest layer ends and the tail begins, for 256 layers.
+/// Start of the tail beyond the lowest layer, for 256 layers.
 const TAIL: f64 = 3.654_152_885_361_009;
 /// The area of every layer, the tail in the lowest one.
 const AREA: f64 = 0.004_928_673_233_992_336;
@@ -31,7 +32,7 @@ static ZIGGURAT: LazyLock<Layers> = LazyLock::new(|| {
     Layers { edges, heights: edges.map(density) }
 });
 
-/// Not scaled: 1 at the middle.
+/// Unnormalized density: 1 at zero.
 fn density(at: f64) -> f64 {
     libm::exp(-0.5 * at * at)
 }
@@ -40,7 +41,7 @@ fn density(at: f64) -> f64 {
 pub(super) fn draw(stream: &mut Stream) -> f64 {
     let layers = &*ZIGGURAT;
     loop {
-        // The lowest 8 bits choose the layer, bit 8 the sign, the upper 53 the place in it.
+        // The lowest 8 bits choose the layer, bit 8 the sign, the upper 53 the point in it.
         let bits = stream.bits();
         let layer = (bits & 0xff) as usize;
         let at = to_unit(bits) * layers.edges[layer];

@@ -8,7 +8,7 @@ use market::{
     TimeInForce,
 };
 
-/// Numbers that look random (`SplitMix64`).
+/// Pseudo-random numbers (`SplitMix64`).
 pub(crate) struct Draws(pub(crate) u64);
 
 impl Draws {
@@ -34,7 +34,7 @@ impl Draws {
     }
 }
 
-/// What is asked of a book.
+/// Operation on a book.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation {
     Place(Order),
@@ -44,7 +44,7 @@ pub(crate) enum Operation {
     CancelAll(AccountId),
 }
 
-/// What a book answers.
+/// Answer of a book to an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
     Placed(Placement),
@@ -52,7 +52,7 @@ pub(crate) enum Answer {
     Left(Lots),
 }
 
-/// Does one operation.
+/// Execute one operation.
 pub(crate) fn apply(
     book: &mut OrderBook,
     operation: Operation,
@@ -73,7 +73,7 @@ pub(crate) fn apply(
     }
 }
 
-/// Makes operations; each depends on one number and on the ids that were given out.
+/// Generator of operations; each depends on one number and on the known ids.
 pub(crate) struct Flow {
     middle: i32,
     ids: Vec<OrderId>,
@@ -87,7 +87,7 @@ impl Flow {
         Self { middle: 10_000, ids: Vec::new() }
     }
 
-    /// Takes note of an id that a book gave out.
+    /// Record an id returned by a book.
     pub(crate) fn note(&mut self, answer: &Result<Answer, OrderError>) {
         if let Ok(Answer::Placed(Placement { id: Some(id), .. })) = answer {
             if self.ids.len() == Self::IDS {

@@ -1,4 +1,4 @@
-//! A book that is slow and obviously right: one list of orders in order of arrival, and scans.
+//! Reference order book: slow and simple, one list of orders in order of arrival, and scans.
 
 use std::cmp::Reverse;
 
@@ -41,12 +41,12 @@ impl ReferenceBook {
         let best = self.orders(order.side.opposite()).first().map(|maker| maker.price);
         match (order.time_in_force, best) {
             (TimeInForce::PostOnly, Some(best)) if trades(&order, best) => {
-                return Err(OrderError::WouldTrade { found: order.price, best });
+                return Err(OrderError::WouldTrade { got: order.price, best });
             }
             (TimeInForce::FillOrKill, _) => {
                 let filled = self.clone().trade(order, false, &mut Vec::new()).filled;
                 if filled < order.size {
-                    return Err(OrderError::NotFillable { wanted: order.size, found: filled });
+                    return Err(OrderError::NotFillable { expected: order.size, got: filled });
                 }
             }
             _ => {}
@@ -64,12 +64,12 @@ impl ReferenceBook {
 
     pub(crate) fn reduce(&mut self, id: OrderId, by: Lots) -> Result<Lots, OrderError> {
         if by == Lots(0) {
-            return Err(OrderError::SizeOutOfRange { found: 0 });
+            return Err(OrderError::SizeOutOfRange { got: 0 });
         }
         let index = self.find(id)?;
         let resting = self.orders[index].size;
         if by >= resting {
-            return Err(OrderError::NothingLeft { resting, found: by });
+            return Err(OrderError::NothingLeft { resting, got: by });
         }
         self.orders[index].size.0 -= by.0;
         Ok(self.orders[index].size)
@@ -178,7 +178,7 @@ impl ReferenceBook {
         let held: u32 = self.orders.iter().filter(stays).map(|other| other.size.0).sum();
         if u64::from(held) + u64::from(order.size.0) > u64::from(u32::MAX) {
             let room = Lots(u32::MAX - held);
-            return Err(OrderError::LevelFull { price: order.price, room, found: order.size });
+            return Err(OrderError::LevelFull { price: order.price, room, got: order.size });
         }
         Ok(())
     }
@@ -186,10 +186,10 @@ impl ReferenceBook {
 
 fn check(price: Ticks, size: Lots) -> Result<(), OrderError> {
     if price.0 < 1 || price.0 > 1 << 30 {
-        return Err(OrderError::PriceOutOfRange { found: price.0.into() });
+        return Err(OrderError::PriceOutOfRange { got: price.0.into() });
     }
     if size == Lots(0) {
-        return Err(OrderError::SizeOutOfRange { found: 0 });
+        return Err(OrderError::SizeOutOfRange { got: 0 });
     }
     Ok(())
 }

@@ -1,9 +1,6 @@
-"""gymnasium, both ways: spaces, envs, vector envs, and the namespace of its registry."""
+"""Adapters to and from gymnasium: spaces, envs, vector envs, and its registry as a namespace."""
 
-from sekai.error import MissingExtraError
+from sekai.storage.optional import optional_import
 
-try:
-    # Asked for here once, for all modules below.
-    import gymnasium as _gymnasium  # noqa: F401
-except ModuleNotFoundError as error:
-    raise MissingExtraError.of("gymnasium", "gymnasium", "sekai.compat.gymnasium") from error
+# Checked here once, for all modules below.
+optional_import("gymnasium", "gymnasium", "sekai.compat.gymnasium")

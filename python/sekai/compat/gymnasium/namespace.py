@@ -1,4 +1,4 @@
-"""gymnasium's registry as the namespace `gymnasium/` of ours."""
+"""Registry of gymnasium as the namespace `gymnasium/`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium
 
-from sekai.compat.gymnasium.imported import ImportedEnv, from_gymnasium
+from sekai.compat.gymnasium.envs import ImportedEnv, from_gymnasium
 from sekai.error import UnknownEnvError
 from sekai.registry.spec import EnvSpec
 
@@ -16,16 +16,16 @@ NAMESPACE = "gymnasium"
 
 
 def resolve(id: str) -> EnvSpec:
-    """How to make `gymnasium/<id>`. The time limit is left to gymnasium, whose `make` sets it.
+    """Spec of `gymnasium/<id>`. The time limit is set by gymnasium's `make`.
 
     Raises:
-        UnknownEnvError: gymnasium does not know `<id>`; it may say what it knows instead.
+        UnknownEnvError: gymnasium has no `<id>`.
     """
     inner = id.removeprefix(f"{NAMESPACE}/")
     try:
         spec = gymnasium.spec(inner)
     except gymnasium.error.Error as error:
-        raise UnknownEnvError(f"gymnasium knows no env {inner!r}: {error}") from error
+        raise UnknownEnvError(f"unknown gymnasium env {inner!r}: {error}") from error
     return EnvSpec(
         id=id,
         entry_point="sekai.compat.gymnasium.namespace:make_known",
@@ -39,9 +39,9 @@ def make_known(env: str, **kwargs: Any) -> ImportedEnv:
     """Make an env that gymnasium has registered.
 
     Args:
-        env: its id. `module:Name` is refused: gymnasium would import the module, and specs that
-            are read from files end here.
-        kwargs: what `gymnasium.make` is given beside the id.
+        env: its id. `module:Name` is rejected: gymnasium would import the module, and specs read
+            from files end here.
+        kwargs: further arguments of `gymnasium.make`.
     """
     if not isinstance(env, str) or ":" in env:
         raise ValueError(f"expected an id that gymnasium has registered, got {env!r:.80}")
@@ -49,5 +49,5 @@ def make_known(env: str, **kwargs: Any) -> ImportedEnv:
 
 
 def known_ids() -> list[str]:
-    """The ids of all that gymnasium has registered, whether or not it can be made here."""
+    """Ids of all envs registered in gymnasium, whether or not they can be made here."""
     return sorted(f"{NAMESPACE}/{inner}" for inner in gymnasium.registry)

@@ -1,14 +1,9 @@
-"""What is told of steps and episodes: collected in the env, written where the episodes meet."""
+"""Logs of steps and episodes: collected in the env, written beside the vector env."""
 
-from sekai.compose.logs.buffer import LogBuffer
-from sekai.compose.logs.collector import LogCollector
-from sekai.compose.logs.console_writer import ConsoleWriter
-from sekai.compose.logs.csv_writer import CsvWriter
-from sekai.compose.logs.level import LogLevel
-from sekai.compose.logs.mlflow_writer import MlflowWriter
-from sekai.compose.logs.parquet_writer import ParquetWriter
-from sekai.compose.logs.tensorboard_writer import TensorBoardWriter
-from sekai.compose.logs.writer import LogWriter
+from sekai.compose.logs.collector import LogCollector, LogLevel
+from sekai.compose.logs.table_writers import CsvWriter, ParquetWriter
+from sekai.compose.logs.trackers import MlflowWriter, TensorBoardWriter
+from sekai.compose.logs.writer import ConsoleWriter, LogBuffer, LogWriter
 
 __all__ = [
     "ConsoleWriter",

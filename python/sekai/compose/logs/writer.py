@@ -1,24 +1,28 @@
-"""Hears of the steps of many envs, and tells of them step by step and episode by episode."""
+"""Log writers: the contract, metrics in memory, and the console."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TextIO, TypeAlias
 
-from sekai.compose.logs.level import LogLevel
-from sekai.core.closing import Closing
+from sekai.compose.logs.collector import LogLevel
+from sekai.core.base import Closeable
 from sekai.error import ResetRequired, StateError
 
-__all__ = ["LogWriter"]
+__all__ = ["ConsoleWriter", "LogBuffer", "LogWriter", "RunningMeans"]
 
 
-class LogWriter(Closing):
-    """Gathers what envs log until their episodes end; write `log_step` or `log_episode`.
+class LogWriter(Closeable):
+    """Log writer of the episodes of many envs; implement `log_step` or `log_episode`.
 
-    The vector env calls the `on_env_...` methods in the process it lives in, so that a writer
-    needs no locks and is never copied. Entries below `loglevel` are left out.
+    The vector env calls the `on_env_...` methods in its own process, so that a writer needs no
+    locks and is never copied.
+
+    Args:
+        loglevel: entries below this level are left out.
     """
 
     state_names: ClassVar[tuple[str, ...]] = (
@@ -30,18 +34,17 @@ class LogWriter(Closing):
         "episode_rewards",
         "episode_logs",
     )
-    """Attributes that are saved and restored; subclasses name those that they add."""
+    """Attributes that are saved; subclasses list those that they add."""
 
     def __init__(self, loglevel: int | LogLevel = LogLevel.PERIODIC) -> None:
-        """Take entries from `loglevel` upwards."""
         self.loglevel = int(loglevel)
         self.global_episode = 0
         self.global_step = 0
-        self._forget()
+        self._clear_counts()
 
-    def _forget(self) -> None:
+    def _clear_counts(self) -> None:
         self.episode_count = 0
-        """Episodes that have ended since the last `clear`; `global_episode` counts all."""
+        """Finished episodes since the last `clear`; `global_episode` counts all."""
         self.step_count = 0
         """Steps since the last `clear`; `global_step` counts all."""
         self.episode_lengths: dict[int, int] = {}
@@ -49,25 +52,25 @@ class LogWriter(Closing):
         self.episode_logs: dict[int, list[dict[str, Any]]] = {}
 
     def clear(self) -> None:
-        """Forget everything but the global counts: a collection of episodes begins."""
-        self._forget()
+        """Clear everything but the global counts, at the start of a collection."""
+        self._clear_counts()
 
     @staticmethod
     def aggregation(values: Sequence[Any], name: str) -> Any:
-        """What an episode has for what its steps had.
+        """Aggregate the values of an episode's steps.
 
-        Floats become their mean, and those called "reward" their sum; of anything else the first
-        is taken.
+        Floats become their mean, and those called "reward" their sum; of other values the first is
+        taken.
         """
         if not len(values):
-            raise ValueError(f"{name!r}: at least one value was wanted, found none")
+            raise ValueError(f"no values of {name!r} to aggregate; expected at least one")
         if not all(isinstance(value, float) for value in values):
             return values[0]
         total = math.fsum(values) if all(map(math.isfinite, values)) else sum(values)
         return float(total) if name == "reward" else float(total / len(values))
 
     def aggregated(self, contents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Each name of an episode's contents, aggregated over the steps that have it."""
+        """Contents of an episode, each name aggregated over the steps that have it."""
         columns: dict[str, list[Any]] = {}
         for step in contents:
             for name, value in step.items():
@@ -75,45 +78,44 @@ class LogWriter(Closing):
         return {name: self.aggregation(values, name) for name, values in columns.items()}
 
     def numbers(self, contents: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-        """The floats among what an episode's contents aggregate to."""
-        found = self.aggregated(contents)
-        return {name: value for name, value in found.items() if isinstance(value, float)}
+        """Floats among the aggregated contents of an episode."""
+        values = self.aggregated(contents)
+        return {name: value for name, value in values.items() if isinstance(value, float)}
 
     def log_step(self, reward: float, contents: dict[str, Any]) -> None:
-        """Tell of a step.
+        """Write a step.
 
         Args:
-            reward: what the step was paid.
-            contents: what was logged in it, name -> value.
+            reward: reward of the step.
+            contents: log of the step, name -> value.
         """
 
     def log_episode(
         self, length: int, rewards: list[float], contents: list[dict[str, Any]]
     ) -> None:
-        """Tell of an episode that has ended.
+        """Write a finished episode.
 
         Args:
-            length: its steps.
-            rewards: what each was paid.
-            contents: what was logged in each step, name -> value; in front of them what was
-                logged while the episode was begun, if anything was.
+            length: number of steps.
+            rewards: reward of each step.
+            contents: log of each step, name -> value; before them the log of the reset, if any.
         """
 
     def on_env_reset(self, env_id: int, obs: Any, info: Mapping[str, Any] | None = None) -> None:
-        """An env has begun an episode."""
+        """Handle the reset of an env."""
         self.episode_lengths[env_id] = 0
         self.episode_rewards[env_id] = []
-        begun = self._contents({} if info is None else info)
-        self.episode_logs[env_id] = [begun] if begun else []
+        contents = self._contents({} if info is None else info)
+        self.episode_logs[env_id] = [contents] if contents else []
 
     def on_env_step(
         self, env_id: int, obs: Any, rew: float, done: bool, info: Mapping[str, Any]
     ) -> None:
-        """An env has made a step; `done` if its episode has ended."""
+        """Handle a step of an env; `done` if its episode has ended."""
         if env_id not in self.episode_lengths:
             raise ResetRequired(
-                f"{type(self).__name__} heard of a step of env {env_id} before any reset of it: "
-                f"call on_env_reset() when an episode begins"
+                f"{type(self).__name__} got a step of env {env_id} before its reset; call "
+                "on_env_reset() when an episode begins"
             )
         reward, contents = float(rew), self._contents(info)
         self.global_step += 1
@@ -125,41 +127,40 @@ class LogWriter(Closing):
         if done:
             self.global_episode += 1
             self.episode_count += 1
-            # The next episode of the env begins with its reset, and until then there is none.
+            # The env has no episode until its next reset.
             length, rewards = self.episode_lengths.pop(env_id), self.episode_rewards.pop(env_id)
             self.log_episode(length, rewards, self.episode_logs.pop(env_id))
 
     def on_env_all_ready(self) -> None:
-        """All envs are about to begin: a new collection."""
+        """Handle the start of a collection."""
         self.clear()
 
     def on_env_all_done(self) -> None:
-        """All envs have come to their end."""
+        """Handle the end of a collection."""
 
     def flush(self) -> None:
-        """Bring to disk what is known so far.
+        """Write everything so far to disk.
 
-        Whoever guards a collection calls this when it is broken off by an exception, in place of
-        `on_env_all_done`.
+        Called instead of `on_env_all_done` when an exception aborts a collection.
         """
 
     def close(self) -> None:
-        """Flush, and release what is held."""
+        """Flush, and release resources."""
         self.flush()
 
     def state_dict(self) -> dict[str, Any]:
-        """Counts, and what is known of the episodes under way."""
+        """Counts, and logs of unfinished episodes."""
         return {name: copy.deepcopy(getattr(self, name)) for name in self._saved_names()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on from where the state was taken; a refused state changes nothing."""
-        wanted = self._saved_names()
-        if state_dict.keys() != set(wanted):
+        """Continue from a saved state; a rejected one changes nothing."""
+        names = self._saved_names()
+        if state_dict.keys() != set(names):
             raise StateError(
-                f"a state of {type(self).__name__} has the keys {sorted(wanted)}, "
-                f"found {sorted(map(str, state_dict))}"
+                f"state of {type(self).__name__} must have the keys {sorted(names)}, got "
+                f"{sorted(map(str, state_dict))}"
             )
-        for name in wanted:
+        for name in names:
             setattr(self, name, copy.deepcopy(state_dict[name]))
 
     def _saved_names(self) -> list[str]:
@@ -169,3 +170,140 @@ class LogWriter(Closing):
     def _contents(self, info: Mapping[str, Any]) -> dict[str, Any]:
         log = info.get("log", {})
         return {name: value for name, (level, value) in log.items() if level >= self.loglevel}
+
+
+class RunningMeans:
+    """Mean of each metric over the episodes that have it."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, float] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, metrics: Mapping[str, float]) -> None:
+        """Add the metrics of one episode."""
+        for name, value in metrics.items():
+            self._sums[name] = self._sums.get(name, 0.0) + value
+            self._counts[name] = self._counts.get(name, 0) + 1
+
+    def of(self, name: str) -> float:
+        """Mean of one metric."""
+        return self._sums[name] / self._counts[name]
+
+    def all(self) -> dict[str, float]:
+        """Mean of every metric."""
+        return {name: self.of(name) for name in self._sums}
+
+
+BufferCallback: TypeAlias = "Callable[[bool, bool, LogBuffer], object]"
+
+
+class LogBuffer(LogWriter):
+    """Log buffer that calls back at the end of each episode and collection.
+
+    Args:
+        callback: called as `callback(on_episode, on_collect, buffer)`; one of the flags is True.
+        loglevel: entries below this level are left out.
+    """
+
+    state_names: ClassVar[tuple[str, ...]] = ("_latest", "_means")
+
+    def __init__(
+        self, callback: BufferCallback, loglevel: int | LogLevel = LogLevel.PERIODIC
+    ) -> None:
+        super().__init__(loglevel)
+        self.callback = callback
+        self._latest: dict[str, float] | None = None
+        self._means = RunningMeans()
+
+    def clear(self) -> None:
+        """Clear the metrics too."""
+        super().clear()
+        self._latest, self._means = None, RunningMeans()
+
+    def episode_metrics(self) -> dict[str, float]:
+        """Metrics of the last episode."""
+        if self._latest is None:
+            raise ValueError("no metrics yet: no episode has ended")
+        return dict(self._latest)
+
+    def collect_metrics(self) -> dict[str, float]:
+        """Mean of each metric over the episodes that have it."""
+        return self._means.all()
+
+    def log_episode(
+        self, length: int, rewards: list[float], contents: list[dict[str, Any]]
+    ) -> None:
+        """Add the metrics of the episode, and call back."""
+        self._latest = self.numbers(contents)
+        self._means.add(self._latest)
+        self.callback(True, False, self)
+
+    def on_env_all_done(self) -> None:
+        """Call back at the end of a collection."""
+        self.callback(False, True, self)
+
+
+class ConsoleWriter(LogWriter):
+    """Log writer that prints a line every few episodes, each metric with its running mean.
+
+    `prefix` is put before each line, and may be changed at any time.
+
+    Args:
+        log_every_n_episode: episodes between two lines.
+        total_episodes: expected number of episodes; the last one has a line too.
+        float_format: format of metrics, with a colon as in a format string.
+        counter_format: format of the number of episodes.
+        loglevel: entries below this level are left out.
+        stream: output stream; None for the current standard output.
+    """
+
+    state_names: ClassVar[tuple[str, ...]] = ("prefix", "_means")
+
+    def __init__(
+        self,
+        log_every_n_episode: int = 20,
+        total_episodes: int | None = None,
+        float_format: str = ":.4f",
+        counter_format: str = ":4d",
+        loglevel: int | LogLevel = LogLevel.PERIODIC,
+        stream: TextIO | None = None,
+    ) -> None:
+        if log_every_n_episode < 1:
+            raise ValueError(f"log_every_n_episode must be at least 1, got {log_every_n_episode}")
+        super().__init__(loglevel)
+        self.log_every_n_episode = log_every_n_episode
+        self.total_episodes = total_episodes
+        self.float_format = float_format
+        self.counter_format = counter_format
+        self.stream = stream
+        self.prefix = ""
+        self._means = RunningMeans()
+
+    def clear(self) -> None:
+        """Clear the running means too."""
+        super().clear()
+        self._means = RunningMeans()
+
+    def log_episode(
+        self, length: int, rewards: list[float], contents: list[dict[str, Any]]
+    ) -> None:
+        """Add the metrics of the episode, and print them if due."""
+        metrics = self.numbers(contents)
+        self._means.add(metrics)
+        is_last = self.episode_count == self.total_episodes
+        if is_last or self.episode_count % self.log_every_n_episode == 0:
+            stream = sys.stdout if self.stream is None else self.stream
+            stream.write(self.generate_log_message(metrics) + "\n")
+            stream.flush()
+
+    def generate_log_message(self, logs: Mapping[str, float]) -> str:
+        """Line for the metrics of an episode."""
+        count = f"{{{self.counter_format}}}".format(self.episode_count)
+        total = self.total_episodes
+        counted = f"[Step {count}]" if total is None else f"[{count}/{total}]"
+        number = f"{{{self.float_format}}}"
+        metrics = [
+            f"  {name} {number.format(value)} ({number.format(self._means.of(name))})"
+            for name, value in logs.items()
+        ]
+        return f"{self.prefix} {counted} {''.join(metrics)}".strip()

@@ -1,1 +1,1 @@
-"""Orders of one asset, worked over a day: simulators, interpreters, rewards and baselines."""
+"""Single-asset order execution: simulators, interpreters, rewards and baselines."""

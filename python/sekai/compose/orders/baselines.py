@@ -1,4 +1,4 @@
-"""Ways to work an order that need no learning: what a learner has to beat."""
+"""Baselines of order execution: TWAP, VWAP, all at once, Almgren-Chriss."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.compose.orders.day_source import OrderData, intraday
-from sekai.compose.orders.features import earlier_days
+from sekai.compose.orders.data import OrderData, as_intraday, earlier_days
 from sekai.compose.orders.state import SAOEState
 from sekai.data.intraday import DayTicks
 from sekai.error import DataError
@@ -30,17 +29,17 @@ Floats = NDArray[np.float64]
 
 
 class OrderPolicy(Protocol):
-    """Decides how much of an order is traded in the next step."""
+    """Policy of order execution: amount of the next step."""
 
     def __call__(self, state: SAOEState, /) -> float:
-        """The amount, from 0 to what is left."""
+        """Amount, from 0 to what is left."""
 
 
 class TWAP:
-    """The same amount in every tick."""
+    """TWAP: equal amounts in every tick."""
 
     def __call__(self, state: SAOEState, /) -> float:
-        """The step's share of the ticks that are left."""
+        """Share of the step in the ticks left."""
         return state.position * state.step_share
 
 
@@ -48,12 +47,18 @@ class AllAtOnce:
     """Everything in the first step."""
 
     def __call__(self, state: SAOEState, /) -> float:
-        """All that is left."""
+        """Amount left."""
         return state.position
 
 
 class VWAP:
-    """As much in every step as its share of the volume that is expected until the end."""
+    """VWAP: amounts in proportion to the expected volume.
+
+    Args:
+        profile: expected volume of each tick of a day, in any unit.
+        data: or days of ticks, of which those before the order's are averaged.
+        days: number of days to average; fewer if there are fewer, and TWAP if there is none.
+    """
 
     def __init__(
         self,
@@ -62,76 +67,77 @@ class VWAP:
         data: OrderData | None = None,
         days: int = 5,
     ) -> None:
-        """Say where the expectation comes from.
-
-        Args:
-            profile: the volume that is expected in each tick of a day, in any unit.
-            data: or days of ticks, of which those before the order's are averaged.
-            days: how many of them; fewer where there are fewer, and TWAP where there is none.
-        """
         if (profile is None) == (data is None):
-            raise ValueError("either a profile or the data of earlier days was wanted")
+            raise ValueError("pass either a profile or the data of earlier days")
         if days < 1:
-            raise ValueError(f"days must be at least 1, was {days}")
+            raise ValueError(f"days must be at least 1, got {days}")
         self.profile = None if profile is None else _profile(profile)
-        self.data = None if data is None else intraday(data)
+        self.data = None if data is None else as_intraday(data)
         self.days = days
-        self._kept: tuple[Any, Floats] | None = None
+        self._cached: tuple[Any, Floats] | None = None
 
     def __call__(self, state: SAOEState, /) -> float:
-        """The step's share of the expected volume that is left."""
+        """Share of the step in the expected volume left."""
         return _by_volume(state, self._expected(state))
 
     def _expected(self, state: SAOEState) -> Floats:
         if self.profile is not None:
             return self.profile
         key = state.order.key_by_day
-        if self._kept is None or self._kept[0] != key:
+        if self._cached is None or self._cached[0] != key:
             earlier = earlier_days(self.data, state.order.stock_id, state.order.date, self.days)
-            self._kept = key, volume_profile(earlier, state.ticks_index)
-        return self._kept[1]
+            self._cached = key, volume_profile(earlier, state.ticks_index)
+        return self._cached[1]
 
 
 class OracleVWAP:
-    """VWAP that knows the day's volume in advance: a bound, not a strategy."""
+    """VWAP with the day's volume known in advance: a bound, not a strategy."""
 
     def __call__(self, state: SAOEState, /) -> float:
-        """The step's share of the volume that is left."""
+        """Share of the step in the volume left."""
         return _by_volume(state, np.nan_to_num(state.backtest_data.volume))
 
 
 class AlmgrenChrissPolicy:
-    """The schedule of Almgren and Chriss: faster at first, the more risk is disliked."""
+    """Almgren-Chriss schedule: faster at first with more risk aversion.
+
+    Times are in ticks, see `sekai.market.AlmgrenChriss`.
+    """
 
     def __init__(
-        self, *, volatility: float, temporary_impact: float, risk_aversion: float,
+        self,
+        *,
+        volatility: float,
+        temporary_impact: float,
+        risk_aversion: float,
         permanent_impact: float = 0.0,
-    ) -> None:  # fmt: skip
-        """Describe the market; times are in ticks, see `sekai.market.AlmgrenChriss`."""
+    ) -> None:
         self.model = {
-            "volatility": volatility, "temporary_impact": temporary_impact,
-            "risk_aversion": risk_aversion, "permanent_impact": permanent_impact,
-        }  # fmt: skip
+            "volatility": volatility,
+            "temporary_impact": temporary_impact,
+            "risk_aversion": risk_aversion,
+            "permanent_impact": permanent_impact,
+        }
 
     def __call__(self, state: SAOEState, /) -> float:
-        """What is optimally traded in the next step of what is left."""
+        """Optimal amount of the next step."""
         return float(almgren_chriss_amounts(state, **self.model)[0])
 
 
 def almgren_chriss_amounts(state: SAOEState, **model: float) -> Floats:
-    """What is optimally traded in each step that is left: one trade a tick, summed by step."""
+    """Optimal amount of each step left: one trade per tick, summed by step."""
     if state.ticks_left < 1 or state.position <= 0:
         return np.zeros(0)
     ticks = state.ticks_left
-    best = AlmgrenChriss(shares=state.position, horizon=float(ticks), steps=ticks, **model)
+    optimum = AlmgrenChriss(shares=state.position, horizon=float(ticks), steps=ticks, **model)
     bounds = np.arange(state.next_boundary, state.stop_tick, state.ticks_per_step)
-    held = best.trajectory()[np.array([0, *(bounds - state.cur_tick), ticks])]
+    held = optimum.trajectory()[np.array([0, *(bounds - state.cur_tick), ticks])]
     amounts: Floats = -np.diff(held)
     return amounts
 
 
 def volume_profile(days: Sequence[DayTicks], times: NDArray[np.datetime64]) -> Floats:
-    """The mean volume of days at the times of day of some ticks; all ones without any day."""
+    """Mean volume profile of days at given times of day; ones without any day."""
     if not days:
         return np.ones(len(times))
     clock = _time_of_day(times)
@@ -151,8 +157,8 @@ def _time_of_day(times: NDArray[np.datetime64]) -> Floats:
 def _by_volume(state: SAOEState, expected: Floats) -> float:
     if len(expected) < state.stop_tick:
         raise DataError(
-            f"a profile of {len(state.ticks_index)} ticks was wanted for a day of so many, found "
-            f"one of {len(expected)}"
+            f"volume profile must have {len(state.ticks_index)} ticks like the day, got "
+            f"{len(expected)}"
         )
     left = float(expected[state.cur_tick : state.stop_tick].sum())
     now = float(expected[state.cur_tick : state.next_boundary].sum())
@@ -162,8 +168,8 @@ def _by_volume(state: SAOEState, expected: Floats) -> float:
     return min(state.position, state.position * share)
 
 
-def _profile(given: Any) -> Floats:
-    profile = np.asarray(given, np.float64)
+def _profile(values: Any) -> Floats:
+    profile = np.asarray(values, np.float64)
     if profile.ndim != 1 or not np.isfinite(profile).all() or (profile < 0).any():
-        raise ValueError("profile must be a row of volumes of at least 0, one for each tick")
+        raise ValueError("profile must be finite volumes of at least 0, one for each tick")
     return profile

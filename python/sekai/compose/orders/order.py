@@ -1,42 +1,42 @@
-"""What is to be traded, which way, and when."""
+"""Order of one asset: amount, direction and time window."""
 
 from __future__ import annotations
 
 import enum
 import math
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import numpy as np
 
-from sekai.compose.orders.moments import Moment, moment
 from sekai.error import SekaiError
 
 __all__ = ["DirectionError", "Order", "OrderDir"]
 
 
 class DirectionError(SekaiError, NotImplementedError, ValueError):
-    """A direction that is neither to sell nor to buy."""
+    """Direction that is neither sell nor buy."""
 
 
 class OrderDir(enum.IntEnum):
-    """Which way an order goes."""
+    """Direction of an order."""
 
     SELL = 0
     BUY = 1
 
     @property
     def sign(self) -> int:
-        """What a fill does to what is held: 1 if it adds to it, -1 if it takes away."""
+        """Sign of a fill: 1 to buy, -1 to sell."""
         return 1 if self is OrderDir.BUY else -1
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Order:
-    """An amount of one asset to be traded within one window of time.
+    """Order for an amount of one asset within one time window.
 
-    Simulators take orders of one day. Times are as the market's clocks show them and may be given
-    as strings, datetimes, or stamps of NumPy or pandas; the direction also as `"buy"` or `"sell"`.
+    Simulators take orders of one day. Times are local times of the market, as strings, datetimes,
+    or timestamps of NumPy or pandas; the direction also as `"buy"` or `"sell"`.
     """
 
     stock_id: str
@@ -45,46 +45,49 @@ class Order:
     start_time: np.datetime64
     end_time: np.datetime64
     deal_amount: float = 0.0
-    """What has been filled of it."""
+    """Amount filled."""
     factor: float | None = None
-    """Adjusted shares times this are real ones."""
+    """Adjustment factor: adjusted shares times this are real shares."""
 
     def __init__(
         self,
         stock_id: str,
         amount: float,
         direction: OrderDir | int | str,
-        start_time: Moment,
-        end_time: Moment,
+        start_time: DatetimeLike,
+        end_time: DatetimeLike,
         deal_amount: float = 0.0,
         factor: float | None = None,
     ) -> None:
-        """Check and convert."""
-        start, end = moment(start_time), moment(end_time)
+        start, end = to_datetime64(start_time), to_datetime64(end_time)
         if start > end:
-            raise ValueError(f"an order must not end before it starts, found {start} to {end}")
+            raise ValueError(f"an order must not end before it starts, got {start} to {end}")
         values = {
-            "stock_id": stock_id, "amount": _amount("amount", amount),
-            "direction": _direction(direction), "start_time": start, "end_time": end,
-            "deal_amount": _amount("deal_amount", deal_amount), "factor": factor,
-        }  # fmt: skip
+            "stock_id": stock_id,
+            "amount": _amount("amount", amount),
+            "direction": _direction(direction),
+            "start_time": start,
+            "end_time": end,
+            "deal_amount": _amount("deal_amount", deal_amount),
+            "factor": factor,
+        }
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
     @property
     def date(self) -> np.datetime64:
-        """The day on which the order starts."""
+        """Day on which the order starts."""
         day: np.datetime64 = self.start_time.astype("datetime64[D]")
         return day
 
     @property
     def key_by_day(self) -> tuple[str, np.datetime64, OrderDir]:
-        """Asset, day and direction: what orders that may share a day's data have in common."""
+        """Key of orders that may share a day's data: asset, day and direction."""
         return self.stock_id, self.date, self.direction
 
     @property
     def key(self) -> tuple[str, np.datetime64, np.datetime64, OrderDir]:
-        """Asset, window and direction."""
+        """Key of the order: asset, window and direction."""
         return self.stock_id, self.start_time, self.end_time, self.direction
 
     @property
@@ -93,16 +96,43 @@ class Order:
         return self.direction.sign
 
 
-def _direction(given: Any) -> OrderDir:
+def _direction(value: Any) -> OrderDir:
     try:
-        return OrderDir[given.upper()] if isinstance(given, str) else OrderDir(given)
+        return OrderDir[value.upper()] if isinstance(value, str) else OrderDir(value)
     except (KeyError, ValueError) as error:
-        wanted = "OrderDir.SELL (0, 'sell') or OrderDir.BUY (1, 'buy')"
-        raise DirectionError(f"direction must be {wanted}, was {given!r}") from error
+        expected = "OrderDir.SELL (0, 'sell') or OrderDir.BUY (1, 'buy')"
+        raise DirectionError(f"direction must be {expected}, got {value!r}") from error
 
 
-def _amount(name: str, given: Any) -> float:
-    amount = float(given)
+def _amount(name: str, value: Any) -> float:
+    amount = float(value)
     if not (math.isfinite(amount) and amount >= 0):
-        raise ValueError(f"{name} must be finite and at least 0, was {given!r}")
+        raise ValueError(f"{name} must be finite and at least 0, got {value!r}")
     return amount
+
+
+DatetimeLike = str | date | np.datetime64
+"""Times as users write them; a Timestamp of pandas is a date."""
+
+
+def to_datetime64(value: Any) -> np.datetime64:
+    """Convert a string, a date, or a timestamp of NumPy or pandas to nanoseconds.
+
+    Orders and ticks are in local times of the market, so a time has no time zone.
+    """
+    if getattr(value, "tzinfo", None) is not None:
+        raise ValueError(
+            f"time {value!r} has a time zone; convert it to local time of the market and drop it"
+        )
+    if not isinstance(value, (str, date, np.datetime64)):
+        raise TypeError(f"time must be a string, datetime or datetime64, got {value!r}")
+    try:
+        # First: a Timestamp of pandas has nanoseconds, which a datetime has not.
+        convert = getattr(value, "to_datetime64", None)
+        time = np.datetime64(value) if convert is None else convert()
+        result: np.datetime64 = time.astype("datetime64[ns]")
+    except ValueError as error:
+        raise ValueError(f"time must be like '2020-01-31 09:30', got {value!r}") from error
+    if np.isnat(result):
+        raise ValueError(f"time must not be NaT, got {value!r}")
+    return result

@@ -1,4 +1,4 @@
-"""Draws an order at work: prices, fills, volumes, and what is left."""
+"""Renderer of order execution: prices, fills, volumes and the amount left."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 from sekai.compose.orders.order import OrderDir
 from sekai.compose.orders.state import SAOEState
 from sekai.error import ResetRequired
-from sekai.rendering.look import (
+from sekai.rendering.matplotlib_renderer import MatplotlibRenderer
+from sekai.rendering.panels import FillMarkers
+from sekai.rendering.style import (
     BUY,
     EQUITY,
     FAIR,
-    INK,
-    OTHERS,
+    FOREGROUND,
+    OTHER_COLOR,
     SELL,
     Title,
-    caption,
-    dress,
-    explain,
+    add_legend,
+    set_caption,
+    style_axes,
 )
-from sekai.rendering.matplotlib_renderer import MatplotlibRenderer
-from sekai.rendering.own_fills import OwnFills
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,33 +34,41 @@ __all__ = ["OrderRenderer", "running_prices", "step_fills"]
 Floats = NDArray[np.float64]
 
 LARGEST = 600
-"""The area of a mark that trades the whole order, in square points."""
+"""Area of the mark of a fill of the whole order, in square points."""
 
 
 class OrderRenderer(MatplotlibRenderer):
-    """Shows how an order is worked: where it was filled, how much of the market, what is left.
+    """Renderer of an order: its fills, its share of the market volume, and the amount left.
 
-    Prices are white, beside their average over the ticks of the order so far, by volume (VWAP) and
-    by time (TWAP). A triangle is what a step traded, as large as its share of the order. Below is
-    what the market traded and the own share of it, and what is left beside an order that is spread
-    evenly. Nothing at or after the current time is drawn. All is read from the order, so that no
-    tick has to be watched.
+    Prices are white, beside the VWAP and TWAP of the order's ticks so far. A triangle is the fill
+    of a step, sized by its share of the order. Below are the market volume with the own share of
+    it, and the amount left beside an even schedule. Nothing at or after the current time is drawn.
+
+    Args:
+        width: width in pixels.
+        height: height in pixels.
+        dpi: resolution that text is sized for.
     """
 
     def __init__(self, width: int = 640, height: int = 800, dpi: int = 100) -> None:
-        """Draw pictures of `width` by `height` pixels, with text sized for `dpi`."""
         super().__init__(width, height, dpi)
 
     def draw(self, env: Any, figure: Figure) -> None:
-        """Draw the order that `env` is working on an empty `figure`."""
+        """Draw the current order of `env` on an empty `figure`."""
         simulator = env.get_attr("simulator") if hasattr(env, "get_attr") else env
         if simulator is None:
             raise ResetRequired("there is no order to draw: call reset() first")
         state: SAOEState = simulator.get_state()
         grid = figure.add_gridspec(
-            3, 1, height_ratios=(2.4, 1.1, 1.3), hspace=0.22,
-            left=0.13, right=0.9, top=0.88, bottom=0.075,
-        )  # fmt: skip
+            3,
+            1,
+            height_ratios=(2.4, 1.1, 1.3),
+            hspace=0.22,
+            left=0.13,
+            right=0.9,
+            top=0.88,
+            bottom=0.075,
+        )
         prices = figure.add_subplot(grid[0])
         volume, left = (figure.add_subplot(grid[n], sharex=prices) for n in (1, 2))
         keys = _draw_prices(state, prices)
@@ -68,13 +76,13 @@ class OrderRenderer(MatplotlibRenderer):
         keys["evenly"] = _draw_left(state, left)
         prices.set_xlim(-0.5, len(state.ticks_index) - 0.5)
         _write_title(state, figure)
-        explain(figure, keys)
+        add_legend(figure, keys)
 
 
 def running_prices(state: SAOEState) -> tuple[Floats, Floats]:
-    """The averages of the prices so far by volume and by time, in each tick of the order.
+    """Running VWAP and TWAP in each tick of the order so far.
 
-    Ticks in which nothing could be traded do not count; the average is NaN until one could.
+    Ticks without trading do not count; the averages are NaN before the first with trading.
     """
     known = slice(state.first_tick, state.cur_tick)
     price, volume = state.backtest_data.deal_price[known], state.backtest_data.volume[known]
@@ -82,13 +90,13 @@ def running_prices(state: SAOEState) -> tuple[Floats, Floats]:
     averages = []
     for weight in (np.where(is_there, np.nan_to_num(volume), 0.0), is_there.astype(float)):
         total = np.cumsum(weight)
-        paid = np.cumsum(np.where(is_there, price, 0.0) * weight)
-        averages.append(np.divide(paid, total, out=np.full_like(total, np.nan), where=total > 0))
+        value = np.cumsum(np.where(is_there, price, 0.0) * weight)
+        averages.append(np.divide(value, total, out=np.full_like(total, np.nan), where=total > 0))
     return averages[0], averages[1]
 
 
 def step_fills(state: SAOEState) -> tuple[Floats, Floats, Floats]:
-    """Of each step that has traded: its mean tick and its mean price by amount, and the amount."""
+    """Mean tick, mean price and amount of each step with fills, weighted by amount."""
     fills = state.history.fills()
     filled = fills["filled"]
     ticks = state.first_tick + np.arange(len(filled))
@@ -103,17 +111,17 @@ def step_fills(state: SAOEState) -> tuple[Floats, Floats, Floats]:
 
 
 def _draw_prices(state: SAOEState, axes: Axes) -> dict[str, Any]:
-    """The chart of prices; returned is what explains it."""
-    dress(axes, has_ticks=False)
-    caption(axes, "Price and own fills", "currency")
+    """Chart of prices; returns its legend."""
+    style_axes(axes, has_ticks=False)
+    set_caption(axes, "Price and own fills", "currency")
     axes.yaxis.set_major_formatter("{x:,.2f}")
-    prices = _seen(state.backtest_data.deal_price, state.cur_tick)
-    (price,) = axes.plot(np.arange(len(prices)), prices, color=INK, linewidth=1.2)
+    prices = _known_prices(state.backtest_data.deal_price, state.cur_tick)
+    (price,) = axes.plot(np.arange(len(prices)), prices, color=FOREGROUND, linewidth=1.2)
     vwap, twap = running_prices(state)
     ticks = state.first_tick + np.arange(len(vwap))
     (by_volume,) = axes.plot(ticks, vwap, color=EQUITY, linewidth=1.4)
     (by_time,) = axes.plot(ticks, twap, color=FAIR, linewidth=1.2, linestyle="--")
-    marks, (when, where, amounts) = OwnFills(axes), step_fills(state)
+    marks, (when, where, amounts) = FillMarkers(axes), step_fills(state)
     areas = LARGEST * amounts / state.order.amount
     marks.update(state.order.direction.sign, when, where, areas)
     own = marks.bought if state.order.direction is OrderDir.BUY else marks.sold
@@ -121,14 +129,14 @@ def _draw_prices(state: SAOEState, axes: Axes) -> dict[str, Any]:
 
 
 def _draw_volume(state: SAOEState, axes: Axes) -> None:
-    dress(axes, has_ticks=False)
-    caption(axes, "Volume of the market (grey), own share of it", "shares and %")
+    style_axes(axes, has_ticks=False)
+    set_caption(axes, "Volume of the market (grey), own share of it", "shares and %")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.locator_params(axis="y", nbins=4)
     volume = np.nan_to_num(state.backtest_data.volume[: state.cur_tick])
-    axes.stairs(volume, np.arange(len(volume) + 1) - 0.5, fill=True, color=OTHERS, alpha=0.7)
+    axes.stairs(volume, np.arange(len(volume) + 1) - 0.5, fill=True, color=OTHER_COLOR, alpha=0.7)
     shares = axes.twinx()
-    dress(shares, has_ticks=False)
+    style_axes(shares, has_ticks=False)
     shares.grid(visible=False)
     shares.yaxis.set_major_formatter("{x:.1%}")
     shares.locator_params(axis="y", nbins=4)
@@ -136,21 +144,21 @@ def _draw_volume(state: SAOEState, axes: Axes) -> None:
     market = volume[state.first_tick : state.first_tick + len(filled)]
     share = np.divide(filled, market, out=np.zeros_like(filled), where=market > 0)
     edges = state.first_tick + np.arange(len(filled) + 1) - 0.5
-    shares.stairs(share, edges, color=_colour(state), linewidth=1.4)
+    shares.stairs(share, edges, color=_color(state), linewidth=1.4)
     shares.set_ylim(0, 1.1 * max(float(share.max(initial=0.0)), 1e-3))
 
 
 def _draw_left(state: SAOEState, axes: Axes) -> Any:
-    """What is left; returned is the line of an order that is spread evenly."""
-    dress(axes, has_ticks=True)
-    caption(axes, "Left to trade", "shares")
+    """Chart of the amount left; returns the line of an even schedule."""
+    style_axes(axes, has_ticks=True)
+    set_caption(axes, "Left to trade", "shares")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("time of the day")
-    axes.xaxis.set_major_formatter(lambda tick, place: _clock(state, tick))
+    axes.xaxis.set_major_formatter(lambda tick, position: _clock(state, tick))
     amount, first = state.order.amount, state.first_tick
     left = amount - np.concatenate([[0.0], np.cumsum(state.history.filled())])
     ticks = first + np.arange(len(left)) - 0.5
-    axes.plot(ticks, left, color=_colour(state), linewidth=1.6, drawstyle="steps-post")
+    axes.plot(ticks, left, color=_color(state), linewidth=1.6, drawstyle="steps-post")
     window = [first - 0.5, state.stop_tick - 0.5]
     (evenly,) = axes.plot(window, [amount, 0.0], color=FAIR, linewidth=1.2, linestyle=":")
     axes.set_ylim(0, amount * 1.05)
@@ -170,18 +178,18 @@ def _write_title(state: SAOEState, figure: Figure) -> None:
     title.write(when, f"filled {traded / order.amount:.1%}{average}{market}")
 
 
-def _seen(values: Floats, ticks: int) -> Floats:
-    """What is known by now; prices that are none are left out."""
+def _known_prices(values: Floats, ticks: int) -> Floats:
+    """Known prices, NaN where there is none."""
     known = values[:ticks]
     return np.where(known > 0, known, np.nan)
 
 
 def _clock(state: SAOEState, tick: float) -> str:
-    place = round(tick)
-    if not 0 <= place < len(state.ticks_index):
+    index = round(tick)
+    if not 0 <= index < len(state.ticks_index):
         return ""
-    return str(state.ticks_index[place].astype("datetime64[m]"))[-5:]
+    return str(state.ticks_index[index].astype("datetime64[m]"))[-5:]
 
 
-def _colour(state: SAOEState) -> str:
+def _color(state: SAOEState) -> str:
     return BUY if state.order.direction is OrderDir.BUY else SELL

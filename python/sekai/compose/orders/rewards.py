@@ -1,4 +1,4 @@
-"""What working an order pays."""
+"""Rewards of order execution: price advantage, implementation shortfall and PPO reward."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sekai.compose.reward import Reward
 __all__ = ["PAPenaltyReward", "PPOReward", "ShortfallReward"]
 
 FILLED = 1e-6
-"""What may be left of an order that counts as filled."""
+"""Amount left below which an order counts as filled."""
 
 GOOD_RATIO = 1.1
 
 
 def _concentration(state: SAOEState) -> float:
-    """The sum of squares of what the last step's ticks filled, as shares of the order."""
+    """Sum of squared fills of the last step's ticks, as shares of the order."""
     last = state.last_step
     if last is None:
         return 0.0
@@ -27,23 +27,21 @@ def _concentration(state: SAOEState) -> float:
 
 
 class PAPenaltyReward(Reward[SAOEState]):
-    """The step's price advantage over the order's TWAP, less a penalty for trading in lumps.
+    """Reward: the step's price advantage over the order's TWAP, less a concentration penalty.
 
-    Both count what was filled, so that the advantages add up to the order's. TWAP has prices in
-    it that come later than the step: a reward to learn from, not to decide by.
+    Both use filled amounts, so that the advantages sum to the order's. TWAP includes later
+    prices: use this reward for training only.
+
+    Args:
+        penalty: basis points for an order that is filled in one tick.
+        scale: factor of the reward.
     """
 
     def __init__(self, penalty: float = 100.0, scale: float = 1.0) -> None:
-        """Weigh.
-
-        Args:
-            penalty: basis points for an order that is filled in one tick.
-            scale: what the sum is multiplied by.
-        """
         self.penalty, self.scale = penalty, scale
 
     def reward(self, simulator_state: SAOEState) -> float:
-        """What the last step is worth."""
+        """Reward of the last step."""
         last = simulator_state.last_step
         if last is None:
             return 0.0
@@ -55,23 +53,21 @@ class PAPenaltyReward(Reward[SAOEState]):
 
 
 class ShortfallReward(Reward[SAOEState]):
-    """How much better than at the first price the step traded, less costs, in basis points.
+    """Reward: negative implementation shortfall of the step with costs, in basis points.
 
-    The rewards of an order add up to its implementation shortfall, with the sign turned around.
-    Nothing later than the step enters: this reward can be had live.
+    The rewards of an order sum to its implementation shortfall with the sign changed. No later
+    price enters, so that the reward is known live.
+
+    Args:
+        penalty: basis points for an order that is filled in one tick.
+        scale: factor of the reward.
     """
 
     def __init__(self, penalty: float = 0.0, scale: float = 1.0) -> None:
-        """Weigh.
-
-        Args:
-            penalty: basis points for an order that is filled in one tick.
-            scale: what the sum is multiplied by.
-        """
         self.penalty, self.scale = penalty, scale
 
     def reward(self, simulator_state: SAOEState) -> float:
-        """What the last step is worth."""
+        """Reward of the last step."""
         state, last = simulator_state, simulator_state.last_step
         if last is None:
             return 0.0
@@ -87,36 +83,34 @@ class ShortfallReward(Reward[SAOEState]):
 
 
 def _arrival_price(state: SAOEState) -> float:
-    """The first price of the window that is known by now; 0 if none is."""
+    """First known price of the window; 0 if there is none."""
     prices = state.backtest_data.deal_price[state.first_tick : state.cur_tick]
     known = prices[(prices > 0) & np.isfinite(prices)]
     return float(known[0]) if len(known) else 0.0
 
 
 class PPOReward(Reward[SAOEState]):
-    """1, 0 or -1 at the end: how the mean price of fills compares with the day's mean price.
+    """Reward of 1, 0 or -1 at the end: mean fill price against the day's mean price.
 
-    Paid after step `max_step - 1` and whenever nothing is left; 0 before.
+    Given after step `max_step - 1` and when nothing is left; 0 before.
+
+    Args:
+        max_step: steps of an order.
+        start_time_index: first tick of the day in the mean price.
+        end_time_index: last tick of the day in the mean price.
     """
 
     def __init__(self, max_step: int, start_time_index: int = 0, end_time_index: int = 239) -> None:
-        """Choose the end and what to compare with.
-
-        Args:
-            max_step: how many steps an order has.
-            start_time_index: the first tick of the day whose price is in the mean.
-            end_time_index: the last one.
-        """
         if max_step < 1 or not 0 <= start_time_index <= end_time_index:
             raise ValueError(
-                f"max_step of at least 1 and an ascending pair of ticks were wanted, found "
-                f"{max_step}, {start_time_index} and {end_time_index}"
+                f"max_step must be at least 1 and the ticks ascending, got {max_step}, "
+                f"{start_time_index} and {end_time_index}"
             )
         self.max_step = max_step
         self.ticks = slice(start_time_index, end_time_index + 1)
 
     def reward(self, simulator_state: SAOEState) -> float:
-        """What the state is worth."""
+        """Reward of the state."""
         is_last = simulator_state.cur_step == self.max_step - 1
         if not is_last and simulator_state.position >= FILLED:
             return 0.0

@@ -1,4 +1,4 @@
-"""Work many orders by one policy."""
+"""Back-test of many orders with one policy."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.compose.orders.baselines import OrderPolicy
-from sekai.compose.orders.day_source import OrderData, intraday
-from sekai.compose.orders.metrics import FILLS, metrics_dtype
+from sekai.compose.orders.data import OrderData, as_intraday
 from sekai.compose.orders.order import Order
-from sekai.compose.orders.order_simulator import OrderSimulator
-from sekai.compose.orders.simple import SingleAssetOrderExecutionSimple
-from sekai.data.progress import Progress, reporter
-from sekai.vector.crew import chosen_context
+from sekai.compose.orders.simulators import OrderSimulator, SingleAssetOrderExecutionSimple
+from sekai.compose.orders.state import FILLS, metrics_dtype
+from sekai.data.intraday import Progress, reporter
+from sekai.vector.worker_pool import start_context
 
 __all__ = ["OrderReport", "run_orders"]
 
 CHUNKS_PER_WORKER = 8
-"""How many parts each worker is given, so that none waits long for another at the end."""
+"""Chunks per worker, so that none waits long for another at the end."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderReport:
-    """How orders went."""
+    """Report of executed orders: metrics and fills."""
 
     metrics: NDArray[Any]
-    """One row an order, in their order: the fields of `SAOEMetrics`, and `cost`."""
+    """One row per order: the fields of `SAOEMetrics`, and `cost`."""
     fills: NDArray[Any]
-    """One row a tick: `order` (its place), time, wanted, filled, price, value and cost."""
+    """One row per tick: `order` (its index), time, wanted, filled, price, value and cost."""
 
 
 def run_orders(
@@ -45,26 +44,26 @@ def run_orders(
     simulator_fn: Callable[[Order], OrderSimulator] | None = None,
     **settings: Any,
 ) -> OrderReport:
-    """Work every order to its end.
+    """Execute every order to its end with a policy.
 
     Args:
-        orders: what is to be traded.
-        data: where ticks come from; None if `simulator_fn` knows.
-        policy: decides the amount of each step from the `SAOEState`.
-        progress: True for a bar on the standard error stream, or a function of how many orders
-            are done and how many there are.
-        workers: how many processes work; 1 for this one alone. What they need is pickled.
+        orders: the orders.
+        data: source of ticks; None if `simulator_fn` has one.
+        policy: amount of each step from the `SAOEState`.
+        progress: True for a bar on standard error, or a function of the numbers of finished and
+            of all orders.
+        workers: number of processes; 1 for this one alone. Arguments are pickled.
         simulator_fn: makes the simulator of an order; by default a
             `SingleAssetOrderExecutionSimple`.
         **settings: of that simulator: `ticks_per_step`, `vol_threshold`, `costs` and so on.
     """
     if workers < 1:
-        raise ValueError(f"workers must be at least 1, was {workers}")
+        raise ValueError(f"workers must be at least 1, got {workers}")
     run = _Run(policy, _simulators(data, simulator_fn, settings))
     report = reporter(progress, "orders")
     parts: list[OrderReport | None] = [None] * len(orders)
-    for done, (place, part) in enumerate(_worked(run, orders, workers), 1):
-        parts[place] = part
+    for done, (index, part) in enumerate(_executed(run, orders, workers), 1):
+        parts[index] = part
         report(done, len(orders))
     return _joined([part for part in parts if part is not None])
 
@@ -74,11 +73,11 @@ class _Run:
     policy: OrderPolicy
     simulator_fn: Callable[[Order], OrderSimulator]
 
-    def one(self, place: int, order: Order) -> OrderReport:
+    def execute(self, index: int, order: Order) -> OrderReport:
         simulator = self.simulator_fn(order)
         while not simulator.done():
             simulator.step(self.policy(simulator.get_state()))
-        return _report(place, simulator)
+        return _report(index, simulator)
 
 
 def _simulators(
@@ -89,32 +88,34 @@ def _simulators(
     if simulator_fn is not None:
         if settings or data is not None:
             raise TypeError(
-                f"simulator_fn makes simulators as it likes: leave out data and {sorted(settings)}"
+                f"simulator_fn excludes data and settings, got {sorted(settings)}; leave them out"
             )
         return simulator_fn
     if data is None:
-        raise TypeError("data or a simulator_fn that has some was wanted, found neither")
-    days = intraday(data)
+        raise TypeError("pass data or a simulator_fn, got neither")
+    days = as_intraday(data)
     return lambda order: SingleAssetOrderExecutionSimple(order, days, **settings)
 
 
-def _worked(run: _Run, orders: Sequence[Order], workers: int) -> Iterator[tuple[int, OrderReport]]:
+def _executed(
+    run: _Run, orders: Sequence[Order], workers: int
+) -> Iterator[tuple[int, OrderReport]]:
     if workers == 1 or len(orders) < 2:
-        for place, order in enumerate(orders):
-            yield place, run.one(place, order)
+        for index, order in enumerate(orders):
+            yield index, run.execute(index, order)
         return
     chunks = np.array_split(np.arange(len(orders)), min(len(orders), workers * CHUNKS_PER_WORKER))
-    context = chosen_context(None)
+    context = start_context(None)
     import cloudpickle  # type: ignore[import-untyped]
 
     pickled = cloudpickle.dumps(run)
-    with ProcessPoolExecutor(workers, context, _begin_worker, (pickled,)) as pool:
-        waiting = [
-            pool.submit(_work_chunk, [(int(place), orders[place]) for place in chunk])
+    with ProcessPoolExecutor(workers, context, _start_worker, (pickled,)) as pool:
+        pending = [
+            pool.submit(_execute_chunk, [(int(index), orders[index]) for index in chunk])
             for chunk in chunks
         ]
         try:
-            for finished in as_completed(waiting):
+            for finished in as_completed(pending):
                 yield from finished.result()
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -124,28 +125,28 @@ def _worked(run: _Run, orders: Sequence[Order], workers: int) -> Iterator[tuple[
 _worker_run: _Run | None = None
 
 
-def _begin_worker(pickled: bytes) -> None:
+def _start_worker(pickled: bytes) -> None:
     global _worker_run
     import cloudpickle
 
     _worker_run = cloudpickle.loads(pickled)
 
 
-def _work_chunk(chunk: list[tuple[int, Order]]) -> list[tuple[int, OrderReport]]:
+def _execute_chunk(chunk: list[tuple[int, Order]]) -> list[tuple[int, OrderReport]]:
     assert _worker_run is not None
-    return [(place, _worker_run.one(place, order)) for place, order in chunk]
+    return [(index, _worker_run.execute(index, order)) for index, order in chunk]
 
 
-def _report(place: int, simulator: OrderSimulator) -> OrderReport:
-    told = simulator.metrics
-    assert told is not None
-    kinds = [*metrics_dtype(len(told.stock_id)).descr, ("cost", "f8")]
-    metrics = np.array([(*(told[name] for name in told), simulator.cost)], kinds)
-    worked = simulator.fills
-    fills = np.empty(len(worked), [("order", "i8"), *FILLS.descr])
-    fills["order"] = place
+def _report(index: int, simulator: OrderSimulator) -> OrderReport:
+    summary = simulator.metrics
+    assert summary is not None
+    kinds = [*metrics_dtype(len(summary.stock_id)).descr, ("cost", "f8")]
+    metrics = np.array([(*(summary[name] for name in summary), simulator.cost)], kinds)
+    ticks = simulator.fills
+    fills = np.empty(len(ticks), [("order", "i8"), *FILLS.descr])
+    fills["order"] = index
     for name in FILLS.names or ():
-        fills[name] = worked[name]
+        fills[name] = ticks[name]
     return OrderReport(metrics, fills)
 
 

@@ -1,89 +1,335 @@
-"""Where an order stands."""
+"""State of an order: history, metrics, and the day's deal prices and volumes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, fields
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.compose.orders.backtest_data import BacktestData
-from sekai.compose.orders.history import OrderHistory
-from sekai.compose.orders.metrics import SAOEMetrics
-from sekai.compose.orders.order import Order
+from quant_gym_rs._core import OrderMatcher
+from sekai.compose.orders.order import Order, OrderDir
+from sekai.data.intraday import DayTicks, resolve_column
+from sekai.error import DataError
 
-__all__ = ["SAOEState"]
+__all__ = [
+    "FILLS",
+    "BacktestData",
+    "OrderHistory",
+    "SAOEMetrics",
+    "SAOEState",
+    "deal_prices",
+    "metrics_dtype",
+    "price_advantage",
+    "summary_metrics",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SAOEState:
-    """Single-asset order execution between two steps.
+    """State of single-asset order execution between two steps.
 
-    Tables are NumPy structured arrays with the fields of `SAOEMetrics`, made when asked for.
+    Histories are NumPy structured arrays with the fields of `SAOEMetrics`, built when read.
     """
 
     order: Order
     cur_time: np.datetime64
-    """When the next step begins; the order's end after the last."""
+    """Start of the next step; the order's end after the last."""
     cur_step: int
-    """How many steps have been taken."""
+    """Number of steps taken."""
     position: float
-    """What is left to be traded."""
+    """Amount left to trade."""
     metrics: SAOEMetrics | None
-    """How the whole order went, once it is done."""
+    """Metrics of the whole order, once it is done."""
     backtest_data: BacktestData
-    """The whole day: what is at or after `cur_time` is not known yet."""
+    """The whole day; values at or after `cur_time` are not known yet."""
     ticks_per_step: int
     ticks_index: NDArray[np.datetime64]
     """All ticks of the day."""
     ticks_for_order: NDArray[np.datetime64]
     """The ticks of the order's window."""
     cur_tick: int
-    """How many ticks of the day are over."""
+    """Number of ticks of the day that are over."""
     first_tick: int
-    """Where in the day the window begins."""
+    """Index of the window's first tick in the day."""
     num_steps: int
-    """How many steps the window has; fewer are taken if the order is filled before its end."""
+    """Steps in the window; fewer are taken if the order is filled before its end."""
     history: OrderHistory
 
     @property
     def history_exec(self) -> NDArray[Any]:
-        """What was done in each tick so far."""
+        """Metrics of each tick so far."""
         return self.history.ticks()
 
     @property
     def history_steps(self) -> NDArray[Any]:
-        """What was done in each step so far."""
+        """Metrics of each step so far."""
         return self.history.steps()
 
     @property
     def last_step(self) -> SAOEMetrics | None:
-        """What was done in the step just taken."""
+        """Metrics of the last step."""
         return self.history.step_metrics[-1] if self.history.step_metrics else None
 
     @property
     def stop_tick(self) -> int:
-        """Where in the day the window ends: the tick after its last."""
+        """Index of the tick after the window's last."""
         return self.first_tick + len(self.ticks_for_order)
 
     @property
     def next_boundary(self) -> int:
-        """The tick of the day at which the next step ends."""
+        """Index of the tick at which the next step ends."""
         boundary = (self.cur_tick // self.ticks_per_step + 1) * self.ticks_per_step
         return min(boundary, self.stop_tick)
 
     @property
     def step_ticks(self) -> int:
-        """How many ticks the next step has."""
+        """Ticks in the next step."""
         return max(0, self.next_boundary - self.cur_tick)
 
     @property
     def ticks_left(self) -> int:
-        """How many ticks of the window are left."""
+        """Ticks left in the window."""
         return self.stop_tick - self.cur_tick
 
     @property
     def step_share(self) -> float:
-        """The next step's share of the ticks that are left: all of them in the last step."""
+        """Share of the next step in the ticks left; 1 in the last step."""
         return self.step_ticks / self.ticks_left if self.ticks_left else 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OrderHistory:
+    """History of an order: the first `worked` ticks and all steps so far.
+
+    The matcher only adds ticks, so that a history never changes.
+    """
+
+    order: Order
+    twap_price: float
+    times: NDArray[np.datetime64]
+    """Ticks of the order."""
+    matcher: OrderMatcher
+    worked: int
+    step_metrics: tuple[SAOEMetrics, ...]
+
+    def fills(self) -> NDArray[Any]:
+        """Fills as a table: time, wanted, filled, price, value, cost of each tick."""
+        wanted, filled, value, cost, price, _ = self.matcher.fills(0, self.worked)
+        table = np.empty(self.worked, FILLS)
+        columns = (self.times[: self.worked], wanted, filled, price, value, cost)
+        for name, column in zip(FILLS.names or (), columns, strict=True):
+            table[name] = column
+        return table
+
+    def filled(self, begin: int = 0) -> NDArray[np.float64]:
+        """Amounts filled from tick `begin` on."""
+        amounts: NDArray[np.float64] = self.matcher.fills(begin, self.worked)[1]
+        return amounts
+
+    def ticks(self) -> NDArray[Any]:
+        """Metrics of each tick as a table."""
+        wanted, filled, value, _, price, volume = self.matcher.fills(0, self.worked)
+        table = np.empty(self.worked, metrics_dtype(len(self.order.stock_id)))
+        traded = np.where(filled > 0, price, 0.0)
+        columns = {
+            "stock_id": self.order.stock_id,
+            "datetime": self.times[: self.worked],
+            "direction": int(self.order.direction),
+            "market_volume": volume,
+            "market_price": price,
+            "amount": wanted,
+            "inner_amount": wanted,
+            "deal_amount": filled,
+            "trade_price": traded,
+            "trade_value": value,
+            "position": self.order.amount - np.cumsum(filled),
+            "ffr": filled / self.order.amount,
+            "pa": price_advantage(traded, self.twap_price, self.order.direction),
+        }
+        for name, column in columns.items():
+            table[name] = column
+        return table
+
+    def steps(self) -> NDArray[Any]:
+        """Metrics of each step as a table."""
+        return metrics_table(self.step_metrics)
+
+
+ID_LENGTH = 32
+BASIS_POINTS = 1e4
+
+FILLS = np.dtype(
+    [
+        ("time", "datetime64[ns]"),
+        ("wanted", "f8"),
+        ("filled", "f8"),
+        ("price", "f8"),
+        ("value", "f8"),
+        ("cost", "f8"),
+    ]
+)
+"""Dtype of a fill: one row per tick, with the amounts wanted and filled."""
+
+
+@dataclass(frozen=True, slots=True)
+class SAOEMetrics:
+    """Metrics of single-asset order execution, over a tick, a step or the whole order.
+
+    Fields can be read by name as well: `metrics["pa"]`.
+    """
+
+    stock_id: str
+    datetime: np.datetime64
+    """First tick of the step, or of the day for a whole order."""
+    direction: int
+    market_volume: float
+    """Market volume."""
+    market_price: float
+    """Unweighted mean of deal prices; 0 if there was none."""
+    amount: float
+    """Amount that the strategy ordered."""
+    inner_amount: float
+    """Amount ordered in ticks, repeated orders after a cap included."""
+    deal_amount: float
+    """Amount filled."""
+    trade_price: float
+    """Mean fill price; 0 if there was none."""
+    trade_value: float
+    """Value of all fills."""
+    position: float
+    """Amount left afterwards."""
+    ffr: float
+    """Fill rate: amount filled over the order's amount."""
+    pa: float
+    """Price advantage over the order's TWAP, in basis points; 0 if nothing was filled."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.__dataclass_fields__:
+            raise KeyError(f"unknown metric {name!r}; expected one of {list(self)}")
+        return getattr(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (field.name for field in fields(self))
+
+    def __len__(self) -> int:
+        return len(self.__dataclass_fields__)
+
+    def keys(self) -> list[str]:
+        """Names of the fields, which also makes `dict(metrics)` work."""
+        return list(self)
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Names and values of the fields."""
+        return [(name, getattr(self, name)) for name in self]
+
+
+def metrics_dtype(id_length: int = ID_LENGTH) -> np.dtype[Any]:
+    """Dtype of a row of metrics, for ids of up to `id_length` characters."""
+    kinds = {"stock_id": f"U{max(ID_LENGTH, id_length)}", "datetime": "datetime64[ns]"}
+    names = [field.name for field in fields(SAOEMetrics)]
+    return np.dtype([(n, kinds.get(n, "i8" if n == "direction" else "f8")) for n in names])
+
+
+def metrics_table(rows: list[SAOEMetrics] | tuple[SAOEMetrics, ...]) -> NDArray[Any]:
+    """Structured array of metrics, one row each."""
+    longest = max((len(row.stock_id) for row in rows), default=ID_LENGTH)
+    return np.array([astuple(row) for row in rows], metrics_dtype(longest))
+
+
+def price_advantage(price: Any, twap_price: float, direction: OrderDir) -> Any:
+    """Price advantage over TWAP in basis points; 0 where a price is missing."""
+    prices = np.asarray(price, np.float64)
+    # Neither NaN nor 0 is a price.
+    is_known = (prices > 0) & np.isfinite(prices) & bool(twap_price > 0)
+    relative = np.where(is_known, prices, 1.0) / (twap_price if twap_price > 0 else 1.0) - 1.0
+    advantage = np.where(is_known, -direction.sign * relative * BASIS_POINTS, 0.0)
+    return float(advantage) if advantage.ndim == 0 else advantage
+
+
+def summary_metrics(
+    order: Order, begin: np.datetime64, amount: float, position: float, twap: float, summary: Any
+) -> SAOEMetrics:
+    """Metrics of the ticks that the matcher summed."""
+    filled, value = summary.filled, summary.value
+    price = value / filled if filled > 0 else 0.0
+    known = summary.market_price == summary.market_price  # not NaN
+    advantage = 0.0
+    if price > 0 and twap > 0:
+        advantage = -order.sign * (price / twap - 1.0) * BASIS_POINTS
+    return SAOEMetrics(
+        stock_id=order.stock_id,
+        datetime=begin,
+        direction=int(order.direction),
+        market_volume=summary.market_volume,
+        market_price=summary.market_price if known else 0.0,
+        amount=amount,
+        inner_amount=summary.wanted,
+        deal_amount=filled,
+        trade_price=price,
+        trade_value=value,
+        position=position,
+        ffr=filled / order.amount,
+        pa=advantage,
+    )
+
+
+DealPriceType = Literal["close", "bid_or_ask", "bid_or_ask_fill"]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BacktestData:
+    """Ticks of a day with the deal price of one direction in each."""
+
+    ticks: DayTicks
+    deal_price: Floats
+    """NaN or 0 where nothing can be traded."""
+    volume: Floats
+
+    def get_deal_price(self) -> Floats:
+        """Deal price of each tick."""
+        return self.deal_price
+
+    def get_volume(self) -> Floats:
+        """Market volume of each tick."""
+        return self.volume
+
+    def get_time_index(self) -> NDArray[np.datetime64]:
+        """Start time of each tick."""
+        return self.ticks.times
+
+
+def deal_prices(ticks: DayTicks, price_type: str, direction: OrderDir) -> BacktestData:
+    """Deal prices and volumes of a day, by the type of deal price.
+
+    `close` trades at the tick's close; `bid_or_ask` sells at the bid and buys at the ask;
+    `bid_or_ask_fill` takes the other side where one is missing.
+    """
+    if price_type not in get_args(DealPriceType):
+        raise ValueError(
+            f"deal_price_type must be one of {list(get_args(DealPriceType))}, got {price_type!r}"
+        )
+    return BacktestData(ticks, _price(ticks, price_type, direction), _column(ticks, "volume"))
+
+
+def _price(ticks: DayTicks, price_type: str, direction: OrderDir) -> Floats:
+    if price_type == "close":
+        return _column(ticks, "close")
+    sides = ("ask", "bid") if direction is OrderDir.BUY else ("bid", "ask")
+    own = _column(ticks, sides[0])
+    if price_type == "bid_or_ask":
+        return own
+    return np.where(own > 0, own, _column(ticks, sides[1]))
+
+
+def _column(ticks: DayTicks, name: str) -> Floats:
+    column = resolve_column(ticks.columns, f"${name}")
+    if column is None:
+        raise DataError(
+            f"{ticks.stock_id} has no column '${name}', which orders need; got "
+            f"{', '.join(sorted(ticks.columns)) or 'none'}"
+        )
+    return ticks.columns[column]

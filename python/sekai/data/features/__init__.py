@@ -1,1 +1,1 @@
-"""What is computed from a panel, point in time: features by name, pipelines, events, streams."""
+"""Point-in-time features of a panel: registry, pipelines, events, streams, look-ahead checks."""

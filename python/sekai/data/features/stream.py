@@ -1,4 +1,4 @@
-"""Features row by row, as a market gives them: the same bytes as those of a whole panel."""
+"""Feature stream: features row by row, with the same bytes as those of the panel."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from quant_gym_rs._core import join_features
-from sekai.data.arriving_rows import ArrivingRows
 from sekai.data.market_data import MarketData
+from sekai.data.streaming import StreamingPanel
 
 if TYPE_CHECKING:
     from sekai.data.features.feature import RowStream
@@ -20,42 +20,40 @@ __all__ = ["FeatureStream"]
 
 
 class FeatureStream:
-    """The rows of `Pipeline.transform`, one by one, as they become known."""
+    """Rows of `Pipeline.transform` computed one by one; created by `Pipeline.stream`.
+
+    Args:
+        pipeline: fitted pipeline.
+        history: rows before the first pushed one; at least the lookback of the pipeline, or all
+            rows if it has none.
+    """
 
     def __init__(self, pipeline: Pipeline, history: MarketData) -> None:
-        """Begin after `history`; `Pipeline.stream` does this.
-
-        Args:
-            pipeline: what is shown, fitted.
-            history: the rows before the first that is pushed; all of them if the pipeline has
-                no lookback, or else at least so many.
-        """
         self.pipeline = pipeline
-        self._rows = ArrivingRows(history)
+        self._rows = StreamingPanel(history)
         features = pipeline.features
-        self._streams = self._begun(history)
-        windowed = [f for place, f in enumerate(features) if place not in self._streams]
+        self._streams = self._start_streams(history)
+        windowed = [f for index, f in enumerate(features) if index not in self._streams]
         lookbacks = [feature.lookback for feature in windowed if feature.lookback is not None]
         self._window = max([1, *lookbacks])
         self._needs_all = len(lookbacks) < len(windowed)
         self._layout: Layout | None = None
         self.latest = history.rows(max(0, len(history) - 1), len(history))
-        """The last row that was taken in."""
+        """Last row pushed."""
 
         self.present: NDArray[np.bool_] = np.zeros((0, 0), np.bool_)
-        """What of it is there, as `FeaturePanel` has it; nothing before the first."""
+        """Its mask as in `FeaturePanel`; empty before the first row."""
 
     def __len__(self) -> int:
-        """Rows that are known, and kept."""
         return len(self._rows)
 
     @property
     def rows_needed(self) -> int | None:
-        """How many of the last rows features look at; None if any may be needed again."""
+        """Number of last rows that features depend on; None if any row may be needed again."""
         return None if self._needs_all or self._streams else self._window
 
     def forget(self, rows: int) -> None:
-        """Keep no more of so many of the first rows; at least `rows_needed` have to be left."""
+        """Drop the first `rows` rows; at least `rows_needed` must remain."""
         self._rows.forget(rows)
 
     def push(
@@ -68,51 +66,51 @@ class FeatureStream:
         tradable: ArrayLike | None = None,
         market: Mapping[str, float] | None = None,
     ) -> NDArray[np.floating]:
-        """Take in the next row, and show its features: assets by channels.
+        """Append the next row and compute its features: assets by channels.
 
         Args:
-            time: when the row was known, later than the last.
-            values: assets by fields; NaN where there is none.
-            listed: which assets exist; if not given, those with a value in the last rows, as
-                `MarketData` says.
-            quoted: which have prices; those whose prices are all there if not given.
-            tradable: in which orders can be filled; those quoted if not given.
-            market: the values of the series of the whole market, all of them.
+            time: timestamp of the row, after the last.
+            values: assets by fields; NaN where missing.
+            listed: mask of listed assets; by default those with a value in the last rows, as in
+                `MarketData`.
+            quoted: mask of quoted assets; by default those with all prices.
+            tradable: mask of tradable assets; by default those quoted.
+            market: value of every market-wide series.
         """
         masks = {"listed": listed, "quoted": quoted, "tradable": tradable}
         self.latest = self._rows.push(time, values, market=market, **masks)
         try:
-            return self._shown(self.latest)
+            return self._features(self.latest)
         except Exception:
             self.take_back()
             raise
 
     def panel(self, rows: int | None = None) -> MarketData:
-        """The last rows that are known, or all of them, without a copy."""
+        """Return the last `rows` rows, or all, without a copy."""
         return self._rows.panel(rows)
 
     def take_back(self) -> None:
-        """Be as before the latest row, which somebody has refused after all."""
+        """Undo the last `push`."""
         self._rows.take_back()
         self.latest = self.panel(1)
-        self._streams = self._begun(self.panel())
+        self._streams = self._start_streams(self.panel())
 
-    def _begun(self, history: MarketData) -> dict[int, RowStream]:
+    def _start_streams(self, history: MarketData) -> dict[int, RowStream]:
         features = enumerate(self.pipeline.features)
-        streams = {place: feature.stream() for place, feature in features if feature.stream}
+        streams = {index: feature.stream() for index, feature in features if feature.stream}
         for stream in streams.values():
             stream.push(history)
         return streams
 
-    def _shown(self, latest: MarketData) -> NDArray[np.floating]:
+    def _features(self, latest: MarketData) -> NDArray[np.floating]:
         window = latest if self._window == 1 else self.panel(self._window)
-        everything = self.panel() if self._needs_all else window
+        history = self.panel() if self._needs_all else window
         blocks = []
-        for place, feature in enumerate(self.pipeline.features):
-            if place in self._streams:
-                blocks.append(self._streams[place].push(latest))
+        for index, feature in enumerate(self.pipeline.features):
+            if index in self._streams:
+                blocks.append(self._streams[index].push(latest))
             else:
-                blocks.append(feature(everything if feature.lookback is None else window)[-1:])
+                blocks.append(feature(history if feature.lookback is None else window)[-1:])
         widths = tuple([block.shape[2] for block in blocks])
         if self._layout is None or self._layout.widths != widths:
             self._layout = self.pipeline.layout(widths)

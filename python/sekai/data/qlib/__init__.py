@@ -1,7 +1,7 @@
-"""Provider directories of Qlib: read and written without Qlib."""
+"""Qlib provider directories, read and written without Qlib."""
 
 from sekai.data.qlib.intraday import QlibIntraday
-from sekai.data.qlib.options import QlibOptions
+from sekai.data.qlib.panel import QlibOptions
 from sekai.data.qlib.provider import QlibProvider
 from sekai.data.qlib.writing import write_qlib
 

@@ -1,4 +1,4 @@
-"""Reads provider directories of Qlib, without Qlib."""
+"""Reader of Qlib provider directories, without Qlib."""
 
 from __future__ import annotations
 
@@ -13,20 +13,24 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.data.file_stamp import Stamp, is_settled, stamp_of
-from sekai.data.near_names import near
-from sekai.data.qlib.calendar_file import read_calendar
-from sekai.data.qlib.feature_file import FeatureFile
-from sekai.data.qlib.instruments_file import Instruments, Ranges, listed_slots, read_instruments
-from sekai.data.qlib.layout import (
+from sekai.data.intraday import FileVersion, file_version, is_settled
+from sekai.data.qlib.expression import Expression, column_of
+from sekai.data.qlib.files import (
+    FeatureFile,
+    Instruments,
+    Ranges,
     calendar_path,
     canonical_frequency,
     feature_folder,
     feature_path,
     frequencies_in,
     instruments_path,
+    listed_slots,
+    read_calendar,
+    read_instruments,
 )
 from sekai.error import DataError
+from sekai.storage.names import did_you_mean
 
 __all__ = ["QlibProvider"]
 
@@ -36,139 +40,136 @@ Root = str | os.PathLike[str]
 
 
 class QlibProvider:
-    """A provider directory: calendars, instruments, and a file for each field of a symbol.
+    """Qlib provider directory: calendars, instruments, and a file per field of a symbol.
 
-    Nothing is written and nothing is run. Calendars and files of instruments are kept until they
-    change; of features only the slots that are asked for are read, each time anew.
+    It is read only, and nothing in it is executed. Calendars and instruments are cached until
+    their files change; of features only the requested slots are read, each time anew.
+
+    Args:
+        root: folder, or folders by frequency such as `{"1min": ..., "day": ...}`.
+
+    Raises:
+        DataError: if a folder is missing, or is not a provider directory.
     """
 
     def __init__(self, root: Root | Mapping[str, Root]) -> None:
-        """Take a folder, or a folder for each frequency.
-
-        Args:
-            root: the folder, or folders by frequency such as `{"1min": ..., "day": ...}`.
-
-        Raises:
-            DataError: when a folder is not there, or is no provider directory.
-        """
-        given = root if isinstance(root, Mapping) else None
-        if given is None:
-            place = _folder(root)  # type: ignore[arg-type]
-            self.roots = MappingProxyType(dict.fromkeys(_frequencies(place), place))
+        if isinstance(root, Mapping):
+            roots = {canonical_frequency(freq): _folder(path) for freq, path in root.items()}
+            for freq, folder in roots.items():
+                _check_frequency(freq, _frequencies(folder), folder)
         else:
-            roots = {canonical_frequency(freq): _folder(place) for freq, place in given.items()}
-            for freq, place in roots.items():
-                _check_frequency(freq, _frequencies(place), place)
-            self.roots = MappingProxyType(roots)
-        if not self.roots:
-            raise DataError("a folder of at least one frequency was wanted, found {}")
-        self._kept: dict[Hashable, tuple[Stamp, Any]] = {}
+            folder = _folder(root)
+            roots = dict.fromkeys(_frequencies(folder), folder)
+        if not roots:
+            raise DataError("root must have a folder of at least one frequency, got {}")
+        self.roots = MappingProxyType(roots)
+        self._contents: dict[Hashable, tuple[FileVersion, Any]] = {}
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{freq}: {root!r}" for freq, root in self.roots.items())
-        return f"QlibProvider({{{told}}})"
+        roots = ", ".join(f"{freq}: {root!r}" for freq, root in self.roots.items())
+        return f"QlibProvider({{{roots}}})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (dict(self.roots),)
 
     @property
     def frequencies(self) -> tuple[str, ...]:
-        """The frequencies that there are."""
+        """Available frequencies."""
         return tuple(self.roots)
 
     def calendar(self, freq: str = "day", *, future: bool = False) -> NDArray[np.datetime64]:
-        """The stamps of all slots, in nanoseconds and as the clocks of the market show them.
+        """Timestamps of all slots in local time, in nanoseconds.
 
         Args:
             freq: `day`, `1min`, `5min` and so on.
-            future: the stamps of the file that goes on into the future, if there is one.
+            future: read the calendar that extends into the future, if there is one.
         """
         root, freq = self._root(freq)
         path = calendar_path(root, freq, future)
         try:
             return self._content(path, read_calendar)
         except FileNotFoundError:
-            raise DataError(f"a calendar was wanted, there is no file {path!r}") from None
+            raise DataError(f"missing calendar {path!r}") from None
 
     def markets(self, freq: str = "day") -> tuple[str, ...]:
-        """The names of the files of instruments."""
+        """Names of the instruments files."""
         folder = Path(self._root(freq)[0], "instruments")
         return tuple(sorted(file.stem for file in folder.glob("*.txt")))
 
     def instruments(self, market: str = "all", freq: str = "day") -> Instruments:
-        """The symbols of a market and the ranges in which each is listed, both ends included."""
+        """Symbols of a market with their listing ranges, both ends inclusive."""
         root, freq = self._root(freq)
         try:
             return self._content(instruments_path(root, market), _instruments)
         except FileNotFoundError:
-            there = self.markets(freq)
-            raise DataError(f"no market {market!r} in {root}{near(market, there)}") from None
+            known = did_you_mean(market, self.markets(freq))
+            raise DataError(f"unknown market {market!r} in {root}{known}") from None
 
     def fields(self, symbol: str, freq: str = "day") -> tuple[str, ...]:
-        """The fields of a symbol, as `$close`, in the order of their names."""
+        """Fields of a symbol such as `$close`, sorted."""
         root, freq = self._root(freq)
         folder = Path(feature_folder(root, self.symbol(symbol, freq)))
         if not folder.is_dir():
-            raise DataError(f"{symbol} is an instrument, but there is no folder {str(folder)!r}")
+            raise DataError(f"instrument {symbol} has no folder {str(folder)!r}")
         end = f".{freq}.bin"
         names = (file.name for file in folder.glob(f"*{end}"))
         return tuple(sorted(f"${name.removesuffix(end)}" for name in names if name[0] != "."))
 
     def has_folder(self, symbol: str, freq: str = "day") -> bool:
-        """Whether an instrument has a folder of features at all."""
+        """Return True if an instrument has a folder of features."""
         return os.path.isdir(feature_folder(self._root(freq)[0], symbol))
 
     def has_field(self, symbol: str, field: str, freq: str = "day") -> bool:
-        """Whether a symbol has a field."""
+        """Return True if a symbol has a field."""
         root, freq = self._root(freq)
         return os.path.isfile(feature_path(root, symbol, field, freq))
 
     def symbol(self, name: str, freq: str = "day", market: str = "all") -> str:
-        """A symbol as the market's file spells it; case does not count."""
+        """Resolve a symbol to the spelling of the market file, ignoring case."""
         known = self.instruments(market, freq)
         if name in known:
             return name
-        alike = [symbol for symbol in known if symbol.lower() == str(name).lower()]
-        if not alike:
+        matches = [symbol for symbol in known if symbol.lower() == str(name).lower()]
+        if not matches:
             raise DataError(
-                f"no instrument {name!r} in the market {market!r}{near(str(name), known)}"
+                f"unknown instrument {name!r} in market {market!r}{did_you_mean(str(name), known)}"
             )
-        return alike[0]
+        return matches[0]
 
     def slots(self, start: Any = None, end: Any = None, freq: str = "day") -> tuple[int, int]:
-        """The first slot and the one after the last between two moments, both included.
+        """First slot and slot after the last between two times, both inclusive.
 
-        A date stands for its beginning, as in Qlib: to have all minutes of a last day, name its
-        last minute or the day after.
+        A date stands for its start, as in Qlib: for all minutes of a last day, pass its last
+        minute or the next day.
         """
         calendar = self.calendar(freq)
-        first = 0 if start is None else int(np.searchsorted(calendar, _moment(start), "left"))
-        stop = (
-            len(calendar) if end is None else int(np.searchsorted(calendar, _moment(end), "right"))
-        )
+        first = 0 if start is None else int(np.searchsorted(calendar, _local_time(start), "left"))
+        stop = len(calendar)
+        if end is not None:
+            stop = int(np.searchsorted(calendar, _local_time(end), "right"))
         return first, max(first, stop)
 
     def listed(
         self, symbol: str, first: int, stop: int, freq: str = "day", market: str = "all"
     ) -> NDArray[np.bool_]:
-        """In which slots from `first` up to but not including `stop` a symbol is listed."""
+        """Mask of the slots from `first` up to but not including `stop` in which it is listed."""
         ranges: Ranges = self.instruments(market, freq)[self.symbol(symbol, freq, market)]
         return listed_slots(self.calendar(freq), ranges, first, stop)
 
     def extent(self, symbol: str, field: str, freq: str = "day") -> tuple[int, int]:
-        """The slots of which a field's file has values: the first, and the one after the last."""
+        """Slots covered by the file of a field: the first, and the one after the last."""
         root, freq = self._root(freq)
         path, slots = feature_path(root, symbol, field, freq), len(self.calendar(freq))
-        look = partial(FeatureFile.opened, slots=slots)
-        with self._told(symbol, [path]):
-            head: FeatureFile = self._content(path, look, (path, slots))
+        read = partial(FeatureFile.opened, slots=slots)
+        with self._file_errors(symbol, [path]):
+            head: FeatureFile = self._content(path, read, (path, slots))
         return head.start, head.start + head.count
 
     def values(self, symbol: str, field: str, first: int, stop: int, freq: str = "day") -> Floats32:
-        """What the file of a field has for some slots, NaN for those that it does not have."""
+        """Stored values of a field for some slots, NaN where the file has none."""
         root, freq = self._root(freq)
         path = feature_path(root, symbol, field, freq)
-        with self._told(symbol, [path]):
+        with self._file_errors(symbol, [path]):
             return FeatureFile.read(path, len(self.calendar(freq)), first, stop)
 
     def features(
@@ -181,65 +182,85 @@ class QlibProvider:
         *,
         market: str = "all",
     ) -> NDArray[np.void]:
-        """A table of fields and expressions: `instrument`, `datetime`, and a column for each.
+        """Table of fields and expressions: `instrument`, `datetime`, and a column for each.
 
-        There is a row for each slot in which a symbol is listed and for which one of the files
-        has a place. Values are those that are stored, of 32 bits.
+        It has a row for each slot in which a symbol is listed and that one of the files covers.
+        Values are float32 as stored.
 
         Args:
-            symbols: which; None for all of the market.
-            fields: such as `$close`, or expressions such as `$close / Ref($close, 1)`.
-            start: the first moment; the beginning if not given.
-            end: the last moment, included; the end if not given.
-            freq: of which frequency.
-            market: whose ranges say when a symbol is listed.
+            symbols: symbols; None for all of the market.
+            fields: fields such as `$close`, or expressions such as `$close / Ref($close, 1)`.
+            start: first time; by default the beginning.
+            end: last time, inclusive; by default the end.
+            freq: frequency.
+            market: market whose ranges say when a symbol is listed.
         """
-        from sekai.data.qlib.table import features
+        if isinstance(fields, str) or isinstance(symbols, str):
+            raise TypeError("symbols and fields must be lists, got a string")
+        expressions = [Expression.parse(field) for field in fields]
+        if not expressions or len(set(fields)) != len(fields):
+            raise DataError(f"fields must be one or more without duplicates, got {list(fields)}")
+        names = self.instruments(market, freq) if symbols is None else symbols
+        names = [self.symbol(name, freq, market) for name in names]
+        limits = self.slots(start, end, freq)
+        parts = [_rows(self, name, expressions, limits, freq, market) for name in names]
+        width = max((len(name) for name in names), default=1)
+        kind = [("instrument", f"<U{width}"), ("datetime", "datetime64[ns]")]
+        count = sum(len(times) for times, _ in parts)
+        table = np.empty(count, [*kind, *((name, "<f4") for name in fields)])
+        begin = 0
+        for name, (times, columns) in zip(names, parts, strict=True):
+            rows = table[begin : begin + len(times)]
+            begin += len(times)
+            rows["instrument"], rows["datetime"] = name, times
+            for field, column in zip(fields, columns, strict=True):
+                rows[field] = column
+        return table
 
-        return features(self, symbols, fields, (start, end), freq, market)
-
-    def stamps(self, symbol: str, fields: Sequence[str], freq: str = "day") -> tuple[Stamp, ...]:
-        """What changes when anything is rewritten that these fields of a symbol come from."""
+    def file_versions(
+        self, symbol: str, fields: Sequence[str], freq: str = "day"
+    ) -> tuple[FileVersion, ...]:
+        """Versions of all files that these fields of a symbol are read from."""
         root, freq = self._root(freq)
         paths = [calendar_path(root, freq), instruments_path(root, "all")]
         paths += [feature_path(root, symbol, field, freq) for field in fields]
-        with self._told(symbol, paths):
-            return tuple([stamp_of(path) for path in paths])
+        with self._file_errors(symbol, paths):
+            return tuple([file_version(path) for path in paths])
 
     def _root(self, freq: str) -> tuple[str, str]:
-        found = self.roots.get(freq)
-        if found is not None:
-            return found, freq
+        root = self.roots.get(freq)
+        if root is not None:
+            return root, freq
         name = canonical_frequency(freq)
         if name not in self.roots:
-            raise DataError(f"no data of the frequency {freq!r}{near(name, self.roots)}")
+            raise DataError(f"no data of frequency {freq!r}{did_you_mean(name, self.roots)}")
         return self.roots[name], name
 
     def _content(self, path: str, read: Callable[[str], Content], key: Hashable = None) -> Content:
-        """What a file says, read again when it has changed."""
-        stamp = stamp_of(path)
-        kept = self._kept.get(key or path)
-        if kept is not None and kept[0] == stamp:
-            content: Content = kept[1]
+        """Content of a file, read again when the file has changed."""
+        version = file_version(path)
+        cached = self._contents.get(key or path)
+        if cached is not None and cached[0] == version:
+            content: Content = cached[1]
             return content
         content = read(path)
-        if is_settled([stamp]) and stamp_of(path) == stamp:
-            self._kept[key or path] = (stamp, content)
+        if is_settled([version]) and file_version(path) == version:
+            self._contents[key or path] = (version, content)
         return content
 
     @contextmanager
-    def _told(self, symbol: str, paths: Sequence[str]) -> Iterator[None]:
-        """Turn what the system says of files into an error that says what was wanted."""
+    def _file_errors(self, symbol: str, paths: Sequence[str]) -> Iterator[None]:
+        """Convert file errors to a `DataError` that names the field."""
         try:
             yield
         except FileNotFoundError:
             path = next((path for path in paths if not os.path.exists(path)), paths[-1])
             field, _, kind = os.path.basename(path).rpartition(".")
             if kind != "bin":
-                raise DataError(f"a provider directory was wanted, there is no {path!r}") from None
+                raise DataError(f"not a provider directory: missing {path!r}") from None
             field, _, freq = field.rpartition(".")
-            there = self.fields(symbol, freq)
-            raise DataError(f"{symbol} has no field '${field}'{near(f'${field}', there)}") from None
+            known = did_you_mean(f"${field}", self.fields(symbol, freq))
+            raise DataError(f"{symbol} has no field '${field}'{known}") from None
         except OSError as error:
             raise DataError(f"{paths[-1]!r} cannot be read: {error}") from error
 
@@ -249,41 +270,59 @@ def _instruments(path: str) -> Instruments:
 
 
 def _folder(root: Root) -> str:
-    place = Path(root).absolute()
-    if not place.is_dir():
-        raise DataError(
-            f"a provider directory of Qlib was wanted, there is no folder {str(root)!r}"
-        )
-    return str(place)
+    folder = Path(root).absolute()
+    if not folder.is_dir():
+        raise DataError(f"missing Qlib provider directory {str(root)!r}")
+    return str(folder)
 
 
 def _frequencies(root: str) -> list[str]:
     for name in ("calendars", "instruments", "features"):
         if not Path(root, name).is_dir():
             raise DataError(
-                f"a provider directory of Qlib was wanted, with the folders calendars, instruments "
-                f"and features; {root!r} has no {name}"
+                f"{root!r} is not a Qlib provider directory: it has no folder {name}; expected "
+                f"calendars, instruments and features"
             )
-    found = frequencies_in(root)
-    if not found:
-        raise DataError(f"a calendar such as day.txt was wanted, there is none in {root}/calendars")
-    return found
+    frequencies = frequencies_in(root)
+    if not frequencies:
+        raise DataError(f"no calendar such as day.txt in {root}/calendars")
+    return frequencies
 
 
-def _check_frequency(freq: str, found: Sequence[str], root: str) -> None:
-    if freq not in found:
-        raise DataError(f"no calendar of {freq!r} in {root}{near(freq, found)}")
+def _check_frequency(freq: str, known: Sequence[str], root: str) -> None:
+    if freq not in known:
+        raise DataError(f"no calendar of {freq!r} in {root}{did_you_mean(freq, known)}")
 
 
-def _moment(given: Any) -> np.datetime64:
-    if getattr(given, "tzinfo", None) is not None:
-        raise ValueError(
-            f"a moment of the market's own clock, without a zone, was wanted, found {given}"
-        )
+def _local_time(time: Any) -> np.datetime64:
+    if getattr(time, "tzinfo", None) is not None:
+        raise ValueError(f"time must be local, without a time zone, got {time}")
     try:
-        moment: np.datetime64 = np.datetime64(given, "ns")
+        local: np.datetime64 = np.datetime64(time, "ns")
     except (ValueError, TypeError) as error:
-        raise ValueError(f"a date or a time was wanted, found {given!r}") from error
-    if np.isnat(moment):
-        raise ValueError(f"a date or a time was wanted, found {given!r}")
-    return moment
+        raise ValueError(f"invalid time {time!r}; expected a date or a time") from error
+    if np.isnat(local):
+        raise ValueError(f"invalid time {time!r}; expected a date or a time")
+    return local
+
+
+def _rows(
+    provider: QlibProvider,
+    symbol: str,
+    expressions: Sequence[Expression],
+    limits: tuple[int, int],
+    freq: str,
+    market: str,
+) -> tuple[NDArray[np.datetime64], list[NDArray[np.float32]]]:
+    used = sorted({column for expression in expressions for column in expression.columns})
+    extents = [provider.extent(symbol, column, freq) for column in used]
+    first = max(limits[0], min(begin for begin, _ in extents))
+    stop = max(first, min(limits[1], max(end for _, end in extents)))
+    listed = provider.listed(symbol, first, stop, freq, market)
+    columns = [
+        column_of(provider, symbol, expression, first, stop, freq) for expression in expressions
+    ]
+    times = provider.calendar(freq)[first:stop]
+    if listed.all():
+        return times, columns
+    return times[listed], [column[listed] for column in columns]

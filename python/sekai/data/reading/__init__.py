@@ -1,1 +1,1 @@
-"""From a user's files and frames to a sound panel."""
+"""Readers: from files and frames to a validated panel."""

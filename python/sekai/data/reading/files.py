@@ -1,47 +1,61 @@
-"""Which files a path means, and what their names tell."""
+"""Row sources of CSV and Parquet files, and the metadata of panels in Parquet."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
-from sekai.data.reading.columns import refuse
-from sekai.data.reading.extras import arrow
-from sekai.data.reading.source import FILE_NAME
+from sekai.data.calendar import Frequency
+from sekai.data.reading.decoding import arrow, column_kind, compute
+from sekai.data.reading.options import ASSET_NAMES, MASKS, TIME_NAMES, Options, reject
+from sekai.storage.optional import optional_import
 
-__all__ = ["CSV_SUFFIXES", "PARQUET_SUFFIXES", "constants_of", "files_of", "readable"]
+if TYPE_CHECKING:
+    from sekai.data.market_data import MarketData
 
 PARQUET_SUFFIXES = (".parquet", ".pq")
 CSV_SUFFIXES = (".csv", ".csv.gz")
+FILE_NAME = "the file's name"
+"""Virtual column with the name of the file."""
+KEY = b"sekai.market_data"
+VERSION = 2
+MARKET_PREFIX = "market/"
+"""Prefix of columns of market-wide series: a field may have the same name."""
 
 
 def files_of(path: str | os.PathLike[str], suffixes: Sequence[str]) -> tuple[Path, list[Path]]:
-    """The folder that names count from, and the files in the order of their names."""
-    place = Path(path)
-    if place.is_file():
-        return place.parent, [place]
-    if not place.is_dir():
-        raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
-    found = [
+    """Root folder and files of a path, sorted by name."""
+    folder = Path(path)
+    if folder.is_file():
+        return folder.parent, [folder]
+    if not folder.is_dir():
+        raise FileNotFoundError(f"no file or folder {str(path)!r}")
+    files = [
         file
-        for file in place.rglob("*")
+        for file in folder.rglob("*")
         if file.name.lower().endswith(tuple(suffixes))
         and file.is_file()
-        # Other programs keep notes beside their data in files and folders with such names.
-        and not any(part.startswith((".", "_")) for part in file.relative_to(place).parts)
+        # Other programs keep metadata beside data in files and folders with such names.
+        and not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
     ]
-    if not found:
-        refuse("file", f"no file whose name ends in {' or '.join(suffixes)}", str(place))
-    return place, sorted(found, key=lambda file: file.relative_to(place).as_posix())
+    if not files:
+        reject("file", f"no file with suffix {' or '.join(suffixes)}", str(folder))
+    return folder, sorted(files, key=lambda file: file.relative_to(folder).as_posix())
 
 
 def constants_of(root: Path, file: Path, suffixes: Sequence[str]) -> dict[str, str]:
-    """What a file's place tells: `symbol=AAPL/x.parquet` has a column symbol."""
-    name = next((file.name[: -len(end)] for end in suffixes if file.name.lower().endswith(end)),
-                file.name)  # fmt: skip
+    """Columns from the path of a file: `symbol=AAPL/x.parquet` has a column symbol."""
+    name = next(
+        (file.name[: -len(end)] for end in suffixes if file.name.lower().endswith(end)), file.name
+    )
     constants = {FILE_NAME: name}
     for part in file.relative_to(root).parts[:-1]:
         key, equals, value = part.partition("=")
@@ -52,11 +66,248 @@ def constants_of(root: Path, file: Path, suffixes: Sequence[str]) -> dict[str, s
 
 @contextmanager
 def readable(file: Path) -> Iterator[None]:
-    """Turn what Arrow says of a broken file into an error that names it."""
+    """Convert errors of Arrow to a `DataError` that names the file."""
     pa = arrow()
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError, EOFError) as error:
         if isinstance(error, PermissionError | FileNotFoundError):
             raise
-        refuse("file", f"it cannot be read: {str(error).splitlines()[0]}", str(file))
+        reject("file", f"file cannot be read: {str(error).splitlines()[0]}", str(file))
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePart:
+    """File or table before its rows are read."""
+
+    schema: Any
+    """Arrow schema."""
+    file: str | None = None
+    constants: Mapping[str, str] = field(default_factory=dict)
+    """Columns with one value in all rows, such as partition folders."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowBatch:
+    """Batch of rows of a part."""
+
+    table: Any
+    """Arrow table or record batch."""
+    part: SourcePart
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Rows and columns to read, which lets a source skip others early.
+
+    A source may return more rows; they are filtered when they are decoded.
+    """
+
+    columns: Sequence[str]
+    time: str
+    asset: str
+    assets: Sequence[str] | None = None
+    start: int | None = None
+    """Nanoseconds in UTC, a day and `known_after` before the first row."""
+    stop: int | None = None
+    """Nanoseconds in UTC, a day after the last row."""
+
+
+class RowSource(Protocol):
+    """Interface of sources whose parts can be read repeatedly in the same order."""
+
+    @property
+    def parts(self) -> Sequence[SourcePart]:
+        """Files or tables."""
+
+    @property
+    def assets(self) -> Sequence[str]:
+        """Assets known without reading rows."""
+
+    def batches(self, selection: Selection) -> Iterator[RowBatch]:
+        """Yield the rows in order, without columns that a part lacks."""
+
+
+class CsvSource:
+    """CSV files, read once and kept in memory."""
+
+    assets: Sequence[str] = ()
+
+    def __init__(self, path: str | os.PathLike[str], options: Options) -> None:
+        root, files = files_of(path, CSV_SUFFIXES)
+        keys = {options.time, options.asset, *options.rename}
+        self._tables = [read_csv(file, keys - {None}) for file in files]
+        self.parts = [
+            SourcePart(table.schema, str(file), constants_of(root, file, CSV_SUFFIXES))
+            for file, table in zip(files, self._tables, strict=True)
+        ]
+
+    def batches(self, selection: Selection) -> Iterator[RowBatch]:
+        """Yield one batch per file."""
+        for table, part in zip(self._tables, self.parts, strict=True):
+            chosen = [name for name in selection.columns if name in table.schema.names]
+            yield RowBatch(table.select(chosen), part)
+
+
+def read_csv(file: Path, text: Any = ()) -> Any:
+    """Read a CSV file to an Arrow table.
+
+    Numeric columns are read as float64. Times and names stay text, which keeps UTC offsets and
+    leading zeros.
+    """
+    csv = optional_import("pyarrow.csv", "data", "MarketData.from_csv")
+    pa = arrow()
+    with readable(file):
+        names = _header(file)
+        as_text = {name: pa.string() for name in names}
+        keys = (*TIME_NAMES, *ASSET_NAMES, *MASKS)
+        as_numbers: Mapping[str, Any] = {
+            name: pa.string() if name in text or name.lower() in keys else pa.float64()
+            for name in names
+        }
+        try:
+            return _parsed(csv, file, as_numbers)
+        except pa.ArrowInvalid:
+            return _parsed(csv, file, as_text)
+
+
+def _parsed(csv: Any, file: Path, types: Mapping[str, Any]) -> Any:
+    convert = csv.ConvertOptions(column_types=types, strings_can_be_null=True)
+    return csv.read_csv(file, convert_options=convert)
+
+
+def _header(file: Path) -> list[str]:
+    import csv
+    import gzip
+
+    opened = gzip.open if file.name.lower().endswith(".gz") else open
+    with opened(file, "rt", encoding="utf-8-sig", newline="") as lines:
+        names = next(csv.reader(lines), [])
+    if not names or len(set(names)) != len(names):
+        reject("file", f"header must have unique column names, got {names}", str(file))
+    return names
+
+
+class ParquetSource:
+    """Parquet files, read in batches with bounded memory."""
+
+    assets: Sequence[str] = ()
+
+    def __init__(self, path: str | os.PathLike[str], options: Options) -> None:
+        self._parquet = optional_import("pyarrow.parquet", "data", "MarketData.from_parquet")
+        self._dataset = optional_import("pyarrow.dataset", "data", "MarketData.from_parquet")
+        self._batch_rows = options.batch_rows
+        root, files = files_of(path, PARQUET_SUFFIXES)
+        self._files = files
+        self.parts = [
+            SourcePart(self._schema(file), str(file), constants_of(root, file, PARQUET_SUFFIXES))
+            for file in files
+        ]
+
+    def batches(self, selection: Selection) -> Iterator[RowBatch]:
+        """Yield the rows in batches."""
+        for file, part in zip(self._files, self.parts, strict=True):
+            if _is_selected(part, selection):
+                with readable(file):
+                    for batch in self._scan(file, part, selection):
+                        yield RowBatch(batch, part)
+
+    def _schema(self, file: Path) -> Any:
+        with readable(file):
+            return self._parquet.read_schema(file)
+
+    def _scan(self, file: Path, part: SourcePart, selection: Selection) -> Iterator[Any]:
+        columns = [name for name in dict.fromkeys(selection.columns) if name in part.schema.names]
+        dataset = self._dataset.dataset(file, format="parquet", schema=part.schema)
+        scanner = dataset.scanner(
+            columns=columns,
+            batch_size=self._batch_rows,
+            filter=_filter(part.schema, selection),
+            batch_readahead=1,
+            fragment_readahead=1,
+            # Prefetching a file does not pay off on a local disk.
+            fragment_scan_options=self._dataset.ParquetFragmentScanOptions(pre_buffer=False),
+        )
+        yield from scanner.to_batches()
+
+
+def _is_selected(part: SourcePart, selection: Selection) -> bool:
+    # A partition folder of another asset need not be opened.
+    if selection.assets is None or selection.asset in part.schema.names:
+        return True
+    return part.constants.get(selection.asset) in (None, *selection.assets)
+
+
+def _filter(schema: Any, selection: Selection) -> Any:
+    """Filter that lets Arrow skip row groups."""
+    pa = arrow()
+    pc = compute()
+    conditions = []
+    asset_kind = schema.field(selection.asset).type if selection.asset in schema.names else None
+    if (
+        selection.assets is not None
+        and asset_kind is not None
+        and column_kind(asset_kind) == "text"
+    ):
+        conditions.append(pc.field(selection.asset).isin(list(selection.assets)))
+    kind = schema.field(selection.time).type if selection.time in schema.names else None
+    if kind is not None and pa.types.is_timestamp(kind):
+        column = pc.field(selection.time)
+        if selection.start is not None:
+            conditions.append(column >= pa.scalar(selection.start, pa.timestamp("ns", kind.tz)))
+        if selection.stop is not None:
+            conditions.append(column < pa.scalar(selection.stop, pa.timestamp("ns", kind.tz)))
+    return reduce(and_, conditions) if conditions else None
+
+
+@dataclass(frozen=True, slots=True)
+class PanelMetadata:
+    """Metadata of a panel in a Parquet file: all of it but its arrays."""
+
+    assets: tuple[str, ...]
+    fields: tuple[str, ...]
+    market: tuple[str, ...]
+    sectors: dict[str, str]
+    timezone: str | None
+    frequency: tuple[int, float]
+    warm_up: int
+    delist_after: int | None
+    rows: int
+
+    @classmethod
+    def of(cls, data: MarketData) -> PanelMetadata:
+        """Metadata of a panel."""
+        frequency = (data.frequency.nanoseconds, data.frequency.periods_per_year)
+        return cls(
+            data.assets,
+            data.fields,
+            tuple(data.market),
+            dict(data.sectors),
+            data.timezone,
+            frequency,
+            data.warm_up,
+            data.delist_after,
+            len(data),
+        )
+
+    @classmethod
+    def from_schema(cls, schema: Any, file: str | None = None) -> PanelMetadata | None:
+        """Read metadata from a schema; None if sekai did not write it."""
+        text = (schema.metadata or {}).get(KEY)
+        if text is None:
+            return None
+        try:
+            content = json.loads(text)
+            if content.pop("version") != VERSION:
+                raise ValueError("written by another version of sekai")
+            for name in ("assets", "fields", "market", "frequency"):
+                content[name] = tuple(content[name])
+            Frequency(*content["frequency"])
+            return cls(**content)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            reject("file", f"malformed sekai metadata: {error}", file)
+
+    def metadata(self) -> dict[bytes, bytes]:
+        """Metadata as Arrow stores them in a schema."""
+        content = {name: getattr(self, name) for name in self.__slots__}
+        return {KEY: json.dumps({"version": VERSION, **content}).encode()}

@@ -1,24 +1,30 @@
-"""What a user says about the source: columns, zone, what to take, and what else is known."""
+"""Reader options, and the columns of a source that they select."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypedDict
+from typing import Any, NoReturn, TypedDict
 
 import numpy as np
 
-from sekai.data.policies import Policies
-
-__all__ = ["Options", "ReadOptions", "is_path", "nanoseconds"]
+from sekai.data.market_data import PRICE_FIELDS
+from sekai.data.problems import Policies, Problem, Problems
+from sekai.error import DataError
 
 UNITS = ("s", "ms", "us", "ns")
+TIME_NAMES = ("time", "date", "datetime", "timestamp")
+ASSET_NAMES = ("symbol", "ticker", "asset", "tic", "code", "instrument")
+VOLUME_FIELDS = ("volume", "trades", "turnover", "bid_volume", "ask_volume")
+"""Fields that hold amounts: at least 0."""
+MASKS = ("listed", "quoted", "tradable")
 
 
 class ReadOptions(TypedDict, total=False):
-    """The keywords of every reader; see `Options` for what each says."""
+    """Keyword arguments of every reader; see `Options`."""
 
     time: str
     asset: str
@@ -41,81 +47,81 @@ class ReadOptions(TypedDict, total=False):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to read a source."""
+    """Options of the readers."""
 
     time: str | None = None
-    """The column of stamps; found by its name if it is time, date, datetime or timestamp."""
+    """Column of timestamps; by default one named time, date, datetime or timestamp."""
     asset: str | None = None
-    """The column of assets; found if it is symbol, ticker, asset, tic, code or instrument. If
-    there is none, each file is one asset and has its name."""
+    """Column of assets; by default one named symbol, ticker, asset, tic, code or instrument. If
+    there is none, each file is one asset, named as the file."""
     fields: Sequence[str] | None = None
-    """The columns to take as fields, by their names after `rename`; all others if not given."""
+    """Columns to read as fields, by their names after `rename`; by default all others."""
     rename: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """New names of columns."""
     field: str | None = None
-    """Each column but the time is an asset, and its values are this field. A hole in such a
-    table is a row that is not there."""
+    """Field of a wide table, in which each column but the time is an asset. A missing value in
+    such a table is a missing row."""
     start: Any = None
-    """Take rows known at this time or later: a date or a time, in `timezone` if it names none."""
+    """First timestamp to read: a date or a time, in `timezone` if it has none."""
     stop: Any = None
-    """Take rows known before this time."""
+    """Timestamp before which rows are read."""
     assets: Sequence[str] | None = None
-    """The assets to take, in this order; all in the order of their names if not given."""
+    """Assets to read, in this order; by default all, sorted by name."""
     market: Any = ()
-    """Series of the whole market: columns that are the same for all assets, or another frame or
-    file of a time column and one column a series."""
+    """Market-wide series: columns that are equal for all assets, or another frame or file with a
+    time column and one column per series."""
     sectors: Any = None
-    """The sector of each asset: a mapping, or a frame or file with a column for each."""
+    """Sector by asset: a mapping, or a frame or file with a column for each."""
     listing: Mapping[str, tuple[Any, Any]] | None = None
     """First and last time at which an asset is listed; None for an open end."""
     timezone: str | None = None
-    """Where stamps without a zone are from, and where days begin and end."""
+    """Time zone of timestamps without one, and of days."""
     time_unit: str | None = None
-    """What integer stamps count since 1970 in UTC: s, ms, us or ns."""
+    """Unit of integer timestamps since 1970 in UTC: s, ms, us or ns."""
     time_format: str | None = None
-    """How stamps are written if not as 2020-01-31 or 2020-01-31 16:00:00, such as %Y%m%d."""
+    """Format of timestamps other than 2020-01-31 or 2020-01-31 16:00:00, such as %Y%m%d."""
     known_after: timedelta = timedelta(0)
-    """How long after its stamp a row is known: a minute for minutes stamped at their beginning."""
+    """Delay from the timestamp of a row until it is known: a minute for minute bars with the
+    timestamp of their start."""
     policies: Policies = dataclasses.field(default_factory=Policies)
-    """What to do about problems."""
+    """Handling of problems."""
     batch_rows: int = 1 << 17
-    """How many rows of a Parquet file are in memory at a time."""
+    """Rows of a Parquet file in memory at a time."""
 
     def __post_init__(self) -> None:
         if self.time_unit not in (None, *UNITS):
-            raise ValueError(f"time_unit must be one of {UNITS}, was {self.time_unit!r}")
+            raise ValueError(f"time_unit must be one of {UNITS}, got {self.time_unit!r}")
         if self.batch_rows < 1:
-            raise ValueError(f"batch_rows must be at least 1 row, was {self.batch_rows}")
+            raise ValueError(f"batch_rows must be at least 1, got {self.batch_rows}")
         if self.field is not None and (self.asset is not None or self.fields is not None):
-            raise ValueError("field= says that columns are assets: leave out asset= and fields=")
-        for name in ("fields", "assets", "market"):
-            if isinstance(getattr(self, name), str) and name != "market":
-                raise TypeError(f"{name} must be a list of names, was {getattr(self, name)!r}")
+            raise ValueError("field= means that columns are assets; omit asset= and fields=")
+        for name in ("fields", "assets"):
+            if isinstance(getattr(self, name), str):
+                raise TypeError(f"{name} must be a list of names, got {getattr(self, name)!r}")
         if self.timezone is not None:
             _check_zone(self.timezone)
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Options:
-        """The options of a call; a name that is none is refused with those that are."""
+    def of(cls, arguments: Mapping[str, Any]) -> Options:
+        """Create options from keyword arguments; None stands for the default."""
         known = {option.name for option in dataclasses.fields(cls)}
-        if unknown := sorted(given.keys() - known):
-            raise TypeError(f"options among {sorted(known)} were wanted, found {unknown}")
-        return cls(**{name: value for name, value in given.items() if value is not None})
+        if unknown := sorted(arguments.keys() - known):
+            raise TypeError(f"unknown options {unknown}; expected some of {sorted(known)}")
+        return cls(**{name: value for name, value in arguments.items() if value is not None})
 
     @property
     def market_columns(self) -> tuple[str, ...]:
-        """The columns of the source that are series of the whole market."""
-        named = isinstance(self.market, list | tuple)
-        return tuple(self.market) if named else ()
+        """Columns of the source that are market-wide series."""
+        return tuple(self.market) if isinstance(self.market, list | tuple) else ()
 
 
 def is_path(source: object) -> bool:
-    """Whether something names a file or a folder."""
+    """Return True if `source` names a file or a folder."""
     return isinstance(source, str | os.PathLike)
 
 
 def nanoseconds(moment: Any, timezone: str | None) -> int:
-    """A moment that a user named, since 1970 in UTC; local if it has no zone of its own."""
+    """Convert a date or time to nanoseconds in UTC; local time if it has no zone."""
     from datetime import datetime
 
     zone = getattr(moment, "tzinfo", None)
@@ -128,10 +134,10 @@ def nanoseconds(moment: Any, timezone: str | None) -> int:
         return int(naive.astype("datetime64[ns]").astype(np.int64))
     wall = np.datetime64(moment).astype("datetime64[ns]").astype(np.int64)
     if np.datetime64(moment) == np.datetime64("NaT"):
-        raise ValueError(f"a date or a time was wanted, found {moment!r}")
-    from sekai.data.reading.stamps import localised
+        raise ValueError(f"invalid time {moment!r}; expected a date or a time")
+    from sekai.data.reading.decoding import localize
 
-    return int(localised(np.array([wall]), timezone).instants[0])
+    return int(localize(np.array([wall]), timezone).instants[0])
 
 
 def _check_zone(name: str) -> None:
@@ -141,5 +147,119 @@ def _check_zone(name: str) -> None:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise ValueError(
-            f"timezone must be the name of one, such as 'America/New_York', was {name!r}"
+            f"unknown timezone {name!r}; expected a name such as 'America/New_York'"
         ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns of the source by role."""
+
+    time: str
+    asset: str | None
+    """None if each file or each column is an asset."""
+    fields: Mapping[str, str]
+    """Column by field."""
+    masks: Mapping[str, str]
+    market: Mapping[str, str]
+    wide: Mapping[str, str]
+    """Column by asset, if each asset is a column."""
+
+    @property
+    def keys(self) -> list[str]:
+        """Columns of times and assets."""
+        return [self.time] if self.asset is None else [self.time, self.asset]
+
+    @property
+    def all(self) -> list[str]:
+        """All columns to read."""
+        others = (self.fields, self.masks, self.market, self.wide)
+        return [*self.keys, *(column for part in others for column in part.values())]
+
+
+def find_columns(names: Sequence[str], options: Options, offered: Collection[str] = ()) -> Columns:
+    """Assign roles to columns, or raise a `DataError` that lists the columns.
+
+    Args:
+        names: columns of the source.
+        options: options of the reader.
+        offered: further columns that can be the time or the asset but not a field, such as
+            partition folders.
+    """
+    _reject_duplicates("columns", names)
+    if unknown := sorted(set(options.rename) - {*names, *offered}):
+        reject("column", f"rename= names unknown columns {unknown}; columns are {_join(names)}")
+    called = {options.rename.get(name, name): name for name in names}
+    _reject_duplicates("columns after rename=", [options.rename.get(name, name) for name in names])
+    folders = {options.rename.get(name, name): name for name in offered if name not in names}
+    time = _key("time", options.time, TIME_NAMES, called, folders)
+    if time is None:
+        reject(
+            "column",
+            f"missing time column; name it one of {TIME_NAMES} or pass time=, columns are "
+            f"{_join(called)}",
+        )
+    if options.field is not None:
+        wide = {name: column for name, column in called.items() if column != time}
+        return Columns(time, None, {}, {}, {}, {name: wide[name] for name in sorted(wide)})
+    asset = _key("asset", options.asset, ASSET_NAMES, called, folders)
+    rest = {name: column for name, column in called.items() if column not in (time, asset)}
+    masks = {name.lower(): rest.pop(name) for name in list(rest) if name.lower() in MASKS}
+    market = {name: _column(name, rest, "market") for name in options.market_columns}
+    rest = {name: column for name, column in rest.items() if name not in market}
+    return Columns(time, asset, _fields(rest, options), masks, market, {})
+
+
+def field_name(name: str) -> str:
+    """Canonical spelling of well-known fields: `Adj Close` becomes `adj_close`."""
+    plain = name.strip().lower().replace(" ", "_")
+    return plain if plain in (*PRICE_FIELDS, *VOLUME_FIELDS) else name
+
+
+def reject(kind: str, message: str, file: str | None = None) -> NoReturn:
+    """Raise a `DataError` with one problem."""
+    problems = Problems([Problem(kind, message, file=file)])
+    raise DataError(str(problems), problems)
+
+
+def _fields(rest: Mapping[str, str], options: Options) -> dict[str, str]:
+    _reject_duplicates("fields", [field_name(name) for name in rest])
+    fields = {field_name(name): column for name, column in rest.items()}
+    if options.fields is not None:
+        # A well-known field can be selected by either of its names.
+        columns = {**fields, **rest}
+        fields = {field_name(name): _column(name, columns, "fields") for name in options.fields}
+    if not fields:
+        reject("column", f"no fields; expected at least one numeric column among {_join(rest)}")
+    return fields
+
+
+def _key(
+    role: str, name: str | None, usual: Sequence[str], *sources: Mapping[str, str]
+) -> str | None:
+    """Column of the time or the asset: the one passed, or the only one with a usual name."""
+    if name is not None:
+        every = {name: column for source in reversed(sources) for name, column in source.items()}
+        return _column(name, {**{column: column for column in every.values()}, **every}, role)
+    for source in sources:
+        matches = [name for name in source if name.lower() in usual]
+        if len(matches) > 1:
+            reject("column", f"ambiguous {role} column: {_join(matches)}; pass {role}=")
+        if matches:
+            return source[matches[0]]
+    return None
+
+
+def _column(name: str, columns: Mapping[str, str], option: str) -> str:
+    if name not in columns:
+        reject("column", f"no column {name!r} as passed by {option}=; columns are {_join(columns)}")
+    return columns[name]
+
+
+def _reject_duplicates(what: str, names: Sequence[str]) -> None:
+    if duplicates := sorted({name for name in names if names.count(name) > 1}):
+        reject("column", f"duplicate {what}: {', '.join(duplicates)}")
+
+
+def _join(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"

@@ -1,4 +1,4 @@
-"""Markets that change between calm and turbulent times, unseen."""
+"""Simulated prices: geometric Brownian motion and Markov-switching regimes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sekai.data.market_data import MarketData
-from sekai.data.simulators.bars import FIELDS, Moves, bars_of
-from sekai.data.simulators.correlation import Noise
-from sekai.data.simulators.streams import stream
-from sekai.data.simulators.world import World, WorldOptions, for_each_asset
+from sekai.data.simulators.market import (
+    FIELDS,
+    Moves,
+    Noise,
+    SimulatedMarket,
+    SimulationOptions,
+    bars_of,
+    for_each_asset,
+    random_stream,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-__all__ = ["CALM_AND_TURBULENT", "SWITCHING", "Regime", "regime_path", "simulate_regimes"]
 
 Floats = NDArray[np.float64]
 Path = NDArray[np.int64]
@@ -26,29 +30,63 @@ Path = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Regime:
-    """How prices move for as long as it lasts. Numbers are for a year."""
+    """Parameters of the price process in a regime, per year."""
 
     drift: ArrayLike = 0.06
-    """The rate at which a price grows on average: E[price] = price * exp(drift * years)."""
+    """Growth rate of the expected price: E[price] = price * exp(drift * years)."""
 
     volatility: ArrayLike = 0.2
-    """The standard deviation of log returns, one number or one for each asset."""
+    """Standard deviation of log returns, one number or one per asset."""
 
     correlation: ArrayLike = 0.3
-    """Of all pairs of assets, from 0 to 1; or assets by assets."""
+    """Correlation of all pairs of assets, from 0 to 1; or a matrix of assets by assets."""
 
     sector_correlation: float | None = None
-    """Of pairs that share a sector, at least as high as the others'; the same if None."""
+    """Correlation of pairs in the same sector, at least `correlation`; equal to it if None."""
 
 
 CALM_AND_TURBULENT = (
     Regime(drift=0.12, volatility=0.14, correlation=0.2),
     Regime(drift=-0.20, volatility=0.40, correlation=0.6),
 )
-"""Long good times and short bad ones, in which assets fall together."""
+"""Long calm regime, and a short turbulent one in which assets fall together."""
 
 SWITCHING = ((0.99, 0.01), (0.04, 0.96))
-"""The chance to be in each regime in the next row, by the regime of this one."""
+"""Transition probabilities, from the regime of a row to that of the next."""
+
+
+def simulate_gbm(
+    assets: int | Sequence[str] = 20,
+    rows: int = 2520,
+    seed: int = 0,
+    *,
+    drift: ArrayLike = 0.06,
+    volatility: ArrayLike = 0.2,
+    correlation: ArrayLike = 0.3,
+    sector_correlation: float | None = None,
+    **options: Unpack[SimulationOptions],
+) -> MarketData:
+    """Simulate bars of geometric Brownian motions.
+
+    Args:
+        assets: number or names of assets; appending an asset does not change the others.
+        rows: number of rows; more rows continue the same market.
+        seed: seed; equal seeds give equal bytes.
+        drift: annual growth rate of the expected price, one number or one per asset.
+        volatility: annual standard deviation of log returns, one number or one per asset.
+        correlation: of all pairs of assets, from 0 to 1; or a matrix of assets by assets.
+        sector_correlation: of pairs in the same sector, if higher.
+        **options: prices, volumes, sectors, calendar and disruptions, see `SimulationOptions`.
+    """
+    regime = Regime(
+        drift=drift,
+        volatility=volatility,
+        correlation=correlation,
+        sector_correlation=sector_correlation,
+    )
+    return _simulate(
+        SimulatedMarket.of(assets, rows, seed, options), [regime], np.zeros(rows, np.int64)
+    )
 
 
 def simulate_regimes(
@@ -58,82 +96,88 @@ def simulate_regimes(
     *,
     regimes: Sequence[Regime] = CALM_AND_TURBULENT,
     switching: ArrayLike = SWITCHING,
-    **world: Unpack[WorldOptions],
+    **options: Unpack[SimulationOptions],
 ) -> MarketData:
-    """A market whose drift, volatility and correlation switch by a Markov chain.
+    """Simulate a market whose drift, volatility and correlation follow a Markov chain.
 
-    The regime is not a field: nobody sees it in a market. `regime_path` tells it to who asks.
+    The regime is hidden, as in a real market: it is not a field of the panel. See `regime_path`.
 
     Args:
-        assets: how many, or their names; an asset more at the end changes nothing for the others.
-        rows: how many rows; more of them continue the same market.
-        seed: the same seed gives the same bytes.
-        regimes: how prices move in each.
-        switching: regimes by regimes, the chance of the next row's regime.
-        **world: prices, volumes, sectors, clock and disruptions, see `WorldOptions`.
+        assets: number or names of assets; appending an asset does not change the others.
+        rows: number of rows; more rows continue the same market.
+        seed: seed; equal seeds give equal bytes.
+        regimes: parameters of each regime.
+        switching: transition probabilities, regimes by regimes.
+        **options: prices, volumes, sectors, calendar and disruptions, see `SimulationOptions`.
     """
     path = regime_path(rows, seed, switching)
-    chances = np.shape(switching)[0]
-    if len(regimes) != chances:
-        raise ValueError(f"switching is between {chances} regimes, there are {len(regimes)}")
-    return simulate(World.of(assets, rows, seed, world), regimes, path)
+    count = np.shape(switching)[0]
+    if len(regimes) != count:
+        raise ValueError(f"switching has {count} regimes, but {len(regimes)} regimes were passed")
+    return _simulate(SimulatedMarket.of(assets, rows, seed, options), regimes, path)
 
 
 def regime_path(rows: int, seed: int = 0, switching: ArrayLike = SWITCHING) -> Path:
-    """The regime of each row of `simulate_regimes` with the same arguments.
+    """Regime of each row of `simulate_regimes` with the same arguments.
 
-    The first is drawn from the shares of time that the chain spends in each.
+    The first is drawn from the stationary distribution of the chain.
     """
     if rows < 1:
-        raise ValueError(f"rows must be at least 1, was {rows}")
-    chances = _checked(np.asarray(switching, np.float64))
-    draws = stream(seed, "regimes").random(rows)
-    bounds = np.cumsum(chances, axis=1)
+        raise ValueError(f"rows must be at least 1, got {rows}")
+    probabilities = _checked(np.asarray(switching, np.float64))
+    draws = random_stream(seed, "regimes").random(rows)
+    bounds = np.cumsum(probabilities, axis=1)
     bounds[:, -1] = 1.0
-    regime = int(np.searchsorted(np.cumsum(_shares_of_time(chances)), draws[0], side="right"))
+    start = np.cumsum(_stationary_distribution(probabilities))
+    regime = int(np.searchsorted(start, draws[0], side="right"))
     path = np.empty(rows, np.int64)
-    path[0] = regime = min(regime, len(chances) - 1)
+    path[0] = regime = min(regime, len(probabilities) - 1)
     for row in range(1, rows):
         regime = int(np.searchsorted(bounds[regime], draws[row], side="right"))
         path[row] = regime
     return path
 
 
-def simulate(world: World, regimes: Sequence[Regime], path: Path) -> MarketData:
-    """The bars of a world in which row t moves as regime `path[t]` says."""
-    values = np.empty((world.rows, len(world.assets), len(FIELDS)))
+def _simulate(market: SimulatedMarket, regimes: Sequence[Regime], path: Path) -> MarketData:
+    """Bars of a market in which row t follows regime `path[t]`."""
+    values = np.empty((market.rows, len(market.assets), len(FIELDS)))
     listed = np.empty(values.shape[:2], bool)
     quoted = np.empty_like(listed)
-    moves = _moves(world, regimes, path)
-    for place, (asset, moved) in enumerate(zip(world.assets, moves, strict=True)):
-        values[:, place] = bars_of(
-            moved, world.seed, asset, price=world.price[place], volume=world.volume[place]
-        )
-        listed[:, place], quoted[:, place] = world.disruptions.masks(world.seed, asset, world.rows)
+    moves = _moves(market, regimes, path)
+    for column, (asset, moved) in enumerate(zip(market.assets, moves, strict=True)):
+        price, volume = market.price[column], market.volume[column]
+        values[:, column] = bars_of(moved, market.seed, asset, price=price, volume=volume)
+        masks = market.disruptions.masks(market.seed, asset, market.rows)
+        listed[:, column], quoted[:, column] = masks
     values[~quoted] = np.nan
     return MarketData(
-        world.clock.times(world.rows), world.assets, FIELDS, values, listed=listed,
-        quoted=quoted, sectors=world.sectors, frequency=world.clock.panel_frequency,
-    )  # fmt: skip
+        market.schedule.times(market.rows),
+        market.assets,
+        FIELDS,
+        values,
+        listed=listed,
+        quoted=quoted,
+        sectors=market.sectors,
+        frequency=market.schedule.panel_frequency,
+    )
 
 
-def _moves(world: World, regimes: Sequence[Regime], path: Path) -> Iterator[Moves]:
-    """How each asset moves, one after the other."""
-    before, within = world.clock.years(world.rows)
-    volatility = _by_regime("volatility", [regime.volatility for regime in regimes], world)
+def _moves(market: SimulatedMarket, regimes: Sequence[Regime], path: Path) -> Iterator[Moves]:
+    """Yield the moves of each asset."""
+    before, within = market.schedule.years(market.rows)
+    volatility = _by_regime("volatility", [regime.volatility for regime in regimes], market)
     if (volatility < 0).any():
-        raise ValueError(f"volatility must be 0 or above, was {volatility.min()}")
-    drift = _by_regime("drift", [regime.drift for regime in regimes], world)
-    # The average of regimes and not of rows: volume must not know of rows to come.
+        raise ValueError(f"volatility must be at least 0, got {volatility.min()}")
+    drift = _by_regime("drift", [regime.drift for regime in regimes], market)
+    # The mean over regimes, not over rows: volume must not depend on later rows.
     usual = volatility.mean(axis=0)
-    night, day = (_noise(world, part, regimes, path) for part in ("before", "within"))
-    for place in range(len(world.assets)):
-        sigma = volatility[path, place]
-        trend = drift[path, place] - sigma**2 / 2
-        overnight, intraday = (
-            sigma * np.sqrt(before) * night[place], sigma * np.sqrt(within) * day[place]
-        )  # fmt: skip
-        scale = usual[place] * np.sqrt(before + within)
+    night, day = (_noise(market, part, regimes, path) for part in ("before", "within"))
+    for column in range(len(market.assets)):
+        sigma = volatility[path, column]
+        trend = drift[path, column] - sigma**2 / 2
+        overnight = sigma * np.sqrt(before) * night[column]
+        intraday = sigma * np.sqrt(within) * day[column]
+        scale = usual[column] * np.sqrt(before + within)
         yield Moves(
             before=trend * before + overnight,
             within=trend * within + intraday,
@@ -142,29 +186,30 @@ def _moves(world: World, regimes: Sequence[Regime], path: Path) -> Iterator[Move
         )
 
 
-def _noise(world: World, part: str, regimes: Sequence[Regime], path: Path) -> list[Floats]:
-    noise = Noise(world.seed, part, world.rows, world.assets, world.sectors)
+def _noise(
+    market: SimulatedMarket, part: str, regimes: Sequence[Regime], path: Path
+) -> list[Floats]:
+    noise = Noise(market.seed, part, market.rows, market.assets, market.sectors)
     by_regime = [
         noise.correlated(regime.correlation, regime.sector_correlation) for regime in regimes
     ]
     return [np.choose(path, assets) for assets in zip(*by_regime, strict=True)]
 
 
-def _by_regime(name: str, given: Sequence[ArrayLike], world: World) -> Floats:
-    return np.stack([for_each_asset(name, numbers, world.assets) for numbers in given])
+def _by_regime(name: str, values: Sequence[ArrayLike], market: SimulatedMarket) -> Floats:
+    return np.stack([for_each_asset(name, value, market.assets) for value in values])
 
 
-def _checked(chances: Floats) -> Floats:
-    if chances.ndim != 2 or chances.shape[0] != chances.shape[1] or not chances.size:
-        raise ValueError(f"switching must be regimes by regimes, was of shape {chances.shape}")
-    if not ((chances >= 0).all() and np.allclose(chances.sum(axis=1), 1.0, atol=1e-9)):
-        raise ValueError("switching must have rows of chances that add up to 1")
-    return chances
+def _checked(switching: Floats) -> Floats:
+    if switching.ndim != 2 or switching.shape[0] != switching.shape[1] or not switching.size:
+        raise ValueError(f"switching must be regimes by regimes, got shape {switching.shape}")
+    if not ((switching >= 0).all() and np.allclose(switching.sum(axis=1), 1.0, atol=1e-9)):
+        raise ValueError("rows of switching must be probabilities that add up to 1")
+    return switching
 
 
-def _shares_of_time(chances: Floats) -> Floats:
-    """The shares that stay as they are from row to row: the chain's stationary law."""
-    size = len(chances)
-    balance = np.vstack([chances.T - np.eye(size), np.ones(size)])
+def _stationary_distribution(switching: Floats) -> Floats:
+    size = len(switching)
+    balance = np.vstack([switching.T - np.eye(size), np.ones(size)])
     shares: Floats = np.linalg.lstsq(balance, np.append(np.zeros(size), 1.0), rcond=None)[0]
     return np.clip(shares, 0.0, 1.0)

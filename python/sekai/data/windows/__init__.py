@@ -1,7 +1,6 @@
-"""Windows of the past that are gathered when they are needed: from files of any size, or memory."""
+"""Rolling windows over a panel, gathered in batches from memory or from files of any size."""
 
-from sekai.data.windows.panel_windows import PanelWindows
-from sekai.data.windows.rolling_windows import RollingWindows
+from sekai.data.windows.panel_windows import PanelWindows, RollingWindows
 from sekai.data.windows.window_file import Windows
 
 __all__ = ["PanelWindows", "RollingWindows", "Windows"]

@@ -1,4 +1,4 @@
-"""Policies that need no learning: what an agent has to beat, through the same env and costs."""
+"""Baselines: policies without training, run in the same env with the same costs."""
 
 from __future__ import annotations
 
@@ -6,78 +6,78 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from sekai.evaluation.players import Player, player_of
+from sekai.error import SekaiError
+from sekai.evaluation.policy import Policy, as_policy
+from sekai.storage.names import did_you_mean
 
-__all__ = ["baseline", "baseline_names", "register_baseline"]
+__all__ = ["IncompatibleBaselineError", "baseline", "baseline_names", "register_baseline"]
 
 ANY = ""
-PORTFOLIO, TRADING, MAKING = "portfolio", "trading", "market_making"
-EXECUTION, ORDERS = "execution", "order_execution"
-
-HERE = "sekai.evaluation.baselines"
 BUILT_IN: dict[tuple[str, str], str] = {
-    (ANY, "random"): "whatever:Random",
-    (ANY, "idle"): "whatever:Idle",
-    (ANY, "last_action"): "whatever:LastAction",
-    (PORTFOLIO, "equal_weight"): "equal_weight:EqualWeight",
-    (PORTFOLIO, "buy_and_hold"): "buy_and_hold:BuyAndHold",
-    (PORTFOLIO, "minimum_variance"): "minimum_variance:MinimumVariance",
-    (PORTFOLIO, "risk_parity"): "risk_parity:RiskParity",
-    (PORTFOLIO, "momentum"): "momentum:Momentum",
-    (TRADING, "hold"): "trading_rules:Hold",
-    (TRADING, "always_long"): "trading_rules:AlwaysLong",
-    (TRADING, "momentum"): "trading_rules:TrendFollowing",
-    (TRADING, "mean_reversion"): "trading_rules:MeanReversion",
-    (MAKING, "constant_quotes"): "quotes:ConstantQuotes",
-    (MAKING, "wide_quotes"): "quotes:WideQuotes",
-    (MAKING, "optimal_quotes"): "quotes:OptimalQuotes",
-    (EXECUTION, "twap"): "schedules:TimeWeighted",
-    (EXECUTION, "all_at_once"): "schedules:AllAtOnce",
-    (EXECUTION, "almgren_chriss"): "schedules:AlmgrenChrissSchedule",
-    (ORDERS, "twap"): "orders:twap",
-    (ORDERS, "vwap"): "orders:vwap",
-    (ORDERS, "almgren_chriss"): "orders:almgren_chriss",
-    (ORDERS, "all_at_once"): "orders:all_at_once",
+    (ANY, "random"): "generic:Random",
+    (ANY, "idle"): "generic:Idle",
+    (ANY, "last_action"): "generic:LastAction",
+    ("portfolio", "equal_weight"): "portfolio:EqualWeight",
+    ("portfolio", "buy_and_hold"): "portfolio:BuyAndHold",
+    ("portfolio", "minimum_variance"): "portfolio:MinimumVariance",
+    ("portfolio", "risk_parity"): "portfolio:RiskParity",
+    ("portfolio", "momentum"): "portfolio:Momentum",
+    ("trading", "hold"): "trading:Hold",
+    ("trading", "always_long"): "trading:AlwaysLong",
+    ("trading", "momentum"): "trading:TrendFollowing",
+    ("trading", "mean_reversion"): "trading:MeanReversion",
+    ("market_making", "constant_quotes"): "trading:ConstantQuotes",
+    ("market_making", "wide_quotes"): "trading:WideQuotes",
+    ("market_making", "optimal_quotes"): "trading:OptimalQuotes",
+    ("execution", "twap"): "execution:TWAPSchedule",
+    ("execution", "all_at_once"): "execution:ImmediateExecution",
+    ("execution", "almgren_chriss"): "execution:AlmgrenChrissSchedule",
+    ("order_execution", "twap"): "execution:twap",
+    ("order_execution", "vwap"): "execution:vwap",
+    ("order_execution", "almgren_chriss"): "execution:almgren_chriss",
+    ("order_execution", "all_at_once"): "execution:all_at_once",
 }
+"""Module and factory of each baseline, by task and name."""
 
-_OWN: dict[tuple[str, str], Callable[[], Any]] = {}
+_REGISTERED: dict[tuple[str, str], Callable[[], Any]] = {}
+
+
+class IncompatibleBaselineError(SekaiError, ValueError):
+    """A baseline cannot run in this env."""
 
 
 def register_baseline(
     name: str, factory: Callable[[], Any], *, task: str = ANY, force: bool = False
 ) -> None:
-    """Let `evaluate` know a baseline by name.
+    """Register a baseline for `evaluate`.
 
     Args:
-        name: what it is called.
-        factory: makes whatever `evaluate` can judge, called anew for each evaluation.
-        task: the task that it is for, such as "portfolio"; all of them if not given.
-        force: whether one that is there is replaced.
+        name: name of the baseline.
+        factory: returns anything that `evaluate` takes as a policy; called once per evaluation.
+        task: task of the baseline, such as "portfolio"; all tasks by default.
+        force: replace an existing baseline of this name.
     """
-    if not force and ((task, name) in _OWN or (task, name) in BUILT_IN):
-        raise ValueError(f"{name!r} is a baseline already: give another name, or force=True")
-    _OWN[task, name] = factory
+    if not force and ((task, name) in _REGISTERED or (task, name) in BUILT_IN):
+        raise ValueError(f"baseline {name!r} exists already; use another name or force=True")
+    _REGISTERED[task, name] = factory
 
 
 def baseline_names(task: str) -> list[str]:
-    """The names of all baselines that fit a task."""
-    known = [*BUILT_IN, *_OWN]
-    return sorted({name for of_task, name in known if of_task in (task, ANY)})
+    """Names of all baselines for a task."""
+    return sorted({name for own, name in [*BUILT_IN, *_REGISTERED] if own in (task, ANY)})
 
 
-def baseline(name: str, task: str) -> Player:
-    """A baseline by name.
+def baseline(name: str, task: str) -> Policy:
+    """Make a baseline by name.
 
     Raises:
-        ValueError: none is called so.
+        ValueError: there is no such baseline.
     """
     for key in ((task, name), (ANY, name)):
-        if key in _OWN:
-            return player_of(_OWN[key](), name)
+        if key in _REGISTERED:
+            return as_policy(_REGISTERED[key](), name)
         if key in BUILT_IN:
             module, _, attribute = BUILT_IN[key].partition(":")
-            found: Player = getattr(importlib.import_module(f"{HERE}.{module}"), attribute)()
-            return found
-    raise ValueError(
-        f"a baseline among {', '.join(baseline_names(task))} was wanted, found {name!r}"
-    )
+            made: Policy = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)()
+            return made
+    raise ValueError(f"unknown baseline {name!r}{did_you_mean(name, baseline_names(task))}")

@@ -1,33 +1,43 @@
-"""Metrics: pure functions of arrays, of which the undefined are NaN."""
+"""Metrics: pure functions of returns, equity or episodes; undefined values are NaN."""
 
-from sekai.evaluation.metrics.annualisation import periods_per_year
-from sekai.evaluation.metrics.benchmark import alpha, beta, information_ratio, tracking_error
-from sekai.evaluation.metrics.drawdown import (
-    Drawdown,
-    drawdowns,
-    longest_drawdown,
-    max_drawdown,
-)
-from sekai.evaluation.metrics.performance import (
+from sekai.evaluation.metrics.returns import (
     annual_return,
     hit_rate,
+    periods_per_year,
     total_return,
     volatility,
 )
-from sekai.evaluation.metrics.ratios import calmar, omega, sharpe, sortino
-from sekai.evaluation.metrics.table import HIGHER_IS_BETTER, metrics_of
-from sekai.evaluation.metrics.tails import (
+from sekai.evaluation.metrics.risk import (
+    DrawdownPeriod,
+    alpha,
+    beta,
+    calmar,
     conditional_value_at_risk,
+    drawdowns,
+    information_ratio,
     kurtosis,
+    longest_drawdown,
+    max_drawdown,
+    omega,
+    sharpe,
     skewness,
+    sortino,
     tail_ratio,
+    tracking_error,
     value_at_risk,
 )
-from sekai.evaluation.metrics.trading import cost, exposure, net_exposure, turnover
+from sekai.evaluation.metrics.trading import (
+    HIGHER_IS_BETTER,
+    cost,
+    exposure,
+    metrics_of,
+    net_exposure,
+    turnover,
+)
 
 __all__ = [
     "HIGHER_IS_BETTER",
-    "Drawdown",
+    "DrawdownPeriod",
     "alpha",
     "annual_return",
     "beta",

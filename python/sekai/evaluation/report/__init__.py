@@ -1,6 +1,6 @@
-"""Reports: an evaluation as a page to read, or as pictures."""
+"""Reports: an evaluation as an HTML page or as PNG charts."""
 
+from sekai.evaluation.report.page import write_report
 from sekai.evaluation.report.pictures import write_pictures
-from sekai.evaluation.report.write import write_report
 
 __all__ = ["write_pictures", "write_report"]

@@ -1,32 +1,106 @@
-"""One page that needs nothing else: template, style, scripts and charts in a single file."""
+"""Report page: one self-contained HTML file with template, style, scripts and charts."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import math
+import os
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
-from sekai.error import MissingExtraError
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.evaluation.evaluation import Evaluation
 from sekai.evaluation.report.chart import Chart
-from sekai.evaluation.report.markup import Markup, element
-from sekai.evaluation.report.page_data import charts_as_json
-from sekai.evaluation.report.section import Section
+from sekai.evaluation.report.elements import Markup, ReportContext, Section, element, format_time
+from sekai.evaluation.report.overview import overview_section, provenance_section, validity_section
+from sekai.evaluation.report.performance import performance_section
+from sekai.evaluation.report.seeds import runs_sections, seeds_section, training_section
+from sekai.evaluation.report.trading import costs_section, holdings_section
+from sekai.storage.files import replace_file
+from sekai.storage.optional import optional_import
 
-__all__ = ["page"]
+__all__ = ["charts_as_json", "page", "safe_json", "write_report"]
+
+SECTIONS = (
+    overview_section,
+    performance_section,
+    holdings_section,
+    costs_section,
+    seeds_section,
+    training_section,
+    validity_section,
+    provenance_section,
+)
+"""Sections in order; each returns None if it has nothing to show."""
 
 THEME = "theme.js"
-"""Runs before anything is shown, so that a dark page does not begin with a flash of white."""
+"""Runs before the first paint, so that a dark page does not flash white."""
 
 SCRIPTS = ("charts.js", "tables.js", "tabs.js")
-"""In the order in which they run."""
+
+ESCAPES = {
+    "<": "\\u003c",
+    ">": "\\u003e",
+    "&": "\\u0026",
+    "\u2028": "\\u2028",
+    "\u2029": "\\u2029",
+}
+"""Characters that could end a script element, as JSON escapes."""
+
+
+def write_report(
+    evaluations: Evaluation | Sequence[Evaluation], path: str | os.PathLike[str]
+) -> Path:
+    """Write a self-contained HTML report of one evaluation, or a comparison of several.
+
+    Args:
+        evaluations: one evaluation, or several to compare.
+        path: file ending in `.html`; an existing one is replaced atomically.
+
+    Raises:
+        ValueError: there is no evaluation, or the path does not end in `.html`.
+        MissingExtraError: plotly is not installed.
+    """
+    runs = [evaluations] if isinstance(evaluations, Evaluation) else list(evaluations)
+    if not runs:
+        raise ValueError("a report needs at least one evaluation, got none")
+    # Undefined values are shown as such and need no warning.
+    with np.errstate(all="ignore"):
+        text = _single_report(runs[0]) if len(runs) == 1 else _comparison_report(runs)
+    with replace_file(path, ".html") as draft:
+        draft.write_text(text, encoding="utf-8", newline="\n")
+    return Path(path)
+
+
+def _single_report(evaluation: Evaluation) -> str:
+    context = ReportContext(evaluation)
+    candidates = [section(context) for section in SECTIONS]
+    seeds, baselines = len(evaluation.seeds), len(evaluation.baselines)
+    facts = [
+        evaluation.env,
+        f"{seeds} seed{'s' if seeds != 1 else ''}",
+        f"{baselines} baseline{'s' if baselines != 1 else ''}",
+        format_time(evaluation.provenance.created),
+    ]
+    return page(evaluation.name, facts, [section for section in candidates if section is not None])
+
+
+def _comparison_report(runs: list[Evaluation]) -> str:
+    facts = [*dict.fromkeys(run.env for run in runs), *(run.name for run in runs)]
+    return page(f"{len(runs)} runs compared", facts, runs_sections(runs))
 
 
 def page(title: str, facts: Sequence[str], sections: Sequence[Section]) -> str:
-    """The whole page as text, with `facts` under its title."""
+    """HTML of the page, with `facts` under its title."""
     charts = [block for part in sections for block in part.blocks if isinstance(block, Chart)]
-    places = {id(chart): place for place, chart in enumerate(charts)}
+    indices = {id(chart): index for index, chart in enumerate(charts)}
     scripts = [_template(THEME), _plotly(), *map(_template, SCRIPTS)]
     parts = {
         "policy": _security_policy(scripts),
@@ -34,8 +108,8 @@ def page(title: str, facts: Sequence[str], sections: Sequence[Section]) -> str:
         "style": _template("style.css"),
         "heading": element("h1", title),
         "subtitle": element("p", *(element("span", fact) for fact in facts), class_="facts-line"),
-        "tabs": Markup("".join(_tab(part, place) for place, part in enumerate(sections))),
-        "panels": Markup("".join(_panel(part, places) for part in sections)),
+        "tabs": Markup("".join(_tab(part, index) for index, part in enumerate(sections))),
+        "panels": Markup("".join(_panel(part, indices) for part in sections)),
         "data": charts_as_json(charts),
         "theme": f"<script>{scripts[0]}</script>",
         "scripts": "\n".join(f"<script>{script}</script>" for script in scripts[1:]),
@@ -43,8 +117,50 @@ def page(title: str, facts: Sequence[str], sections: Sequence[Section]) -> str:
     return _filled(_template("page.html"), parts)
 
 
+def charts_as_json(charts: Sequence[Chart]) -> str:
+    """Charts as JSON, with arrays stored once and referred to by index."""
+    arrays: dict[str, int] = {}
+    packed = [
+        {
+            "height": chart.height,
+            "views": [
+                _packed({"traces": view.traces, "layout": view.layout}, arrays)
+                for view in chart.views.values()
+            ],
+        }
+        for chart in charts
+    ]
+    return safe_json({"charts": packed, "arrays": list(arrays)})
+
+
+def safe_json(value: Any) -> str:
+    """Strict JSON without characters that are special in HTML."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    for character, escape in ESCAPES.items():
+        text = text.replace(character, escape)
+    return text
+
+
+def _packed(value: Any, arrays: dict[str, int]) -> Any:
+    if isinstance(value, np.ndarray):
+        return {"array": arrays.setdefault(_encoded(value), len(arrays))}
+    if isinstance(value, dict):
+        return {name: _packed(part, arrays) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_packed(part, arrays) for part in value]
+    if isinstance(value, np.generic):
+        return _packed(value.item(), arrays)
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _encoded(values: NDArray[Any]) -> str:
+    """Dtype and little-endian bytes in base64."""
+    kind = "f4" if values.dtype == np.float32 else "f8"
+    return f"{kind}:{base64.b64encode(values.astype('<' + kind).tobytes()).decode('ascii')}"
+
+
 def _filled(template: str, parts: dict[str, str]) -> str:
-    """The template with its parts; what a part holds is never searched for places again."""
+    """Fill the placeholders of a template; parts themselves are not searched."""
     pieces = template.split("{{")
     written = [pieces[0]]
     for piece in pieces[1:]:
@@ -53,7 +169,7 @@ def _filled(template: str, parts: dict[str, str]) -> str:
     return "".join(written)
 
 
-def _tab(section: Section, place: int) -> Markup:
+def _tab(section: Section, index: int) -> Markup:
     return element(
         "button",
         section.title,
@@ -61,14 +177,14 @@ def _tab(section: Section, place: int) -> Markup:
         type="button",
         role="tab",
         aria_controls=section.name,
-        aria_selected="true" if place == 0 else "false",
-        tabindex=None if place == 0 else "-1",
+        aria_selected="true" if index == 0 else "false",
+        tabindex=None if index == 0 else "-1",
     )
 
 
-def _panel(section: Section, places: dict[int, int]) -> Markup:
+def _panel(section: Section, indices: dict[int, int]) -> Markup:
     blocks = [
-        _figure(block, places[id(block)]) if isinstance(block, Chart) else block
+        _figure(block, indices[id(block)]) if isinstance(block, Chart) else block
         for block in section.blocks
     ]
     return element(
@@ -83,16 +199,16 @@ def _panel(section: Section, places: dict[int, int]) -> Markup:
     )
 
 
-def _figure(chart: Chart, place: int) -> Markup:
+def _figure(chart: Chart, index: int) -> Markup:
     options = [element("option", name, value=view) for view, name in enumerate(chart.views)]
     chooser = element(
-        "label", f"{chart.choice} ", element("select", *options, data_views=place), class_="choice"
+        "label", f"{chart.choice} ", element("select", *options, data_views=index), class_="choice"
     )
     title = element("h3", chart.title)
     canvas = element(
         "div",
         class_="chart",
-        data_chart=place,
+        data_chart=index,
         role="img",
         style=f"height:{chart.height}px",
         aria_label=f"Chart: {chart.title}. {chart.note}".strip(),
@@ -107,9 +223,9 @@ def _figure(chart: Chart, place: int) -> Markup:
 
 
 def _security_policy(scripts: Sequence[str]) -> str:
-    """What a browser lets the page do: run these very scripts, and reach nothing and nobody."""
+    """Content security policy: these scripts only, and no network access."""
     digests = [hashlib.sha256(script.encode("utf-8")).digest() for script in scripts]
-    allowed = " ".join(f"'sha256-{base64.b64encode(one).decode('ascii')}'" for one in digests)
+    allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode('ascii')}'" for digest in digests)
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
         "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'"
@@ -123,10 +239,7 @@ def _template(name: str) -> str:
 
 @cache
 def _plotly() -> str:
-    try:
-        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped,unused-ignore]
-    except ImportError as error:
-        raise MissingExtraError.of("plotly", "report", "write_report") from error
-    # A browser reads line ends as one character, and checks what it read against the digest.
-    script = str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")
+    source = optional_import("plotly.offline", "report", "write_report").get_plotlyjs()
+    # Browsers normalize line ends before they check the digest.
+    script = str(source).replace("\r\n", "\n").replace("\r", "\n")
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")

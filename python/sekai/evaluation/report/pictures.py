@@ -1,4 +1,4 @@
-"""The main charts as PNG files, for slides and papers."""
+"""Pictures: the main charts as PNG files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sekai.error import MissingExtraError
 from sekai.evaluation.evaluation import Evaluation
-from sekai.evaluation.report.labels import label_of
-from sekai.evaluation.report.section import Subject
-from sekai.evaluation.report.sections.growth import spread, spread_note
-from sekai.evaluation.report.sections.holdings import largest
-from sekai.evaluation.report.series import drawdown, has_equity, is_relative, wealth
-from sekai.rendering.replacement import replacing
+from sekai.evaluation.report.chart import drawdown, has_equity, is_relative, wealth
+from sekai.evaluation.report.elements import ReportContext, label_of
+from sekai.evaluation.report.performance import band_note, quantile_band
+from sekai.evaluation.report.trading import largest_weights
+from sekai.storage.files import replace_file
+from sekai.storage.optional import optional_import
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,184 +25,202 @@ if TYPE_CHECKING:
 __all__ = ["write_pictures"]
 
 COLOURS = ("#0072b2", "#d55e00", "#008561", "#b0508a", "#8f6a00", "#5b6b7a", "#6a4bb0", "#7a4420")
-"""Those of the page's light theme."""
+"""Line colours of the light theme of the page."""
 
-DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (8, 2)), (0, (8, 2, 1, 2)),
-                           (0, (7, 2, 1, 2, 1, 2)), (0, (1, 4)))  # fmt: skip
+DASHES: tuple[Any, ...] = (
+    "-",
+    "--",
+    ":",
+    "-.",
+    (0, (8, 2)),
+    (0, (8, 2, 1, 2)),
+    (0, (7, 2, 1, 2, 1, 2)),
+    (0, (1, 4)),
+)
 MARKS = ("o", "s", "D", "^", "P", "X", "*", "v")
 INK, FAINT, GRID = "#1b2228", "#59636d", "#eceae4"
 
 
 def write_pictures(evaluation: Evaluation, folder: str | os.PathLike[str]) -> list[Path]:
-    """Draw the main charts of an evaluation; those that it has nothing for are left out.
+    """Write the main charts of an evaluation as PNG files, and return their paths.
 
     Args:
-        evaluation: what is drawn.
-        folder: where `equity.png`, `weights.png`, `seeds.png`, `costs.png` and `learning.png` go;
-            it is made if it is not there, and files that are there are replaced.
+        evaluation: the evaluation; charts without data are left out.
+        folder: folder of `equity.png`, `weights.png`, `seeds.png`, `costs.png` and
+            `learning.png`; created if needed, existing files are replaced.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    new_figure = _figures()
-    subject = Subject(evaluation)
+    figures = optional_import("matplotlib.figure", "report", "write_pictures")
+    context = ReportContext(evaluation)
     Path(folder).mkdir(parents=True, exist_ok=True)
     written = []
     for name, draw in PICTURES.items():
-        figure = new_figure()
-        if draw(subject, figure):
+        figure = figures.Figure(figsize=(9, 5.4), layout="constrained")
+        if draw(context, figure):
             path = Path(folder) / f"{name}.png"
-            with replacing(path, ".png") as draft:
+            with replace_file(path, ".png") as draft:
                 figure.savefig(draft, dpi=144, facecolor="white")
             written.append(path)
     return written
 
 
-def _figures() -> Callable[[], Figure]:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError.of("matplotlib", "report", "write_pictures") from error
-    return lambda: Figure(figsize=(9, 5.4), layout="constrained")
-
-
-def _equity(subject: Subject, figure: Figure) -> bool:
-    if not has_equity(subject.all_episodes):
+def _equity(context: ReportContext, figure: Figure) -> bool:
+    if not has_equity(context.all_episodes):
         return False
-    relative = is_relative(subject.all_episodes)
+    relative = is_relative(context.all_episodes)
     unit = "%" if relative else "money"
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[2.2, 1])
     for axes, series, title in (
-        (upper, wealth, f"Growth, {unit}"),
+        (upper, wealth, f"Cumulative return, {unit}"),
         (lower, drawdown, f"Drawdown, {unit}"),
     ):
-        for place, (name, outcome) in reversed(list(enumerate(subject.played.items()))):
+        for index, (name, outcome) in reversed(list(enumerate(context.recorded.items()))):
             rows = [
                 series(episode, relative) * (100 if relative else 1) for episode in outcome.episodes
             ]
-            low, middle, high = spread(rows)
-            x = _steps(subject, len(middle))
-            if place == 0:
-                axes.fill_between(x, low, high, color=_colour(place), alpha=0.16, linewidth=0)
-            axes.plot(x, middle, **_line(place), label=subject.labels[name])
-        _dress(axes, title)
+            low, middle, high = quantile_band(rows)
+            x = _steps(context, len(middle))
+            if index == 0:
+                axes.fill_between(x, low, high, color=_colour(index), alpha=0.16, linewidth=0)
+            axes.plot(x, middle, **_line(index), label=context.labels[name])
+        _decorate(axes, title)
     _legend(upper)
-    _caption(figure, subject, spread_note(len(subject.episodes)))
+    _caption(figure, context, band_note(len(context.episodes)))
     return True
 
 
-def _weights(subject: Subject, figure: Figure) -> bool:
-    episode = subject.episodes[0] if subject.episodes else None
+def _weights(context: ReportContext, figure: Figure) -> bool:
+    episode = context.episodes[0] if context.episodes else None
     if episode is None or episode.weights is None or len(episode.weights) < 2:
         return False
     axes = figure.subplots()
-    held = largest(episode)
+    held = largest_weights(episode)
     names, weights = list(held), 100 * np.array(list(held.values()))
-    colours = [_colour(place) for place in range(len(names) - 1)] + ["#c3c7cc"]
-    x = _steps(subject, weights.shape[1] + 1)[1:]
+    colours = [_colour(index) for index in range(len(names) - 1)] + ["#c3c7cc"]
+    x = _steps(context, weights.shape[1] + 1)[1:]
     for side in (np.fmax(weights, 0), np.fmin(weights, 0)):
         areas = axes.stackplot(x, side, colors=colours, labels=names, alpha=0.85)
         for area in areas[len(COLOURS) : -1]:
             area.set(hatch="//", edgecolor="white", linewidth=0)
         names = [f"_{name}" for name in names]
-    _dress(axes, "Weights, % of equity")
+    _decorate(axes, "Weights, % of equity")
     _legend(axes, outside=True)
-    _caption(figure, subject, f"The agent on seed {episode.seed}.")
+    _caption(figure, context, f"The agent on seed {episode.seed}.")
     return True
 
 
-def _seeds(subject: Subject, figure: Figure) -> bool:
-    metric = subject.evaluation.headline
-    shown = {name: outcome.by_seed.get(metric, []) for name, outcome in subject.policies.items()}
-    if len(subject.evaluation.seeds) < 2 or not np.isfinite(next(iter(shown.values()))).any():
+def _seeds(context: ReportContext, figure: Figure) -> bool:
+    metric = context.evaluation.headline
+    shown = {name: outcome.by_seed.get(metric, []) for name, outcome in context.policies.items()}
+    if len(context.evaluation.seeds) < 2 or not np.isfinite(next(iter(shown.values()))).any():
         return False
     axes = figure.subplots()
-    table = [values for values in shown.values() if len(values) == len(subject.evaluation.seeds)]
+    table = [values for values in shown.values() if len(values) == len(context.evaluation.seeds)]
     axes.plot(np.array(table, np.float64), color=INK, alpha=0.15, linewidth=0.8)
-    for place, (name, values) in enumerate(shown.items()):
-        axes.scatter([place] * len(values), values, s=34, alpha=0.85, zorder=3,
-                     color=_colour(place), marker=MARKS[place % len(MARKS)])  # fmt: skip
-        found = subject.policies[name].metrics.get(metric)
-        if found is not None:
-            axes.vlines(place + 0.18, found.low, found.high, color=_colour(place), linewidth=2.5)
-    axes.set_xticks(range(len(shown)), [_plain(subject.labels[name]) for name in shown])
-    _dress(axes, f"{_plain(label_of(metric).text)}, by seed")
-    _caption(figure, subject, "Lines join policies on one seed; bars are intervals of all seeds.")
+    for index, (name, values) in enumerate(shown.items()):
+        axes.scatter(
+            [index] * len(values),
+            values,
+            s=34,
+            alpha=0.85,
+            zorder=3,
+            color=_colour(index),
+            marker=MARKS[index % len(MARKS)],
+        )
+        interval = context.policies[name].metrics.get(metric)
+        if interval is not None:
+            axes.vlines(
+                index + 0.18, interval.low, interval.high, color=_colour(index), linewidth=2.5
+            )
+    axes.set_xticks(range(len(shown)), [_plain(context.labels[name]) for name in shown])
+    _decorate(axes, f"{_plain(label_of(metric).text)}, by seed")
+    _caption(
+        figure,
+        context,
+        "Lines join policies on one seed; bars are confidence intervals over all seeds.",
+    )
     return True
 
 
-def _costs(subject: Subject, figure: Figure) -> bool:
-    sensitivity = subject.evaluation.sensitivity
+def _costs(context: ReportContext, figure: Figure) -> bool:
+    sensitivity = context.evaluation.sensitivity
     if sensitivity is None or len(sensitivity.cost_multiples) < 2:
         return False
     axes = figure.subplots()
-    for place, name in enumerate(subject.policies):
+    for index, name in enumerate(context.policies):
         if name in sensitivity.by_cost:
-            axes.plot(sensitivity.cost_multiples, sensitivity.by_cost[name], **_line(place),
-                      marker=MARKS[place % len(MARKS)], label=subject.labels[name])  # fmt: skip
-    axes.set_xlabel("times the costs", color=FAINT)
-    _dress(axes, f"{_plain(label_of(sensitivity.metric).text)} if trading cost more")
+            axes.plot(
+                sensitivity.cost_multiples,
+                sensitivity.by_cost[name],
+                **_line(index),
+                marker=MARKS[index % len(MARKS)],
+                label=context.labels[name],
+            )
+    axes.set_xlabel("cost multiple", color=FAINT)
+    _decorate(axes, f"{_plain(label_of(sensitivity.metric).text)} by cost")
     _legend(axes)
-    _caption(figure, subject, "")
+    _caption(figure, context, "")
     return True
 
 
-def _learning(subject: Subject, figure: Figure) -> bool:
-    told = subject.evaluation.learning
-    steps = told.get("steps", [])
+def _learning(context: ReportContext, figure: Figure) -> bool:
+    curves = context.evaluation.learning
+    steps = curves.get("steps", [])
     shown = {
         name: values
-        for name, values in told.items()
+        for name, values in curves.items()
         if name != "steps" and len(values) == len(steps) and np.isfinite(values).sum() > 1
     }
     if not shown:
         return False
-    name = next((one for one in shown if one.startswith("eval")), next(iter(shown)))
+    name = next((key for key in shown if key.startswith("eval")), next(iter(shown)))
     axes = figure.subplots()
     known = np.isfinite(shown[name])
     axes.plot(np.array(steps)[known], np.array(shown[name])[known], **_line(0), marker="o")
-    axes.set_xlabel("steps learnt", color=FAINT)
-    _dress(axes, _plain(name))
-    _caption(figure, subject, "")
+    axes.set_xlabel("training steps", color=FAINT)
+    _decorate(axes, _plain(name))
+    _caption(figure, context, "")
     return True
 
 
-PICTURES: dict[str, Callable[[Subject, Figure], bool]] = {
+PICTURES: dict[str, Callable[[ReportContext, Figure], bool]] = {
     "equity": _equity,
     "weights": _weights,
     "seeds": _seeds,
     "costs": _costs,
     "learning": _learning,
 }
-"""Each says whether it had anything to draw."""
+"""Functions that draw a picture and return False if there is no data."""
 
 
-def _steps(subject: Subject, count: int) -> Any:
-    """Dates where all episodes share them, else steps."""
-    times = subject.episodes[0].times
-    if times is not None and subject.has_shared_dates() and len(times) >= count:
+def _steps(context: ReportContext, count: int) -> Any:
+    """Dates if all episodes share them, else steps."""
+    times = context.episodes[0].times
+    if times is not None and context.has_shared_dates() and len(times) >= count:
         return times[:count].astype("datetime64[us]")
     return np.arange(count)
 
 
 def _plain(text: str) -> str:
-    """Text in which Matplotlib finds no formulae."""
+    """Escape text for Matplotlib, which interprets dollar signs as formulas."""
     return text.replace("$", r"\$")
 
 
-def _colour(place: int) -> str:
-    return COLOURS[place % len(COLOURS)]
+def _colour(index: int) -> str:
+    return COLOURS[index % len(COLOURS)]
 
 
-def _line(place: int) -> dict[str, Any]:
+def _line(index: int) -> dict[str, Any]:
     return {
-        "color": _colour(place),
-        "linestyle": DASHES[place % len(DASHES)],
-        "linewidth": 2.0 if place == 0 else 1.4,
+        "color": _colour(index),
+        "linestyle": DASHES[index % len(DASHES)],
+        "linewidth": 2.0 if index == 0 else 1.4,
     }
 
 
-def _dress(axes: Axes, title: str) -> None:
+def _decorate(axes: Axes, title: str) -> None:
     axes.set_title(title, loc="left", color=INK, fontsize=10.5)
     axes.grid(color=GRID)
     axes.set_axisbelow(True)
@@ -216,12 +233,18 @@ def _legend(axes: Axes, outside: bool = False) -> None:
     handles, labels = axes.get_legend_handles_labels()
     if not outside:
         handles, labels = handles[::-1], labels[::-1]
-    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)} if outside else {}
-    axes.legend(handles, [_plain(label) for label in labels], frameon=False, fontsize=9, **place)
+    position: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)} if outside else {}
+    axes.legend(handles, [_plain(label) for label in labels], frameon=False, fontsize=9, **position)
 
 
-def _caption(figure: Figure, subject: Subject, note: str) -> None:
-    figure.suptitle(_plain(f"{subject.evaluation.name} · {subject.evaluation.env}"), x=0.012,
-                    ha="left", fontsize=12, fontweight="bold", color=INK)  # fmt: skip
+def _caption(figure: Figure, context: ReportContext, note: str) -> None:
+    figure.suptitle(
+        _plain(f"{context.evaluation.name} · {context.evaluation.env}"),
+        x=0.012,
+        ha="left",
+        fontsize=12,
+        fontweight="bold",
+        color=INK,
+    )
     if note:
         figure.supxlabel(textwrap.fill(note, 110), x=0.012, ha="left", fontsize=8.5, color=FAINT)

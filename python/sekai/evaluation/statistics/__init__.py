@@ -1,20 +1,24 @@
-"""How far numbers may be from the truth, and how much of them is luck."""
+"""Statistics: confidence intervals, p-values, multiple testing and the deflated Sharpe ratio."""
 
-from sekai.evaluation.statistics.block_length import block_length
-from sekai.evaluation.statistics.bootstrap import bootstrap_interval, paired_bootstrap
-from sekai.evaluation.statistics.ledger import TornLineWarning, Trial, TrialLedger
-from sekai.evaluation.statistics.memory import effective_observations
-from sekai.evaluation.statistics.overfitting import overfitting_probability
-from sekai.evaluation.statistics.seeds import paired, seed_interval
-from sekai.evaluation.statistics.several import holm
-from sekai.evaluation.statistics.sharpe_luck import (
+from sekai.evaluation.statistics.bootstrap import (
+    block_length,
+    bootstrap_interval,
+    effective_observations,
+    paired_bootstrap,
+)
+from sekai.evaluation.statistics.deflated_sharpe import (
+    TornLineWarning,
+    Trial,
+    TrialLedger,
     deflated_sharpe,
+    deflated_sharpe_of,
     effective_trials,
     expected_best_sharpe,
-    honesty_of,
-    least_track_record,
+    minimum_track_record,
     probabilistic_sharpe,
 )
+from sekai.evaluation.statistics.multiple_testing import holm, overfitting_probability
+from sekai.evaluation.statistics.significance import paired, seed_interval
 
 __all__ = [
     "TornLineWarning",
@@ -23,12 +27,12 @@ __all__ = [
     "block_length",
     "bootstrap_interval",
     "deflated_sharpe",
+    "deflated_sharpe_of",
     "effective_observations",
     "effective_trials",
     "expected_best_sharpe",
     "holm",
-    "honesty_of",
-    "least_track_record",
+    "minimum_track_record",
     "overfitting_probability",
     "paired",
     "paired_bootstrap",

@@ -1,46 +1,69 @@
-"""Intervals from the returns themselves, by a studentised stationary bootstrap."""
+"""Stationary bootstrap: studentized confidence intervals, automatic block length, p-values."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sekai.evaluation.evaluation import Interval
-from sekai.evaluation.statistics.block_length import block_length
-from sekai.evaluation.statistics.resampling import resampled_rows
-from sekai.evaluation.statistics.seeds import check_level
+from sekai.evaluation.statistics.significance import check_level
 
-__all__ = ["bootstrap_interval", "paired_bootstrap"]
+__all__ = [
+    "block_length",
+    "bootstrap_interval",
+    "effective_observations",
+    "paired_bootstrap",
+    "stationary_bootstrap_rows",
+]
 
 Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], float]
 Method = Literal["studentised", "percentile"]
 
 GROUPS = 10
-"""Parts that are left out in turn to find a standard error."""
+"""Groups of the jackknife standard error."""
 
-MOST_UNDEFINED = 0.05
-"""The share of resamples that may have no value before bounds are not known."""
+MAX_UNDEFINED = 0.05
+"""Share of undefined resamples above which bounds are NaN."""
+
+BATCH_SIZE = 1 << 20
+"""Row numbers held in memory at a time."""
+
+NEGLIGIBLE_LAGS = 5
+"""Consecutive negligible autocorrelations after which all later ones count as 0."""
+
+
+class AutocovarianceSums(NamedTuple):
+    """Weighted sums of autocovariances over the relevant lags, in both directions."""
+
+    variance: float
+    long_run: float
+    """Long-run variance: variance of the mean times the number of returns."""
+
+    curvature: float
+    """Long-run sum with each autocovariance multiplied by its lag."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Draws:
-    """What resamples came to."""
+class _Resamples:
+    """Statistic and standard error of the sample and of each resample."""
 
     value: float
     error: float
-    """The standard error of the value."""
-
     values: Floats
-    """Of each resample, as is the next."""
-
     errors: Floats
+
+    @property
+    def distances(self) -> Floats:
+        """Studentized distance of each resample from the value."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return _defined((self.values - self.value) / self.errors)
 
 
 def bootstrap_interval(
@@ -53,32 +76,31 @@ def bootstrap_interval(
     block: float | None = None,
     method: Method = "studentised",
 ) -> Interval:
-    """A statistic of returns, and how far it may be from the truth.
+    """Bootstrap confidence interval of a statistic of returns.
 
-    Resamples are of the stationary bootstrap. Bounds are studentised: each resample counts by its
-    distance in standard errors of its own, found by leaving out one tenth of it after another.
-    Such bounds hold the truth more often than percentiles do, most of all where returns have
-    a memory; percentiles are for statistics with an edge that bounds must not cross, such as
-    a drawdown. `benchmarks/honest_statistics.py` measures both.
+    Resamples are drawn by the stationary bootstrap. Studentized bounds use the jackknife standard
+    error of each resample and have better coverage than percentile bounds, above all for
+    autocorrelated returns; percentile bounds suit statistics with a natural limit, such as a
+    drawdown. `benchmarks/evaluation_statistics.py` measures the coverage of both.
 
     Args:
-        tables: returns, step by step; or of several episodes, which are resampled within and
-            across and joined end to end; or with columns, of which rows stay together.
-        statistic: what to find of an array like `tables`, or like all of them joined.
-        level: the share of such intervals that hold the truth.
-        resamples: how many to draw.
-        seed: of the draws.
-        block: the expected length of blocks; None to find it from the data.
+        tables: returns by step; or of several episodes, which are resampled within and across and
+            concatenated; or with columns, whose rows stay together.
+        statistic: function of an array like `tables`, or like all of them concatenated.
+        level: confidence level.
+        resamples: number of resamples.
+        seed: seed of the draws.
+        block: expected block length; estimated from the data if None.
         method: "studentised" or "percentile".
 
     Returns:
-        Bounds that are NaN where the statistic is undefined or does not vary, or where there are
-        fewer than 20 rows.
+        The interval; its bounds are NaN if the statistic is undefined or constant, or for fewer
+        than 20 rows.
     """
     check_level(level)
-    draws = _drawn(_listed(tables), statistic, resamples, seed, block, method)
-    low, high = _bounds(draws, level, method)
-    return Interval(value=draws.value, low=low, high=high, level=level, method="bootstrap")
+    drawn = _draw(_listed(tables), statistic, resamples, seed, block, method)
+    low, high = _bounds(drawn, level, method)
+    return Interval(value=drawn.value, low=low, high=high, level=level, method="bootstrap")
 
 
 def paired_bootstrap(
@@ -92,130 +114,217 @@ def paired_bootstrap(
     seed: int = 0,
     block: float | None = None,
 ) -> tuple[Interval, float, float]:
-    """How far an agent's statistic is ahead of a baseline's, over returns of the same steps.
+    """Paired bootstrap test of an agent against a baseline over returns of the same steps.
 
     Returns:
-        The difference with its interval, the chance of one so large where there is none (from
-        both sides), and the share of episodes in which the agent is ahead.
+        The difference, positive where the agent is better, with its confidence interval; the
+        two-sided p-value; and the share of episodes in which the agent is better.
     """
     check_level(level)
     sign = 1.0 if higher_is_better else -1.0
     pairs = _paired(_listed(agent), _listed(baseline))
 
-    def ahead(pair: Floats) -> float:
+    def lead(pair: Floats) -> float:
         return sign * (statistic(pair[:, 0]) - statistic(pair[:, 1]))
 
-    draws = _drawn(pairs, ahead, resamples, seed, block, "studentised")
-    low, high = _bounds(draws, level, "studentised")
-    difference = Interval(value=draws.value, low=low, high=high, level=level, method="bootstrap")
-    wins = float(np.mean([ahead(pair) > 0 for pair in pairs]))
-    return difference, _chance(draws), wins
+    drawn = _draw(pairs, lead, resamples, seed, block, "studentised")
+    low, high = _bounds(drawn, level, "studentised")
+    difference = Interval(value=drawn.value, low=low, high=high, level=level, method="bootstrap")
+    wins = float(np.mean([lead(pair) > 0 for pair in pairs]))
+    return difference, _p_value(drawn), wins
+
+
+def block_length(series: Sequence[Floats]) -> float:
+    """Optimal expected block length of the stationary bootstrap of the mean.
+
+    Follows Politis and White (2004) with the correction of Patton, Politis and White (2009).
+    Episodes with different means give long blocks.
+    """
+    total = sum(len(values) for values in series)
+    if total < 4:
+        return 1.0
+    longest = float(math.ceil(min(3.0 * math.sqrt(total), total / 3.0)))
+    sums = autocovariance_sums(series)
+    if not sums.variance > 0:
+        return 1.0
+    if not sums.long_run > 0:
+        return longest
+    optimal = math.pow(total * (sums.curvature / sums.long_run) ** 2, 1.0 / 3.0)
+    return min(max(1.0, optimal), longest)
+
+
+def effective_observations(returns: Floats) -> float:
+    """Effective sample size of autocorrelated returns; at most their number."""
+    if len(returns) < 4:
+        return float(len(returns))
+    sums = autocovariance_sums([returns])
+    if not sums.long_run > sums.variance:
+        return float(len(returns))
+    return len(returns) * sums.variance / sums.long_run
+
+
+def autocovariance_sums(series: Sequence[Floats]) -> AutocovarianceSums:
+    """Autocovariance sums with the flat-top lag window of Politis and White (2004).
+
+    Series of several episodes are centred on their common mean, so that differences between
+    episodes appear as autocorrelation that does not decay.
+    """
+    total = sum(len(values) for values in series)
+    covariances = _autocovariances(series, total)
+    variance = float(covariances[0])
+    if not variance > 0:
+        return AutocovarianceSums(variance, variance, 0.0)
+    bandwidth = _bandwidth(covariances / variance, total)
+    lag = np.arange(1, bandwidth + 1)
+    weighted = 2.0 * np.minimum(2.0 - 2.0 * lag / bandwidth, 1.0) * covariances[lag]
+    long_run = variance + float(np.sum(weighted))
+    return AutocovarianceSums(variance, long_run, float(np.sum(weighted * lag)))
+
+
+def stationary_bootstrap_rows(
+    lengths: Sequence[int], block: float, resamples: int, rng: np.random.Generator
+) -> Iterator[NDArray[np.int64]]:
+    """Draw row numbers of concatenated episodes: batches of resamples by rows.
+
+    Stationary bootstrap of Politis and Romano (1994): a new block starts at a random row with
+    probability `1 / block`; otherwise the next row follows, and the first row of an episode
+    follows its last. Blocks do not cross episodes.
+    """
+    total = sum(lengths)
+    length = np.repeat(np.asarray(lengths, np.int64), lengths)
+    begin = np.repeat(np.cumsum([0, *lengths[:-1]], dtype=np.int64), lengths)
+    batch = max(1, BATCH_SIZE // total)
+    column = np.arange(total, dtype=np.int64)
+    for done in range(0, resamples, batch):
+        shape = (min(batch, resamples - done), total)
+        starts = rng.random(shape) < 1.0 / block
+        starts[:, 0] = True
+        start = np.maximum.accumulate(np.where(starts, column, 0), axis=1)
+        first = np.take_along_axis(rng.integers(0, total, shape), start, axis=1)
+        origin = begin[first]
+        yield origin + (first - origin + column - start) % length[first]
+
+
+def _bandwidth(correlations: Floats, total: int) -> int:
+    """Twice the first lag of a run of negligible autocorrelations."""
+    negligible = np.abs(correlations[1:]) < 2.0 * math.sqrt(math.log10(total) / total)
+    longest = _max_lag(total)
+    for lag in range(longest - NEGLIGIBLE_LAGS):
+        if negligible[lag : lag + NEGLIGIBLE_LAGS].all():
+            return min(2 * (lag + 1), longest)
+    return longest
+
+
+def _autocovariances(series: Sequence[Floats], total: int) -> Floats:
+    mean = sum(float(np.sum(values)) for values in series) / total
+    sums = np.zeros(_max_lag(total) + 1)
+    for values in series:
+        centred = values - mean
+        for lag in range(min(len(sums), len(centred))):
+            sums[lag] += np.dot(centred[: len(centred) - lag], centred[lag:])
+    return sums / total
+
+
+def _max_lag(total: int) -> int:
+    return math.ceil(math.sqrt(total)) + NEGLIGIBLE_LAGS
 
 
 def _listed(tables: Floats | Sequence[Floats]) -> list[Floats]:
     listed = [tables] if isinstance(tables, np.ndarray) else list(tables)
-    found = [np.asarray(table, np.float64) for table in listed]
-    if not found or any(table.ndim not in (1, 2) or not len(table) for table in found):
-        shapes = [table.shape for table in found]
-        raise ValueError(f"tables of at least 1 return were wanted, found shapes {shapes}")
-    return found
+    arrays = [np.asarray(table, np.float64) for table in listed]
+    if not arrays or any(table.ndim not in (1, 2) or not len(table) for table in arrays):
+        shapes = [table.shape for table in arrays]
+        raise ValueError(f"tables must have 1 or 2 axes and at least 1 row, got shapes {shapes}")
+    return arrays
 
 
 def _paired(agent: list[Floats], baseline: list[Floats]) -> list[Floats]:
-    lengths, others = [len(one) for one in agent], [len(one) for one in baseline]
+    lengths, others = [len(table) for table in agent], [len(table) for table in baseline]
     if lengths != others:
         raise ValueError(
-            f"returns of the same steps were wanted, found {lengths} of the agent and {others} "
-            "of the baseline"
+            f"agent and baseline must have returns of the same steps, got lengths {lengths} and "
+            f"{others}"
         )
     return [np.column_stack(both) for both in zip(agent, baseline, strict=True)]
 
 
-def _drawn(
+def _draw(
     tables: list[Floats],
     statistic: Statistic,
     resamples: int,
     seed: int,
     block: float | None,
     method: Method,
-) -> _Draws:
+) -> _Resamples:
     if method not in ("studentised", "percentile"):
-        raise ValueError(f"method must be 'studentised' or 'percentile', was {method!r}")
-    if resamples < 1 or (block is not None and not block >= 1):
-        raise ValueError(
-            f"1 resample or more and blocks of 1 or more were wanted, found {resamples} resamples "
-            f"and blocks of {block}"
-        )
+        raise ValueError(f"method must be 'studentised' or 'percentile', got {method!r}")
+    if resamples < 1:
+        raise ValueError(f"resamples must be at least 1, got {resamples}")
+    if block is not None and not block >= 1:
+        raise ValueError(f"block must be at least 1, got {block}")
     rows = np.concatenate(tables)
     value = float(statistic(rows))
-    nothing = np.full(0, math.nan)
+    empty = np.full(0, math.nan)
     if not math.isfinite(value) or len(rows) < 2 * GROUPS:
-        return _Draws(value, math.nan, nothing, nothing)
+        return _Resamples(value, math.nan, empty, empty)
     expected = _block_of(tables) if block is None else block
     lengths, rng = [len(table) for table in tables], np.random.default_rng(seed)
     values, errors = [], []
-    for drawn in resampled_rows(lengths, expected, resamples, rng):
-        for places in drawn:
-            resample = rows[places]
+    for batch in stationary_bootstrap_rows(lengths, expected, resamples, rng):
+        for indices in batch:
+            resample = rows[indices]
             values.append(float(statistic(resample)))
-            errors.append(_error(resample, statistic) if method == "studentised" else 0.0)
-    return _Draws(value, _error(rows, statistic), np.array(values), np.array(errors))
+            errors.append(_jackknife(resample, statistic) if method == "studentised" else 0.0)
+    return _Resamples(value, _jackknife(rows, statistic), np.array(values), np.array(errors))
 
 
 def _block_of(tables: list[Floats]) -> float:
-    """The longest that any column asks for; of pairs also what their difference asks for."""
+    """Longest block length of any column; of pairs also of their difference."""
     columns = [table.reshape(len(table), -1) for table in tables]
     width = columns[0].shape[1]
-    series = [[table[:, place] for table in columns] for place in range(width)]
+    series = [[table[:, column] for table in columns] for column in range(width)]
     if width == 2:
         series.append([table[:, 0] - table[:, 1] for table in columns])
-    return max(block_length(one) for one in series)
+    return max(block_length(values) for values in series)
 
 
-def _error(rows: Floats, statistic: Statistic) -> float:
-    """The standard error of a statistic, from what leaving out a part of the rows changes."""
-    edges = [len(rows) * place // GROUPS for place in range(GROUPS + 1)]
-    left = [
+def _jackknife(rows: Floats, statistic: Statistic) -> float:
+    """Standard error of a statistic, by the delete-a-group jackknife."""
+    edges = [len(rows) * group // GROUPS for group in range(GROUPS + 1)]
+    values = [
         float(statistic(np.concatenate((rows[:begin], rows[end:]))))
         for begin, end in itertools.pairwise(edges)
     ]
-    mean = sum(left) / GROUPS
-    return math.sqrt((GROUPS - 1) / GROUPS * sum((one - mean) ** 2 for one in left))
-
-
-def _distances(draws: _Draws) -> Floats:
-    """How many standard errors of its own each resample is from the value."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = (draws.values - draws.value) / draws.errors
-    return _defined(found)
+    mean = sum(values) / GROUPS
+    return math.sqrt((GROUPS - 1) / GROUPS * sum((value - mean) ** 2 for value in values))
 
 
 def _defined(values: Floats) -> Floats:
-    """The finite ones; none at all where too many are not."""
+    """Finite values; none if too many are not finite."""
     finite = values[np.isfinite(values)]
-    return finite if len(finite) >= (1.0 - MOST_UNDEFINED) * len(values) else finite[:0]
+    return finite if len(finite) >= (1.0 - MAX_UNDEFINED) * len(values) else finite[:0]
 
 
-def _bounds(draws: _Draws, level: float, method: Method) -> tuple[float, float]:
+def _bounds(drawn: _Resamples, level: float, method: Method) -> tuple[float, float]:
     shares = [0.5 - level / 2.0, 0.5 + level / 2.0]
     if method == "percentile":
-        values = _defined(draws.values)
+        values = _defined(drawn.values)
         if not len(values) or not np.ptp(values) > 0:
             return math.nan, math.nan
         low, high = np.quantile(values, shares)
         return float(low), float(high)
-    distances = _distances(draws)
-    if not len(distances) or not draws.error > 0:
+    distances = drawn.distances
+    if not len(distances) or not drawn.error > 0:
         return math.nan, math.nan
     low, high = np.quantile(distances, shares)
-    return draws.value - float(high) * draws.error, draws.value - float(low) * draws.error
+    return drawn.value - float(high) * drawn.error, drawn.value - float(low) * drawn.error
 
 
-def _chance(draws: _Draws) -> float:
-    """The chance, from both sides, of a distance from the truth that is as large as from 0."""
-    distances = _distances(draws)
-    if not len(distances) or not draws.error > 0:
-        return 1.0 if draws.value == 0 else math.nan
-    found = draws.value / draws.error
-    beyond = min(np.count_nonzero(distances >= found), np.count_nonzero(distances <= found))
+def _p_value(drawn: _Resamples) -> float:
+    """Two-sided p-value of a value of 0."""
+    distances = drawn.distances
+    if not len(distances) or not drawn.error > 0:
+        return 1.0 if drawn.value == 0 else math.nan
+    observed = drawn.value / drawn.error
+    beyond = min(np.count_nonzero(distances >= observed), np.count_nonzero(distances <= observed))
     return min(1.0, 2.0 * (1.0 + float(beyond)) / (1.0 + len(distances)))

@@ -1,82 +1,149 @@
-"""Working a large order, judged by what it falls short of its value."""
+"""Execution tasks: implementation shortfall and price advantage of worked orders."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sekai.compose.orders.order_execution import OrderExecutionConfig
+from sekai.compose.orders.state import price_advantage
 from sekai.envs.optimal_execution import OptimalExecutionConfig
-from sekai.evaluation.episode import Episode, Fills
-from sekai.evaluation.tasks.task import Record, Task
+from sekai.evaluation.evaluation import Episode, EpisodeFills
+from sekai.evaluation.tasks import Task, config_of, reconfigured
+from sekai.spaces import Discrete
+from sekai.vector.vec_env import VecEnv
 
 if TYPE_CHECKING:
-    from sekai.evaluation.arena import Arena
+    from sekai.evaluation.env_source import EnvSource
+    from sekai.evaluation.policy import StepContext
+    from sekai.evaluation.recorder import RecordedEpisode
 
-__all__ = ["ExecutionTask"]
+__all__ = ["ExecutionTask", "OrderExecutionTask"]
 
 BASIS_POINTS = 1e4
 NO_IMPACT = 1e-15
-"""The model needs some impact: this is none that anybody could see."""
+"""The impact model must be positive; this is negligible."""
 
 
 class ExecutionTask(Task):
-    """Shortfalls are in basis points of the order's value at the initial price.
+    """`OptimalExecution-v0`: shortfall in basis points of the order's initial value.
 
-    An env that weighs risk is judged by the shortfall with its risk, since that is what was asked
-    for; one that does not, by the shortfall alone.
+    Ranked by the risk-adjusted shortfall if the env penalizes risk, else by the shortfall.
     """
 
     name = "execution"
     higher_is_better = False
     baselines = ("twap", "almgren_chriss", "all_at_once", "random")
 
-    def __init__(self, arena: Arena) -> None:
-        super().__init__(arena)
-        weighs_risk = self.config().risk_aversion > 0
-        self.headline = "risk_adjusted_shortfall" if weighs_risk else "shortfall"
+    def __init__(self, source: EnvSource) -> None:
+        super().__init__(source)
+        penalizes_risk = self.config().risk_aversion > 0
+        self.headline = "risk_adjusted_shortfall" if penalizes_risk else "shortfall"
 
     def config(self) -> OptimalExecutionConfig:
-        """What order is worked; the usual one where nobody knows."""
-        options = self.arena.options or {}
-        if options.get("config") is not None:
-            given: OptimalExecutionConfig = options["config"]
-            return given
-        known = OptimalExecutionConfig.__dataclass_fields__
-        return OptimalExecutionConfig(**{name: options[name] for name in known if name in options})
+        """Config of the envs; the default one where it is unknown."""
+        return config_of(OptimalExecutionConfig, self.source)
 
-    def with_costs(self, multiple: float) -> Arena | None:
-        """The same prices with other impact and another spread."""
-        if self.arena.options is None:
+    def with_costs(self, multiple: float) -> EnvSource | None:
+        """Return the source with scaled impact and spread."""
+        if self.source.options is None:
             return None
         config = self.config()
-        scaled: dict[str, Any] = {
-            "half_spread": config.half_spread * multiple,
-            "permanent_impact": config.permanent_impact * multiple,
-            "temporary_impact": max(config.temporary_impact * multiple, NO_IMPACT),
-        }
-        if self.arena.options.get("config") is not None:
-            return self.arena.with_options(config=replace(config, **scaled))
-        return self.arena.with_options(**scaled)
+        return reconfigured(
+            self.source,
+            half_spread=config.half_spread * multiple,
+            permanent_impact=config.permanent_impact * multiple,
+            temporary_impact=max(config.temporary_impact * multiple, NO_IMPACT),
+        )
 
-    def episode(self, record: Record, told: Any, log: Any) -> Episode:
-        """What was sold when, and what it fell short of."""
-        infos, config = record.infos, self.config()
+    def episode(self, recorded: RecordedEpisode, start: Any, log: Any) -> Episode:
+        """Fills and shortfall of an order."""
+        infos, config = recorded.infos, self.config()
         value = config.shares * config.initial_price
         unit = value / 100 if config.reward_unit is None else config.reward_unit
         outcome = {
             "shortfall": float(infos["shortfall"][-1]) / value * BASIS_POINTS,
-            "risk_adjusted_shortfall": -float(record.rewards.sum()) * unit / value * BASIS_POINTS,
+            "risk_adjusted_shortfall": -float(recorded.rewards.sum()) * unit / value * BASIS_POINTS,
         }
         traded, cash = infos["traded"][1:], np.diff(infos["cash"])
         with np.errstate(invalid="ignore", divide="ignore"):
             price = np.where(traded > 0, np.abs(cash) / traded, np.nan)
         steps = np.flatnonzero(traded > 0)
         sign = -1.0 if config.side == "sell" else 1.0
+        fills = EpisodeFills(
+            step=steps,
+            asset=np.full(len(steps), "order"),
+            units=sign * traded[steps],
+            price=price[steps],
+        )
         return Episode(
-            seed=record.seed, rewards=record.rewards, equity=np.zeros(0), actions=record.actions,
-            assets=("order",), prices=infos["price"][:, None], outcome=outcome,
-            fills=Fills(step=steps, asset=np.full(len(steps), "order"),
-                        units=sign * traded[steps], price=price[steps]),
-        )  # fmt: skip
+            seed=recorded.seed,
+            rewards=recorded.rewards,
+            equity=np.zeros(0),
+            actions=recorded.actions,
+            assets=("order",),
+            prices=infos["price"][:, None],
+            outcome=outcome,
+            fills=fills,
+        )
+
+
+class OrderExecutionTask(Task):
+    """`OrderExecution-v0`: price advantage over the mean price of the order's window."""
+
+    name = "order_execution"
+    headline = "price_advantage"
+    baselines = ("twap", "vwap", "almgren_chriss", "all_at_once", "random")
+
+    def config(self) -> OrderExecutionConfig:
+        """Config of the envs; the default one where it is unknown."""
+        return config_of(OrderExecutionConfig, self.source)
+
+    def with_costs(self, multiple: float) -> EnvSource | None:
+        """Return the source with scaled costs; None if there are none."""
+        costs = self.config().costs
+        rates = asdict(costs)
+        if self.source.options is None or not any(rates.values()):
+            return None
+        scaled = replace(costs, **{name: rate * multiple for name, rate in rates.items()})
+        return reconfigured(self.source, costs=scaled)
+
+    @property
+    def data_digest(self) -> str:
+        """Digest of the data; "" for synthetic minutes and data without one."""
+        return str(getattr(self.config().data, "digest", ""))
+
+    def begin(self, vec: VecEnv) -> Mapping[int, Any]:
+        """Mean price of each order's window, and the order's direction."""
+        notes = {}
+        for index, env in enumerate(getattr(vec, "envs", ())):
+            state = env.unwrapped.simulator.get_state()
+            ticks = slice(state.first_tick, state.stop_tick)
+            prices = np.asarray(state.backtest_data.deal_price)[ticks]
+            valid = prices[np.isfinite(prices) & (prices > 0)]
+            mean = float(valid.mean()) if valid.size else 0.0
+            notes[index] = (mean, state.order.direction)
+        return notes
+
+    def episode(self, recorded: RecordedEpisode, start: Any, log: Any) -> Episode:
+        """Price advantage and fulfilled share, from the env's own log."""
+        last = {name: entry[1] for name, entry in recorded.final.get("log", {}).items()}
+        outcome = {"price_advantage": float(last.get("pa", np.nan))}
+        if start is not None and last.get("trade_price", 0.0) > 0:
+            outcome["price_advantage"] = price_advantage(last["trade_price"], *start)
+        if "ffr" in last:
+            outcome["fulfilled"] = float(last["ffr"])
+        if self.config().reward == "shortfall":
+            outcome["shortfall"] = -float(recorded.rewards.sum())
+        return replace(super().episode(recorded, start, log), outcome=outcome)
+
+    def idle(self, vec: VecEnv, step: StepContext) -> Any:
+        """Return the smallest trade."""
+        if not isinstance(vec.action_space, Discrete):
+            return super().idle(vec, step)
+        values = self.config().action_values
+        smallest = 0 if isinstance(values, int) else int(np.argmin(values))
+        return np.full(vec.num_envs, smallest, vec.action_space.dtype)

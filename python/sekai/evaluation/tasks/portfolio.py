@@ -1,127 +1,131 @@
-"""Holding a portfolio, judged by its Sharpe ratio."""
+"""Portfolio tasks: Sharpe ratio of one account, or of the accounts of several agents."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sekai.data import FeaturePanel, MarketData, Windows, simulate_regimes
-from sekai.envs.multi_portfolio_config import MultiPortfolioConfig
-from sekai.envs.portfolio_benchmark import Benchmark
-from sekai.envs.portfolio_config import PortfolioConfig
-from sekai.envs.portfolio_log import COST_KINDS, EpisodeLog
-from sekai.envs.portfolio_panel import features_of
-from sekai.evaluation.episode import Episode, Fills
-from sekai.evaluation.tasks.task import Record, Task
+from sekai.envs.portfolio.config import MultiPortfolioConfig, PortfolioConfig
+from sekai.envs.portfolio.log import COST_KINDS, EpisodeLog
+from sekai.envs.portfolio.panel import Benchmark, compute_features
+from sekai.evaluation.env_source import TeamVecEnv, agent_infos
+from sekai.evaluation.evaluation import Episode, EpisodeFills
+from sekai.evaluation.tasks import Task, config_of, reconfigured
 from sekai.spaces import MultiDiscrete, Simplex
 from sekai.vector.vec_env import VecEnv
 
 if TYPE_CHECKING:
-    from sekai.evaluation.arena import Arena
-    from sekai.evaluation.players import Moment
+    from sekai.evaluation.env_source import EnvSource
+    from sekai.evaluation.policy import StepContext
+    from sekai.evaluation.recorder import RecordedEpisode
 
-__all__ = ["PortfolioTask", "config_of", "fills_of", "reconfigured"]
+__all__ = ["MultiPortfolioTask", "PortfolioTask", "portfolio_config"]
 
 Floats = NDArray[np.float64]
 
 
 class PortfolioTask(Task):
-    """Equity, weights, costs and trades come from the env's own books."""
+    """`Portfolio-v0`: ranked by the Sharpe ratio; weights, costs and fills come from env logs."""
 
     name = "portfolio"
     headline = "sharpe"
     baselines = (
-        "equal_weight", "buy_and_hold", "minimum_variance", "risk_parity", "momentum", "random",
-    )  # fmt: skip
+        "equal_weight",
+        "buy_and_hold",
+        "minimum_variance",
+        "risk_parity",
+        "momentum",
+        "random",
+    )
 
-    def __init__(self, arena: Arena) -> None:
-        super().__init__(_with_data(arena))
+    def __init__(self, source: EnvSource) -> None:
+        super().__init__(_with_data(source))
         self._data: MarketData | None = None
         self._marks: Floats | None = None
-        self._market: Floats | None = None
+        self._benchmark_levels: Floats | None = None
         self._panel: FeaturePanel | None = None
 
     def config(self) -> PortfolioConfig | None:
-        """How episodes are cut and traded; None where nobody knows."""
-        return config_of(self.arena)
+        """Config of the envs; None where it is unknown."""
+        return portfolio_config(self.source)
 
-    def recorded(self) -> Arena:
-        """The arena with logs of trades and weights."""
-        return self.prepared(reconfigured(self.arena, record=True))
+    def recording_source(self) -> EnvSource:
+        """Return the source with logs of trades and weights."""
+        return self.prepared(reconfigured(self.source, record=True))
 
-    def prepared(self, arena: Arena) -> Arena:
-        """The same arena with features computed once for all who play there."""
-        config, options = self.config(), arena.options
+    def prepared(self, source: EnvSource) -> EnvSource:
+        """Return the source with features computed once for all policies."""
+        config, options = self.config(), source.options
         if config is None or options is None or config.stream or config.slots:
-            return arena
+            return source
         features = options.get("features")
         if isinstance(features, (FeaturePanel, Windows)):
-            return arena
+            return source
         if self._panel is None:
-            self._panel = features_of(options["data"], features)[0]
-        return arena.with_options(features=self._panel)
+            self._panel = compute_features(options["data"], features)[0]
+        return source.with_options(features=self._panel)
 
-    def with_costs(self, multiple: float) -> Arena | None:
-        """The same data and accounts, with all rates of costs multiplied."""
+    def with_costs(self, multiple: float) -> EnvSource | None:
+        """Return the source with all cost rates scaled."""
         config = self.config()
         if config is None:
             return None
-        has_volume = "volume" in (self.arena.options or {})["data"].fields
+        has_volume = "volume" in (self.source.options or {})["data"].fields
         costs = config.costs.times(multiple, has_volume)
-        return self.prepared(reconfigured(self.arena, costs=costs))
+        return self.prepared(reconfigured(self.source, costs=costs))
 
     @property
     def data_digest(self) -> str:
-        """The digest of the panel that is traded on."""
-        data = (self.arena.options or {}).get("data", self._data)
+        """Digest of the traded panel."""
+        data = (self.source.options or {}).get("data", self._data)
         return "" if data is None else data.digest
 
     @property
     def times(self) -> NDArray[np.datetime64] | None:
-        """The dates of all rows."""
+        """Timestamps of all rows."""
         return None if self._data is None else self._data.times
 
     @property
     def data(self) -> MarketData | None:
-        """What is traded on, once something was played."""
+        """Traded panel, known after the first `begin`."""
         return self._data
 
     @property
     def marks(self) -> Floats:
-        """The last known close of each asset in each row; NaN before the first."""
+        """Forward-filled close of each asset by row; NaN before the first."""
         if self._marks is None:
-            assert self._data is not None, "marks are of data that was played on"
-            self._marks = _carried(self._data.field("close"))
+            assert self._data is not None, "marks need the data of an env that has begun"
+            self._marks = _forward_filled(self._data.field("close"))
         return self._marks
 
     def begin(self, vec: VecEnv) -> Mapping[int, Any]:
-        """Find the data, and forget what was logged before."""
-        found = self._data_of(vec)
-        if found is not self._data:
-            self._data, self._marks, self._market = found, None, None
-        self._take(vec)
+        """Find the data and discard earlier logs."""
+        data = self._data_of(vec)
+        if data is not self._data:
+            self._data, self._marks, self._benchmark_levels = data, None, None
+        self._take_logs(vec)
         return {}
 
     def _data_of(self, vec: VecEnv) -> MarketData | None:
         inner = vec.unwrapped
         batch = getattr(inner, "batch", None)
         if batch is not None:
-            found: MarketData | None = getattr(batch, "data", None)
-            return found
+            data: MarketData | None = getattr(batch, "data", None)
+            return data
         envs = getattr(inner, "envs", None)
         return None if not envs else getattr(envs[0].unwrapped, "data", None)
 
     def end(self, vec: VecEnv) -> Mapping[int, Any]:
-        """The log of the first episode in each env."""
-        return self._take(vec)
+        """Log of the first episode in each env."""
+        return self._take_logs(vec)
 
-    def _take(self, vec: VecEnv) -> dict[int, EpisodeLog]:
-        batch = getattr(vec.unwrapped, "batch", None)
-        if batch is None or self._data is None or not _records(batch):
+    def _take_logs(self, vec: VecEnv) -> dict[int, EpisodeLog]:
+        batch = self._recording_batch(vec)
+        if batch is None or self._data is None:
             return {}
         logs: dict[int, EpisodeLog] = {}
         for log in EpisodeLog.take(batch):
@@ -129,99 +133,142 @@ class PortfolioTask(Task):
                 logs.setdefault(log.env, log)
         return logs
 
-    def episode(self, record: Record, told: Any, log: EpisodeLog | None) -> Episode:
-        """The account, step by step."""
-        infos = record.infos
+    def _recording_batch(self, vec: VecEnv) -> Any:
+        batch = getattr(vec.unwrapped, "batch", None)
+        return batch if getattr(getattr(batch, "config", None), "record", False) else None
+
+    def episode(self, recorded: RecordedEpisode, start: Any, log: EpisodeLog | None) -> Episode:
+        """Account by step."""
+        infos, data = recorded.infos, self._data
         rows = infos["time_index"].astype(np.int64) if "time_index" in infos else None
-        data = self._data
-        known = data is not None and rows is not None
         return Episode(
-            seed=record.seed,
-            rewards=record.rewards,
+            seed=recorded.seed,
+            rewards=recorded.rewards,
             equity=infos.get("equity", np.zeros(0)),
             times=data.times[rows] if data is not None and rows is not None else None,
             assets=() if data is None else data.assets,
-            actions=record.actions,
+            actions=recorded.actions,
             weights=None if log is None else log.steps.weights,
-            prices=self.marks[rows] if known else None,
+            prices=self.marks[rows] if data is not None and rows is not None else None,
             turnover=infos["turnover"][1:] if "turnover" in infos else None,
             costs={kind: infos[kind][1:] for kind in COST_KINDS if kind in infos},
-            fills=None if log is None or rows is None else fills_of(log, rows),
+            fills=None if log is None or rows is None else _fills(log, rows),
         )
 
-    def idle(self, vec: VecEnv, moment: Moment) -> Any:
-        """What is held already; cash where a layer hides it, since nobody waits but at first."""
+    def idle(self, vec: VecEnv, step: StepContext) -> Any:
+        """Return the held weights; all cash where a wrapper hides them."""
         space = vec.action_space
         if isinstance(space, MultiDiscrete):
             return np.ones((vec.num_envs, *space.shape), space.dtype)
-        if isinstance(moment.observations, dict) and "weights" in moment.observations:
-            return moment.observations["weights"].astype(np.float64)
+        if isinstance(step.observations, dict) and "weights" in step.observations:
+            return step.observations["weights"].astype(np.float64)
         if not isinstance(space, Simplex):
-            return super().idle(vec, moment)
+            return super().idle(vec, step)
         cash = np.zeros((vec.num_envs, *space.shape))
         cash[:, -1] = 1.0
         return cash
 
     def benchmark(self, episode: Episode) -> Floats | None:
-        """The returns of what the env compares with."""
+        """Returns of the env's benchmark over the steps of an episode."""
         if self._data is None or episode.times is None:
             return None
-        if self._market is None:
+        if self._benchmark_levels is None:
             config = self.config()
             name = "equal_weight" if config is None else config.benchmark
             returns, _ = Benchmark(name, self._data).returns(self._data)
-            self._market = np.append(1.0, np.cumprod(1.0 + returns))[1:]
-        rows = np.searchsorted(self._data.times, episode.times)
-        levels = self._market[rows]
+            self._benchmark_levels = np.append(1.0, np.cumprod(1.0 + returns))[1:]
+        levels = self._benchmark_levels[np.searchsorted(self._data.times, episode.times)]
         found: Floats = levels[1:] / levels[:-1] - 1.0
         return found
 
 
-def config_of(arena: Arena) -> PortfolioConfig | None:
-    """How episodes are cut and traded there; None where nobody knows."""
-    options = arena.options
-    if options is None:
+class MultiPortfolioTask(PortfolioTask):
+    """`MultiPortfolio-v0`: the account of a team is the sum of its agents' accounts."""
+
+    def _data_of(self, vec: VecEnv) -> MarketData | None:
+        data: MarketData | None = (self.source.options or {}).get("data")
+        return data
+
+    def begin(self, vec: VecEnv) -> Mapping[int, Any]:
+        """Find the data, and start a new log."""
+        batch = self._recording_batch(vec)
+        if batch is not None:
+            batch.keep_log(True)
+        return super().begin(vec)
+
+    def _recording_batch(self, vec: VecEnv) -> Any:
+        inner = vec.inner.vec if isinstance(vec, TeamVecEnv) else vec
+        return getattr(inner, "batch", None)
+
+    def episode(self, recorded: RecordedEpisode, start: Any, log: EpisodeLog | None) -> Episode:
+        """Account of the team and of each agent, by step."""
+        agents = list(dict.fromkeys(key.partition("/")[0] for key in recorded.infos))
+        infos = {agent: agent_infos(agent, recorded.infos) for agent in agents}
+        members = {agent: _forward_filled(own["equity"]) for agent, own in infos.items()}
+        equity: Floats = np.sum(list(members.values()), axis=0)
+        data = self._data
+        # Infos of agents that have left are NaN.
+        rows = np.nanmax([own["time_index"] for own in infos.values()], axis=0).astype(np.int64)
+        costs = {
+            kind: np.nansum([own[kind] for own in infos.values()], axis=0)[1:]
+            for kind in COST_KINDS
+        }
+        values = [own["turnover"][1:] * members[agent][:-1] for agent, own in infos.items()]
+        traded = np.nansum(values, axis=0)
+        return Episode(
+            seed=recorded.seed,
+            rewards=recorded.rewards,
+            equity=equity,
+            times=None if data is None else data.times[rows],
+            assets=() if data is None else data.assets,
+            actions=recorded.actions,
+            weights=None if log is None else _team_weights(log, list(members.values())),
+            prices=None if data is None else self.marks[rows],
+            turnover=np.divide(traded, equity[:-1], out=np.zeros(len(traded)), where=traded > 0),
+            costs=costs,
+            fills=None if log is None else _fills(log, rows),
+            members=members,
+        )
+
+
+def portfolio_config(source: EnvSource) -> PortfolioConfig | None:
+    """Config of the portfolio envs of a source; None where it is unknown."""
+    if source.options is None:
         return None
-    if options.get("config") is not None:
-        given: PortfolioConfig = options["config"]
-        return given
-    kind = MultiPortfolioConfig if arena.has_team else PortfolioConfig
-    known = kind.__dataclass_fields__
-    return kind(**{name: options[name] for name in known if name in options})
+    return config_of(MultiPortfolioConfig if source.is_multi_agent else PortfolioConfig, source)
 
 
-def reconfigured(arena: Arena, **changes: Any) -> Arena:
-    """The arena with some fields of the config changed; as it is where nobody knows them."""
-    config = config_of(arena)
-    if config is None or arena.options is None:
-        return arena
-    if arena.options.get("config") is not None:
-        return arena.with_options(config=replace(config, **changes))
-    return arena.with_options(**changes)
+def _with_data(source: EnvSource) -> EnvSource:
+    """Add the env's default data, so that all envs share one panel."""
+    if source.options is None or source.options.get("data") is not None:
+        return source
+    return source.with_options(data=simulate_regimes())
 
 
-def _with_data(arena: Arena) -> Arena:
-    """The arena with the data that it would make for itself, so that it is made once."""
-    if arena.options is None or arena.options.get("data") is not None:
-        return arena
-    return arena.with_options(data=simulate_regimes())
+def _forward_filled(levels: Floats) -> Floats:
+    rows = np.arange(len(levels)).reshape(-1, *[1] * (levels.ndim - 1))
+    known = np.maximum.accumulate(np.where(np.isfinite(levels), rows, 0), axis=0)
+    filled: Floats = np.take_along_axis(levels, known, axis=0)
+    return filled
 
 
-def _records(batch: Any) -> bool:
-    config = getattr(batch, "config", None)
-    return bool(getattr(config, "record", False))
-
-
-def _carried(levels: Floats) -> Floats:
-    rows = np.where(np.isfinite(levels), np.arange(len(levels))[:, None], 0)
-    latest: Floats = np.take_along_axis(levels, np.maximum.accumulate(rows, axis=0), axis=0)
-    return latest
-
-
-def fills_of(log: EpisodeLog, rows: NDArray[np.int64]) -> Fills:
-    """The trades of a log, by the step of an episode that went through these rows."""
+def _fills(log: EpisodeLog, rows: NDArray[np.int64]) -> EpisodeFills:
+    """Fills of a log by step, for an episode over these rows."""
     trades = log.trades
     step = np.searchsorted(rows, trades.row, "left") - 1
-    return Fills(
+    return EpisodeFills(
         step=step.astype(np.int64), asset=trades.asset, units=trades.units, price=trades.price
     )
+
+
+def _team_weights(log: EpisodeLog, equity: list[Floats]) -> Floats:
+    """Weights of assets and cash in the sum of all accounts, after each step."""
+    steps, total = len(equity[0]) - 1, np.sum(equity, axis=0)[1:, None]
+    held = np.zeros((steps, len(log.assets) + 1))
+    for index, own in enumerate(equity):
+        weights = log.of_agent(index).steps.weights
+        # A closed account is cash.
+        held[: len(weights)] += weights * own[1 : len(weights) + 1, None]
+        held[len(weights) :, -1] += own[len(weights) + 1 :]
+    found: Floats = np.divide(held, total, out=np.zeros_like(held), where=total > 0)
+    return found

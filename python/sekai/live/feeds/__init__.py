@@ -1,21 +1,22 @@
-"""Feeds: replayed, recorded, from folders, queues and websockets; buffered, checked, made bars."""
+"""Feeds: replayed, recorded, from folders, queues and websockets; buffers, checks and bars."""
 
-from sekai.live.feeds.backoff import Backoff
+from sekai.live.backoff import Backoff
 from sekai.live.feeds.bars_from_candles import BarsFromCandles
 from sekai.live.feeds.bars_from_trades import BarsFromTrades, bars_of
 from sekai.live.feeds.binance import BinanceDecoder
-from sekai.live.feeds.buffered import Buffered
+from sekai.live.feeds.buffered import Buffered, BufferPolicy, EventBuffer, QueueFeed
 from sekai.live.feeds.checked import CheckedFeed
 from sekai.live.feeds.decoder import Decoder
-from sekai.live.feeds.event_buffer import BufferPolicy, EventBuffer
-from sekai.live.feeds.event_lines import event_from_json, event_to_json
-from sekai.live.feeds.event_recorder import EventRecorder
 from sekai.live.feeds.feed_rules import FeedRules
 from sekai.live.feeds.folder_feed import FolderFeed
 from sekai.live.feeds.json_decoder import JsonDecoder, JsonMapping
-from sekai.live.feeds.queue_feed import QueueFeed
-from sekai.live.feeds.recorded_feed import RecordedFeed
-from sekai.live.feeds.replay_feed import ReplayFeed
+from sekai.live.feeds.recording import (
+    EventRecorder,
+    RecordedFeed,
+    ReplayFeed,
+    event_from_json,
+    event_to_json,
+)
 from sekai.live.feeds.websocket_feed import SocketLimits, WebSocketFeed
 
 __all__ = [

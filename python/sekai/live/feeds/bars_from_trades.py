@@ -1,52 +1,103 @@
-"""Rows of bars out of a stream of trades, and a history out of the same trades."""
+"""Bars from trades: aggregation of a live trade stream, and of recorded trades to a history."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sekai.data import Bar, Frequency, MarketData
 from sekai.data.calendar import DAY, YEAR_DAYS
+from sekai.data.market_data import checked_names
 from sekai.error import FeedError
-from sekai.live.events import BarEvent, FeedEvent, FeedNotice, NoticeKind, TradeEvent
+from sekai.live.events import BarEvent, FeedEvent, FeedNotice, TradeEvent
 from sekai.live.feed import Feed
-from sekai.live.feeds.reading import Reading, count_received
-from sekai.live.feeds.span_builder import BAR_FIELDS, EmptySpan, SpanBuilder
-from sekai.live.feeds.timed_feed import TimedFeed
+from sekai.live.feeds.timed_feed import FeedWrapper, count_received, notice
 
-__all__ = ["BarsFromTrades", "bars_of"]
+__all__ = ["BAR_FIELDS", "BarAggregator", "BarBuilder", "BarsFromTrades", "bars_of"]
 
-KEPT_ROWS = 1024
-"""Rows that `since` can give again, beside the history."""
+BAR_FIELDS = ("open", "high", "low", "close", "volume")
+EmptySpan = Literal["hole", "carry"]
+NO_TRADE = (float("nan"), float("nan"), float("nan"), float("nan"), 0.0)
 
-LONGEST_SILENCE = 100_000
-"""Spans without a trade that are believed; a trade beyond is a clock that jumped."""
+RECENT_BARS = 1024
+"""Bars that `since` can return, beside the history."""
 
-JUMPS_BELIEVED = 3
-"""Trades in a row after which it is no mistake of one of them."""
+MAX_EMPTY_BARS = 100_000
+"""Empty bars before a trade; a trade further ahead is a clock jump."""
 
-HELD_UP = 0.02
-"""Seconds: a span that is closed so much too late shows that nobody could read in the meantime."""
+MAX_CLOCK_JUMPS = 3
+"""Consecutive clock jumps after which the feed fails."""
 
-CATCH_UP = 0.05
-"""Seconds for what came in the meantime to be read."""
+BUSY_SECONDS = 0.02
+"""A bar closed later than this by the timer shows that the process was busy and read nothing."""
+
+CATCH_UP_SECONDS = 0.05
+"""Time to read what arrived while the process was busy."""
 
 
-class BarsFromTrades(TimedFeed):
-    """Turns the trades of another feed into rows of all assets, and passes on its notices.
+class BarAggregator(FeedWrapper):
+    """Base class of feeds that aggregate the events of another feed to bars of all assets."""
 
-    A span is closed by a trade of a later one, or `grace` seconds after its end: by the venue's
-    clock as the last trade told it, which goes on at the pace of ours. It stands still from a
-    notice that the feed is disconnected or stale to the next trade, so that what was missed can
-    still be handed in. Spans without any trade are rows too.
+    def __init__(self, feed: Feed, history: MarketData | None) -> None:
+        super().__init__(feed, history)
+        self._recent: deque[BarEvent] = deque(maxlen=RECENT_BARS)
 
-    Trades of closed spans are counted as late and left out; so are those of other symbols,
-    uncounted. Without a history the first row is of the span of the first trade, of which some
-    may have been before it.
+    async def since(self, exchange_time: int) -> list[FeedEvent]:
+        """Bars after `exchange_time`, of the last 1,024."""
+        return [event for event in self._recent if event.exchange_time > exchange_time]
+
+
+class BarBuilder:
+    """Base class of builders of bars: assets, fields, interval and masks."""
+
+    def __init__(self, assets: Sequence[str], seconds: float, fields: Sequence[str]) -> None:
+        self.assets = checked_names("assets", assets)
+        self.fields = checked_names("fields", fields)
+        unknown = sorted(set(fields) - set(BAR_FIELDS))
+        if unknown:
+            raise ValueError(f"unknown fields {unknown}; expected some of {BAR_FIELDS}")
+        if not 1e-9 <= seconds < 1e9:
+            raise ValueError(f"seconds must be above 0, got {seconds}")
+        self.span = round(seconds * 1e9)
+        self._index = {name: index for index, name in enumerate(self.assets)}
+        self._listed_mask, self._quoted_mask = _SharedMask(), _SharedMask()
+
+    def _check_history(self, history: MarketData) -> int:
+        """Check assets and fields of a history, and return the time of its last row."""
+        if history.assets != self.assets or history.fields != self.fields:
+            raise ValueError(
+                f"history has assets {history.assets} and fields {history.fields}; expected "
+                f"{self.assets} and {self.fields}"
+            )
+        return int(history.calendar.nanoseconds[-1])
+
+
+class BarsFromTrades(BarAggregator):
+    """Feed that aggregates trades to bars of all assets, and passes on notices.
+
+    A bar is closed by a trade of a later bar, or `grace` seconds after its end. The end is measured
+    by the exchange time of the last trade, advanced by the local clock; this clock stands still
+    from a disconnect or stale notice to the next trade, so that missing trades can still be
+    backfilled. Intervals without any trade are bars too.
+
+    Trades of closed bars are counted as late and left out; trades of other symbols are ignored.
+    Without a history the first bar is that of the first trade, and may be incomplete.
+
+    Args:
+        feed: feed of trades.
+        assets: symbols of the bars, in order.
+        seconds: length of a bar.
+        history: bars before the first, such as from `bars_of`; the stream continues at its end.
+        fields: some of open, high, low, close and volume, in order.
+        grace: seconds to wait for trades after the end of a bar.
+        empty: `hole` marks an asset without a trade as not quoted, `carry` quotes its last close
+            with a volume of 0.
     """
 
     def __init__(
@@ -60,100 +111,70 @@ class BarsFromTrades(TimedFeed):
         grace: float = 1.0,
         empty: EmptySpan = "hole",
     ) -> None:
-        """Take the feed.
-
-        Args:
-            feed: what brings the trades.
-            assets: the symbols of the rows, in order.
-            seconds: the length of a span.
-            history: rows before the first, such as `bars_of` makes; it ends where the stream is
-                to go on.
-            fields: which of open, high, low, close and volume, in order.
-            grace: seconds after the end of a span to wait for its last trades.
-            empty: what becomes of an asset without a trade in a span: `hole` says it is not
-                quoted, `carry` quotes its last close with a volume of 0.
-        """
-        super().__init__()
+        super().__init__(feed, history)
         if not grace >= 0:
-            raise ValueError(f"grace must be at least 0 seconds, was {grace}")
-        self._feed = feed
-        self._reading = Reading(feed, self.health)
-        self._builder = SpanBuilder(assets, seconds, fields, empty)
+            raise ValueError(f"grace must be at least 0 seconds, got {grace}")
+        self._builder = _TradeBars(assets, seconds, fields, empty)
         if history is not None and len(history):
             self._builder.follow(history)
-        self.history = history
         self._grace = round(grace * 1e9)
         self._trade: TradeEvent | None = None
         self._clock: tuple[int, int] | None = None
         self._jumps = 0
         self._has_caught_up = False
         self._notices: deque[FeedNotice] = deque()
-        self._kept: deque[BarEvent] = deque(maxlen=KEPT_ROWS)
-
-    async def open(self) -> None:
-        """Open the feed."""
-        await self._feed.open()
 
     async def next_before(self, deadline: float | None) -> FeedEvent | None:
-        """Wait for the next row, or a notice; see `TimedFeed`."""
+        """Wait for the next bar or notice; see `TimedFeed`."""
         loop = asyncio.get_running_loop()
         while (ready := self.take_ready()) is None:
-            left = self._seconds_left()
-            closing = None if left is None else loop.time() + left
+            remaining = self._seconds_remaining()
+            closing = None if remaining is None else loop.time() + remaining
             if closing is None or (deadline is not None and deadline < closing):
-                event = await self._reading.next_before(deadline)
+                event = await self._reader.next_before(deadline)
                 if event is None:
                     return None
             else:
-                event = await self._next_in_span(closing)
+                event = await self._next_in_bar(closing)
                 if event is None:
-                    return count_received(self.health, self._row(None))
+                    return count_received(self.health, self._close_bar(None))
             self._take(event)
         return ready
 
     def take_ready(self) -> FeedEvent | None:
-        """The next row or notice, if what it is made of is here already."""
-        while (ready := self._work()) is None:
-            event = self._reading.take_ready()
+        """Return the next bar or notice if it is available without waiting, else None."""
+        while (ready := self._next_ready()) is None:
+            event = self._reader.take_ready()
             if event is None:
                 return None
             self._take(event)
         return count_received(self.health, ready)
 
-    async def subscribe(self, symbols: Collection[str]) -> None:
-        """Ask the feed for more symbols."""
-        await self._feed.subscribe(symbols)
-
-    async def since(self, exchange_time: int) -> list[FeedEvent]:
-        """The last rows that were handed on, at most 1,024 of them."""
-        return [event for event in self._kept if event.exchange_time > exchange_time]
-
     async def close(self) -> None:
-        """Close the feed; the open span is given up."""
+        """Close the feed and discard the open bar."""
         self._trade = None
         self._notices.clear()
-        await self._reading.close()
+        await super().close()
 
-    async def _next_in_span(self, closing: float) -> FeedEvent | None:
-        """What comes before the clock closes the open span; None if nothing does."""
-        event = await self._reading.next_before(closing)
+    async def _next_in_bar(self, closing: float) -> FeedEvent | None:
+        """Wait for the next event; None if the timer closes the open bar first."""
+        event = await self._reader.next_before(closing)
         if event is not None:
             return event
-        late = asyncio.get_running_loop().time() - closing
-        is_held_up = late > HELD_UP
-        if is_held_up and not self._has_caught_up:
-            # The process was busy with something else: trades of the span may wait in a socket.
-            event = await self._reading.next_before(closing + late + CATCH_UP)
-        self._has_caught_up = is_held_up
+        delay = asyncio.get_running_loop().time() - closing
+        was_busy = delay > BUSY_SECONDS
+        if was_busy and not self._has_caught_up:
+            # Trades of the bar may be waiting in a socket.
+            event = await self._reader.next_before(closing + delay + CATCH_UP_SECONDS)
+        self._has_caught_up = was_busy
         return event
 
-    def _work(self) -> FeedEvent | None:
-        """What can be handed on of what was read."""
+    def _next_ready(self) -> FeedEvent | None:
         if self._notices:
             return self._notices.popleft()
         if self._trade is not None:
             if self._builder.is_ahead(self._trade):
-                return self._row(self._trade)
+                return self._close_bar(self._trade)
             self._builder.add(self._trade)
             self._trade = None
         return None
@@ -161,13 +182,13 @@ class BarsFromTrades(TimedFeed):
     def _take(self, event: FeedEvent) -> None:
         if type(event) is TradeEvent:
             builder = self._builder
-            if not builder.knows(event.symbol):
+            if not builder.has_asset(event.symbol):
                 return
             if builder.is_late(event):
-                self._leave_out("late", f"trade of {event.symbol} after its span was closed")
+                self._notices.append(notice("late", f"trade of {event.symbol} of a closed bar"))
                 self.health.late += 1
             elif builder.is_ahead(event):
-                self._step(event)
+                self._advance(event)
             else:
                 builder.add(event)
                 self._jumps = 0
@@ -176,55 +197,55 @@ class BarsFromTrades(TimedFeed):
             self.health.is_stale = self._feed.health.is_stale
             self._notices.append(event)
             if event.kind in ("disconnected", "stale"):
-                # Spans that end now may not have been empty: what was missed may come yet.
+                # Bars that end now may not be empty: their trades may still be backfilled.
                 self._clock = None
 
-    def _step(self, trade: TradeEvent) -> None:
-        """Go on to the span of a trade, unless nobody can believe its time."""
+    def _advance(self, trade: TradeEvent) -> None:
+        """Advance to the bar of a trade, unless its time is a clock jump."""
         end = self._builder.end
-        assert end is not None, "only a trade after an open span is ahead of it"
-        spans = (trade.exchange_time - end) // self._builder.span
-        if spans <= LONGEST_SILENCE:
+        assert end is not None, "only a trade after an open bar is ahead of it"
+        bars = (trade.exchange_time - end) // self._builder.span
+        if bars <= MAX_EMPTY_BARS:
             self._jumps = 0
             self._trade = trade
             self._clock = (trade.exchange_time, trade.arrival)
             return
         self._jumps += 1
         self.health.clock_jumps += 1
-        if self._jumps >= JUMPS_BELIEVED:
+        if self._jumps >= MAX_CLOCK_JUMPS:
             raise FeedError(
-                f"trades within {LONGEST_SILENCE} rows of the last were wanted, found them {spans} "
-                "rows later: begin again with a history that reaches further"
+                f"trades are {bars} bars after the last one, at most {MAX_EMPTY_BARS} are allowed; "
+                "start again with a history that ends later"
             )
-        self._leave_out("clock_jump", f"trade of {trade.symbol} {spans} rows after the last")
+        detail = f"trade of {trade.symbol} {bars} bars after the last"
+        self._notices.append(notice("clock_jump", detail))
 
-    def _leave_out(self, kind: NoticeKind, detail: str) -> None:
-        self._notices.append(FeedNotice(exchange_time=time.time_ns(), kind=kind, detail=detail))
-
-    def _seconds_left(self) -> float | None:
-        """Until the open span is closed by the clock; below 0 if that should have been before."""
+    def _seconds_remaining(self) -> float | None:
+        """Seconds until the timer closes the open bar; negative if it is overdue."""
         if self._clock is None or self._builder.end is None:
             return None
-        told, arrival = self._clock
-        now = told + time.perf_counter_ns() - arrival
+        exchange_time, arrival = self._clock
+        now = exchange_time + time.perf_counter_ns() - arrival
         return (self._builder.end + self._grace - now) / 1e9
 
-    def _row(self, closed_by: TradeEvent | None) -> BarEvent:
-        stamp = self._builder.end
-        assert stamp is not None, "what closes a span came after its first trade"
+    def _close_bar(self, closed_by: TradeEvent | None) -> BarEvent:
+        end = self._builder.end
+        assert end is not None, "a bar is closed after its first trade"
         bar = self._builder.close()
-        # Where more than one row is closed at once, the market has moved on since the first.
+        # Of several bars closed at once, all but the last are late: the market has moved on.
         if closed_by is None:
-            is_late = (self._seconds_left() or 0.0) < 0
-            event = BarEvent(exchange_time=stamp, bar=bar, is_late=is_late)
+            is_late = (self._seconds_remaining() or 0.0) < 0
+            event = BarEvent(exchange_time=end, bar=bar, is_late=is_late)
         else:
-            # Latencies count from the news that made the row complete.
+            # Latency is measured from the trade that completed the bar.
             event = BarEvent(
-                exchange_time=stamp, receive_time=closed_by.receive_time,
-                arrival=closed_by.arrival, bar=bar,
+                exchange_time=end,
+                receive_time=closed_by.receive_time,
+                arrival=closed_by.arrival,
+                bar=bar,
                 is_late=closed_by.is_late or self._builder.is_ahead(closed_by),
-            )  # fmt: skip
-        self._kept.append(event)
+            )
+        self._recent.append(event)
         return event
 
 
@@ -236,16 +257,15 @@ def bars_of(
     *,
     empty: EmptySpan = "hole",
 ) -> MarketData:
-    """The closed spans of trades that are at hand, as `BarsFromTrades` would have made them.
+    """Aggregate recorded trades to bars, as `BarsFromTrades` does.
 
-    The span of the last trade is left out, since more of it may be to come: a `BarsFromTrades`
-    that has this history goes on with it. Events that are not trades of the assets are passed
-    over, and so are trades of closed spans.
+    The bar of the last trade is left out, because it may be incomplete: a `BarsFromTrades` with
+    this history continues with it. Other events, other symbols and late trades are ignored.
     """
-    builder = SpanBuilder(assets, seconds, fields, empty)
+    builder = _TradeBars(assets, seconds, fields, empty)
     bars: list[Bar] = []
     for trade in trades:
-        if not isinstance(trade, TradeEvent) or not builder.knows(trade.symbol):
+        if not isinstance(trade, TradeEvent) or not builder.has_asset(trade.symbol):
             continue
         if builder.is_late(trade):
             continue
@@ -253,12 +273,124 @@ def bars_of(
             bars.append(builder.close())
         builder.add(trade)
     if not bars:
-        raise FeedError("trades of at least two spans were wanted, found fewer")
+        raise FeedError("too few trades: they must cover at least two bars")
     return MarketData(
-        np.array([bar.time for bar in bars]), builder.assets, builder.fields,
+        np.array([bar.time for bar in bars]),
+        builder.assets,
+        builder.fields,
         np.stack([np.asarray(bar.values) for bar in bars]),
         listed=np.stack([np.asarray(bar.listed) for bar in bars]),
         quoted=np.stack([np.asarray(bar.quoted) for bar in bars]),
         tradable=np.stack([np.asarray(bar.tradable) for bar in bars]),
         frequency=Frequency(builder.span, DAY * YEAR_DAYS / builder.span),
-    )  # fmt: skip
+    )
+
+
+class _TradeBars(BarBuilder):
+    """Builds one bar after the other from trades; bars begin at multiples of their length.
+
+    A trade at the end of a bar belongs to the next. Assets are listed from their first trade on.
+    """
+
+    def __init__(
+        self, assets: Sequence[str], seconds: float, fields: Sequence[str], empty: EmptySpan
+    ) -> None:
+        super().__init__(assets, seconds, fields)
+        if empty not in ("hole", "carry"):
+            raise ValueError(f"empty must be hole or carry, got {empty!r}")
+        self.empty = empty
+        self.end: int | None = None
+        """End of the open bar in nanoseconds; None before the first."""
+        self._cells: list[list[float] | None] = [None] * len(self.assets)
+        self._closes: list[float | None] = [None] * len(self.assets)
+        # None for all fields in order.
+        columns = [BAR_FIELDS.index(name) for name in self.fields]
+        self._columns = None if self.fields == BAR_FIELDS else columns
+
+    def follow(self, history: MarketData) -> None:
+        """Continue with the bar after the last row of a history."""
+        last = self._check_history(history)
+        if last % self.span:
+            raise ValueError(
+                f"history ends at {history.times[-1]}; expected rows at multiples of "
+                f"{self.span / 1e9} s"
+            )
+        self.end = last + self.span
+        if "close" in self.fields:
+            closes = history.field("close")
+            for index in range(len(self.assets)):
+                quoted = np.flatnonzero(np.isfinite(closes[:, index]))
+                if quoted.size:
+                    self._closes[index] = float(closes[quoted[-1], index])
+
+    def has_asset(self, symbol: str) -> bool:
+        """Return True if the symbol is one of the assets."""
+        return symbol in self._index
+
+    def is_late(self, trade: TradeEvent) -> bool:
+        """Return True if the bar of the trade is closed."""
+        return self.end is not None and trade.exchange_time < self.end - self.span
+
+    def is_ahead(self, trade: TradeEvent) -> bool:
+        """Return True if the open bar has to be closed before the trade is added."""
+        return self.end is not None and trade.exchange_time >= self.end
+
+    def add(self, trade: TradeEvent) -> None:
+        """Add a trade of the open bar, or the first trade."""
+        if self.end is None:
+            self.end = trade.exchange_time // self.span * self.span + self.span
+        index = self._index[trade.symbol]
+        cell = self._cells[index]
+        price, size = trade.price, trade.size
+        if cell is None:
+            self._cells[index] = [price, price, price, price, size, 0.0]
+            return
+        if price > cell[1]:
+            cell[1] = price
+        elif price < cell[2]:
+            cell[2] = price
+        cell[3] = price
+        # Neumaier summation: the volume does not depend on the order and number of trades.
+        previous = cell[4]
+        total = previous + size
+        cell[5] += (previous - total) + size if previous >= size else (size - total) + previous
+        cell[4] = total
+
+    def close(self) -> Bar:
+        """Close the open bar and open the next."""
+        assert self.end is not None, "a bar is open after the first trade"
+        rows: list[Sequence[float]] = []
+        listed, quoted = [], []
+        for index, cell in enumerate(self._cells):
+            last = self._closes[index]
+            if cell is not None:
+                row = (cell[0], cell[1], cell[2], cell[3], cell[4] + cell[5])
+                self._closes[index] = cell[3]
+            elif self.empty == "carry" and last is not None:
+                row = (last, last, last, last, 0.0)
+            else:
+                row = NO_TRADE
+            columns = self._columns
+            rows.append(row if columns is None else [row[column] for column in columns])
+            quoted.append(row[3] == row[3])
+            listed.append(self._closes[index] is not None)
+        listed_mask, quoted_mask = self._listed_mask.of(listed), self._quoted_mask.of(quoted)
+        end = np.datetime64(self.end, "ns")
+        self._cells = [None] * len(self.assets)
+        self.end += self.span
+        return Bar(end, np.array(rows), listed_mask, quoted_mask, quoted_mask)
+
+
+class _SharedMask:
+    """Read-only mask array that is reused until the flags change: saves an array per decision."""
+
+    def __init__(self) -> None:
+        self._flags: list[bool] = []
+        self._array = np.array(self._flags)
+
+    def of(self, flags: list[bool]) -> NDArray[np.bool_]:
+        """Return the flags as a read-only array."""
+        if flags != self._flags:
+            self._flags, self._array = flags, np.array(flags)
+            self._array.flags.writeable = False
+        return self._array

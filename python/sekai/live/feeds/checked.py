@@ -1,80 +1,82 @@
-"""A feed that can be relied on: whatever is wrong is counted, told, mended or left out."""
+"""CheckedFeed: detects gaps, duplicates, late events, outliers and stale feeds, and backfills."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-import time
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from heapq import merge
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from sekai.live.events import FeedEvent, FeedNotice, NoticeKind
 from sekai.live.feed import Feed
-from sekai.live.feeds.feed_rules import KINDS, FeedRules
-from sekai.live.feeds.reading import Reading, count_received, end_task, is_done_before
-from sekai.live.feeds.sanity import ClockCheck, PriceCheck, is_crossed
-from sekai.live.feeds.stream_memory import StreamMemory, Verdict
-from sekai.live.feeds.timed_feed import TimedFeed
+from sekai.live.feeds.feed_rules import (
+    KINDS,
+    ClockCheck,
+    EventStatus,
+    FeedRules,
+    PriceCheck,
+    SequenceTracker,
+    is_crossed,
+)
+from sekai.live.feeds.timed_feed import (
+    FeedWrapper,
+    count_received,
+    end_task,
+    is_done_before,
+    notice,
+)
 
 __all__ = ["CheckedFeed"]
 
 StreamKey = tuple[type[FeedEvent], str | None]
-ALL: StreamKey = (FeedEvent, None)
-Answer = tuple[list[FeedEvent], str]
-"""What was found when it was asked for, and in words why not all of it was."""
+ALL_STREAMS: StreamKey = (FeedEvent, None)
 
 
-class CheckedFeed(TimedFeed):
-    """Checks another feed by rules, and asks it again for what was missed.
+class Backfill(NamedTuple):
+    """Events of `since`, and the failure message if it failed."""
 
-    Streams are told apart by symbol and kind of event. After a gap, a reconnect or an overflow
-    `since` is asked, and what it gives is handed on once and in its place.
+    events: list[FeedEvent]
+    failure: str
+
+
+class CheckedFeed(FeedWrapper):
+    """Feed that checks another feed by rules and backfills missing events.
+
+    Streams are separated by symbol and kind of event. After a gap, a reconnect or an overflow
+    `since` of the feed is called, and its events are passed on once and in order.
+
+    Args:
+        feed: the feed to check.
+        rules: rules of the checks.
+        begin: time in nanoseconds since 1970, such as the end of the history: events after it are
+            backfilled before anything else.
     """
 
     def __init__(
         self, feed: Feed, rules: FeedRules | None = None, begin: int | None = None
     ) -> None:
-        """Take the feed.
-
-        Args:
-            feed: what to check.
-            rules: what is expected of it.
-            begin: a time in nanoseconds since 1970: what came after it is asked for before
-                anything else, such as what came since the end of the history.
-        """
-        super().__init__()
-        self.history = feed.history
+        super().__init__(feed, feed.history)
         self.rules = rules or FeedRules()
-        self._feed = feed
-        self._reading = Reading(feed, self.health)
-        self._streams: dict[StreamKey, StreamMemory] = {}
-        fields, assets = ((), ()) if feed.history is None else (
-            feed.history.fields, feed.history.assets
-        )  # fmt: skip
+        self._streams: dict[StreamKey, SequenceTracker] = {}
+        history = feed.history
+        fields, assets = ((), ()) if history is None else (history.fields, history.assets)
         self._prices = PriceCheck(self.rules, fields, assets)
         self._clock = ClockCheck(self.rules)
         self._ready: deque[FeedEvent] = deque()
         self._held: FeedEvent | None = None
-        self._asking: asyncio.Task[Answer] | None = None
+        self._backfill: asyncio.Task[Backfill] | None = None
         self._begin = begin
         self._latest = begin or 0
         self._silent_since: float | None = None
         self._was_connected = False
 
-    async def open(self) -> None:
-        """Open the feed."""
-        await self._feed.open()
-
     async def next_before(self, deadline: float | None) -> FeedEvent | None:
-        """Wait for the next event that is as it should be, or a notice of one that is not.
-
-        See `TimedFeed`.
-        """
+        """Wait for the next event that passes the checks, or a notice; see `TimedFeed`."""
         while (ready := self.take_ready()) is None:
             if self._begin is not None or self._held is not None:
-                if not await self._catch_up(deadline):
+                if not await self._wait_for_backfill(deadline):
                     return None
                 continue
             event = await self._read(deadline)
@@ -84,288 +86,274 @@ class CheckedFeed(TimedFeed):
         return ready
 
     def take_ready(self) -> FeedEvent | None:
-        """The next event if it is here already, and nothing has to be asked for."""
+        """Return the next event if it is available without waiting or backfilling, else None."""
         while not self._ready:
             if self._begin is not None or self._held is not None:
                 return None
-            event = self._reading.take_ready()
+            event = self._reader.take_ready()
             if event is None:
                 return None
             self._take(event)
         return count_received(self.health, self._ready.popleft())
 
-    async def subscribe(self, symbols: Collection[str]) -> None:
-        """Ask the feed for more symbols."""
-        await self._feed.subscribe(symbols)
-
-    async def since(self, exchange_time: int) -> list[FeedEvent]:
-        """What the feed knows to have come after that time, as it gives it."""
-        return await self._feed.since(exchange_time)
-
     async def close(self) -> None:
-        """Close the feed, and give up what waits."""
+        """Close the feed and discard waiting events."""
         self._ready.clear()
         self._held = self._begin = None
-        asking, self._asking = self._asking, None
-        if asking is not None:
-            await end_task(asking)
-        await self._reading.close()
+        task, self._backfill = self._backfill, None
+        if task is not None:
+            await end_task(task)
+        await super().close()
 
     async def _read(self, deadline: float | None) -> FeedEvent | None:
-        """What comes before the deadline, or the notice that nothing has for too long."""
+        """Read the next event, or return the notice that the feed is stale."""
         limit = self.rules.stale_after
         if limit is None or self.health.is_stale:
-            return await self._reading.next_before(deadline)
+            return await self._reader.next_before(deadline)
         if self._silent_since is None:
             self._silent_since = asyncio.get_running_loop().time()
         stale_at = self._silent_since + limit
         if deadline is not None and deadline < stale_at:
-            return await self._reading.next_before(deadline)
-        event = await self._reading.next_before(stale_at)
+            return await self._reader.next_before(deadline)
+        event = await self._reader.next_before(stale_at)
         if event is None:
             self.health.is_stale = True
-            return _notice("stale", f"nothing has come for {limit} s")
+            return notice("stale", f"no event for {limit} s")
         return event
 
     def _take(self, event: FeedEvent) -> None:
-        """Deal with an event, or hold it until what was missed before it has been asked for."""
+        """Process an event, or hold it until the events missing before it are backfilled."""
         if not isinstance(event, FeedNotice):
             self._silent_since = None
-        memory, verdict = self._look(event)
-        if self._asks_from(event, memory, verdict) is None:
-            self._settle(event, memory, verdict)
+        stream, status = self._classify(event)
+        if self._backfill_start(event, stream, status) is None:
+            self._process(event, stream, status)
         else:
             self._held = event
 
-    async def _catch_up(self, deadline: float | None) -> bool:
-        """Ask for what was missed, and deal with what waits for it; False if it takes longer."""
-        if self._asking is None:
-            self._asking = asyncio.ensure_future(self._ask(self._start()))
-        asking = self._asking
-        if not await is_done_before(asking, deadline):
+    async def _wait_for_backfill(self, deadline: float | None) -> bool:
+        """Backfill and process the held event; False if the deadline came first."""
+        if self._backfill is None:
+            self._backfill = asyncio.ensure_future(self._request(self._start()))
+        task = self._backfill
+        if not await is_done_before(task, deadline):
             return False
-        # If it is not the same any more the feed was closed, and its end is read next.
-        if asking is self._asking:
-            self._asking = None
-            if not asking.cancelled():
-                self._take_answer(*asking.result())
+        # Another task, or none, means that the feed was closed: its end is read next.
+        if task is self._backfill:
+            self._backfill = None
+            if not task.cancelled():
+                self._take_backfill(task.result())
         return True
 
     def _start(self) -> int:
-        """The time from which to ask."""
+        """Time from which to backfill."""
         if self._held is None:
             start = self._begin
         else:
-            start = self._asks_from(self._held, *self._look(self._held))
-        assert start is not None, "it was held because of it"
+            start = self._backfill_start(self._held, *self._classify(self._held))
+        assert start is not None, "an event is held because of its backfill"
         return start
 
-    def _take_answer(self, found: Sequence[FeedEvent], failure: str) -> None:
+    def _take_backfill(self, backfill: Backfill) -> None:
         event, self._held, self._begin = self._held, None, None
         if event is None:
-            self._tell_failure(failure)
-            self._take_missed(found)
+            self._take_missed(backfill)
         else:
-            self._settle(event, *self._look(event), found, failure, has_asked=True)
+            self._process(event, *self._classify(event), backfill)
 
-    def _look(self, event: FeedEvent) -> tuple[StreamMemory | None, Verdict]:
-        """What an event is; nothing is taken note of yet."""
+    def _classify(self, event: FeedEvent) -> tuple[SequenceTracker | None, EventStatus]:
         if isinstance(event, FeedNotice):
             return None, "new"
-        memory = self._streams.get((type(event), getattr(event, "symbol", None)))
-        return memory, "new" if memory is None else memory.judge(event)
+        stream = self._streams.get(_key(event))
+        return stream, "new" if stream is None else stream.classify(event)
 
-    def _asks_from(
-        self, event: FeedEvent, memory: StreamMemory | None, verdict: Verdict
+    def _backfill_start(
+        self, event: FeedEvent, stream: SequenceTracker | None, status: EventStatus
     ) -> int | None:
-        """The time from which to ask again before an event is handed on; None for not at all."""
+        """Time from which to backfill before an event is passed on; None for no backfill."""
         if isinstance(event, FeedNotice):
             is_back = event.kind == "connected" and self._was_connected
             if (is_back or event.kind == "overflow") and self._latest:
                 return self._latest - round(self.rules.overlap * 1e9)
             return None
-        if memory is None:
+        if stream is None:
             return None
-        is_doubtful = memory.is_suspect and not memory.is_numbered and verdict == "new"
-        if verdict in ("gap", "anew") or (is_doubtful and KINDS[type(event)] != "quote"):
-            # One before: events of the same instant may have been missed. And not from a time
-            # that a clock made up.
+        is_doubtful = stream.is_suspect and not stream.is_numbered and status == "new"
+        if status in ("gap", "restart") or (is_doubtful and KINDS[type(event)] != "quote"):
+            # One nanosecond before: events of the same timestamp may be missing. Bounded by the
+            # time of this event, because that of the last one may come from a wrong clock.
             likely = event.exchange_time - round(self.rules.overlap * 1e9)
-            return min(memory.exchange_time, likely) - 1
+            return min(stream.exchange_time, likely) - 1
         return None
 
-    async def _ask(self, start: int) -> Answer:
+    async def _request(self, start: int) -> Backfill:
         try:
-            found = await asyncio.wait_for(self._feed.since(start), self.rules.backfill_timeout)
+            events = await asyncio.wait_for(self._feed.since(start), self.rules.backfill_timeout)
         except Exception as error:
-            # A venue's web service that fails must not end a feed that goes on. It is told, and
-            # not in its own words, which may hold secrets.
-            return [], f", asking again failed: {type(error).__name__}"
-        return [event for event in found if type(event) in KINDS], ""
+            # A failing backfill must not end the feed. The error's message is not shown: it may
+            # hold secrets.
+            return Backfill([], f", backfill failed: {type(error).__name__}")
+        return Backfill([event for event in events if type(event) in KINDS], "")
 
-    def _tell_failure(self, failure: str) -> None:
-        if failure:
-            self._ready.append(_notice("gap", f"what was missed is not known{failure}"))
-
-    def _settle(
-        self, event: FeedEvent, memory: StreamMemory | None, verdict: Verdict,
-        found: Sequence[FeedEvent] = (), failure: str = "", *, has_asked: bool = False,
-    ) -> None:  # fmt: skip
-        """Deal with an event for which nothing more has to be asked."""
+    def _process(
+        self,
+        event: FeedEvent,
+        stream: SequenceTracker | None,
+        status: EventStatus,
+        backfill: Backfill | None = None,
+    ) -> None:
+        """Process an event that needs no backfill, or whose backfill is done."""
         if isinstance(event, FeedNotice):
             self._was_connected |= event.kind == "connected"
             self._ready.append(event)
-            if has_asked:
-                self._tell_failure(failure)
-                self._take_missed(found)
-                for stream in self._streams.values():
-                    stream.is_suspect = True
+            if backfill is not None:
+                self._take_missed(backfill)
+                for tracker in self._streams.values():
+                    tracker.is_suspect = True
             return
         if self.health.is_stale:
             self.health.is_stale = False
-            self._ready.append(_notice("fresh", "events come again"))
-        memory = memory or self._memory(event)
-        if memory is None:
+            self._ready.append(notice("fresh", "events arrive again"))
+        stream = stream or self._stream(event)
+        if stream is None:
             return
-        if verdict == "again" or verdict == "duplicate" or verdict == "late":
-            memory.note_old(event)
-            self._leave_out(verdict, event)
+        if status == "backfilled" or status == "duplicate" or status == "late":
+            stream.add_old(event)
+            self._leave_out(status, event)
             return
-        if verdict == "gap" or verdict == "anew":
-            self._mend(event, memory, found, failure, is_anew=verdict == "anew")
-        elif has_asked:
-            self._tell_failure(failure)
-            self._take_missed(found, _key(event), event)
-        memory.is_suspect = False
-        self._hand_on(event, memory)
+        if status == "gap" or status == "restart":
+            filled = backfill or Backfill([], "")
+            self._fill_gap(event, stream, filled, is_restart=status == "restart")
+        elif backfill is not None:
+            self._take_missed(backfill, _key(event), event)
+        stream.is_suspect = False
+        self._pass_on(event, stream)
 
-    def _memory(self, event: FeedEvent) -> StreamMemory | None:
+    def _stream(self, event: FeedEvent) -> SequenceTracker | None:
         key = _key(event)
-        memory = self._streams.get(key)
-        if memory is None and len(self._streams) >= self.rules.most_streams:
+        stream = self._streams.get(key)
+        if stream is None and len(self._streams) >= self.rules.most_streams:
             self.health.garbage += 1
-            detail = f"{_words(event)}: more than {self.rules.most_streams} symbols"
-            self._ready.append(_notice("garbage", detail))
-        elif memory is None:
-            memory = self._streams[key] = StreamMemory(event, self.rules)
-        return memory
+            detail = f"{_description(event)}: more than {self.rules.most_streams} symbols"
+            self._ready.append(notice("garbage", detail))
+        elif stream is None:
+            stream = self._streams[key] = SequenceTracker(event, self.rules)
+        return stream
 
-    def _leave_out(self, verdict: Literal["again", "duplicate", "late"], event: FeedEvent) -> None:
-        if verdict == "again":
+    def _leave_out(
+        self, status: Literal["backfilled", "duplicate", "late"], event: FeedEvent
+    ) -> None:
+        if status == "backfilled":
             return
-        if verdict == "duplicate":
+        if status == "duplicate":
             self.health.duplicates += 1
         else:
             self.health.late += 1
-        self._ready.append(_notice(verdict, _words(event)))
-        if not self.rules.leaves_out(verdict):
+        self._ready.append(notice(status, _description(event)))
+        if not self.rules.leaves_out(status):
             self._ready.append(event)
 
-    def _mend(
-        self, event: FeedEvent, memory: StreamMemory, found: Sequence[FeedEvent], failure: str,
-        *, is_anew: bool,
-    ) -> None:  # fmt: skip
-        last, last_time = memory.sequence, memory.exchange_time
-        if is_anew:
-            memory.begin_anew()
+    def _fill_gap(
+        self, event: FeedEvent, stream: SequenceTracker, backfill: Backfill, *, is_restart: bool
+    ) -> None:
+        last, last_time = stream.sequence, stream.exchange_time
+        if is_restart:
+            stream.restart()
         key = _key(event)
-        own = memory.missed([one for one in found if _key(one) == key], event)
+        filled = stream.unseen([each for each in backfill.events if _key(each) == key], event)
         self.health.gaps += 1
-        if is_anew:
-            detail = f"the venue counts anew, from {event.sequence} after {last}"
+        if is_restart:
+            detail = f"the venue restarted its sequence at {event.sequence} after {last}"
         else:
-            lost = _lost(event, own, last, last_time, memory)
-            self.health.missing += lost
-            detail = f"{lost + len(own)} missing, {len(own)} given again"
-        self._ready.append(_notice("gap", f"{_words(event)}: {detail}{failure}"))
-        self._note_holes(event, own, last, memory, is_anew)
-        for one in own:
-            self._hand_on(one, memory, is_asked_for=True)
-
-    def _note_holes(
-        self, event: FeedEvent, own: Sequence[FeedEvent], last: int | None, memory: StreamMemory,
-        is_anew: bool,
-    ) -> None:  # fmt: skip
-        if last is None or is_anew:
-            return
-        for one in (*own, event):
-            if one.sequence is not None:
-                if one.sequence > last + 1:
-                    memory.note_missing(range(last + 1, one.sequence))
-                last = one.sequence
+            missing = _missing(event, filled, last, last_time, stream)
+            self.health.missing += missing
+            detail = f"{missing + len(filled)} missing, {len(filled)} backfilled"
+        self._ready.append(notice("gap", f"{_description(event)}: {detail}{backfill.failure}"))
+        if not is_restart:
+            _add_missing([*filled, event], last, stream)
+        for each in filled:
+            self._pass_on(each, stream, is_backfilled=True)
 
     def _take_missed(
-        self, found: Sequence[FeedEvent], only: StreamKey = ALL, before: FeedEvent | None = None
+        self, backfill: Backfill, only: StreamKey = ALL_STREAMS, before: FeedEvent | None = None
     ) -> None:
-        """Hand on what was asked for and is new, stream by stream in order, merged by time."""
+        """Pass on backfilled events that are new, each stream in order, merged by time."""
+        if backfill.failure:
+            self._ready.append(notice("gap", f"missing events are unknown{backfill.failure}"))
         streams: dict[StreamKey, list[FeedEvent]] = {}
-        for event in found:
-            if only in (ALL, _key(event)):
+        for event in backfill.events:
+            if only in (ALL_STREAMS, _key(event)):
                 streams.setdefault(_key(event), []).append(event)
         new: list[list[FeedEvent]] = []
-        for events in streams.values():
-            stream = self._memory(events[0])
+        for batch in streams.values():
+            stream = self._stream(batch[0])
             if stream is not None:
-                missed = stream.missed(events, before)
-                new.append(stream.up_to_hole(missed) if before is None else missed)
-        for event in merge(*new, key=lambda one: one.exchange_time):
-            self._hand_on(event, self._streams[_key(event)], is_asked_for=True)
+                missed = stream.unseen(batch, before)
+                new.append(stream.up_to_gap(missed) if before is None else missed)
+        for event in merge(*new, key=lambda each: each.exchange_time):
+            self._pass_on(event, self._streams[_key(event)], is_backfilled=True)
 
-    def _hand_on(
-        self, event: FeedEvent, memory: StreamMemory, *, is_asked_for: bool = False
+    def _pass_on(
+        self, event: FeedEvent, stream: SequenceTracker, *, is_backfilled: bool = False
     ) -> None:
-        before = memory.exchange_time
-        memory.remember(event, is_asked_for=is_asked_for)
-        if is_asked_for:
+        previous_time = stream.exchange_time
+        stream.add(event, is_backfilled=is_backfilled)
+        if is_backfilled:
             event = dataclasses.replace(event, is_late=True)
         if KINDS[type(event)] != "quote":
-            # Quotes of some venues carry our clock's time, which may be ahead of the venue's.
+            # Quotes of some venues carry the local time, which may be ahead of the venue's.
             self._latest = event.exchange_time
         problems: list[tuple[NoticeKind, str]] = []
-        # What was asked for was read now and happened before: no clock can be told by it.
-        jump = None if is_asked_for else self._clock.jump(event, before)
+        # The receive time of a backfilled event says nothing about clocks.
+        jump = None if is_backfilled else self._clock.jump(event, previous_time)
         if jump is not None:
             self.health.clock_jumps += 1
             problems.append(("clock_jump", jump))
         if is_crossed(event):
             self.health.crossed += 1
-            problems.append(("crossed", _words(event)))
+            problems.append(("crossed", _description(event)))
         else:
             outlier = self._prices.outlier(event)
             if outlier is not None:
                 self.health.outliers += 1
                 problems.append(("outlier", outlier))
-        if not problems:
-            self._ready.append(event)
-            return
-        self._ready.extend(_notice(kind, detail) for kind, detail in problems)
+        self._ready.extend(notice(kind, detail) for kind, detail in problems)
         if not any(self.rules.leaves_out(kind) for kind, _ in problems):
             self._ready.append(event)
 
 
-def _lost(
-    event: FeedEvent, own: Sequence[FeedEvent], last: int | None, last_time: int,
-    memory: StreamMemory,
-) -> int:  # fmt: skip
-    """How many were counted, or fit in between, and did not come."""
+def _missing(
+    event: FeedEvent,
+    filled: Sequence[FeedEvent],
+    last: int | None,
+    last_time: int,
+    stream: SequenceTracker,
+) -> int:
+    """Number of events that are missing by sequence, or by time, after the backfill."""
     if event.sequence is not None and last is not None:
-        return event.sequence - last - 1 - len(own)
+        return event.sequence - last - 1 - len(filled)
     begin = getattr(event, "begin", None)
-    period = event.exchange_time - begin if begin is not None else memory.period
+    period = event.exchange_time - begin if begin is not None else stream.period
     if period is None:
         return 0
-    return max(0, round((event.exchange_time - last_time) / period) - 1 - len(own))
+    return max(0, round((event.exchange_time - last_time) / period) - 1 - len(filled))
 
 
-def _notice(kind: NoticeKind, detail: str) -> FeedNotice:
-    return FeedNotice(exchange_time=time.time_ns(), kind=kind, detail=detail)
+def _add_missing(events: Sequence[FeedEvent], last: int | None, stream: SequenceTracker) -> None:
+    if last is None:
+        return
+    for event in events:
+        if event.sequence is not None:
+            if event.sequence > last + 1:
+                stream.add_missing(range(last + 1, event.sequence))
+            last = event.sequence
 
 
 def _key(event: FeedEvent) -> StreamKey:
     return type(event), getattr(event, "symbol", None)
 
 
-def _words(event: FeedEvent) -> str:
+def _description(event: FeedEvent) -> str:
     name = getattr(event, "symbol", "all assets")
     number = "" if event.sequence is None else f" number {event.sequence}"
     return f"{KINDS[type(event)]} of {name}{number}"

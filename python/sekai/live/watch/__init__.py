@@ -1,6 +1,5 @@
-"""A page, a stream and numbers for those who watch what runs, and who may look."""
+"""Monitoring of sessions and training runs: web page, event stream and Prometheus metrics."""
 
-from sekai.live.watch.session_source import SessionSource
-from sekai.live.watch.source import Source
+from sekai.live.watch.sources import MonitorSource, SessionSource
 
-__all__ = ["SessionSource", "Source"]
+__all__ = ["MonitorSource", "SessionSource"]

@@ -1,12 +1,15 @@
-"""The web app of those who watch: a page, its data, numbers for Prometheus, and a kill switch."""
+"""Web app of the monitor: page, state, event stream, Prometheus metrics and kill switch."""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import secrets
 import time
 from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from starlette.applications import Starlette
@@ -16,152 +19,183 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from sekai.live.watch.assets import (
-    SCRIPTS,
-    STYLES,
-    content_policy,
-    page,
-    part,
-    zipped_plotly,
-)
-from sekai.live.watch.board import Board, Posted
-from sekai.live.watch.gate import Gate
-from sekai.live.watch.hosts import Hosts
 from sekai.live.watch.prometheus import CONTENT_TYPE, metrics_text
-from sekai.live.watch.session_source import SessionSource
-from sekai.live.watch.source import Source
-from sekai.live.watch.stream import Stream
-from sekai.live.watch.token import Token
+from sekai.live.watch.security import AccessControl, AllowedHosts, Token
+from sekai.live.watch.sources import MonitorSource, SessionSource
+from sekai.live.watch.stream import EventStream, SourcePoller
+from sekai.storage.optional import optional_import
 
-__all__ = ["watch_app"]
+__all__ = ["SCRIPTS", "asset", "watch_app"]
 
-USUAL_REASON = "stopped by hand"
+DEFAULT_REASON = "stopped manually"
+
+SCRIPTS = (
+    *("theme.js", "plotly.js", "elements.js", "numbers.js", "charts.js"),
+    *("session.js", "kill_switch.js", "training.js", "tabs.js", "stream.js"),
+)
+"""Scripts of the page in execution order."""
+
+STYLES = ("report.css", "watch.css")
+
+SHARED = {"theme.js": "theme.js", "report.css": "style.css"}
+"""Assets shared with reports, with their names there."""
 
 
-def watch_app(sources: Sequence[Source], token: Token | str, host: str = "127.0.0.1") -> Starlette:
-    """An app that shows how sources are doing to who has the token.
+def watch_app(
+    sources: Sequence[MonitorSource], token: Token | str, host: str = "127.0.0.1"
+) -> Starlette:
+    """Create the monitor app.
 
     Args:
-        sources: what is watched, in the order in which it is shown.
-        token: what opens it.
-        host: where it will listen, which is a name that it may be called by.
+        sources: the sources in display order.
+        token: access token.
+        host: address that the server listens on, which becomes an allowed host.
     """
-    given = Token(token) if isinstance(token, str) else token
-    board = Board(sources)
-    asked = _Asked(board)
-    stream = Stream(board)
+    access_token = Token(token) if isinstance(token, str) else token
+    poller = SourcePoller(sources)
+    endpoints = _Endpoints(poller)
+    stream = EventStream(poller)
     app = Starlette(
         routes=[
             Route("/", _page),
             Route("/healthz", _health),
             Route("/assets/{name}", _asset),
-            Route("/api/state", asked.state),
+            Route("/api/state", endpoints.state),
             Route("/api/stream", stream, methods=["GET"]),
-            Route("/metrics", asked.metrics),
-            Route("/api/kill", asked.kill, methods=["POST"]),
-            Route("/api/release", asked.release, methods=["POST"]),
+            Route("/metrics", endpoints.metrics),
+            Route("/api/kill", endpoints.kill, methods=["POST"]),
+            Route("/api/release", endpoints.release, methods=["POST"]),
         ],
-        middleware=[Middleware(Gate, token=given, hosts=Hosts(host))],
-        exception_handlers={HTTPException: _told},
+        middleware=[Middleware(AccessControl, token=access_token, hosts=AllowedHosts(host))],
+        exception_handlers={HTTPException: _error},
     )
     app.state.stream = stream
     return app
 
 
-class _Asked:
-    """What can be asked about the sources."""
-
-    def __init__(self, board: Board) -> None:
-        self._board = board
+class _Endpoints:
+    def __init__(self, poller: SourcePoller) -> None:
+        self._poller = poller
 
     async def state(self, request: Request) -> Response:
-        posted = await self._board.posted()
-        texts = ", ".join(one.text for one in posted)
+        texts = ", ".join(state.text for state in await self._poller.states())
         text = f'{{"now": {json.dumps(time.time())}, "sources": [{texts}]}}'
         return Response(text, media_type="application/json")
 
     async def metrics(self, request: Request) -> Response:
-        values = [one.value for one in await self._board.posted()]
+        values = [state.value for state in await self._poller.states()]
         return Response(metrics_text(values), headers={"Content-Type": CONTENT_TYPE})
 
     async def kill(self, request: Request) -> Response:
-        body = await _body(request)
-        place, session = self._session(body)
-        reason = body.get("reason") or USUAL_REASON
+        body = await _json_body(request)
+        index, session = self._session(body)
+        reason = body.get("reason") or DEFAULT_REASON
         if not isinstance(reason, str):
-            raise HTTPException(400, "the reason must be text")
+            raise HTTPException(400, "reason must be text")
         try:
             await asyncio.to_thread(session.kill, reason)
         except OSError as error:
             raise HTTPException(500, f"trading is NOT stopped: {error}") from error
-        return await self._now(place)
+        return await self._current(index)
 
     async def release(self, request: Request) -> Response:
-        body = await _body(request)
-        place, session = self._session(body)
+        body = await _json_body(request)
+        index, session = self._session(body)
         name = body.get("confirm")
         if not isinstance(name, str):
-            raise HTTPException(400, "the name of the session was wanted as `confirm`")
+            raise HTTPException(400, "missing `confirm`: the name of the session")
         try:
             await asyncio.to_thread(session.release, name)
         except ValueError as error:
             raise HTTPException(409, str(error)) from error
         except OSError as error:
             raise HTTPException(500, f"trading is still stopped: {error}") from error
-        return await self._now(place)
+        return await self._current(index)
 
-    async def _now(self, place: int) -> Response:
-        posted: Posted = (await self._board.posted(at_once=True))[place]
-        return Response(posted.text, media_type="application/json")
+    async def _current(self, index: int) -> Response:
+        state = (await self._poller.states(at_once=True))[index]
+        return Response(state.text, media_type="application/json")
 
     def _session(self, body: dict[str, Any]) -> tuple[int, SessionSource]:
-        place = body.get("source")
-        sources = self._board.sources
-        if not isinstance(place, int) or not 0 <= place < len(sources):
-            raise HTTPException(404, f"the number of a source was wanted, found {place!r}")
-        source = sources[place]
-        # A page that is older than this watcher may mean another session by the same number.
+        index = body.get("source")
+        sources = self._poller.sources
+        if not isinstance(index, int) or not 0 <= index < len(sources):
+            raise HTTPException(404, f"unknown source {index!r}; expected 0 to {len(sources) - 1}")
+        source = sources[index]
+        # A page of an earlier server may have another session at the same index.
         if body.get("session", source.title) != source.title:
-            raise HTTPException(409, f"here it is {source.title}: load the page again")
+            raise HTTPException(409, f"source {index} is now {source.title}; reload the page")
         if not isinstance(source, SessionSource):
-            raise HTTPException(409, f"{source.title} is no session: nothing is traded there")
-        return place, source
+            raise HTTPException(409, f"{source.title} is not a trading session")
+        return index, source
 
 
-async def _body(request: Request) -> dict[str, Any]:
+async def _json_body(request: Request) -> dict[str, Any]:
     try:
-        found = json.loads(await request.body())
+        body = json.loads(await request.body())
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise HTTPException(400, "an object of JSON was wanted")
-    return found
+        body = None
+    if not isinstance(body, dict):
+        raise HTTPException(400, "body must be a JSON object")
+    return body
 
 
 async def _page(request: Request) -> Response:
     nonce = secrets.token_urlsafe(18)
-    return HTMLResponse(page(nonce), headers={"Content-Security-Policy": content_policy(nonce)})
+    headers = {"Content-Security-Policy": _content_policy(nonce)}
+    return HTMLResponse(_page_html(nonce), headers=headers)
 
 
 async def _asset(request: Request) -> Response:
     name = request.path_params["name"]
     if name == "plotly.js":
-        # No secret, and large: a browser may keep it.
+        # Not secret and large: the browser may cache it.
         headers = {"Content-Encoding": "gzip", "Cache-Control": "private, max-age=86400"}
-        body = await asyncio.to_thread(zipped_plotly)
+        body = await asyncio.to_thread(_compressed_plotly)
         return Response(body, media_type="text/javascript", headers=headers)
     if name in SCRIPTS:
-        return Response(part(name), media_type="text/javascript")
+        return Response(asset(name), media_type="text/javascript")
     if name in STYLES:
-        return Response(part(name), media_type="text/css")
-    raise HTTPException(404, "there is no such part of the page")
+        return Response(asset(name), media_type="text/css")
+    raise HTTPException(404, "unknown asset")
 
 
 async def _health(request: Request) -> Response:
     return PlainTextResponse("ok")
 
 
-async def _told(request: Request, error: Exception) -> Response:
+async def _error(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     return PlainTextResponse(f"{error.detail}\n", error.status_code, error.headers)
+
+
+@cache
+def asset(name: str) -> str:
+    """Text of a script or style of the page, except plotly."""
+    package = "sekai.evaluation.report" if name in SHARED else "sekai.live.watch"
+    file = files(package) / "templates" / SHARED.get(name, name)
+    return file.read_text(encoding="utf-8")
+
+
+def _page_html(nonce: str) -> str:
+    styles = "\n".join(f'<link rel="stylesheet" href="/assets/{name}">' for name in STYLES)
+    # The theme first, so that a dark page does not start with a white flash.
+    theme, *others = (f'<script nonce="{nonce}" src="/assets/{name}"></script>' for name in SCRIPTS)
+    html = asset("page.html").replace("{{ styles }}", styles).replace("{{ theme }}", theme)
+    return html.replace("{{ scripts }}", "\n".join(others))
+
+
+def _content_policy(nonce: str) -> str:
+    """Content security policy: only our scripts run, and connect to this server alone."""
+    return (
+        f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self' 'unsafe-inline'; "
+        "connect-src 'self'; img-src data: blob:; font-src data:; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'"
+    )
+
+
+@cache
+def _compressed_plotly() -> bytes:
+    offline = optional_import("plotly.offline", "live,cli", "the monitor page")
+    return gzip.compress(str(offline.get_plotlyjs()).encode("utf-8"), compresslevel=6, mtime=0)

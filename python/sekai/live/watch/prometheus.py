@@ -1,10 +1,11 @@
-"""The same numbers for Prometheus."""
+"""Prometheus metrics of sessions and training runs."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, get_args
 
 from prometheus_client import CollectorRegistry
@@ -17,29 +18,33 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from sekai.live.status import State
+from sekai.live.feed import FeedHealth
+from sekai.live.status import SessionState
 
 __all__ = ["CONTENT_TYPE", "metrics_text"]
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 GAUGES = {
-    "equity": "What the account is worth.",
-    "cash": "What of it is cash.",
-    "profit": "What was earned since the session began.",
-    "drawdown": "How far equity is below its highest, as a share.",
-    "gross": "All positions without their signs, as a share of equity.",
-    "net": "All positions, as a share of equity.",
+    "equity": "Equity of the account.",
+    "cash": "Cash of the account.",
+    "profit": "Profit since the start of the session.",
+    "drawdown": "Drawdown from the highest equity, as a share.",
+    "gross": "Gross exposure as a share of equity.",
+    "net": "Net exposure as a share of equity.",
 }
 COUNTERS = {
-    "bars": "Rows that came in.",
-    "decisions": "Decisions that were taken.",
-    "orders_sent": "Orders that were sent.",
-    "orders_refused": "Orders that the limits refused.",
-    "fills": "Fills that came back.",
+    "bars": "Bars received.",
+    "decisions": "Decisions taken.",
+    "orders_sent": "Orders sent.",
+    "orders_refused": "Orders rejected by risk limits.",
+    "fills": "Fills received.",
 }
-FEED = ("received", "duplicates", "late", "gaps", "missing", "garbage", "dropped", "conflated",
-        "clock_jumps", "outliers", "crossed", "reconnects")  # fmt: skip
+FEED_COUNTERS = tuple(
+    field.name
+    for field in fields(FeedHealth)
+    if field.type == "int" and not field.name.startswith("last_")
+)
 POSITION = {"units": "units", "value": "value", "weight": "share of equity"}
 TRAINING_STATES = ("running", "interrupted", "failed", "finished")
 
@@ -47,10 +52,10 @@ Value = Mapping[str, Any]
 
 
 def metrics_text(values: Sequence[Value]) -> bytes:
-    """What sources said, as Prometheus reads it.
+    """Metrics of all sources in the Prometheus text format.
 
     Args:
-        values: what `Source.read` gave, of each.
+        values: results of `MonitorSource.read`.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(values))
@@ -59,10 +64,12 @@ def metrics_text(values: Sequence[Value]) -> bytes:
 
 class _Collector(Collector):
     def __init__(self, values: Sequence[Value]) -> None:
-        sessions = [one for one in values if one["kind"] == "session"]
-        self._all = sessions
-        self._told = [(_label(one["title"]), one["status"]) for one in sessions if one["status"]]
-        self._trainings = [one for one in values if one["kind"] == "training"]
+        sessions = [value for value in values if value["kind"] == "session"]
+        self._sessions = sessions
+        self._statuses = [
+            (_label(value["title"]), value["status"]) for value in sessions if value["status"]
+        ]
+        self._trainings = [value for value in values if value["kind"] == "training"]
 
     def describe(self) -> Iterable[Metric]:
         return ()
@@ -76,65 +83,66 @@ class _Collector(Collector):
         yield from _training(self._trainings)
 
     def _states(self) -> Iterator[Metric]:
-        up = _gauge("session_up", "Whether the session gives signs of life.", "session")
-        killed = _gauge("session_kill_switch", "Whether its trading was stopped.", "session")
-        for one in self._all:
-            name, is_up = _label(one["title"]), one["status"] and one["silent_since"] is None
+        up = _gauge("session_up", "1 if the session process is running.", "session")
+        killed = _gauge("session_kill_switch", "1 if the kill switch is on.", "session")
+        for value in self._sessions:
+            name = _label(value["title"])
+            is_up = value["status"] and value["silent_since"] is None
             up.add_metric([name], float(bool(is_up)))
-            killed.add_metric([name], float(one["kill"] is not None))
-        state = _gauge("session_state", "1 for the state that it is in.", "session", "state")
-        for name, status in self._told:
-            for known in get_args(State):
+            killed.add_metric([name], float(value["kill"] is not None))
+        state = _gauge("session_state", "1 for the current state.", "session", "state")
+        for name, status in self._statuses:
+            for known in get_args(SessionState):
                 state.add_metric([name, known], float(status["state"] == known))
         yield from (up, killed, state)
 
     def _account(self) -> Iterator[Metric]:
         for field, meaning in GAUGES.items():
             family = _gauge(f"session_{field}", meaning, "session")
-            for name, status in self._told:
+            for name, status in self._statuses:
                 family.add_metric([name], status[field])
             yield family
         for field, meaning in POSITION.items():
-            about = f"Of each position: {meaning}."
+            about = f"Position: {meaning}."
             family = _gauge(f"session_position_{field}", about, "session", "asset")
-            for name, status in self._told:
+            for name, status in self._statuses:
                 for asset, numbers in status["positions"].items():
                     family.add_metric([name, _label(asset)], numbers.get(field, float("nan")))
             yield family
-        costs = _gauge("session_costs", "What was paid, by kind.", "session", "kind")
-        for name, status in self._told:
-            for kind, paid in status["costs"].items():
-                costs.add_metric([name, _label(kind)], paid)
+        costs = _gauge("session_costs", "Costs by kind.", "session", "kind")
+        for name, status in self._statuses:
+            for kind, amount in status["costs"].items():
+                costs.add_metric([name, _label(kind)], amount)
         yield costs
 
     def _orders(self) -> Iterator[Metric]:
         for field, meaning in COUNTERS.items():
             family = _counter(f"session_{field}", meaning)
-            for name, status in self._told:
+            for name, status in self._statuses:
                 family.add_metric([name], status[field])
             yield family
-        about = "Of the latest orders: how many are in each state."
+        about = "Latest orders by state."
         latest = _gauge("session_latest_orders", about, "session", "state")
-        for name, status in self._told:
+        for name, status in self._statuses:
             states = Counter(order["state"] for order in status["orders"])
             for state, count in states.items():
                 latest.add_metric([name, _label(state)], count)
         yield latest
 
     def _feed(self) -> Iterator[Metric]:
-        for field in FEED:
-            family = _counter(f"feed_{field}", f"What the feed counted as {field}.")
-            for name, status in self._told:
+        for field in FEED_COUNTERS:
+            family = _counter(f"feed_{field}", f"Feed health count: {field}.")
+            for name, status in self._statuses:
                 family.add_metric([name], status["feed"][field])
             yield family
         for field in ("is_connected", "is_stale"):
             about = f"1 while the feed {field.replace('_', ' ')}."
             flag = _gauge(f"feed_{field}", about, "session")
-            for name, status in self._told:
+            for name, status in self._statuses:
                 flag.add_metric([name], float(status["feed"][field]))
             yield flag
-        age = _gauge("feed_last_event_age_seconds", "How long ago the last event came.", "session")
-        for name, status in self._told:
+        age = _gauge("feed_last_event_age_seconds", "Age of the last feed event.", "session")
+        for name, status in self._statuses:
             last = status["feed"]["last_receive_time"]
             if last:
                 age.add_metric([name], max(time.time() - last / 1e9, 0.0))
@@ -142,9 +150,9 @@ class _Collector(Collector):
 
     def _latency(self) -> Metric:
         family = HistogramMetricFamily(
-            "sekai_session_latency_seconds", "How long it took.", labels=["session", "stage"]
+            "sekai_session_latency_seconds", "Latency by stage.", labels=["session", "stage"]
         )
-        for name, status in self._told:
+        for name, status in self._statuses:
             for stage, summary in status["latency"].items():
                 ends = [(str(end / 1e3), count) for end, count in summary["buckets"]]
                 buckets = [*ends, ("+Inf", summary["count"])]
@@ -153,21 +161,21 @@ class _Collector(Collector):
 
 
 def _training(trainings: Sequence[Value]) -> Iterator[Metric]:
-    state = _gauge("training_state", "1 for the state that it is in.", "run", "state")
-    steps = _gauge("training_steps", "Steps that were learnt from.", "run")
-    planned = _gauge("training_planned_steps", "Steps that are to be learnt from.", "run")
-    speed = _gauge("training_steps_per_second", "How fast it learns.", "run")
-    latest = _gauge("training_metric", "The last that was told, by name.", "run", "metric")
-    for one in trainings:
-        name = _label(one["title"])
+    state = _gauge("training_state", "1 for the current state.", "run", "state")
+    steps = _gauge("training_steps", "Training steps done.", "run")
+    planned = _gauge("training_planned_steps", "Training steps planned.", "run")
+    speed = _gauge("training_steps_per_second", "Training steps per second.", "run")
+    latest = _gauge("training_metric", "Last value of each training metric.", "run", "metric")
+    for value in trainings:
+        name = _label(value["title"])
         for known in TRAINING_STATES:
-            state.add_metric([name, known], float(one["state"] == known))
-        steps.add_metric([name], one["steps"])
-        planned.add_metric([name], one["planned_steps"])
-        if one["steps_per_second"] is not None:
-            speed.add_metric([name], one["steps_per_second"])
-        for metric, value in one["latest"].items():
-            latest.add_metric([name, _label(metric)], value)
+            state.add_metric([name, known], float(value["state"] == known))
+        steps.add_metric([name], value["steps"])
+        planned.add_metric([name], value["planned_steps"])
+        if value["steps_per_second"] is not None:
+            speed.add_metric([name], value["steps_per_second"])
+        for metric, number in value["latest"].items():
+            latest.add_metric([name, _label(metric)], number)
     yield from (state, steps, planned, speed, latest)
 
 
@@ -180,5 +188,5 @@ def _counter(name: str, meaning: str) -> CounterMetricFamily:
 
 
 def _label(text: object) -> str:
-    # Names come from files, where half a character is possible; no encoding takes that.
+    # Names from files may contain lone surrogates, which cannot be encoded.
     return str(text).encode("utf-8", "replace").decode("utf-8")

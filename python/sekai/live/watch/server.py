@@ -1,4 +1,4 @@
-"""Serves the app until somebody asks it to end, which takes no longer than a moment."""
+"""HTTP server of the monitor, with a fast shutdown."""
 
 from __future__ import annotations
 
@@ -13,70 +13,77 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-__all__ = ["Service", "address_of", "listening"]
+__all__ = ["Service", "listening_socket", "server_url"]
 
-WAITING = 32
-"""Connections that may wait to be taken."""
+BACKLOG = 32
+"""Pending connections of the socket."""
 
 IDLE_SECONDS = 10.0
-"""For so long a connection may be open without a question."""
+"""Seconds that a connection may be open without a request."""
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens, so that an address is told only where one is.
+def listening_socket(host: str, port: int) -> socket.socket:
+    """Create a listening socket.
 
     Args:
-        host: an address or a name.
-        port: 0 for any that is free.
+        host: address or name.
+        port: 0 for any free port.
 
     Raises:
-        OSError: it is taken, or not of this machine.
+        OSError: the address is in use, or not of this machine.
     """
     family, kind, protocol, _, address = socket.getaddrinfo(
         host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
-    made = socket.socket(family, kind, protocol)
+    listener = socket.socket(family, kind, protocol)
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(address)
-        made.listen(WAITING)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
     except OSError:
-        made.close()
+        listener.close()
         raise
-    return made
+    return listener
 
 
-def address_of(listener: socket.socket) -> str:
-    """What to type into a browser."""
+def server_url(listener: socket.socket) -> str:
+    """URL of a listening socket."""
     host, port = listener.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
 class Service:
-    """An app at a socket; while it is entered, a request to end is kept until it can be met."""
+    """Server of an app; inside its `with` block SIGINT and SIGTERM end it.
+
+    Args:
+        app: result of `watch_app`.
+        listener: result of `listening_socket`.
+    """
 
     def __init__(self, app: Starlette, listener: socket.socket) -> None:
-        """Say what is served, and where.
-
-        Args:
-            app: that `watch_app` gave.
-            listener: that `listening` gave.
-        """
-        # No log of requests: there is nothing in them to tell, and a token could be.
+        # No access log: it could contain tokens.
         config = uvicorn.Config(
-            app, http=_Connection, access_log=False, log_level="critical", server_header=False,
-            lifespan="off", ws="none", proxy_headers=False, timeout_keep_alive=5,
-            timeout_graceful_shutdown=1, limit_concurrency=256,
+            app,
+            http=_Connection,
+            access_log=False,
+            log_level="critical",
+            server_header=False,
+            lifespan="off",
+            ws="none",
+            proxy_headers=False,
+            timeout_keep_alive=5,
+            timeout_graceful_shutdown=1,
+            limit_concurrency=256,
             h11_max_incomplete_event_size=16_384,
-        )  # fmt: skip
+        )
         self._server = _Server(config)
         self._listener = listener
-        self._before: dict[int, Any] = {}
+        self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> Service:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._server.handle_exit)
+                self._handlers[number] = signal.signal(number, self._server.handle_exit)
         return self
 
     def __exit__(
@@ -85,14 +92,14 @@ class Service:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._handlers.items():
             signal.signal(number, handler)
 
     def run(self) -> None:
-        """Serve until somebody asks it to end.
+        """Serve until a signal ends the server.
 
         Raises:
-            KeyboardInterrupt: somebody did.
+            KeyboardInterrupt: a signal arrived.
         """
         self._server.run(sockets=[self._listener])
         if self._server.is_interrupted:
@@ -100,28 +107,27 @@ class Service:
 
 
 class _Connection(H11Protocol):
-    """Hangs up on who asks nothing, or never comes to the end of a question.
+    """Connection that is closed when idle, or when its request stays incomplete.
 
-    Otherwise anybody, without a token, could hold as many as there may be, and keep out who wants
-    to stop trading.
+    Otherwise clients without a token could hold all connections and block the kill switch.
     """
 
-    _seen: RequestResponseCycle | None = None
+    _last_cycle: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.loop.call_later(IDLE_SECONDS, self._look)
+        self.loop.call_later(IDLE_SECONDS, self._close_if_idle)
 
-    def _look(self) -> None:
+    def _close_if_idle(self) -> None:
         if self.transport.is_closing():
-            # What was sent last is read by nobody.
+            # The client does not read the rest of the response.
             self.transport.abort()
             return
-        has_nothing_to_do = self.cycle is None or self.cycle.response_complete
-        if has_nothing_to_do and self.cycle is self._seen:
+        is_idle = self.cycle is None or self.cycle.response_complete
+        if is_idle and self.cycle is self._last_cycle:
             self.transport.close()
-        self._seen = self.cycle
-        self.loop.call_later(IDLE_SECONDS, self._look)
+        self._last_cycle = self.cycle
+        self.loop.call_later(IDLE_SECONDS, self._close_if_idle)
 
 
 class _Server(uvicorn.Server):
@@ -129,6 +135,6 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.is_interrupted = True
-        # Streams never end by themselves.
+        # Event streams do not end by themselves.
         self.config.app.state.stream.end()  # type: ignore[union-attr]
         super().handle_exit(sig, frame)

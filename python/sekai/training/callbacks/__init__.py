@@ -1,11 +1,9 @@
-"""Who is told while an agent learns."""
+"""Callbacks: checkpoints, evaluation, early stopping, progress bar and tracking."""
 
 from sekai.training.callbacks.callback import Callback
 from sekai.training.callbacks.checkpoint import Checkpoint, latest_checkpoint
-from sekai.training.callbacks.early_stopping import EarlyStopping
-from sekai.training.callbacks.evaluate import Evaluate
-from sekai.training.callbacks.progress_bar import ProgressBar
-from sekai.training.callbacks.track import Track
+from sekai.training.callbacks.evaluate import EarlyStopping, Evaluate
+from sekai.training.callbacks.reporting import ProgressBar, Track
 
 __all__ = [
     "Callback",

@@ -1,4 +1,4 @@
-"""Keep the agent while it learns, so that training can go on after whatever happens."""
+"""Checkpoint callback: saves the agent during training."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sekai.error import StateError
-from sekai.training.callbacks.callback import Callback
-from sekai.training.callbacks.monitor import Mode, Monitor
+from sekai.training.callbacks.callback import Callback, Mode, Monitor
 from sekai.training.settings import require
 
 if TYPE_CHECKING:
@@ -27,10 +26,18 @@ DIGITS = 8
 
 
 class Checkpoint(Callback):
-    """Saves every few iterations or seconds, and at the end; an interrupt is an end too.
+    """Saves the agent every few iterations or seconds, and when training ends or is interrupted.
 
-    Files are called by the iteration after which they were written. Each appears whole or not at
-    all, and holds what all callbacks knew after that iteration, wherever in the list they are.
+    Files are named by iteration, written atomically, and include the states of all callbacks.
+
+    Args:
+        folder: folder of the files; created if missing.
+        every: iterations between files; None to save by time only.
+        seconds: seconds between files; None to save by iterations only.
+        keep: number of files that are kept.
+        monitor: metric; the agent with its best value is saved as `best.safetensors`.
+        mode: "max" or "min".
+        envs: as in `Agent.save`; None saves the envs if they support it.
     """
 
     def __init__(
@@ -44,17 +51,6 @@ class Checkpoint(Callback):
         mode: Mode = "max",
         envs: bool | None = True,
     ) -> None:
-        """Say where and when.
-
-        Args:
-            folder: where the files are; made if absent.
-            every: iterations from one file to the next; None for none of that kind.
-            seconds: time from one file to the next; None for none of that kind.
-            keep: how many of the last files stay.
-            monitor: a metric; the agent with its best value stays too, as `best.safetensors`.
-            mode: "max" if more of it is better, "min" if less is.
-            envs: as in `Agent.save`; None keeps them where they can be kept.
-        """
         require(every is None or every >= 1, "every", "None or at least 1 iteration", every)
         require(seconds is None or seconds > 0, "seconds", "None or above 0", seconds)
         require(
@@ -75,7 +71,7 @@ class Checkpoint(Callback):
         self._time = time.monotonic()
 
     def on_start(self, agent: Agent) -> None:
-        """Look at what is there; refuse to mix two trainings in one folder."""
+        """Refuse a folder with later checkpoints of another run."""
         self.folder.mkdir(parents=True, exist_ok=True)
         later = [number for number in _numbered(self.folder) if number > agent.iterations]
         if later:
@@ -84,12 +80,12 @@ class Checkpoint(Callback):
                 f"{agent.iterations}: resume from latest_checkpoint(folder), or take another folder"
             )
         for broken in self.folder.glob(f".*{SUFFIX}-*"):
-            # Left by a process that was killed while it wrote.
+            # Left by a killed process.
             broken.unlink(missing_ok=True)
         self._begin(agent.iterations)
 
     def after_iteration(self, agent: Agent, metrics: Mapping[str, float]) -> None:
-        """Save, if it is time to."""
+        """Save if it is due."""
         value = None if self.monitor is None else self.monitor.value(metrics)
         is_best = value is not None and self._is_best(value)
         if is_best:
@@ -99,16 +95,16 @@ class Checkpoint(Callback):
             self._save(agent)
 
     def on_end(self, agent: Agent) -> None:
-        """Save what has not been saved; what broke off in mid-iteration is not worth it."""
+        """Save the last iteration, unless an error interrupted it."""
         if agent.is_between_iterations and agent.iterations > self._saved_at:
             self._save(agent)
 
     def state_dict(self) -> dict[str, Any]:
-        """The best so far."""
+        """Best value so far."""
         return {"best": self.best}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Restore the best value."""
         self.best = None if state["best"] is None else float(state["best"])
 
     def _is_best(self, value: float) -> bool:
@@ -135,11 +131,11 @@ class Checkpoint(Callback):
                 raise
             self.envs = False
             agent.save(self.folder / name, envs=False)
-            LOG.warning("episodes under way cannot be kept: training that goes on begins new ones")
+            LOG.warning("running episodes cannot be saved; resumed training starts new ones")
 
 
 def latest_checkpoint(folder: str | os.PathLike[str]) -> Path | None:
-    """The file of the last iteration that a `Checkpoint` has kept; None if there is none."""
+    """Path of the latest checkpoint in a folder; None if there is none."""
     files = _numbered(Path(folder))
     return files[max(files)] if files else None
 

@@ -1,1 +1,3 @@
-"""What decides: networks that read observations of any space and act in any space."""
+"""Policy networks: backbones, encoders, heads and distributions for any space."""
+
+import sekai.training.policies.assets  # noqa: F401 (registers the backbones for assets)

@@ -1,31 +1,30 @@
-//! Orders that are units to trade, where they are due.
+//! Execution of orders in units.
 
-use super::{Execution, Wish};
+use super::{Execution, Request};
+use crate::portfolio::account::closing_part;
 use crate::portfolio::lanes::Machine;
 use crate::portfolio::settings::AccountKind;
-use crate::portfolio::trader::closing_part;
 
 impl<M: Machine> Execution<'_, M> {
-    /// What was ordered is what is wanted, where anything can be traded.
+    /// Take the ordered units as the requested change, where the asset can be traded.
     #[inline(never)]
-    pub(super) fn wish_units(&self, wish: &Wish<'_>, changes: &mut [f64]) {
-        let orders = wish.orders.iter().zip(self.gates);
+    pub(super) fn request_units(&self, request: &Request<'_>, changes: &mut [f64]) {
+        let orders = request.orders.iter().zip(self.gates);
         for (change, (order, gate)) in changes.iter_mut().zip(orders) {
             *change = if order.is_nan() || *gate == 0.0 { 0.0 } else { *order };
         }
     }
 
-    /// What an order would trade that cannot fill now.
-    pub(super) fn ordered(&self, asset: usize, wish: &Wish<'_>) -> f64 {
+    /// Ordered change of units of an asset that cannot be filled now.
+    pub(super) fn ordered(&self, asset: usize, request: &Request<'_>) -> f64 {
         if !self.settings.is_in_units() {
-            return self.target(asset, wish) - wish.units[asset];
+            return self.target(asset, request) - request.units[asset];
         }
-        // Orders in what is gone are gone too: a sale would be one of what nobody has.
-        if self.panel.listed(self.row)[asset] { wish.orders[asset] } else { 0.0 }
+        // Orders in delisted assets are dropped.
+        if self.panel.listed(self.row)[asset] { request.orders[asset] } else { 0.0 }
     }
 
-    /// Assets that were taken out of the universe are only sold, or bought back if sold short,
-    /// whatever was ordered before they were.
+    /// Close positions in assets removed from the universe, whatever was ordered before.
     #[cold]
     pub(super) fn reduce_only(&self, units: &[f64], changes: &mut [f64]) {
         for ((change, units), removed) in changes.iter_mut().zip(units).zip(self.removed) {
@@ -35,7 +34,7 @@ impl<M: Machine> Execution<'_, M> {
         }
     }
 
-    /// Without a loan nobody sells what is not there, whatever was ordered when it was expected.
+    /// Limit sales of a cash account to its holdings, whatever was ordered before.
     #[inline(never)]
     pub(super) fn keep_from_shorts(&self, agent: usize, units: &[f64], changes: &mut [f64]) {
         if self.settings.agents[agent].account != AccountKind::Cash {

@@ -1,4 +1,4 @@
-//! Lanes of machines that reckon with four numbers in one instruction.
+//! SIMD lanes of machines with AVX.
 
 use std::arch::x86_64::{__m256d, _CMP_GE_OQ};
 use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
@@ -7,11 +7,11 @@ use pulp::x86::V3;
 
 use super::{LANES, Lanes, Machine};
 
-/// Such a machine: there is no `V3` on others.
+/// Machine with AVX: `V3` does not exist on others.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Avx(pub(in super::super) V3);
 
-/// Four numbers, and the machine to reckon with.
+/// Four numbers, with the machine token.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Four {
     machine: V3,
@@ -83,8 +83,8 @@ impl Lanes for Four {
     }
 
     #[inline(always)]
-    fn except(self, found: Self) -> Self {
-        self.with(self.machine.avx._mm256_andnot_pd(found.numbers, self.numbers))
+    fn except(self, got: Self) -> Self {
+        self.with(self.machine.avx._mm256_andnot_pd(got.numbers, self.numbers))
     }
 
     #[inline(always)]

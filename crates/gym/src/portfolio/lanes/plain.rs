@@ -1,10 +1,10 @@
-//! Lanes of any machine.
+//! Portable lanes.
 
 use wide::{CmpGe, f64x4};
 
 use super::{LANES, Lanes, Machine};
 
-/// Any machine.
+/// Machine without SIMD requirements.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Plain;
 
@@ -44,8 +44,8 @@ impl Lanes for f64x4 {
     }
 
     #[inline(always)]
-    fn except(self, found: Self) -> Self {
-        self & !found
+    fn except(self, got: Self) -> Self {
+        self & !got
     }
 
     #[inline(always)]

@@ -9,42 +9,42 @@ fn bits(lanes: impl Lanes) -> [u64; LANES] {
     lanes.to_array().map(f64::to_bits)
 }
 
-/// What every operation makes of numbers, NaN only where nothing is compared for size.
-fn all<M: Machine>(machine: M, one: Four, other: Four) -> Vec<[u64; LANES]> {
+/// Results of every operation, NaN only where nothing is compared for size.
+fn all<M: Machine>(machine: M, first: Four, second: Four) -> Vec<[u64; LANES]> {
     let nan = machine.all(f64::NAN);
-    let (one, other) = (machine.four(one), machine.four(other));
+    let (first, second) = (machine.four(first), machine.four(second));
     vec![
-        bits(one + other),
-        bits(one - other),
-        bits(one * other),
-        bits(one & other),
-        bits(one | other),
-        bits(one ^ other),
-        bits(one.abs()),
-        bits(one.abs().sqrt()),
-        bits(one.smaller(other)),
-        bits(one.larger(other)),
-        bits(one.at_least(other)),
-        bits(one.at_least(one)),
-        bits(one.at_least(nan)),
-        bits(one.except(one.at_least(other))),
-        bits(one.except(nan.at_least(nan))),
-        bits(machine.with_sign_of(one, other)),
-        [total(one).to_bits(); LANES],
+        bits(first + second),
+        bits(first - second),
+        bits(first * second),
+        bits(first & second),
+        bits(first | second),
+        bits(first ^ second),
+        bits(first.abs()),
+        bits(first.abs().sqrt()),
+        bits(first.smaller(second)),
+        bits(first.larger(second)),
+        bits(first.at_least(second)),
+        bits(first.at_least(first)),
+        bits(first.at_least(nan)),
+        bits(first.except(first.at_least(second))),
+        bits(first.except(nan.at_least(nan))),
+        bits(machine.with_sign_of(first, second)),
+        [total(first).to_bits(); LANES],
     ]
 }
 
 proptest! {
     #[test]
     fn wide_lanes_make_the_same_bits_as_any_others(
-        one: [f64; LANES],
-        other in prop::array::uniform4(-1e3..1e3),
+        first: [f64; LANES],
+        second in prop::array::uniform4(-1e3..1e3),
     ) {
-        prop_assume!(one.iter().all(|number| number.is_finite()));
-        // Machines without wide lanes have none to compare.
+        prop_assume!(first.iter().all(|number| number.is_finite()));
+        // Nothing to compare without AVX.
         let Some(machine) = V3::try_new() else { return Ok(()) };
 
-        prop_assert_eq!(all(Avx(machine), one, other), all(Plain, one, other));
+        prop_assert_eq!(all(Avx(machine), first, second), all(Plain, first, second));
     }
 }
 

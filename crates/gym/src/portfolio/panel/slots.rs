@@ -1,84 +1,84 @@
-//! Places of a panel that are kept free, and assets that come into them later.
+//! Free slots of a panel, and assets listed in them later.
 
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use super::{Panel, Width, all};
 
-/// Why an asset cannot come in. The panel is as it was.
+/// Error of listing an asset; the panel is unchanged.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum SlotError {
-    /// Its place is taken, or there is no such place.
-    #[error("a place of which nothing was ever listed was wanted, found {found}")]
+    /// The slot is taken, or does not exist.
+    #[error("a place of which nothing was ever listed was wanted, found {got}")]
     Taken {
-        /// The place.
-        found: usize,
+        /// Index of the slot.
+        got: usize,
     },
-    /// Its rows are of another kind, or it is not one asset.
-    #[error("one asset with the columns of the others was wanted, found {found:?}")]
+    /// Wrong columns, or not exactly one asset.
+    #[error("one asset with the columns of the others was wanted, found {got:?}")]
     Width {
-        /// How wide its rows are.
-        found: Width,
+        /// Width of its rows.
+        got: Width,
     },
-    /// Its rows are not those of the panel.
-    #[error("the {wanted} rows that are known were wanted, found {found} rows or other times")]
+    /// The rows are not those of the panel.
+    #[error("the {expected} rows that are known were wanted, found {got} rows or other times")]
     Rows {
-        /// How many rows are known.
-        wanted: usize,
-        /// How many rows it has.
-        found: usize,
+        /// Number of known rows.
+        expected: usize,
+        /// Number of rows it has.
+        got: usize,
     },
 }
 
 impl Panel {
-    /// Whether nothing was ever listed in a place.
+    /// Return true if nothing was ever listed in a slot.
     #[must_use]
-    pub fn is_free(&self, place: usize) -> bool {
+    pub fn is_free(&self, slot: usize) -> bool {
         let assets = self.width.assets;
-        place < assets && !self.listed.chunks_exact(assets).any(|listed| listed[place])
+        slot < assets && !self.listed.chunks_exact(assets).any(|listed| listed[slot])
     }
 
-    /// Lets an asset into a free place, with all rows that are known.
+    /// List an asset in a free slot, with all known rows.
     ///
     /// # Errors
-    /// When the place is taken, or the asset has other rows.
-    pub fn fill(&mut self, place: usize, asset: &Self) -> Result<(), SlotError> {
-        self.check_slot(place, asset)?;
-        let (wide, one) = (self.stride, asset.stride);
-        // A row has all columns one after the other, so that each is a row of its own here.
-        fill_column(&mut self.numbers, wide, place, &asset.numbers, one);
-        fill_column(&mut self.log_returns, wide, place, &asset.log_returns, one);
-        fill_column(&mut self.impacts, wide, place, &asset.impacts, one);
-        fill_column(&mut self.known, wide, place, &asset.known, one);
-        fill_column(&mut self.movable, self.width.assets, place, &asset.movable, 1);
-        fill_column(&mut self.listed, self.width.assets, place, &asset.listed, 1);
-        self.fill_features(place, asset);
+    /// If the slot is taken, or the asset has other rows.
+    pub fn fill(&mut self, slot: usize, asset: &Self) -> Result<(), SlotError> {
+        self.check_slot(slot, asset)?;
+        let (wide, width) = (self.stride, asset.stride);
+        // A row stores its columns one after the other, so that each is filled like a row.
+        fill_column(&mut self.numbers, wide, slot, &asset.numbers, width);
+        fill_column(&mut self.log_returns, wide, slot, &asset.log_returns, width);
+        fill_column(&mut self.impacts, wide, slot, &asset.impacts, width);
+        fill_column(&mut self.known, wide, slot, &asset.known, width);
+        fill_column(&mut self.movable, self.width.assets, slot, &asset.movable, 1);
+        fill_column(&mut self.listed, self.width.assets, slot, &asset.listed, 1);
+        self.fill_features(slot, asset);
         self.note_all();
-        self.chain(place, asset);
+        self.chain(slot, asset);
         Ok(())
     }
 
-    fn check_slot(&self, place: usize, asset: &Self) -> Result<(), SlotError> {
-        if !self.is_free(place) {
-            return Err(SlotError::Taken { found: place });
+    fn check_slot(&self, slot: usize, asset: &Self) -> Result<(), SlotError> {
+        if !self.is_free(slot) {
+            return Err(SlotError::Taken { got: slot });
         }
         if asset.width != (Width { assets: 1, ..self.width }) {
-            return Err(SlotError::Width { found: asset.width });
+            return Err(SlotError::Width { got: asset.width });
         }
         if asset.times != self.times {
-            return Err(SlotError::Rows { wanted: self.rows(), found: asset.rows() });
+            return Err(SlotError::Rows { expected: self.rows(), got: asset.rows() });
         }
         Ok(())
     }
 
-    fn fill_features(&mut self, place: usize, asset: &Self) {
+    fn fill_features(&mut self, slot: usize, asset: &Self) {
         let Width { assets, features, .. } = self.width;
         if features == 0 {
             return;
         }
         let rows = self.features.chunks_exact_mut(assets * features);
         for (row, values) in rows.zip(asset.features.chunks_exact(features)) {
-            row[place * features..][..features].copy_from_slice(values);
+            row[slot * features..][..features].copy_from_slice(values);
         }
     }
 
@@ -90,21 +90,21 @@ impl Panel {
         }
     }
 
-    /// From here on a digest is of the rows, of the asset, and of its place.
-    fn chain(&mut self, place: usize, asset: &Self) {
+    /// Chain the asset and its slot into the digest.
+    fn chain(&mut self, slot: usize, asset: &Self) {
         for (digest, more) in self.digests.iter_mut().zip(&asset.digests) {
             let mut state = Sha256::new();
             state.update(*digest);
             state.update(more);
-            state.update((place as u64).to_le_bytes());
+            state.update((slot as u64).to_le_bytes());
             *digest = state.finalize().into();
         }
     }
 }
 
-/// Copies the first number of each row of `values` into one place of the rows of `column`.
-fn fill_column<E: Copy>(column: &mut [E], wide: usize, place: usize, values: &[E], width: usize) {
+/// Copy the first number of each row of `values` into one slot of the rows of `column`.
+fn fill_column<E: Copy>(column: &mut [E], wide: usize, slot: usize, values: &[E], width: usize) {
     for (row, values) in column.chunks_exact_mut(wide).zip(values.chunks_exact(width)) {
-        row[place] = values[0];
+        row[slot] = values[0];
     }
 }

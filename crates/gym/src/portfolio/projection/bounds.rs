@@ -1,7 +1,7 @@
-//! Bounds and the sum alone: one multiplier, found by Newton steps between brackets.
+//! Projection with bounds and the sum alone: one multiplier, found by bracketed Newton steps.
 //!
-//! Every weight is what was wanted less the same level, clipped into its bounds; the sum falls
-//! with the level, in straight pieces, so that a step from the right piece hits exactly.
+//! Every weight is the target less a common level, clipped to its bounds; the sum is piecewise
+//! linear and decreasing in the level, so that a step on the right piece is exact.
 
 use super::{Constraints, TOLERANCE};
 
@@ -11,41 +11,41 @@ const LANES: usize = 4;
 /// A sum this close to its target is as close as rounding lets it be.
 const EXACT: f64 = 2e-14;
 
-/// Halving a bracket of doubles ends by then, whatever the numbers are.
+/// Upper bound on bisection steps for doubles.
 const MOST_STEPS: usize = 2_200;
 
 /// Weights between bounds, and cash.
 #[derive(Clone, Copy)]
 pub(super) struct Bounded<'a> {
-    pub(super) wanted: &'a [f64],
+    pub(super) target: &'a [f64],
     pub(super) lower: &'a [f64],
     pub(super) upper: &'a [f64],
     pub(super) cash: Cash,
-    /// What weights and cash have to sum to.
-    pub(super) target: f64,
+    /// Required sum of weights and cash.
+    pub(super) budget: f64,
 }
 
-/// The weight of cash that is wanted, and its bounds.
+/// Target weight of cash, and its bounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cash {
-    pub(super) wanted: f64,
+    pub(super) target: f64,
     pub(super) lower: f64,
     pub(super) upper: f64,
 }
 
 impl Cash {
     pub(super) fn at(self, level: f64) -> f64 {
-        clip(self.wanted - level, self.lower, self.upper)
+        clip(self.target - level, self.lower, self.upper)
     }
 
     /// 1 where cash follows the level, 0 where a bound holds it.
     pub(super) fn free(self, level: f64) -> f64 {
-        let value = self.wanted - level;
+        let value = self.target - level;
         if value > self.lower && value < self.upper { 1.0 } else { 0.0 }
     }
 }
 
-/// Whether weights (cash last) are within their bounds and sum to one.
+/// Return true if weights (cash last) are within their bounds and sum to one.
 pub(super) fn allow(constraints: &Constraints, weights: &[f64]) -> bool {
     let assets = constraints.assets();
     let cash = weights[assets];
@@ -56,17 +56,17 @@ pub(super) fn allow(constraints: &Constraints, weights: &[f64]) -> bool {
     excess <= TOLERANCE && (sum + cash - 1.0).abs() <= TOLERANCE
 }
 
-/// Writes the nearest weights (cash last); false when rounding spoils the sum, as it does when
-/// huge weights are wanted.
-pub(super) fn project(constraints: &Constraints, wanted: &[f64], allowed: &mut [f64]) -> bool {
+/// Write the nearest weights (cash last); false if rounding spoils the sum, as it does for huge
+/// targets.
+pub(super) fn project(constraints: &Constraints, target: &[f64], allowed: &mut [f64]) -> bool {
     let assets = constraints.assets();
     let (lower, upper) = (constraints.cash_lower, constraints.cash_upper);
     let bounded = Bounded {
-        wanted: &wanted[..assets],
+        target: &target[..assets],
         lower: &constraints.lower,
         upper: &constraints.upper,
-        cash: Cash { wanted: wanted[assets], lower, upper },
-        target: 1.0,
+        cash: Cash { target: target[assets], lower, upper },
+        budget: 1.0,
     };
     let (level, excess) = bounded.level();
     bounded.write(level, &mut allowed[..assets]);
@@ -75,13 +75,13 @@ pub(super) fn project(constraints: &Constraints, wanted: &[f64], allowed: &mut [
 }
 
 impl Bounded<'_> {
-    /// The level that makes the sum what it has to be, and what the sum still exceeds that by.
+    /// Level at which the sum meets its target, and the remaining excess.
     pub(super) fn level(&self) -> (f64, f64) {
         let (mut low, mut high) = (f64::NEG_INFINITY, f64::INFINITY);
         let (mut level, mut excess) = (0.0, 0.0);
         for _ in 0..MOST_STEPS {
             let (sum, free) = self.sum_at(level);
-            excess = sum - self.target;
+            excess = sum - self.budget;
             if excess.abs() <= EXACT {
                 break;
             }
@@ -105,29 +105,29 @@ impl Bounded<'_> {
     }
 
     pub(super) fn write(&self, level: f64, weights: &mut [f64]) {
-        let rows = self.wanted.iter().zip(self.lower).zip(self.upper);
-        for (weight, ((wanted, lower), upper)) in weights.iter_mut().zip(rows) {
-            *weight = clip(wanted - level, *lower, *upper);
+        let rows = self.target.iter().zip(self.lower).zip(self.upper);
+        for (weight, ((target, lower), upper)) in weights.iter_mut().zip(rows) {
+            *weight = clip(target - level, *lower, *upper);
         }
     }
 
-    /// The sum at a level, and how many weights follow it.
-    #[inline(never)] // by itself it becomes vector code
+    /// Sum at a level, and number of free weights.
+    #[inline(never)] // vectorised when compiled by itself
     fn sum_at(&self, level: f64) -> (f64, f64) {
         let (mut sums, mut frees) = ([0.0; LANES], [0_u64; LANES]);
-        let wanted = self.wanted.chunks_exact(LANES);
+        let target = self.target.chunks_exact(LANES);
         let (lower, upper) = (self.lower.chunks_exact(LANES), self.upper.chunks_exact(LANES));
-        let rest = wanted.remainder().iter().zip(lower.remainder()).zip(upper.remainder());
-        for ((wanted, lower), upper) in wanted.zip(lower).zip(upper) {
+        let rest = target.remainder().iter().zip(lower.remainder()).zip(upper.remainder());
+        for ((target, lower), upper) in target.zip(lower).zip(upper) {
             for lane in 0..LANES {
-                let value = wanted[lane] - level;
+                let value = target[lane] - level;
                 let weight = clip(value, lower[lane], upper[lane]);
                 sums[lane] += weight;
                 frees[lane] += u64::from(same(weight, value));
             }
         }
-        for ((wanted, lower), upper) in rest {
-            let value = wanted - level;
+        for ((target, lower), upper) in rest {
+            let value = target - level;
             let weight = clip(value, *lower, *upper);
             sums[0] += weight;
             frees[0] += u64::from(same(weight, value));
@@ -137,16 +137,16 @@ impl Bounded<'_> {
         (sum + self.cash.at(level), free + self.cash.free(level))
     }
 
-    /// Halfway between levels; where one is not known yet, beyond which no bound lets go.
+    /// Midpoint of the bracket; if an end is unknown, a level beyond all bounds.
     fn middle(&self, low: f64, high: f64) -> f64 {
-        let mut far = 2.0 * (self.cash.wanted.abs() + self.target.abs() + 1.0);
+        let mut far = 2.0 * (self.cash.target.abs() + self.budget.abs() + 1.0);
         for bound in [self.cash.lower, self.cash.upper] {
             if bound.is_finite() {
                 far += 2.0 * bound.abs();
             }
         }
-        for ((wanted, lower), upper) in self.wanted.iter().zip(self.lower).zip(self.upper) {
-            for value in [wanted, lower, upper] {
+        for ((target, lower), upper) in self.target.iter().zip(self.lower).zip(self.upper) {
+            for value in [target, lower, upper] {
                 far += if value.is_finite() { 2.0 * value.abs() } else { 0.0 };
             }
         }
@@ -154,7 +154,7 @@ impl Bounded<'_> {
     }
 }
 
-/// `value` within bounds. Unlike `clamp`, a comparison each: NaN cannot come here.
+/// `value` within bounds. Unlike `clamp`, without checks: NaN cannot occur here.
 pub(super) fn clip(value: f64, lower: f64, upper: f64) -> f64 {
     let raised = if value > lower { value } else { lower };
     if raised < upper { raised } else { upper }
@@ -182,8 +182,8 @@ fn sum_and_excess(weights: &[f64], lower: &[f64], upper: &[f64]) -> (f64, f64) {
     (sum, excess)
 }
 
-/// Whether bounds left a value alone.
-#[allow(clippy::float_cmp)] // the very same value is meant
+/// Return true if bounds left a value unchanged.
+#[allow(clippy::float_cmp)] // exact equality is intended
 fn same(weight: f64, value: f64) -> bool {
     weight == value
 }

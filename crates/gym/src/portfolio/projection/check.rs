@@ -1,27 +1,27 @@
-//! Whether constraints make sense, and can be met at all.
+//! Validation and feasibility check of constraints.
 
 use thiserror::Error;
 
 use super::reach::{Room, attainable_sums};
 use super::{Constraints, TOLERANCE};
 
-/// Why constraints are refused.
+/// Invalid constraints.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum ConstraintsError {
-    /// There is no asset.
+    /// No assets.
     #[error("at least one asset was wanted, found none")]
     NoAssets,
     /// Columns differ in length.
-    #[error("{name} needs an entry for each of {wanted} assets, found {found}")]
+    #[error("{name} needs an entry for each of {expected} assets, found {got}")]
     Length {
         /// The column.
         name: &'static str,
-        /// How many assets there are.
-        wanted: usize,
-        /// Entries that were found.
-        found: usize,
+        /// Number of assets.
+        expected: usize,
+        /// Actual number of entries.
+        got: usize,
     },
-    /// Bounds that an empty position does not keep.
+    /// Bounds that exclude an empty position.
     #[error(
         "bounds of asset {asset} must allow nothing of it, lower <= 0 <= upper, found {lower} and \
          {upper}"
@@ -34,7 +34,7 @@ pub enum ConstraintsError {
         /// Its upper bound.
         upper: f64,
     },
-    /// Bounds of cash that no number keeps.
+    /// Infeasible bounds of cash.
     #[error("cash needs cash_lower <= cash_upper, not NaN, found {lower} and {upper}")]
     Cash {
         /// The lower bound.
@@ -42,33 +42,33 @@ pub enum ConstraintsError {
         /// The upper bound.
         upper: f64,
     },
-    /// A cap that is not a number, or negative.
-    #[error("{name} must be at least 0, found {found}; leave it out for no cap")]
+    /// Negative or NaN cap.
+    #[error("{name} must be at least 0, found {got}; leave it out for no cap")]
     Cap {
         /// The cap.
         name: &'static str,
-        /// What was found.
-        found: f64,
+        /// Actual value.
+        got: f64,
     },
-    /// An asset of a sector that there is not.
+    /// Sector out of range.
     #[error("asset {asset} is in sector {sector}, but sector_caps has only {sectors} entries")]
     Sector {
         /// The asset.
         asset: usize,
         /// Its sector.
         sector: usize,
-        /// How many sectors there are.
+        /// Number of sectors.
         sectors: usize,
     },
-    /// Caps that leave cash outside its bounds whatever is held.
+    /// Caps that leave cash outside its bounds for any weights.
     #[error(
         "assets can bring cash only from {least} to {most} within their bounds and caps, but \
          cash_lower is {lower} and cash_upper {upper}: widen one of them"
     )]
     Unattainable {
-        /// The least cash that assets leave.
+        /// Least attainable cash.
         least: f64,
-        /// The most cash that assets leave.
+        /// Largest attainable cash.
         most: f64,
         /// The lower bound of cash.
         lower: f64,
@@ -78,10 +78,10 @@ pub enum ConstraintsError {
 }
 
 impl Constraints {
-    /// Whether the constraints make sense, and can be met when everything can be traded.
+    /// Check that the constraints are valid and feasible when everything can be traded.
     ///
     /// # Errors
-    /// When they do not or cannot: which, what was wanted and what was found.
+    /// If they are invalid or infeasible: the constraint, the expected and the actual value.
     pub fn check(&self) -> Result<(), ConstraintsError> {
         self.check_lengths()?;
         for (asset, (&lower, &upper)) in self.lower.iter().zip(&self.upper).enumerate() {
@@ -101,12 +101,12 @@ impl Constraints {
     }
 
     fn check_lengths(&self) -> Result<(), ConstraintsError> {
-        let wanted = self.assets();
-        let length = |name, found| match found {
-            found if found == wanted => Ok(()),
-            found => Err(ConstraintsError::Length { name, wanted, found }),
+        let expected = self.assets();
+        let length = |name, got| match got {
+            got if got == expected => Ok(()),
+            got => Err(ConstraintsError::Length { name, expected, got }),
         };
-        if wanted == 0 {
+        if expected == 0 {
             return Err(ConstraintsError::NoAssets);
         }
         length("upper", self.upper.len())?;
@@ -148,7 +148,7 @@ impl Constraints {
 
 fn check_cap(name: &'static str, cap: Option<f64>) -> Result<(), ConstraintsError> {
     match cap {
-        Some(found) if found.is_nan() || found < 0.0 => Err(ConstraintsError::Cap { name, found }),
+        Some(got) if got.is_nan() || got < 0.0 => Err(ConstraintsError::Cap { name, got }),
         _ => Ok(()),
     }
 }

@@ -1,13 +1,13 @@
-//! Weights that multipliers of the constraints imply, and how far these are from being met.
+//! Weights at given multipliers (prices) of the constraints, and the constraint residuals.
 //!
-//! Once the sum, leverage, turnover and each sector have a price, every asset finds its weight by
-//! itself: the least of (weight - wanted)^2 / 2 + level * weight + gross * |weight| +
-//! turnover * |weight - held| within its bounds.
+//! At given prices of the sum, leverage, turnover and each sector, assets are independent: the
+//! least of (weight - target)^2 / 2 + level * weight + gross * |weight| + turnover * |weight -
+//! held| within its bounds.
 
 use super::bounds::clip;
 use super::problem::Workspace;
 
-/// The prices of the constraints that concern all assets.
+/// Prices (dual multipliers) of the constraints on all assets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Prices {
     pub(super) level: f64,
@@ -15,15 +15,15 @@ pub(super) struct Prices {
     pub(super) turnover: f64,
 }
 
-/// What assets add up to, and how the sums change with prices.
+/// Sums over assets and their derivatives with respect to prices.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
     pub(super) net: f64,
     pub(super) gross: f64,
     pub(super) turnover: f64,
-    /// Half the squared distance from what was wanted.
+    /// Half the squared distance from the target.
     pub(super) distance: f64,
-    /// Assets whose weight follows the prices: neither at a bound, nor at nothing or what is held.
+    /// Number of free assets: neither at a bound, nor at the kinks at zero and at the held weight.
     pub(super) free: f64,
     /// Of the free ones: the sum of signs of weights,
     pub(super) signs: f64,
@@ -46,21 +46,21 @@ impl Sums {
     }
 }
 
-/// One asset: what is wanted and held of it, and its bounds.
+/// One asset: target and held weight, and bounds.
 #[derive(Clone, Copy)]
 pub(super) struct Asset {
-    pub(super) wanted: f64,
+    pub(super) target: f64,
     pub(super) held: f64,
     pub(super) lower: f64,
     pub(super) upper: f64,
 }
 
 impl Asset {
-    /// The weight at these prices, and the one it would have without bounds.
+    /// Weight at these prices, with and without bounds.
     ///
-    /// Three straight pieces, kept apart by the kinks at nothing and at what is held.
+    /// Three linear pieces, separated by the kinks at zero and at the held weight.
     fn weight(self, level: f64, gross: f64, turnover: f64) -> (f64, f64) {
-        let value = self.wanted - level;
+        let value = self.target - level;
         let (low, high, between) = if self.held >= 0.0 {
             (0.0, self.held, value + (turnover - gross))
         } else {
@@ -75,10 +75,10 @@ impl Asset {
     #[allow(clippy::float_cmp, clippy::needless_bitwise_bool)] // kinks and bounds are met exactly
     fn add_to(self, sums: &mut Sums, level: f64, gross: f64, turnover: f64) {
         let (weight, unbounded) = self.weight(level, gross, turnover);
-        // Bits rather than `&&` and `||`: a wrong guess at a branch costs more than all of this.
+        // Bitwise operators rather than `&&` and `||`: a mispredicted branch would cost more.
         let at_kink = (weight == 0.0) & (gross > 0.0) | (weight == self.held) & (turnover > 0.0);
         let free = f64::from(u8::from((weight == unbounded) & !at_kink));
-        let (change, off) = (weight - self.held, weight - self.wanted);
+        let (change, off) = (weight - self.held, weight - self.target);
         let (sign, turn) = (free.copysign(weight), free.copysign(change));
         sums.net += weight;
         sums.gross += weight.abs();
@@ -92,7 +92,7 @@ impl Asset {
 }
 
 impl Workspace {
-    /// What the assets of a slot add up to when its sector has a price of its own.
+    /// Sums over the assets of a slot whose sector has a price of its own.
     pub(super) fn slot_sums(&self, slot: usize, prices: Prices, sector: f64) -> Sums {
         let mut sums = Sums::default();
         let gross = prices.leverage + sector;
@@ -102,24 +102,24 @@ impl Workspace {
         sums
     }
 
-    /// Writes the weights at these prices, and those that the slots hold.
+    /// Write the weights at these prices and at the prices of the slots.
     pub(super) fn write_weights(&mut self, prices: Prices) {
         for slot in 0..self.slots.len() {
             let gross = prices.leverage + self.slots[slot].price;
-            for place in self.slots[slot].start..self.slots[slot].end {
-                let asset = self.asset(place);
-                self.weights[place] = asset.weight(prices.level, gross, prices.turnover).0;
+            for index in self.slots[slot].start..self.slots[slot].end {
+                let asset = self.asset(index);
+                self.weights[index] = asset.weight(prices.level, gross, prices.turnover).0;
             }
         }
         self.cash_weight = self.cash.at(prices.level);
     }
 
     fn assets_of(&self, slot: usize) -> impl Iterator<Item = Asset> {
-        let places = self.slots[slot].start..self.slots[slot].end;
-        let rows = self.wanted[places.clone()].iter().zip(&self.held[places.clone()]);
-        let bounds = self.lower[places.clone()].iter().zip(&self.upper[places]);
-        rows.zip(bounds).map(|((&wanted, &held), (&lower, &upper))| Asset {
-            wanted,
+        let indices = self.slots[slot].start..self.slots[slot].end;
+        let rows = self.target[indices.clone()].iter().zip(&self.held[indices.clone()]);
+        let bounds = self.lower[indices.clone()].iter().zip(&self.upper[indices]);
+        rows.zip(bounds).map(|((&target, &held), (&lower, &upper))| Asset {
+            target,
             held,
             lower,
             upper,

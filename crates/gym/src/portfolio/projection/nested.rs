@@ -1,21 +1,20 @@
-//! One price inside another, each a root between brackets: slow, but it always ends.
+//! Nested root finding for the prices of the constraints: slow, but it always terminates.
 //!
 //! With the outer prices fixed, the best inner ones leave an excess that falls as an outer price
-//! rises (the dual stays concave when some of its prices are chosen best). So turnover is bought
-//! off by its price, for each of which leverage is, for each of which the sum is met, for each
-//! level of which every sector is.
+//! rises (the dual stays concave when some of its prices are chosen best). The nesting is, from the
+//! outside in: turnover, leverage, sum, sectors.
 
 use super::evaluate::{Prices, Sums};
 use super::problem::Workspace;
 
-/// Residuals of the four depths, relative to the largest weight wanted: the outer ones inherit
-/// what the inner ones leave.
+/// Residual tolerances of the four depths, relative to the largest target weight: the outer ones
+/// inherit the errors of the inner ones.
 const SECTOR: f64 = 1e-15;
 const SUM: f64 = 4e-15;
 const LEVERAGE: f64 = 2e-14;
 const TURNOVER: f64 = 4e-14;
 
-/// The highest price, relative to the largest weight wanted.
+/// The highest price, relative to the largest target weight.
 const HIGHEST: f64 = 1e5;
 const MOST_STEPS: usize = 200;
 
@@ -50,7 +49,7 @@ impl Workspace {
     fn meet_sum(&mut self, prices: &mut Prices, scale: f64) -> Sums {
         prices.level = falling_root(false, SUM * scale, scale, |level| {
             prices.level = level;
-            self.meet_sectors(*prices, scale).net + self.cash.at(level) - self.target
+            self.meet_sectors(*prices, scale).net + self.cash.at(level) - self.budget
         });
         self.meet_sectors(*prices, scale)
     }
@@ -72,15 +71,15 @@ impl Workspace {
     }
 }
 
-/// A known point of a falling function.
+/// Point of a decreasing function.
 #[derive(Clone, Copy)]
 struct End {
     price: f64,
     excess: f64,
 }
 
-/// The price at which the excess is within `exact`. A price that cannot be negative is zero where
-/// nothing is exceeded; one that nothing satisfies ends at the highest.
+/// The price at which the excess is within `exact`. A non-negative price is zero if nothing is
+/// exceeded; without a root the result is the highest price.
 fn falling_root(
     not_negative: bool,
     exact: f64,
@@ -106,7 +105,7 @@ fn falling_root(
     }
 }
 
-/// The root between two ends of different signs: by secants, and by halves when these stall.
+/// Root between two ends of different signs: secant steps, and bisection when these stall.
 fn between(first: End, second: End, exact: f64, mut excess_at: impl FnMut(f64) -> f64) -> f64 {
     let (mut above, mut below) = if first.excess > 0.0 { (first, second) } else { (second, first) };
     for step in 0..MOST_STEPS {

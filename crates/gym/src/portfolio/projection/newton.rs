@@ -1,8 +1,8 @@
-//! All prices at once, by Newton steps on the dual: exact as soon as the right piece is found.
+//! Newton's method on the dual, for all prices at once: exact once the right piece is found.
 //!
-//! The dual rises in the direction of the step, since the matrix is made positive definite where
-//! it is singular. A step that gains too little is shortened; too many of them are given up, and
-//! the caller takes a way that always ends.
+//! The dual rises in the direction of the step, since the matrix is made positive definite where it
+//! is singular. A step that gains too little is shortened; after too many steps it fails, and the
+//! caller uses nested root finding.
 
 use super::evaluate::{Prices, Sums};
 use super::problem::Workspace;
@@ -10,7 +10,7 @@ use super::problem::Workspace;
 const MOST_STEPS: usize = 40;
 const MOST_TRIALS: usize = 12;
 
-/// Residuals this small, relative to the largest weight wanted, are those of rounding.
+/// Residuals this small, relative to the largest target weight, are those of rounding.
 const EXACT: f64 = 2e-14;
 
 /// A pivot below this is that of a singular matrix,
@@ -21,16 +21,16 @@ const REPLACED: f64 = 1.0;
 const FASTER: f64 = 0.25;
 const LEAST: f64 = 1e-5;
 
-/// Residuals this small are not judged by the gain, in which rounding would be seen.
+/// Below this residual the gain is not checked, because rounding dominates it.
 const CLOSE: f64 = 1e-9;
 
-/// The farthest that prices go in a step, relative to the largest weight wanted.
+/// The farthest that prices go in a step, relative to the largest target weight.
 const FARTHEST: f64 = 4.0;
-/// The part of the expected gain that is enough, and what a step that gains less is cut to.
+/// Sufficient share of the expected gain (Armijo), and backtracking factor.
 const ENOUGH: f64 = 1e-4;
 const SHORTER: f64 = 0.4;
 
-/// What the constraints are exceeded by at some prices.
+/// Excess over each constraint at some prices.
 #[derive(Clone, Copy, Default)]
 struct Residuals {
     sum: f64,
@@ -52,7 +52,7 @@ struct Point {
 }
 
 impl Workspace {
-    /// Prices at which all constraints are met, or None when steps do not find them.
+    /// Prices at which all constraints are met, or `None` if Newton's method fails.
     pub(super) fn newton(&mut self, level: f64) -> Option<Prices> {
         let scale = self.scale();
         for slot in &mut self.slots {
@@ -65,14 +65,14 @@ impl Workspace {
                 return Some(point.prices);
             }
             let step = self.step_from(&point, replaced);
-            let (next, whole) = self.advance(&point, step, scale)?;
-            replaced = if whole { (FASTER * replaced).max(LEAST) } else { REPLACED };
+            let (next, is_full) = self.advance(&point, step, scale)?;
+            replaced = if is_full { (FASTER * replaced).max(LEAST) } else { REPLACED };
             point = next;
         }
         None
     }
 
-    /// The dual at prices, with those of sectors taken from the trials.
+    /// The dual at `prices`, with sector prices from the trials.
     fn point(&mut self, prices: Prices) -> Point {
         let mut total = Sums::default();
         let (mut value, mut breach) = (0.0, 0.0_f64);
@@ -88,9 +88,9 @@ impl Workspace {
             }
         }
         let cash = self.cash.at(prices.level);
-        let off = cash - self.cash.wanted;
+        let off = cash - self.cash.target;
         let residuals = Residuals {
-            sum: total.net + cash - self.target,
+            sum: total.net + cash - self.budget,
             leverage: finite(total.gross - self.leverage),
             turnover: finite(total.turnover - self.turnover),
         };
@@ -121,7 +121,7 @@ impl Workspace {
         Prices { level: step[0], leverage: step[1], turnover: step[2] }
     }
 
-    /// Takes the step, or as much of it as the dual gains from; whether it was the whole.
+    /// Take the step with backtracking; returns true if the full step was taken.
     fn advance(&mut self, from: &Point, step: Prices, scale: f64) -> Option<(Point, bool)> {
         let sectors = self.slots.iter().map(|slot| slot.step);
         let all = sectors.chain([step.level, step.leverage, step.turnover]);
@@ -142,7 +142,7 @@ impl Workspace {
         None
     }
 
-    /// Prices after a part of the step, none below zero, and what the slope lets expect of them.
+    /// Prices after a part of the step, clipped at zero, and the expected gain by the slope.
     fn try_part(&mut self, from: &Point, step: Prices, part: f64) -> (Prices, f64) {
         let (old, residuals) = (from.prices, from.residuals);
         let prices = Prices {
@@ -161,13 +161,13 @@ impl Workspace {
     }
 }
 
-/// The equations of the step in the prices of sum, leverage and turnover.
+/// Linear system of the Newton step in the prices of sum, leverage and turnover.
 struct System {
     matrix: [[f64; 3]; 3],
     right: [f64; 3],
-    /// 0 for a constraint that is met without a price.
+    /// 0 for an inactive constraint.
     active: [f64; 3],
-    /// What a singular pivot is replaced by.
+    /// Replacement for a singular pivot.
     replaced: f64,
 }
 
@@ -192,7 +192,7 @@ impl System {
         }
     }
 
-    /// How the cap of a sector is tied to the three.
+    /// Coupling of a sector cap to the three other constraints.
     fn ties(&self, sector: &Sums) -> [f64; 3] {
         let [sum, leverage, turnover] = self.active;
         [sum * sector.signs, leverage * sector.free, turnover * sector.products]
@@ -216,8 +216,8 @@ impl System {
         (excess - known) / self.regular(sector.free)
     }
 
-    /// Gauss without exchange of rows: the matrix has no negative pivots, and none is near zero
-    /// after it was replaced.
+    /// Gaussian elimination without pivoting: the matrix has no negative pivots, and those near
+    /// zero are replaced.
     fn solve(&self) -> [f64; 3] {
         let ([mut first, mut second, mut third], mut right) = (self.matrix, self.right);
         first[0] = self.regular(first[0]);
@@ -243,17 +243,17 @@ impl System {
     }
 }
 
-/// Whether a constraint needs a price or has one.
+/// Return true if a constraint is active: exceeded, or with a positive price.
 fn is_active(price: f64, excess: f64) -> bool {
     price > 0.0 || excess > 0.0
 }
 
-/// How far price and excess are from: no excess, and a price only where nothing is left.
+/// Complementarity breach: distance from no excess, and from a price only where no slack is left.
 fn breach_of(price: f64, excess: f64) -> f64 {
     if price > 0.0 { excess.abs() } else { excess.max(0.0) }
 }
 
-/// What a missing cap is exceeded by is nothing.
+/// The excess, or 0 where there is no cap.
 fn finite(excess: f64) -> f64 {
     if excess == f64::NEG_INFINITY { 0.0 } else { excess }
 }

@@ -1,29 +1,29 @@
-//! One projection: what can be moved, what is left of the caps for it, and the way to an answer.
+//! Projection problem: movable assets, remaining caps, and the choice of solver.
 
 use super::bounds::{Bounded, Cash};
 use super::evaluate::{Asset, Sums};
 use super::reach::{Room, attainable_sums};
-use super::{Compromise, Constraints, TOLERANCE, WANTED_LIMIT};
+use super::{Compromise, Constraints, TARGET_LIMIT, TOLERANCE};
 
-/// Memory for projections of one shape, used again and again.
+/// Reusable workspace for projections of one shape.
 #[derive(Clone, Debug)]
 pub struct Workspace {
     /// Columns of the movable assets, those of a sector side by side.
-    pub(super) wanted: Vec<f64>,
+    pub(super) target: Vec<f64>,
     pub(super) held: Vec<f64>,
     pub(super) lower: Vec<f64>,
     pub(super) upper: Vec<f64>,
-    /// The answer.
+    /// Projected weights.
     pub(super) weights: Vec<f64>,
     pub(super) cash_weight: f64,
-    /// Where each of them stands among all assets.
+    /// Index of each of them among all assets.
     origin: Vec<usize>,
     /// One for each sector, and the last for assets without a cap of their own.
     pub(super) slots: Vec<Slot>,
     pub(super) cash: Cash,
-    /// What is left for movable assets and cash to sum to.
-    pub(super) target: f64,
-    /// What is left of the caps; infinite where there is none.
+    /// Required sum of movable assets and cash.
+    pub(super) budget: f64,
+    /// Remaining caps; infinite where there is none.
     pub(super) leverage: f64,
     pub(super) turnover: f64,
 }
@@ -34,22 +34,22 @@ pub(super) struct Slot {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) cap: f64,
-    /// The price of the cap, how it is about to change, and what it is tried with.
+    /// Price of the cap, its step, and its trial value.
     pub(super) price: f64,
     pub(super) step: f64,
     pub(super) trial: f64,
-    /// What the cap is exceeded by at `price`, and the sums of the trial.
+    /// Excess over the cap at `price`, and the sums of the trial.
     pub(super) excess: f64,
     pub(super) sums: Sums,
 }
 
 impl Workspace {
-    /// Memory for projections of `assets` weights (and cash) in `sectors` sectors.
+    /// Workspace for projections of `assets` weights (and cash) in `sectors` sectors.
     #[must_use]
     pub fn new(assets: usize, sectors: usize) -> Self {
         let zeros = || vec![0.0; assets];
         Self {
-            wanted: zeros(),
+            target: zeros(),
             held: zeros(),
             lower: zeros(),
             upper: zeros(),
@@ -57,23 +57,23 @@ impl Workspace {
             cash_weight: 0.0,
             origin: vec![0; assets],
             slots: vec![Slot::default(); sectors + 1],
-            cash: Cash { wanted: 0.0, lower: 0.0, upper: 0.0 },
-            target: 0.0,
+            cash: Cash { target: 0.0, lower: 0.0, upper: 0.0 },
+            budget: 0.0,
             leverage: f64::INFINITY,
             turnover: f64::INFINITY,
         }
     }
 
-    /// The whole way, when there is no short one.
+    /// Solve the general problem.
     pub(super) fn solve(
         &mut self,
         constraints: &Constraints,
-        wanted: &[f64],
+        target: &[f64],
         held: &[f64],
         movable: &[bool],
         allowed: &mut [f64],
     ) -> Compromise {
-        let mut compromise = self.prepare(constraints, wanted, held, movable);
+        let mut compromise = self.prepare(constraints, target, held, movable);
         let turnover = self.turnover;
         if turnover.is_finite() && self.least_turnover() > turnover + TOLERANCE {
             compromise.cut_short = true;
@@ -87,59 +87,59 @@ impl Workspace {
         for (weight, &origin) in self.weights[..self.count()].iter().zip(&self.origin) {
             allowed[origin] = *weight;
         }
-        allowed[wanted.len() - 1] = self.cash_weight;
+        allowed[target.len() - 1] = self.cash_weight;
         compromise
     }
 
-    pub(super) fn asset(&self, place: usize) -> Asset {
+    pub(super) fn asset(&self, index: usize) -> Asset {
         Asset {
-            wanted: self.wanted[place],
-            held: self.held[place],
-            lower: self.lower[place],
-            upper: self.upper[place],
+            target: self.target[index],
+            held: self.held[index],
+            lower: self.lower[index],
+            upper: self.upper[index],
         }
     }
 
-    /// How many assets can be moved.
+    /// Number of movable assets.
     pub(super) fn count(&self) -> usize {
         self.slots[self.slots.len() - 1].end
     }
 
-    /// How large the numbers are that rounding is relative to.
+    /// Scale of the numbers that rounding is relative to.
     pub(super) fn scale(&self) -> f64 {
-        let wanted = self.wanted[..self.count()].iter();
-        wanted.fold(self.cash.wanted.abs().max(1.0), |scale, wanted| scale.max(wanted.abs()))
+        let target = self.target[..self.count()].iter();
+        target.fold(self.cash.target.abs().max(1.0), |scale, target| scale.max(target.abs()))
     }
 
     pub(super) fn bounded(&self) -> Bounded<'_> {
         let count = self.count();
         Bounded {
-            wanted: &self.wanted[..count],
+            target: &self.target[..count],
             lower: &self.lower[..count],
             upper: &self.upper[..count],
             cash: self.cash,
-            target: self.target,
+            budget: self.budget,
         }
     }
 
-    /// Takes in what can be moved; what cannot uses up its part of the caps.
+    /// Gather the movable assets; the others use up their part of the caps.
     pub(super) fn prepare(
         &mut self,
         constraints: &Constraints,
-        wanted: &[f64],
+        target: &[f64],
         held: &[f64],
         movable: &[bool],
     ) -> Compromise {
         let assets = constraints.assets();
         let mut compromise = self.take_caps(constraints, held, movable);
-        self.gather(constraints, wanted, held, movable);
+        self.gather(constraints, target, held, movable);
         let (lower, upper) = (constraints.cash_lower, constraints.cash_upper);
-        self.cash = Cash { wanted: limited(wanted[assets]), lower, upper };
+        self.cash = Cash { target: limited(target[assets]), lower, upper };
         compromise.cash = self.relax_cash();
         compromise
     }
 
-    /// Sets the slots out and leaves of each cap what the assets that stay do not use.
+    /// Lay out the slots, and reduce each cap by the assets that cannot be moved.
     fn take_caps(
         &mut self,
         constraints: &Constraints,
@@ -153,14 +153,14 @@ impl Workspace {
             *slot = Slot { cap: cap.unwrap_or(f64::INFINITY), ..Slot::default() };
         }
         let mut compromise = Compromise::default();
-        (self.target, self.leverage) = (1.0, constraints.leverage.unwrap_or(f64::INFINITY));
+        (self.budget, self.leverage) = (1.0, constraints.leverage.unwrap_or(f64::INFINITY));
         self.turnover = constraints.turnover.unwrap_or(f64::INFINITY);
         for (asset, (&can, &weight)) in movable.iter().zip(held).enumerate() {
             let slot = &mut self.slots[slot_of(constraints, asset)];
             if can {
                 slot.end += 1;
             } else {
-                self.target -= weight;
+                self.budget -= weight;
                 self.leverage -= weight.abs();
                 slot.cap -= weight.abs();
                 compromise.bounds |= weight < constraints.lower[asset] - TOLERANCE
@@ -182,23 +182,23 @@ impl Workspace {
     fn gather(
         &mut self,
         constraints: &Constraints,
-        wanted: &[f64],
+        target: &[f64],
         held: &[f64],
         movable: &[bool],
     ) {
         for (asset, _) in movable.iter().enumerate().filter(|(_, can)| **can) {
             let slot = &mut self.slots[slot_of(constraints, asset)];
-            let place = slot.end;
+            let index = slot.end;
             slot.end += 1;
-            self.origin[place] = asset;
-            self.wanted[place] = limited(wanted[asset]);
-            self.held[place] = held[asset];
-            self.lower[place] = constraints.lower[asset];
-            self.upper[place] = constraints.upper[asset];
+            self.origin[index] = asset;
+            self.target[index] = limited(target[asset]);
+            self.held[index] = held[asset];
+            self.lower[index] = constraints.lower[asset];
+            self.upper[index] = constraints.upper[asset];
         }
     }
 
-    /// Lets the bounds of cash give where assets cannot bring it within; whether they had to.
+    /// Relax the bounds of cash if assets cannot meet them; returns true if relaxed.
     fn relax_cash(&mut self) -> bool {
         let room_of = |slot: &Slot| {
             let mut room = Room::new(slot.cap);
@@ -208,42 +208,43 @@ impl Workspace {
             room
         };
         let sums = attainable_sums(self.slots.iter().map(room_of), self.leverage);
-        let (least, most) = (self.target - sums.most, self.target - sums.least);
+        let (least, most) = (self.budget - sums.most, self.budget - sums.least);
         let gives = least - self.cash.upper > TOLERANCE || self.cash.lower - most > TOLERANCE;
         self.cash.upper = self.cash.upper.max(least);
         self.cash.lower = self.cash.lower.min(most);
         gives
     }
 
-    /// Finds the weights; anew from those found where huge numbers left them with rounding errors.
+    /// Find the weights; a second time from the result if huge numbers left rounding errors.
     fn find_weights(&mut self) {
         let count = self.count();
-        self.weights[..count].copy_from_slice(&self.wanted[..count]);
-        self.cash_weight = self.cash.wanted;
+        self.weights[..count].copy_from_slice(&self.target[..count]);
+        self.cash_weight = self.cash.target;
         for _ in 0..2 {
             if self.is_met() {
                 return;
             }
-            self.wanted[..count].copy_from_slice(&self.weights[..count]);
-            self.cash.wanted = self.cash_weight;
+            self.target[..count].copy_from_slice(&self.weights[..count]);
+            self.cash.target = self.cash_weight;
             self.nearest();
         }
     }
 
-    /// From prices of nothing but the sum, by Newton steps; by nested roots should these fail.
+    /// Solve by Newton's method from the price of the sum alone; by nested root finding if it
+    /// fails.
     fn nearest(&mut self) {
         let (level, _) = self.bounded().level();
         let prices = self.newton(level).unwrap_or_else(|| self.nested());
         self.write_weights(prices);
     }
 
-    /// Whether the weights meet every constraint that is left.
+    /// Return true if the weights meet every remaining constraint.
     fn is_met(&self) -> bool {
         let mut total = Sums::default();
         for slot in &self.slots {
             let mut gross = 0.0;
-            for place in slot.start..slot.end {
-                let (weight, asset) = (self.weights[place], self.asset(place));
+            for index in slot.start..slot.end {
+                let (weight, asset) = (self.weights[index], self.asset(index));
                 if weight < asset.lower - TOLERANCE || weight > asset.upper + TOLERANCE {
                     return false;
                 }
@@ -259,12 +260,12 @@ impl Workspace {
         let cash = self.cash_weight;
         cash >= self.cash.lower - TOLERANCE
             && cash <= self.cash.upper + TOLERANCE
-            && (total.net + cash - self.target).abs() <= TOLERANCE
+            && (total.net + cash - self.budget).abs() <= TOLERANCE
             && total.gross <= self.leverage + TOLERANCE
             && total.turnover <= self.turnover + TOLERANCE
     }
 
-    /// Goes from what is held towards the weights, as far as the turnover allows.
+    /// Move from the held weights towards the solution, as far as the turnover cap allows.
     fn stop_at(&mut self, turnover: f64) {
         let count = self.count();
         let pairs = || self.weights[..count].iter().zip(&self.held);
@@ -275,19 +276,19 @@ impl Workspace {
             *weight = held + part * (*weight - held);
             net += *weight;
         }
-        self.cash_weight = self.target - net;
+        self.cash_weight = self.budget - net;
     }
 }
 
 const MISFIT: &str = "the workspace was made for other numbers of assets or sectors";
 
-/// Assets of a sector without a cap stand with those that have no sector.
+/// Slot of an asset; sectors without a cap share the slot of assets without a sector.
 fn slot_of(constraints: &Constraints, asset: usize) -> usize {
     let sector = constraints.sectors.get(asset).copied().flatten();
     let capped = sector.filter(|&sector| constraints.sector_caps[sector].is_some());
     capped.unwrap_or(constraints.sector_caps.len())
 }
 
-fn limited(wanted: f64) -> f64 {
-    wanted.clamp(-WANTED_LIMIT, WANTED_LIMIT)
+fn limited(target: f64) -> f64 {
+    target.clamp(-TARGET_LIMIT, TARGET_LIMIT)
 }

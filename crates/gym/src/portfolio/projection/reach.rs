@@ -1,9 +1,9 @@
-//! What can be reached within caps: sums of weights, and the least turnover that meets the rest.
+//! Feasible sums of weights within caps, and the least turnover that meets the rest.
 
 use super::bounds::clip;
 use super::problem::Workspace;
 
-/// How much of one sector may be held.
+/// Feasible range of one sector.
 pub(super) struct Room {
     /// The largest sum of absolute weights.
     cap: f64,
@@ -30,7 +30,8 @@ pub(super) struct Sums {
     pub(super) most: f64,
 }
 
-/// Nothing may always be held, so that every sum between both ends can be had.
+/// Range of attainable sums; zero weights are always allowed, so every sum in between is
+/// attainable.
 pub(super) fn attainable_sums(rooms: impl Iterator<Item = Room>, leverage: f64) -> Sums {
     let (mut long, mut short) = (0.0, 0.0);
     for room in rooms {
@@ -40,15 +41,15 @@ pub(super) fn attainable_sums(rooms: impl Iterator<Item = Room>, leverage: f64) 
     Sums { least: -leverage.min(short), most: leverage.min(long) }
 }
 
-/// What is held, once it is brought into its bounds.
+/// Held weights, clipped to their bounds.
 #[derive(Clone, Copy, Default)]
-struct Book {
+struct Holdings {
     long: f64,
     short: f64,
 }
 
-impl Book {
-    /// Gives up `size`, of the first kind as far as there is of it, then of the other.
+impl Holdings {
+    /// Reduce by `size`, from the first side as far as possible, then from the other.
     fn reduce(&mut self, size: f64, shorts_first: bool) {
         let (first, second) = if shorts_first {
             (&mut self.short, &mut self.long)
@@ -70,38 +71,38 @@ impl Book {
 }
 
 impl Workspace {
-    /// The least turnover after which bounds, sum, sectors and leverage are kept.
+    /// Least turnover after which bounds, sum, sectors and leverage hold.
     ///
-    /// Coming into bounds and giving up what exceeds a cap has to be traded in any case. Giving up
-    /// longs lowers the sum and giving up shorts raises it; what the better choice of both leaves
-    /// of the way into the sums that cash allows costs its own size, since a sum that is not yet
-    /// the largest attainable can be raised by one for each unit that is traded.
+    /// Clipping to bounds and reducing the excess over caps is traded in any case. Reducing longs
+    /// lowers the sum and reducing shorts raises it; the better choice of both leaves a distance to
+    /// the sums that cash allows, which costs its own size in turnover, since a sum below the
+    /// largest attainable can be raised by one for each unit traded.
     pub(super) fn least_turnover(&self) -> f64 {
-        let (mut raised, mut lowered) = (Book::default(), Book::default());
+        let (mut raised, mut lowered) = (Holdings::default(), Holdings::default());
         let mut turnover = 0.0;
         for slot in &self.slots {
-            let mut book = Book::default();
+            let mut holdings = Holdings::default();
             for asset in slot.start..slot.end {
                 let held = self.held[asset];
                 let inside = clip(held, self.lower[asset], self.upper[asset]);
                 turnover += (held - inside).abs();
-                book.long += inside.max(0.0);
-                book.short -= inside.min(0.0);
+                holdings.long += inside.max(0.0);
+                holdings.short -= inside.min(0.0);
             }
-            let excess = (book.gross() - slot.cap).max(0.0);
+            let excess = (holdings.gross() - slot.cap).max(0.0);
             turnover += excess;
             for (total, shorts_first) in [(&mut raised, true), (&mut lowered, false)] {
-                let mut book = book;
-                book.reduce(excess, shorts_first);
-                total.long += book.long;
-                total.short += book.short;
+                let mut holdings = holdings;
+                holdings.reduce(excess, shorts_first);
+                total.long += holdings.long;
+                total.short += holdings.short;
             }
         }
         let excess = (raised.gross() - self.leverage).max(0.0);
         raised.reduce(excess, true);
         lowered.reduce(excess, false);
-        let too_little = self.target - self.cash.upper - raised.net();
-        let too_much = lowered.net() - (self.target - self.cash.lower);
+        let too_little = self.budget - self.cash.upper - raised.net();
+        let too_much = lowered.net() - (self.budget - self.cash.lower);
         turnover + excess + too_little.max(too_much).max(0.0)
     }
 }

@@ -1,6 +1,6 @@
-//! Optimality conditions of random projections, and agreement of both ways to the prices.
+//! Optimality conditions of random projections, and agreement of both solvers.
 
-#![allow(clippy::float_cmp)] // exact results are what the tests are about
+#![allow(clippy::float_cmp)] // the tests compare exact results
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,27 +12,27 @@ use super::{Constraints, Projection, TOLERANCE, Workspace};
 
 const SECTORS: usize = 3;
 
-/// A projection: the constraints, what is wanted and held, and what can move.
+/// Projection case: constraints, target and held weights, and movable assets.
 #[derive(Clone, Debug)]
 struct Case {
     constraints: Constraints,
-    wanted: Vec<f64>,
+    target: Vec<f64>,
     held: Vec<f64>,
     movable: Vec<bool>,
 }
 
 impl Case {
-    fn project(&self, wanted: &[f64]) -> (Vec<f64>, Projection) {
+    fn project(&self, target: &[f64]) -> (Vec<f64>, Projection) {
         let mut workspace =
             Workspace::new(self.constraints.assets(), self.constraints.sector_caps.len());
-        let mut allowed = vec![f64::NAN; wanted.len()];
+        let mut allowed = vec![f64::NAN; target.len()];
         let Self { constraints, held, movable, .. } = self;
-        let projection = constraints.project(wanted, held, movable, &mut workspace, &mut allowed);
+        let projection = constraints.project(target, held, movable, &mut workspace, &mut allowed);
         (allowed, projection)
     }
 }
 
-/// Bounds, what is held and wanted, sector, and a number that says whether it can move.
+/// Bounds, held and target weight, sector, and a number that decides if it can move.
 type Row = (f64, f64, f64, f64, usize, u8);
 
 fn cases() -> impl Strategy<Value = Case> {
@@ -44,16 +44,16 @@ fn cases() -> impl Strategy<Value = Case> {
     );
     let no_caps = Just((None, vec![None; SECTORS], None));
     let caps = prop_oneof![4 => caps, 1 => no_caps];
-    let whole = (vec(asset, 1..24), caps, -1.0..1.0_f64, any::<bool>(), any::<bool>());
-    whole.prop_map(|(assets, (leverage, sector_caps, turnover), cash, short, stuck)| {
+    let case = (vec(asset, 1..24), caps, -1.0..1.0_f64, any::<bool>(), any::<bool>());
+    case.prop_map(|(assets, (leverage, sector_caps, turnover), cash, short, stuck)| {
         let sector_caps =
             if sector_caps.iter().all(Option::is_none) { Vec::new() } else { sector_caps };
         let sectors = sector_caps.len();
         let column = |of: fn(&Row) -> f64| assets.iter().map(of).collect::<Vec<_>>();
         let mut held = column(|asset| asset.2);
         held.push(1.0 - held.iter().sum::<f64>());
-        let mut wanted = column(|asset| asset.3);
-        wanted.push(cash);
+        let mut target = column(|asset| asset.3);
+        target.push(cash);
         let constraints = Constraints {
             lower: if short { column(|asset| asset.0) } else { vec![0.0; assets.len()] },
             upper: column(|asset| asset.1),
@@ -65,15 +65,15 @@ fn cases() -> impl Strategy<Value = Case> {
             turnover,
         };
         let movable = assets.iter().map(|asset| !stuck || asset.5 > 0).collect();
-        Case { constraints, wanted, held, movable }
+        Case { constraints, target, held, movable }
     })
 }
 
-/// The answer by Newton steps and its prices; None where they give up, which is rare.
+/// Solution by Newton's method and its prices; `None` if it fails, which is rare.
 fn solved(case: &Case) -> Option<(Workspace, Prices)> {
-    let Case { constraints, wanted, held, movable } = case;
+    let Case { constraints, target, held, movable } = case;
     let mut space = Workspace::new(constraints.assets(), constraints.sector_caps.len());
-    space.prepare(constraints, wanted, held, movable);
+    space.prepare(constraints, target, held, movable);
     if space.least_turnover() > space.turnover + TOLERANCE {
         space.turnover = f64::INFINITY;
     }
@@ -88,9 +88,9 @@ fn subgradients(price: f64, value: f64) -> (f64, f64) {
     if value == 0.0 { (-price, price) } else { (price * value.signum(), price * value.signum()) }
 }
 
-/// Whether a weight is the best for its asset at these prices.
+/// Return true if a weight is optimal for its asset at these prices.
 fn is_stationary(weight: f64, asset: Asset, level: f64, gross: f64, turnover: f64) -> bool {
-    let pull = asset.wanted - weight - level;
+    let pull = asset.target - weight - level;
     let (of_gross, of_change) =
         (subgradients(gross, weight), subgradients(turnover, weight - asset.held));
     let keeps_from_falling = weight == asset.lower || pull >= of_gross.0 + of_change.0 - 1e-12;
@@ -99,7 +99,7 @@ fn is_stationary(weight: f64, asset: Asset, level: f64, gross: f64, turnover: f6
     inside && keeps_from_falling && keeps_from_rising
 }
 
-/// Whether a cap is kept, and used up where it has a price.
+/// Return true if a cap holds, and is binding where it has a price.
 fn is_complementary(price: f64, value: f64, cap: f64) -> bool {
     price >= 0.0 && value <= cap + TOLERANCE && (price == 0.0 || cap - value <= TOLERANCE)
 }
@@ -114,8 +114,8 @@ proptest! {
         let (mut net, mut gross, mut moved) = (0.0, 0.0, 0.0);
         for slot in &space.slots {
             let mut slot_gross = 0.0;
-            for place in slot.start..slot.end {
-                let (weight, asset) = (space.weights[place], space.asset(place));
+            for index in slot.start..slot.end {
+                let (weight, asset) = (space.weights[index], space.asset(index));
                 let price = prices.leverage + slot.price;
                 prop_assert!(is_stationary(weight, asset, prices.level, price, prices.turnover));
                 net += weight;
@@ -125,7 +125,7 @@ proptest! {
             prop_assert!(is_complementary(slot.price, slot_gross, slot.cap));
             gross += slot_gross;
         }
-        prop_assert!((net + space.cash_weight - space.target).abs() <= TOLERANCE);
+        prop_assert!((net + space.cash_weight - space.budget).abs() <= TOLERANCE);
         prop_assert!(is_complementary(prices.leverage, gross, space.leverage));
         prop_assert!(is_complementary(prices.turnover, moved, space.turnover));
     }
@@ -145,7 +145,7 @@ proptest! {
 
     #[test]
     fn no_allowed_weights_are_nearer(case in cases(), others in vec(-1.0..1.0_f64, 24 * 8)) {
-        let (allowed, projection) = case.project(&case.wanted);
+        let (allowed, projection) = case.project(&case.target);
         if !projection.is_exact() {
             return Ok(());
         }
@@ -155,9 +155,9 @@ proptest! {
                 *weight += 0.1 * noise;
             }
             let (other, _) = case.project(&toward);
-            // The angle between the way that is missing and any allowed way is not acute.
+            // The angle between the residual and any feasible direction is not acute.
             let product: f64 = (0..other.len())
-                .map(|place| (case.wanted[place] - allowed[place]) * (other[place] - allowed[place]))
+                .map(|index| (case.target[index] - allowed[index]) * (other[index] - allowed[index]))
                 .sum();
             prop_assert!(product <= 1e-11, "a way of {product}");
         }
@@ -165,10 +165,10 @@ proptest! {
 
     #[test]
     fn the_level_of_plain_bounds_meets_the_sum(case in cases(), offset in -50.0..50.0_f64) {
-        let Case { constraints, wanted, held, movable } = &case;
+        let Case { constraints, target, held, movable } = &case;
         let mut space = Workspace::new(constraints.assets(), constraints.sector_caps.len());
-        let wanted: Vec<f64> = wanted.iter().map(|wanted| wanted + offset).collect();
-        space.prepare(constraints, &wanted, held, movable);
+        let target: Vec<f64> = target.iter().map(|target| target + offset).collect();
+        space.prepare(constraints, &target, held, movable);
 
         let (_, excess) = space.bounded().level();
 
@@ -177,7 +177,7 @@ proptest! {
 
     #[test]
     fn allowed_weights_are_returned_bit_for_bit(case in cases()) {
-        let (allowed, projection) = case.project(&case.wanted);
+        let (allowed, projection) = case.project(&case.target);
         if !projection.is_exact() {
             return Ok(());
         }

@@ -1,11 +1,11 @@
 "use strict";
-// Hands the charts of the page to plotly: only those that are seen, in the colours of the theme.
+// Draws visible charts with plotly, in the colours of the theme.
 const report = (function () {
-  const kept = JSON.parse(document.getElementById("report-data").textContent);
+  const data = JSON.parse(document.getElementById("report-data").textContent);
   const decoded = new Map();
   const turns = new Map();
 
-  // Only these buttons: some versions of plotly offer to send what is shown to a server.
+  // Fixed buttons: some versions of plotly offer to upload charts to a server.
   function settings(narrow) {
     return {
       responsive: true,
@@ -17,10 +17,10 @@ const report = (function () {
     };
   }
 
-  // Arrays are written as bytes of the lowest first: "f4:..." or "f8:...".
-  function numbers(place) {
-    if (!decoded.has(place)) {
-      const [kind, text] = kept.arrays[place].split(":");
+  // Arrays are little-endian bytes in base64: "f4:..." or "f8:...".
+  function numbers(index) {
+    if (!decoded.has(index)) {
+      const [kind, text] = data.arrays[index].split(":");
       const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
       const view = new DataView(bytes.buffer);
       const size = kind === "f4" ? 4 : 8;
@@ -28,16 +28,16 @@ const report = (function () {
       for (let i = 0; i < made.length; i++) {
         made[i] = size === 4 ? view.getFloat32(4 * i, true) : view.getFloat64(8 * i, true);
       }
-      decoded.set(place, made);
+      decoded.set(index, made);
     }
-    return decoded.get(place);
+    return decoded.get(index);
   }
 
   function themed(name) {
     return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
   }
 
-  // "$0" is the first colour of the theme, "$0/0.2" the same, seen through.
+  // "$0" is the first colour of the theme, "$0/0.2" the same with opacity 0.2.
   function colour(text) {
     const [name, share] = text.slice(1).split("/");
     const found = themed(/^\d+$/.test(name) ? "c" + name : name);
@@ -68,7 +68,7 @@ const report = (function () {
         tickfont: { color: themed("faint"), size: narrow ? 10.5 : 11.5 },
         automargin: true,
         nticks: narrow ? 5 : 9,
-        // Names of policies do not fit beside each other on a phone.
+        // Policy names do not fit side by side on a phone.
         tickangle: given.ticktext && narrow ? -45 : "auto",
       },
       given,
@@ -89,7 +89,7 @@ const report = (function () {
     };
   }
 
-  function dressed(given, height, narrow) {
+  function layoutOf(given, height, narrow) {
     const layout = Object.assign({}, given);
     const inner = height - 90;
     const titled = given.xaxis && given.xaxis.title && given.xaxis.title.text;
@@ -104,7 +104,7 @@ const report = (function () {
       namelength: 28,
     };
     layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: themed("faint"), activecolor: themed("ink") };
-    // A finger that scrolls the page must not zoom a chart.
+    // Scrolling by touch must not zoom a chart.
     layout.dragmode = window.matchMedia("(pointer: coarse)").matches ? false : "zoom";
     layout.legend = Object.assign(legend(1 + 22 / inner, narrow), given.legend);
     for (const name of Object.keys(given)) {
@@ -114,7 +114,7 @@ const report = (function () {
       Object.assign({ font: { color: themed("faint"), size: 12 } }, one)
     );
     if (given.yaxis2) {
-      // Where it is narrow, above the title of the panel and not beside it.
+      // On narrow screens, above the panel title instead of beside it.
       const top = given.yaxis2.domain[1] + (narrow ? 15 / inner : 0);
       layout.legend2 = Object.assign(legend(top, narrow), { x: 1, xanchor: "right" });
     }
@@ -122,32 +122,32 @@ const report = (function () {
   }
 
   function draw(holder) {
-    const chart = kept.charts[Number(holder.dataset.chart)];
+    const chart = data.charts[Number(holder.dataset.chart)];
     const view = chart.views[Number(holder.dataset.view || 0)];
     const narrow = holder.clientWidth < 560;
-    const layout = dressed(resolved(view.layout, ""), chart.height, narrow);
+    const layout = layoutOf(resolved(view.layout, ""), chart.height, narrow);
     holder.dataset.drawn = document.documentElement.dataset.theme;
     inTurn(holder, () =>
       Plotly.react(holder, resolved(view.traces, ""), layout, settings(narrow))
     );
   }
 
-  // Plotly may take several turns to draw: what comes next waits until it is done.
+  // Plotly draws asynchronously: the next call waits for the previous one.
   function inTurn(holder, work) {
     turns.set(holder, (turns.get(holder) || Promise.resolve()).then(work));
   }
 
-  function isSeen(holder) {
+  function isVisible(holder) {
     return holder.clientWidth > 0;
   }
 
-  // Those in a panel that is hidden have no size yet: they wait until it is shown.
-  function drawSeen() {
+  // Charts in hidden panels have no size and are drawn when shown.
+  function drawVisible() {
     const theme = document.documentElement.dataset.theme;
     document.querySelectorAll("[data-chart]").forEach(function (holder) {
-      if (!isSeen(holder)) return;
+      if (!isVisible(holder)) return;
       if (holder.dataset.drawn !== theme) draw(holder);
-      else inTurn(holder, () => isSeen(holder) && Plotly.Plots.resize(holder));
+      else inTurn(holder, () => isVisible(holder) && Plotly.Plots.resize(holder));
     });
   }
 
@@ -158,6 +158,6 @@ const report = (function () {
       draw(holder);
     });
   });
-  document.addEventListener("themechange", drawSeen);
-  return { drawSeen: drawSeen };
+  document.addEventListener("themechange", drawVisible);
+  return { drawVisible: drawVisible };
 })();

@@ -1,19 +1,19 @@
 "use strict";
-// Tables that sort by a click on a head, and tables to choose from.
+// Sortable tables and table selectors.
 (function () {
-  function value(row, place) {
-    const cell = row.cells[place];
+  function value(row, column) {
+    const cell = row.cells[column];
     return cell.dataset.value === undefined ? null : Number(cell.dataset.value);
   }
 
-  // What has no number is last, whichever way the others are sorted.
-  function compare(place, sign) {
+  // Cells without a number sort last in both directions.
+  function compare(column, sign) {
     return function (one, other) {
-      const a = value(one, place);
-      const b = value(other, place);
+      const a = value(one, column);
+      const b = value(other, column);
       if (a !== null && b !== null) return a === b ? 0 : sign * (a < b ? -1 : 1);
       if (a !== null || b !== null) return a !== null ? -1 : 1;
-      return sign * one.cells[place].textContent.localeCompare(other.cells[place].textContent);
+      return sign * one.cells[column].textContent.localeCompare(other.cells[column].textContent);
     };
   }
 

@@ -1,23 +1,23 @@
 "use strict";
-// One section at a time; all of them on paper.
+// Tabs: one section at a time, all sections in print.
 (function () {
   const root = document.documentElement;
   const tabs = Array.from(document.querySelectorAll('[role="tab"]'));
   const panels = tabs.map((tab) => document.getElementById(tab.getAttribute("aria-controls")));
 
-  function show(place) {
+  function show(index) {
     tabs.forEach(function (tab, at) {
-      tab.setAttribute("aria-selected", String(at === place));
-      tab.tabIndex = at === place ? 0 : -1;
-      panels[at].hidden = at !== place;
+      tab.setAttribute("aria-selected", String(at === index));
+      tab.tabIndex = at === index ? 0 : -1;
+      panels[at].hidden = at !== index;
     });
-    tabs[place].scrollIntoView({ block: "nearest", inline: "nearest" });
-    report.drawSeen();
+    tabs[index].scrollIntoView({ block: "nearest", inline: "nearest" });
+    report.drawVisible();
   }
 
-  function choose(place) {
-    show(place);
-    history.replaceState(null, "", "#" + panels[place].id);
+  function choose(index) {
+    show(index);
+    history.replaceState(null, "", "#" + panels[index].id);
     const top = document.querySelector(".bar-top");
     if (top.getBoundingClientRect().top <= 0) {
       window.scrollTo({ top: document.querySelector("main").offsetTop - top.offsetHeight });
@@ -25,11 +25,11 @@
   }
 
   const moves = { ArrowRight: 1, ArrowLeft: -1 };
-  tabs.forEach(function (tab, place) {
-    tab.addEventListener("click", () => choose(place));
+  tabs.forEach(function (tab, index) {
+    tab.addEventListener("click", () => choose(index));
     tab.addEventListener("keydown", function (event) {
       let next = null;
-      if (event.key in moves) next = (place + moves[event.key] + tabs.length) % tabs.length;
+      if (event.key in moves) next = (index + moves[event.key] + tabs.length) % tabs.length;
       if (event.key === "Home") next = 0;
       if (event.key === "End") next = tabs.length - 1;
       if (next === null) return;
@@ -40,8 +40,8 @@
   });
 
   function fromAddress() {
-    const place = panels.findIndex((panel) => "#" + panel.id === location.hash);
-    show(Math.max(place, 0));
+    const index = panels.findIndex((panel) => "#" + panel.id === location.hash);
+    show(Math.max(index, 0));
   }
 
   let before = null;
@@ -49,12 +49,12 @@
     before = root.dataset.theme;
     root.dataset.theme = "light";
     root.classList.add("printing");
-    report.drawSeen();
+    report.drawVisible();
   });
   window.addEventListener("afterprint", function () {
     root.dataset.theme = before;
     root.classList.remove("printing");
-    report.drawSeen();
+    report.drawVisible();
   });
   window.addEventListener("hashchange", fromAddress);
   fromAddress();

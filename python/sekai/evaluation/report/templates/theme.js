@@ -1,5 +1,5 @@
 "use strict";
-// Light or dark as the system says, until the reader says otherwise.
+// Light or dark theme: the system setting, until the reader chooses.
 (function () {
   const root = document.documentElement;
   const system = window.matchMedia("(prefers-color-scheme: dark)");

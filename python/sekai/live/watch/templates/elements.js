@@ -1,26 +1,26 @@
 "use strict";
-// Makes elements. What comes from files becomes text and nothing else: no HTML is ever read here.
+// Creates elements. Content from files is inserted as text, never as HTML.
 const watch = {};
 watch.make = function (name, attributes, ...children) {
-  const made = document.createElement(name);
+  const element = document.createElement(name);
   for (const [key, value] of Object.entries(attributes || {})) {
-    if (value === true) made.setAttribute(key, "");
-    else if (value !== null && value !== undefined && value !== false) made.setAttribute(key, String(value));
+    if (value === true) element.setAttribute(key, "");
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(key, String(value));
   }
-  made.append(...children.filter((one) => one !== null && one !== undefined).map((one) => (one instanceof Node ? one : String(one))));
-  return made;
+  element.append(...children.filter((child) => child !== null && child !== undefined).map((child) => (child instanceof Node ? child : String(child))));
+  return element;
 };
 
-// Only what differs is written: who reads the page by ear is told of changes alone.
-watch.say = function (element, text) {
+// Sets the text only if it differs: screen readers announce changes alone.
+watch.setText = function (element, text) {
   if (element.textContent !== String(text)) element.textContent = String(text);
 };
 
-// A table in a frame that can be scrolled by keys too; columns that begin with ">" are of numbers.
+// Table in a scrollable frame; columns that begin with ">" are numeric.
 watch.table = function (label, columns) {
   const make = watch.make;
-  const heads = columns.map((one) =>
-    make("th", { scope: "col", class: one[0] === ">" ? null : "words" }, one.replace(/^>/, ""))
+  const heads = columns.map((column) =>
+    make("th", { scope: "col", class: column[0] === ">" ? null : "words" }, column.replace(/^>/, ""))
   );
   const body = make("tbody", {});
   const table = make("table", { class: "plain" }, make("thead", {}, make("tr", {}, ...heads)), body);
@@ -28,16 +28,16 @@ watch.table = function (label, columns) {
   return {
     frame: frame,
     fill: function (rows, empty) {
-      const made = rows.map((cells) => make("tr", {}, ...cells.map((cell, place) => cellOf(cell, columns[place], place))));
-      if (!made.length) made.push(make("tr", {}, make("td", { colspan: columns.length, class: "quiet words" }, empty)));
-      body.replaceChildren(...made);
+      const elements = rows.map((cells) => make("tr", {}, ...cells.map((cell, index) => cellOf(cell, columns[index], index))));
+      if (!elements.length) elements.push(make("tr", {}, make("td", { colspan: columns.length, class: "quiet words" }, empty)));
+      body.replaceChildren(...elements);
     },
   };
 
-  function cellOf(cell, column, place) {
-    const words = column[0] === ">" ? null : "words";
-    if (place === 0) return make("th", { scope: "row", class: words }, cell);
-    return make("td", { class: words }, cell);
+  function cellOf(cell, column, index) {
+    const kind = column[0] === ">" ? null : "words";
+    if (index === 0) return make("th", { scope: "row", class: kind }, cell);
+    return make("td", { class: kind }, cell);
   }
 };
 
@@ -45,7 +45,7 @@ watch.card = function (title, ...children) {
   return watch.make("section", { class: "card", "aria-label": title }, watch.make("h3", {}, title), ...children);
 };
 
-// Numbers that stand beside each other: [name, note] each, and what fills them.
+// Tiles with a name, a value and a note each.
 watch.tiles = function (names) {
   const make = watch.make;
   const values = names.map((name) => make("span", { class: "tile-value" }, "–"));
@@ -57,35 +57,35 @@ watch.tiles = function (names) {
     frame: make("div", { class: "tiles" }, ...tiles),
     fill: function (rows) {
       rows.forEach(function (row, at) {
-        watch.say(values[at], row[0]);
-        watch.say(notes[at], row[1] || "");
+        watch.setText(values[at], row[0]);
+        watch.setText(notes[at], row[1] || "");
         values[at].dataset.sign = row[2] || "";
       });
     },
   };
 };
 
-// Says in a word, a shape and a colour how it is.
+// State banner: word, shape and color.
 watch.banner = function (title) {
   const make = watch.make;
   const mark = make("span", { class: "state-mark", "aria-hidden": "true" });
   const word = make("strong", { class: "state-word" });
   const reason = make("span", { class: "state-reason" });
   const when = make("span", { class: "state-when" });
-  const said = make("p", { class: "state-said", role: "status" }, mark, word, reason);
-  const words = make("div", { class: "state-words" }, make("h1", {}, title), said, when);
+  const statement = make("p", { class: "state-said", role: "status" }, mark, word, reason);
+  const text = make("div", { class: "state-words" }, make("h1", {}, title), statement, when);
   const actions = make("div", { class: "state-actions" });
-  const frame = make("header", { class: "card state" }, words, actions);
+  const frame = make("header", { class: "card state" }, text, actions);
   const marks = { good: "●", open: "▲", bad: "■", quiet: "○" };
   return {
     frame: frame,
     actions: actions,
-    fill: function (tone, text, why, time) {
+    fill: function (tone, state, detail, time) {
       frame.dataset.tone = tone;
-      watch.say(mark, marks[tone]);
-      watch.say(word, text);
-      watch.say(reason, why || "");
-      watch.say(when, time || "");
+      watch.setText(mark, marks[tone]);
+      watch.setText(word, state);
+      watch.setText(reason, detail || "");
+      watch.setText(when, time || "");
     },
   };
 };

@@ -1,52 +1,52 @@
 "use strict";
-// A live session: what it holds, what it does, how fast, and whether it still does anything.
-watch.session = function (title, place) {
+// Live session: state, account, positions, orders, latency and feed health.
+watch.session = function (title, index) {
   const make = watch.make;
   const n = watch.numbers;
   const charts = watch.charts;
 
   const banner = watch.banner(title);
-  const kill = watch.killSwitch(title, place);
+  const kill = watch.killSwitch(title, index);
   banner.actions.append(kill.frame);
   const note = make("p", { class: "flag", hidden: true });
-  const tiles = watch.tiles(["Equity", "Profit", "Drawdown", "Cash", "Gross", "Net", "Rows and decisions", "Orders and fills"]);
+  const tiles = watch.tiles(["Equity", "Profit", "Drawdown", "Cash", "Gross", "Net", "Bars and decisions", "Orders and fills"]);
   const equity = charts.holder(340, "Chart: equity and drawdown");
   const positions = watch.table("Positions", ["asset", ">weight", "share of equity", ">value", ">units", ">price"]);
   const orders = watch.table("Latest orders", ["time", "asset", "state", ">units", ">filled", ">price", "reason", "id"]);
-  const latency = watch.table("Latency in milliseconds", ["stage", ">p50", ">p99", ">p99.9", ">largest", ">count"]);
-  const stages = make("select", { "aria-label": "Stage to draw" });
-  const histogram = charts.holder(190, "Chart: how long it takes");
+  const latency = watch.table("Latency in milliseconds", ["stage", ">p50", ">p99", ">p99.9", ">max", ">count"]);
+  const stages = make("select", { "aria-label": "Latency stage" });
+  const histogram = charts.holder(190, "Chart: latency histogram");
   const feed = make("dl", { class: "facts" });
-  const costs = watch.table("Costs", ["kind", ">paid"]);
+  const costs = watch.table("Costs", ["kind", ">amount"]);
   const alerts = make("ul", { class: "flags" });
   let last = null;
 
-  const empty = make("p", { class: "quiet" }, "it is drawn from the second row on");
+  const empty = make("p", { class: "quiet" }, "shown from the second bar on");
   const details = make(
     "div", { hidden: true }, tiles.frame,
     make("figure", { class: "card" }, make("h3", {}, "Equity and drawdown"), empty, equity),
     make("div", { class: "columns" },
       make("div", {}, watch.card("Alerts", alerts), watch.card("Positions", positions.frame), watch.card("Costs", costs.frame)),
       make("div", {}, watch.card("Latency, milliseconds", latency.frame,
-        make("label", { class: "choice" }, "how long it takes, ", stages), histogram), watch.card("Feed", feed))),
+        make("label", { class: "choice" }, "histogram of ", stages), histogram), watch.card("Feed", feed))),
     watch.card("Latest orders", orders.frame)
   );
   const panel = make("div", {}, banner.frame, note, details);
 
   const tones = { trading: "good", starting: "quiet", stopped: "quiet", halted: "open", killed: "bad", failed: "bad" };
 
-  function state(found) {
-    const status = found.status;
-    const told = status ? "last told " + n.clock(status.updated) : "";
-    if (found.kill !== null) {
-      const silent = found.silent_since ? ", and no sign of life since" : "";
-      return banner.fill("bad", "Trading is stopped", found.kill, told + silent);
+  function state(data) {
+    const status = data.status;
+    const updated = status ? "last update " + n.clock(status.updated) : "";
+    if (data.kill !== null) {
+      const silent = data.silent_since ? "; no update since" : "";
+      return banner.fill("bad", "Trading stopped", data.kill, updated + silent);
     }
-    if (!status) return banner.fill("quiet", "Waiting", found.note, "");
-    if (found.silent_since) {
-      return banner.fill("bad", "No sign of life since " + n.clock(found.silent_since), "it said it was " + [status.state, status.reason].filter(Boolean).join(": "), told);
+    if (!status) return banner.fill("quiet", "Waiting", data.note, "");
+    if (data.silent_since) {
+      return banner.fill("bad", "No update since " + n.clock(data.silent_since), "last state: " + [status.state, status.reason].filter(Boolean).join(": "), updated);
     }
-    return banner.fill(tones[status.state] || "open", n.capital(status.state), status.reason, told);
+    return banner.fill(tones[status.state] || "open", n.capital(status.state), status.reason, updated);
   }
 
   function fillTiles(status) {
@@ -54,29 +54,29 @@ watch.session = function (title, place) {
     const before = status.equity - status.profit;
     tiles.fill([
       [n.money(status.equity)],
-      [n.signed(status.profit, n.money), before > 0 ? n.signed(status.profit / before, (one) => n.percent(one, 2)) : "", sign(status.profit)],
-      [n.percent(status.drawdown, 2), "below the highest"],
+      [n.signed(status.profit, n.money), before > 0 ? n.signed(status.profit / before, (item) => n.percent(item, 2)) : "", sign(status.profit)],
+      [n.percent(status.drawdown, 2), "from the highest equity"],
       [n.money(status.cash)],
       [n.percent(status.gross), "of equity"],
       [n.percent(status.net), "of equity"],
       [n.count(status.bars) + " / " + n.count(status.decisions)],
-      [n.count(status.orders_sent) + " / " + n.count(status.fills), n.count(status.orders_refused) + " refused"],
+      [n.count(status.orders_sent) + " / " + n.count(status.fills), n.count(status.orders_refused) + " rejected"],
     ]);
   }
 
   function drawEquity(status) {
-    const x = status.equity_times.map((one) => String(one).replace(/(Z|[+-]\d\d:?\d\d)$/, ""));
+    const x = status.equity_times.map((item) => String(item).replace(/(Z|[+-]\d\d:?\d\d)$/, ""));
     const y = status.equity_values;
-    // There is no line through one point.
+    // One point makes no line.
     equity.hidden = y.length < 2;
     empty.hidden = !equity.hidden;
     if (equity.hidden) return;
     let highest = -Infinity;
-    const below = y.map((one) => ((highest = Math.max(highest, one)), highest > 0 ? one / highest - 1 : 0));
+    const below = y.map((item) => ((highest = Math.max(highest, item)), highest > 0 ? item / highest - 1 : 0));
     charts.show(equity, () => [
       [
-        { x, y, name: "equity", mode: "lines", line: { color: charts.themed("c0"), width: 2 }, hovertemplate: "%{y:,.2f}" },
-        { x, y: below, name: "drawdown", yaxis: "y2", mode: "lines", fill: "tozeroy", fillcolor: charts.seenThrough("c1", 0.22), line: { color: charts.themed("c1"), width: 1.5 }, hovertemplate: "%{y:.2%}" },
+        { x, y, name: "equity", mode: "lines", line: { color: charts.color("c0"), width: 2 }, hovertemplate: "%{y:,.2f}" },
+        { x, y: below, name: "drawdown", yaxis: "y2", mode: "lines", fill: "tozeroy", fillcolor: charts.transparent("c1", 0.22), line: { color: charts.color("c1"), width: 1.5 }, hovertemplate: "%{y:.2%}" },
       ],
       { showlegend: true, xaxis: { type: "date", anchor: "y2" }, yaxis: { domain: [0.34, 1], nticks: 6, exponentformat: "none" }, yaxis2: { domain: [0, 0.26], tickformat: ".1%", nticks: 3, rangemode: "tozero" } },
     ], "Chart: equity is " + n.money(status.equity) + ", drawdown " + n.percent(status.drawdown, 2));
@@ -91,12 +91,12 @@ watch.session = function (title, place) {
   }
 
   function fillPositions(held) {
-    const names = Object.keys(held).sort((one, other) => Math.abs(held[other].weight) - Math.abs(held[one].weight) || (one < other ? -1 : 1));
-    const largest = Math.max(0, ...names.map((one) => Math.abs(held[one].weight)));
+    const names = Object.keys(held).sort((first, second) => Math.abs(held[second].weight) - Math.abs(held[first].weight) || (first < second ? -1 : 1));
+    const largest = Math.max(0, ...names.map((item) => Math.abs(held[item].weight)));
     positions.fill(names.map((name) => {
-      const one = held[name];
-      return [name, n.percent(one.weight), weightBar(one.weight, largest), n.money(one.value), n.number(one.units), n.price(one.price)];
-    }), "nothing is held");
+      const position = held[name];
+      return [name, n.percent(position.weight), weightBar(position.weight, largest), n.money(position.value), n.number(position.units), n.price(position.price)];
+    }), "no positions");
   }
 
   function badge(word) {
@@ -104,20 +104,20 @@ watch.session = function (title, place) {
     return make("span", { class: "badge " + tone }, word);
   }
 
-  function fillOrders(found) {
-    orders.fill(found.map((one) => [
-      n.clock(one.time), one.asset, badge(one.state), n.number(one.units), n.number(one.filled),
-      one.price ? n.price(one.price) : "–", one.reason, make("span", { class: "id" }, one.id),
+  function fillOrders(data) {
+    orders.fill(data.map((item) => [
+      n.clock(item.time), item.asset, badge(item.state), n.number(item.units), n.number(item.filled),
+      item.price ? n.price(item.price) : "–", item.reason, make("span", { class: "id" }, item.id),
     ]), "no orders yet");
   }
 
-  const named = (stage) => stage.replace(/_/g, " ");
+  const label = (stage) => stage.replace(/_/g, " ");
 
-  function fillLatency(found) {
-    const names = Object.keys(found);
-    latency.fill(names.map((name) => [named(name), ...["p50", "p99", "p999", "largest"].map((key) => n.milliseconds(found[name].count ? found[name][key] : null)), n.count(found[name].count)]), "nothing was measured yet");
-    if ([...stages.options].map((one) => one.value).join("\n") !== names.join("\n")) {
-      stages.replaceChildren(...names.map((name) => make("option", { value: name }, named(name))));
+  function fillLatency(data) {
+    const names = Object.keys(data);
+    latency.fill(names.map((name) => [label(name), ...["p50", "p99", "p999", "largest"].map((key) => n.milliseconds(data[name].count ? data[name][key] : null)), n.count(data[name].count)]), "no measurements yet");
+    if ([...stages.options].map((item) => item.value).join("\n") !== names.join("\n")) {
+      stages.replaceChildren(...names.map((name) => make("option", { value: name }, label(name))));
     }
     drawLatency();
   }
@@ -130,48 +130,48 @@ watch.session = function (title, place) {
     const below = [0, ...summary.buckets.map(([, count]) => count)];
     const counts = [...ends.map((_, at) => below[at + 1] - below[at]), summary.count - below[below.length - 1]];
     const all = [...ends.map((end) => "≤" + String(end)), ends.length ? ">" + ends[ends.length - 1] : "all"].map(charts.plain);
-    // What is empty on both sides leaves no room for the rest.
+    // Crop empty buckets on both sides.
     const filled = counts.flatMap((count, at) => (count ? [at] : []));
     const first = Math.max((filled[0] || 0) - 1, 0);
     const end = filled.length ? filled[filled.length - 1] + 2 : all.length;
-    const words = all.slice(first, end);
+    const labels = all.slice(first, end);
     const heights = counts.slice(first, end);
     charts.show(histogram, () => [
-      [{ type: "bar", x: words, y: heights, marker: { color: charts.themed("c0") }, hovertemplate: "%{x} ms: %{y:,}<extra></extra>" }],
+      [{ type: "bar", x: labels, y: heights, marker: { color: charts.color("c0") }, hovertemplate: "%{x} ms: %{y:,}<extra></extra>" }],
       { hovermode: "closest", xaxis: { type: "category", nticks: 20, tickangle: "auto" }, yaxis: { nticks: 4, rangemode: "tozero" } },
-    ], "Chart: " + named(stages.value) + ", half take at most " + n.milliseconds(summary.p50) + " milliseconds");
+    ], "Chart: " + label(stages.value) + ", median " + n.milliseconds(summary.p50) + " milliseconds");
   }
 
-  function fillFeed(found) {
-    const age = found.last_receive_time ? n.duration(watch.now() - found.last_receive_time / 1e9) + " ago" : "–";
-    const link = !found.is_connected ? ["bad", "not connected"] : found.is_stale ? ["bad", "connected, but silent"] : ["good", "connected"];
+  function fillFeed(data) {
+    const age = data.last_receive_time ? n.duration(watch.now() - data.last_receive_time / 1e9) + " ago" : "–";
+    const link = !data.is_connected ? ["bad", "not connected"] : data.is_stale ? ["bad", "connected, stale"] : ["good", "connected"];
     const rows = [
       ["connection", make("span", { class: "badge " + link[0] }, link[1])],
       ["last event", age],
-      ["received", n.count(found.received)],
-      ["reconnects", n.count(found.reconnects)],
-      ["gaps", n.count(found.gaps) + ", " + n.count(found.missing) + " events missing"],
-      ["late, twice, garbage", [found.late, found.duplicates, found.garbage].map(n.count).join(", ")],
-      ["dropped, replaced", [found.dropped, found.conflated].map(n.count).join(", ")],
-      ["odd prices, crossed quotes", [found.outliers, found.crossed].map(n.count).join(", ")],
-      ["clock jumps", n.count(found.clock_jumps)],
+      ["received", n.count(data.received)],
+      ["reconnects", n.count(data.reconnects)],
+      ["gaps", n.count(data.gaps) + ", " + n.count(data.missing) + " events missing"],
+      ["late, duplicate, malformed", [data.late, data.duplicates, data.garbage].map(n.count).join(", ")],
+      ["dropped, conflated", [data.dropped, data.conflated].map(n.count).join(", ")],
+      ["price outliers, crossed quotes", [data.outliers, data.crossed].map(n.count).join(", ")],
+      ["clock jumps", n.count(data.clock_jumps)],
     ];
     feed.replaceChildren(...rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
   }
 
-  function fillAlerts(found) {
-    const rows = found.map((one) => make("li", { class: "flag" }, one));
-    if (!rows.length) rows.push(make("li", { class: "quiet" }, "nothing to tell"));
+  function fillAlerts(data) {
+    const rows = data.map((item) => make("li", { class: "flag" }, item));
+    if (!rows.length) rows.push(make("li", { class: "quiet" }, "no alerts"));
     alerts.replaceChildren(...rows);
   }
 
-  function show(found) {
-    last = found;
-    state(found);
-    kill.show(found.kill !== null);
-    note.hidden = !found.note || !found.status;
-    watch.say(note, found.note);
-    const status = found.status;
+  function show(data) {
+    last = data;
+    state(data);
+    kill.show(data.kill !== null);
+    note.hidden = !data.note || !data.status;
+    watch.setText(note, data.note);
+    const status = data.status;
     details.hidden = !status;
     if (!status) return;
     fillTiles(status);
@@ -180,7 +180,7 @@ watch.session = function (title, place) {
     fillLatency(status.latency);
     fillFeed(status.feed);
     fillAlerts(status.alerts);
-    costs.fill(Object.entries(status.costs).map(([kind, paid]) => [kind, n.money(paid)]), "nothing was paid yet");
+    costs.fill(Object.entries(status.costs).map(([kind, paid]) => [kind, n.money(paid)]), "no costs yet");
     drawEquity(status);
   }
 

@@ -1,30 +1,30 @@
 "use strict";
-// Listens to the watcher, says so when it is gone, and tries again.
+// Reads the event stream, shows lost connections and reconnects.
 (function () {
   const SILENT = 8000;
   const PAUSE = 2000;
   const lost = document.getElementById("lost");
   const connection = document.getElementById("connection");
-  const words = document.getElementById("connection-text");
+  const text = document.getElementById("connection-text");
   let source = null;
   let heard = 0;
   let ahead = 0;
 
-  // By the watcher's clock: this machine's may be another.
+  // Time of the server's clock: the local clock may differ.
   watch.now = () => Date.now() / 1000 + ahead;
 
-  function isThere() {
+  function showConnected() {
     heard = Date.now();
     lost.hidden = true;
     connection.dataset.tone = "good";
-    watch.say(words, "live");
+    watch.setText(text, "live");
   }
 
-  function isLost(why) {
+  function showLost(message) {
     connection.dataset.tone = "bad";
-    watch.say(words, "lost");
+    watch.setText(text, "lost");
     lost.hidden = false;
-    watch.say(lost, why || "Connection lost, trying again. What is shown may be old.");
+    watch.setText(lost, message || "Connection lost, reconnecting. The data shown may be outdated.");
   }
 
   function listen() {
@@ -32,33 +32,33 @@
     heard = Date.now();
     source = new EventSource("/api/stream");
     source.addEventListener("source", function (event) {
-      isThere();
+      showConnected();
       watch.show(Number(event.lastEventId), JSON.parse(event.data));
     });
     source.addEventListener("beat", function (event) {
-      isThere();
+      showConnected();
       ahead = Number(event.data) - Date.now() / 1000;
       watch.beat();
     });
-    source.addEventListener("error", failed);
+    source.addEventListener("error", reconnect);
   }
 
-  async function failed() {
+  async function reconnect() {
     source.close();
-    isLost();
+    showLost();
     try {
-      const answer = await fetch("/api/state");
-      if (answer.status === 401) isLost("This watcher was started anew: open the address that it printed.");
-      else if (answer.ok) isLost("Connection lost, trying again. Perhaps too many pages are open.");
+      const response = await fetch("/api/state");
+      if (response.status === 401) showLost("The monitor was restarted: open the address that it printed.");
+      else if (response.ok) showLost("Connection lost, reconnecting. There may be too many open pages.");
     } catch (error) {
-      // Nobody there: tried again below.
+      // No server: retried below.
     }
     setTimeout(listen, PAUSE);
   }
 
-  // A tunnel may hang without an end.
+  // A tunnel may hang without closing.
   setInterval(function () {
-    if (source.readyState !== EventSource.CLOSED && Date.now() - heard > SILENT) failed();
+    if (source.readyState !== EventSource.CLOSED && Date.now() - heard > SILENT) reconnect();
   }, 1000);
   listen();
 })();

@@ -1,5 +1,5 @@
 "use strict";
-// A panel for each source; tabs where there are several.
+// One panel per source, with tabs if there are several.
 (function () {
   const main = document.getElementById("content");
   const list = document.querySelector('[role="tablist"]');
@@ -8,55 +8,55 @@
   const panels = [];
   const titles = [];
 
-  function add(place, found) {
-    const view = found.kind === "session" ? watch.session(found.title, place) : watch.training(found.title);
-    const id = "source-" + place;
-    const tab = watch.make("button", { type: "button", role: "tab", id: "tab-" + place, "aria-controls": id }, found.title);
-    const panel = watch.make("section", { class: "panel", id: id, role: "tabpanel", "aria-labelledby": "tab-" + place, hidden: true }, view.panel);
-    tab.addEventListener("click", () => choose(place));
-    tab.addEventListener("keydown", moved);
-    [views[place], tabs[place], panels[place]] = [view, tab, panel];
-    // In their order, whichever is told of first.
+  function add(index, data) {
+    const view = data.kind === "session" ? watch.session(data.title, index) : watch.training(data.title);
+    const id = "source-" + index;
+    const tab = watch.make("button", { type: "button", role: "tab", id: "tab-" + index, "aria-controls": id }, data.title);
+    const panel = watch.make("section", { class: "panel", id: id, role: "tabpanel", "aria-labelledby": "tab-" + index, hidden: true }, view.panel);
+    tab.addEventListener("click", () => choose(index));
+    tab.addEventListener("keydown", onKey);
+    [views[index], tabs[index], panels[index]] = [view, tab, panel];
+    // In display order, whichever arrives first.
     list.replaceChildren(...tabs.filter(Boolean));
     main.replaceChildren(...panels.filter(Boolean));
     list.hidden = tabs.filter(Boolean).length < 2;
-    fromAddress();
+    fromHash();
   }
 
-  function choose(place) {
+  function choose(index) {
     tabs.forEach(function (tab, at) {
-      tab.setAttribute("aria-selected", String(at === place));
-      tab.tabIndex = at === place ? 0 : -1;
-      panels[at].hidden = at !== place;
+      tab.setAttribute("aria-selected", String(at === index));
+      tab.tabIndex = at === index ? 0 : -1;
+      panels[at].hidden = at !== index;
     });
-    history.replaceState(null, "", "#source-" + place);
-    document.title = tabs[place].textContent + " · sekai watch";
-    watch.charts.drawSeen();
+    history.replaceState(null, "", "#source-" + index);
+    document.title = tabs[index].textContent + " · sekai watch";
+    watch.charts.drawVisible();
   }
 
-  function moved(event) {
+  function onKey(event) {
     const known = tabs.filter(Boolean);
     const at = known.indexOf(event.currentTarget);
-    const places = { ArrowRight: (at + 1) % known.length, ArrowLeft: (at - 1 + known.length) % known.length, Home: 0, End: known.length - 1 };
-    if (!(event.key in places)) return;
+    const targets = { ArrowRight: (at + 1) % known.length, ArrowLeft: (at - 1 + known.length) % known.length, Home: 0, End: known.length - 1 };
+    if (!(event.key in targets)) return;
     event.preventDefault();
-    known[places[event.key]].click();
-    known[places[event.key]].focus();
+    known[targets[event.key]].click();
+    known[targets[event.key]].focus();
   }
 
-  function fromAddress() {
-    const place = panels.findIndex((panel) => panel && "#" + panel.id === location.hash);
-    choose(place >= 0 ? place : panels.findIndex(Boolean));
+  function fromHash() {
+    const index = panels.findIndex((panel) => panel && "#" + panel.id === location.hash);
+    choose(index >= 0 ? index : panels.findIndex(Boolean));
   }
 
-  watch.show = function (place, found) {
-    // Another watcher at the same address: under a title there must be no other session.
-    if (views[place] && titles[place] !== found.title) return location.reload();
-    titles[place] = found.title;
-    if (!views[place]) add(place, found);
-    views[place].show(found);
+  watch.show = function (index, data) {
+    // Another server at the same address: a title must not show another session.
+    if (views[index] && titles[index] !== data.title) return location.reload();
+    titles[index] = data.title;
+    if (!views[index]) add(index, data);
+    views[index].show(data);
   };
   watch.beat = () => views.filter(Boolean).forEach((view) => view.beat());
   list.hidden = true;
-  window.addEventListener("hashchange", fromAddress);
+  window.addEventListener("hashchange", fromHash);
 })();

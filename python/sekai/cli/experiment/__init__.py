@@ -1,1 +1,0 @@
-"""Experiment files: what is to be trained on what, and how it is judged."""

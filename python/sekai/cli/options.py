@@ -1,0 +1,25 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["ImportOption", "QuietOption", "RunArgument", "RunsOption"]
+
+RunArgument = Annotated[str, typer.Argument(help="Name of a run, or its folder.")]
+
+RunsOption = Annotated[Path, typer.Option(envvar="SEKAI_RUNS", help="Folder of the runs.")]
+
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+
+ImportOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        metavar="MODULE",
+        help="Your module that registers envs, features or kinds; repeatable.",
+    ),
+]

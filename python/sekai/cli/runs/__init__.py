@@ -1,1 +1,0 @@
-"""Runs: a folder for each training, with all that became of it."""

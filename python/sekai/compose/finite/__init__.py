@@ -1,1 +1,0 @@
-"""Vector envs that stop when their seeds are used up."""

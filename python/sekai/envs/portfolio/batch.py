@@ -1,0 +1,525 @@
+"""Batches of portfolio envs: market data and native batch together, and layers around them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from quant_gym_rs._core import PortfolioAgents, PortfolioBatch, PortfolioPanel
+from sekai.core.result import ResetResult, StepResult
+from sekai.data import Bar, FeaturePanel, MarketData, Pipeline, RollingWindows
+from sekai.data.features.stream import FeatureStream
+from sekai.envs.portfolio.config import PortfolioConfig
+from sekai.envs.portfolio.log import current_holdings, join_logs, portfolio_scene
+from sekai.envs.portfolio.panel import (
+    Benchmark,
+    WindowSource,
+    build_panel,
+    fill_slot,
+    pad_bar,
+    panel_columns,
+    select_asset,
+)
+from sekai.market.costs import COST_FIELDS
+
+__all__ = ["COST_FIELDS", "AccountReport", "BatchLayer", "MarketBatch", "Observation"]
+
+Result = TypeVar("Result")
+Floats = NDArray[np.float64]
+Observation = dict[str, NDArray[Any]]
+Units = Mapping[str, float] | ArrayLike
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class AccountReport:
+    """Broker's report of an account after one row, for an env whose orders a broker fills."""
+
+    cash: float
+    """Cash after the row."""
+
+    units: Units
+    """Units held after the row: by asset, where missing assets are not held, or one number for
+    each asset."""
+
+    open_units: Units = field(default_factory=dict)
+    """Unfilled units of open orders, signed; as `units`."""
+
+    costs: Mapping[str, float] = field(default_factory=dict)
+    """Costs paid in the row, in currency, by the names of `COST_FIELDS`. Interest earned on cash is
+    a negative `financing` cost."""
+
+    traded: float = 0.0
+    """Value traded in the row, in currency."""
+
+    def columns(
+        self, assets: Sequence[str], free: int = 0
+    ) -> tuple[float, Floats, Floats, Floats, float]:
+        """Arguments of the Rust core: cash, units, open units, costs and value traded.
+
+        Args:
+            assets: names of the assets.
+            free: number of slots after those that have no asset yet.
+        """
+        units = _units_array("units", self.units, assets, free)
+        open_units = _units_array("open_units", self.open_units, assets, free)
+        unknown = sorted(set(self.costs) - set(COST_FIELDS))
+        if unknown:
+            raise ValueError(f"unknown costs {unknown}; expected some of {', '.join(COST_FIELDS)}")
+        costs = np.array([self.costs.get(name, 0.0) for name in COST_FIELDS], np.float64)
+        return float(self.cash), units, open_units, costs, float(self.traded)
+
+
+class MarketBatch:
+    """Native batch of portfolios on market data that can be streamed and gain assets.
+
+    Implements `sekai.vector.NativeBatch` and `sekai.envs.native_env.BatchOfOne`.
+
+    Args:
+        num_envs: number of envs.
+        data: market data, whose last `config.slots` assets are free slots.
+        features: features shown; None where windows are shown from a file.
+        pipeline: computes the features of streamed rows.
+        config: settings of episodes.
+        num_threads: most threads that step the envs; None for one per core.
+        max_episode_steps: decisions after which episodes are truncated.
+        first_row: first row of a decision, if not the one after the warm-up.
+        rolling: windows of a file that go on with streamed rows.
+        windows: windows that `index` observations refer to.
+        shown: observation of the native batch if not the config's: `"index"` where windows are
+            added to it in Python.
+    """
+
+    reset: Callable[..., None]
+    step: Callable[..., None]
+    reset_one: Callable[..., ResetResult[Observation]]
+    step_one: Callable[..., StepResult[Observation]]
+    reset_agents: Callable[..., Any]
+    step_agents: Callable[..., Any]
+
+    def __init__(
+        self,
+        num_envs: int,
+        data: MarketData,
+        features: FeaturePanel | None,
+        pipeline: Pipeline | None,
+        config: PortfolioConfig,
+        num_threads: int | None = None,
+        max_episode_steps: int | None = None,
+        first_row: int | None = None,
+        rolling: RollingWindows | None = None,
+        windows: WindowSource | None = None,
+        shown: str | None = None,
+    ) -> None:
+        self.config = config
+        self.features = features
+        self.pipeline = pipeline
+        self.windows = windows
+        self._rolling = rolling
+        self._data = data
+        self._free_slots = config.slots
+        self._benchmark = Benchmark(config.benchmark, data)
+        self._benchmark_levels: Floats | None = None
+        self._stream = _open_stream(data, pipeline, config) if config.stream else None
+        panel = build_panel(data, features, config.decisions, self._benchmark, config.stream)
+        self._core_options: dict[str, Any] = {"first_row": first_row, "shown": shown}
+        settings = config.core_settings(data, **self._core_options)
+        self.native = PortfolioBatch(panel, settings, num_envs, num_threads, max_episode_steps)
+        self._scene_levels: Floats = np.empty(0)
+        self._is_logged, self._logged = False, list[dict[str, Any]]()
+        self._waiters: list[asyncio.Future[None]] = []
+        self._is_closed = False
+        self._has_forgotten = False
+        # Another thread may push rows. Without a stream the native methods are called directly.
+        self._lock = threading.RLock()
+        for name in ("reset", "step", "reset_one", "step_one", "reset_agents", "step_agents"):
+            method = getattr(self.native, name)
+            setattr(self, name, self._locked(method) if config.stream else method)
+
+    @property
+    def num_envs(self) -> int:
+        """Number of envs."""
+        return self.native.num_envs
+
+    @property
+    def num_threads(self) -> int:
+        """Number of threads that step the envs."""
+        return self.native.num_threads
+
+    @property
+    def data(self) -> MarketData:
+        """All known rows; free slots are assets that are never listed."""
+        return self._data if self._stream is None else self._stream.panel()
+
+    @property
+    def assets(self) -> tuple[str, ...]:
+        """Names of the assets, without free slots."""
+        return self._data.assets[: len(self._data.assets) - self._free_slots]
+
+    @property
+    def rows(self) -> int:
+        """Number of known rows."""
+        return self.native.rows
+
+    def infos(self) -> Mapping[str, NDArray[Any]]:
+        """Infos of the envs, one array for each key."""
+        return self.native.infos()
+
+    def final_infos(self) -> Mapping[str, NDArray[Any]]:
+        """Infos of the episodes that the last step ended; other rows are undefined."""
+        return self.native.final_infos()
+
+    def clone_env(self, source: int, target: int) -> None:
+        """Copy env `source` to env `target`, random streams included."""
+        self.native.clone_env(source, target)
+
+    def waits(self, env: int = 0) -> bool:
+        """Return True if the next step of an env needs a row that has not been pushed."""
+        return self.native.waits(env)
+
+    def push(self, bar: Bar) -> None:
+        """Append the next row of a stream. A rejected one changes nothing. Thread-safe."""
+        if self._stream is None:
+            raise ValueError("push() needs a stream; make the env with stream=True")
+        with self._lock:
+            self._check_shape(bar)
+            bar = pad_bar(bar, self._free_slots)
+            features = self._stream.push(bar.time, bar.values, market=bar.market, **bar.masks())
+            try:
+                self._benchmark_levels = self._push_native(self._stream, features)
+            except Exception:
+                self._stream.take_back()
+                raise
+            if self._rolling is not None:
+                self._rolling.push(self._stream.latest.times[0], features)
+            self._drop_old_rows()
+            self._wake_waiters()
+
+    async def ready(self, env: int = 0) -> None:
+        """Wait until the next step of an env has the rows it needs."""
+        while True:
+            with self._lock:
+                if self._is_closed or not self.native.waits(env):
+                    return
+                waiter = asyncio.get_running_loop().create_future()
+                self._waiters.append(waiter)
+            try:
+                await waiter
+            finally:
+                with self._lock:
+                    self._waiters.remove(waiter)
+
+    def remove_asset(self, name: str, env: int | None = None) -> None:
+        """Remove an asset from the universe of an env, or of all, until its next episode.
+
+        A position in it is sold as soon as possible, and none is bought.
+        """
+        self._set_removed(name, env, True)
+
+    def add_asset(self, name: str, data: MarketData | None = None, env: int | None = None) -> None:
+        """Add a removed asset again, or a new one into a free slot of all envs.
+
+        Args:
+            name: the asset.
+            data: rows of a new asset, with the same times as the known rows. Features of the
+                other assets in these rows stay as they were.
+            env: env that a removed asset returns to; None for all.
+        """
+        if data is None:
+            self._set_removed(name, env, False)
+        elif name in self.assets:
+            raise ValueError(f"asset {name!r} is in the universe; data is for new assets only")
+        else:
+            with self._lock:
+                self._fill_slot(select_asset(name, data, self.data))
+
+    def orders(self, action: Any, env: int = 0) -> Floats:
+        """Units of each asset that an action of an env would order now; NaN is no order.
+
+        With several agents, one row for each.
+        """
+        with self._lock:
+            units = self.native.orders(env, action)
+        agents = len(self.config.members)
+        rows = units.reshape(agents, -1)[:, : len(self.assets)]
+        return rows[0] if agents == 1 else rows
+
+    def report(self, report: AccountReport, env: int = 0) -> None:
+        """Set the account of an env after its next row without a report."""
+        with self._lock:
+            self.native.report(env, *report.columns(self.assets, self._free_slots))
+
+    def keep_log(self, kept: bool) -> None:
+        """Start or stop logging every env."""
+        with self._lock:
+            self.native.keep_log(kept)
+            self._is_logged, self._logged = kept, []
+
+    def take_log(self) -> list[dict[str, Any]]:
+        """Episodes logged since the last call, with the env of each."""
+        with self._lock:
+            logs, self._logged = join_logs(self._logged, self.native.take_log()), []
+        return logs
+
+    def scene(self, env: int = 0) -> dict[str, Any]:
+        """State of an env for renderers; nothing changes."""
+        if self._has_forgotten:
+            raise ValueError("cannot render after keep_rows has dropped rows; use keep_rows=None")
+        with self._lock:
+            if self._is_logged:
+                # Reading the holdings uses the log of the native batch: set its contents aside.
+                self._logged = join_logs(self._logged, self.native.take_log())
+            try:
+                holdings = current_holdings(self.native, self.native.state_dict(), env)
+            finally:
+                self.native.keep_log(self._is_logged)
+            data, infos = self.data, self.native.infos()
+        if len(self._scene_levels) != len(data):
+            self._scene_levels = self._benchmark.levels(data)
+        agents = {name: agent.initial_cash for name, agent in self.config.members.items()}
+        scene = portfolio_scene(holdings, data, agents, self._scene_levels)
+        if len(agents) > 1:
+            return scene
+        # Infos of a batch are those of the first agent.
+        return {**scene, **{name: float(infos[name][env]) for name in ("cost", "turnover")}}
+
+    def state_dict(self) -> dict[str, Any]:
+        """State from which the batch continues bit for bit, on the same rows."""
+        return self.native.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state; a rejected one changes nothing."""
+        with self._lock:
+            self.native.load_state_dict(state)
+            self._wake_waiters()
+
+    def close(self) -> None:
+        """Release all callers that wait in `ready`."""
+        with self._lock:
+            self._is_closed = True
+            self._wake_waiters()
+
+    def _drop_old_rows(self) -> None:
+        keep = self.config.keep_rows
+        if keep is not None and self._stream is not None and len(self._stream) >= 2 * keep:
+            self._stream.forget(self.native.forget(keep))
+            if self._rolling is not None:
+                self._rolling.forget(len(self._stream))
+            self._has_forgotten = True
+
+    def _push_native(self, stream: FeatureStream, features: NDArray[np.floating]) -> Floats:
+        """Push the latest row to the native batch; return the benchmark levels after it."""
+        latest = stream.latest
+        # The core has no features where windows are shown from a file.
+        values = None if self.features is None else features[None]
+        present = None if self.features is None else stream.present
+        columns = panel_columns(latest, values, present, self.config.decisions)
+        levels = self._benchmark_levels
+        before = self._benchmark.returns(self._data)[1] if levels is None else levels
+        columns["benchmark"], levels = self._benchmark.returns(latest, before)
+        self.native.push(columns)
+        return levels
+
+    def _check_shape(self, bar: Bar) -> None:
+        expected = (len(self.assets), len(self._data.fields))
+        if np.shape(bar.values) != expected:
+            raise ValueError(
+                f"wrong shape of bar values: got {np.shape(bar.values)}, expected {expected} "
+                f"({expected[0]} assets by {expected[1]} fields)"
+            )
+
+    def _set_removed(self, name: str, env: int | None, is_removed: bool) -> None:
+        if name not in self.assets:
+            hint = "" if is_removed else "; a new asset needs data"
+            raise KeyError(f"unknown asset {name!r}; expected one of {list(self.assets)}{hint}")
+        asset = self.assets.index(name)
+        with self._lock:
+            for index in range(self.native.num_envs) if env is None else [env]:
+                self.native.set_removed(index, asset, is_removed)
+
+    def _fill_slot(self, asset: MarketData) -> None:
+        name = asset.assets[0]
+        if not self._free_slots:
+            raise ValueError(f"no free slot for asset {name!r}; make the env with more slots")
+        if self.pipeline is None:
+            raise ValueError(
+                f"cannot compute features of new asset {name!r}; make the env with a Pipeline or "
+                "names of features"
+            )
+        slot = len(self.assets)
+        data = fill_slot(self.data, slot, asset)
+        stream = None if self._stream is None else self.pipeline.stream(data)
+        features = self.pipeline.transform(data).values[:, [slot]]
+        columns = panel_columns(asset, features, None, "every_row")
+        # Decisions and benchmark of known rows stay as they were.
+        columns["benchmark"] = np.zeros(len(asset))
+        panel = PortfolioPanel(columns, self.config.stream)
+        self.native.fill_slot(slot, panel, self.config.core_settings(data, **self._core_options))
+        self._data, self._stream, self._benchmark_levels = data, stream, None
+        self._free_slots -= 1
+
+    def _locked(self, method: Callable[..., Result]) -> Callable[..., Result]:
+        def call(*args: Any, **kwargs: Any) -> Result:
+            with self._lock:
+                return method(*args, **kwargs)
+
+        return call
+
+    def _wake_waiters(self) -> None:
+        for waiter in self._waiters:
+            # Nobody waits in a loop that was closed.
+            with suppress(RuntimeError):
+                waiter.get_loop().call_soon_threadsafe(_finish, waiter)
+
+
+class BatchLayer:
+    """Batch around another one, for what is not written in Rust; subclasses override methods.
+
+    Stepping, states and logs pass through the layers; market data and orders go to the
+    `MarketBatch` directly.
+    """
+
+    def __init__(self, batch: MarketBatch | BatchLayer) -> None:
+        self.batch = batch
+        self.market: MarketBatch = batch.market if isinstance(batch, BatchLayer) else batch
+        self.windows: WindowSource | None = batch.windows
+        self.config, self.features = self.market.config, self.market.features
+        self.pipeline = self.market.pipeline
+        self.num_envs, self.num_threads = self.market.num_envs, self.market.num_threads
+        self.push, self.ready, self.waits = self.market.push, self.market.ready, self.market.waits
+        self.orders, self.report = self.market.orders, self.market.report
+        self.add_asset, self.remove_asset = self.market.add_asset, self.market.remove_asset
+        self.scene, self.close = self.market.scene, self.market.close
+
+    @property
+    def data(self) -> MarketData:
+        """All known rows."""
+        return self.market.data
+
+    @property
+    def assets(self) -> tuple[str, ...]:
+        """Names of the assets, without free slots."""
+        return self.market.assets
+
+    @property
+    def rows(self) -> int:
+        """Number of known rows."""
+        return self.market.rows
+
+    def reset(
+        self,
+        ids: NDArray[np.int64],
+        seeds: NDArray[np.uint64] | None,
+        observations: Observation,
+        options: Sequence[dict[str, Any] | None] | None,
+    ) -> None:
+        """Start an episode in the envs `ids`, with one seed each or in their own streams."""
+        self.batch.reset(ids, seeds, observations, options)
+
+    def step(
+        self,
+        actions: NDArray[Any],
+        observations: Observation,
+        rewards: Floats,
+        terminated: NDArray[np.bool_],
+        truncated: NDArray[np.bool_],
+        final_observations: Observation | None,
+        skip: NDArray[np.bool_] | None,
+    ) -> None:
+        """Step every env, except where `skip` is true: rows of those stay untouched."""
+        self.batch.step(
+            actions, observations, rewards, terminated, truncated, final_observations, skip
+        )
+
+    def reset_one(self, seed: int | None = None) -> ResetResult[Observation]:
+        """Start an episode of a batch of one."""
+        return self.batch.reset_one(seed)
+
+    def step_one(self, action: Any) -> StepResult[Observation]:
+        """Step a batch of one."""
+        return self.batch.step_one(action)
+
+    def reset_agents(self, agents: PortfolioAgents, seed: int | None = None) -> Any:
+        """Start an episode of a batch of one, for several agents by name."""
+        return self.batch.reset_agents(agents, seed)
+
+    def step_agents(self, agents: PortfolioAgents, actions: Mapping[str, Any]) -> Any:
+        """Step a batch of one with the actions of several agents by name."""
+        return self.batch.step_agents(agents, actions)
+
+    def clone_env(self, source: int, target: int) -> None:
+        """Copy env `source` to env `target`, random streams included."""
+        self.batch.clone_env(source, target)
+
+    def infos(self) -> Mapping[str, NDArray[Any]]:
+        """Infos of the envs, one array for each key."""
+        return self.batch.infos()
+
+    def final_infos(self) -> Mapping[str, NDArray[Any]]:
+        """Infos of the episodes that the last step ended; other rows are undefined."""
+        return self.batch.final_infos()
+
+    def keep_log(self, kept: bool) -> None:
+        """Start or stop logging every env."""
+        self.batch.keep_log(kept)
+
+    def take_log(self) -> list[dict[str, Any]]:
+        """Episodes logged since the last call, with the env of each."""
+        return self.batch.take_log()
+
+    def state_dict(self) -> dict[str, Any]:
+        """State from which the batch continues bit for bit."""
+        return self.batch.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state; a rejected one changes nothing."""
+        self.batch.load_state_dict(state)
+
+
+def _finish(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _open_stream(
+    data: MarketData, pipeline: Pipeline | None, config: PortfolioConfig
+) -> FeatureStream:
+    if pipeline is None:
+        raise ValueError(
+            "cannot compute features of streamed rows from a FeaturePanel; pass a Pipeline or "
+            "names of features with stream=True"
+        )
+    stream = pipeline.stream(data)
+    if config.keep_rows is not None:
+        needed = stream.rows_needed
+        if needed is None:
+            raise ValueError("keep_rows needs features with a bounded lookback; use keep_rows=None")
+        if config.keep_rows < max(needed, config.lookback):
+            raise ValueError(
+                f"keep_rows must be at least {max(needed, config.lookback)}, which features and "
+                f"lookback need, got {config.keep_rows}"
+            )
+    return stream
+
+
+def _units_array(name: str, units: Units, assets: Sequence[str], free_slots: int) -> Floats:
+    result = np.zeros(len(assets) + free_slots)
+    if not isinstance(units, Mapping):
+        if np.iscomplexobj(units):
+            raise ValueError(f"{name} must be real numbers, got {units!r}")
+        array = np.asarray(units, np.float64)
+        if array.shape != (len(assets),):
+            raise ValueError(f"{name} must have shape {(len(assets),)}, got {array.shape}")
+        result[: len(assets)] = array
+        return result
+    unknown = sorted(set(units) - set(assets))
+    if unknown:
+        raise ValueError(f"unknown assets {unknown} in {name}; expected some of {list(assets)}")
+    result[: len(assets)] = [units.get(asset, 0.0) for asset in assets]
+    return result

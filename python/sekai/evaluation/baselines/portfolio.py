@@ -1,0 +1,291 @@
+"""Portfolio baselines: equal weight, buy and hold, minimum variance, risk parity, momentum."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.data import MarketData
+from sekai.evaluation.baselines import IncompatibleBaselineError
+from sekai.evaluation.env_source import EnvSource
+from sekai.evaluation.policy import EpisodeContext, Policy, StepContext
+from sekai.evaluation.tasks import reconfigured
+from sekai.evaluation.tasks.portfolio import PortfolioTask, portfolio_config
+from sekai.spaces import MultiDiscrete
+
+__all__ = [
+    "BuyAndHold",
+    "EqualWeight",
+    "EstimatedWeights",
+    "MinimumVariance",
+    "Momentum",
+    "RiskParity",
+    "TargetWeights",
+    "covariance_of",
+    "minimum_variance_weights",
+    "risk_parity_weights",
+]
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+REBALANCE_STEPS = 21
+"""Steps between estimates: about a month of days."""
+
+SMALLEST_SHARE = 0.5
+"""Share of the first purchase below which buy and hold does not trade."""
+
+SHRINKAGE = 0.1
+"""Shrinkage of the covariance towards its diagonal, so that few rows do not make it singular."""
+
+SWEEPS = 1_000
+TOLERANCE = 1e-8
+
+
+class TargetWeights(Policy):
+    """Target weights of all assets and cash; NaN for no order."""
+
+    ignores_wrappers = True
+
+    @abstractmethod
+    def targets(self, step: StepContext) -> Floats:
+        """Return target weights, one row for each env."""
+
+    def begin(self, context: EpisodeContext) -> None:
+        """Check the observation space, and read the delay from the task's config."""
+        super().begin(context)
+        space: Any = context.vec.observation_space
+        if not {"weights", "mask"} <= set(getattr(space, "spaces", ())):
+            raise IncompatibleBaselineError(
+                f"{self.name} needs observations with 'weights' and 'mask', got {space}; leave it "
+                "out, or remove the wrapper that hides them"
+            )
+        assert isinstance(context.task, PortfolioTask), "target weights need a portfolio task"
+        self._task = context.task
+        config = context.task.config()
+        self._tilt = 0.05 if config is None else config.tilt
+        self._delay = 0 if config is None else config.execution.delay
+        self._order = np.full((context.vec.num_envs, *space["weights"].shape), np.nan)
+        self._age = np.zeros(context.vec.num_envs, np.int64)
+
+    def decide(self, step: StepContext) -> Floats:
+        """Return the target weights."""
+        return self.targets(step)
+
+    def idle(self, step: StepContext) -> Floats:
+        """Return no order."""
+        return np.full(np.shape(step.observations["weights"]), np.nan)
+
+    def actions(self, decision: Floats, step: StepContext) -> Any:
+        """Convert targets to weights or tilts; without an order, the held weights."""
+        held = np.asarray(step.observations["weights"], np.float64)
+        pending = self._pending(decision)
+        targets = np.where(np.isnan(pending), held, pending)
+        space = self.context.vec.action_space
+        if isinstance(space, MultiDiscrete):
+            change = (targets - held)[:, :-1]
+            half = self._tilt / 2
+            return (1 + (change > half) - (change < -half)).astype(space.dtype)
+        return targets
+
+    def _pending(self, decision: Floats) -> Floats:
+        """Orders of this step, or those that an env with a delay has not filled yet.
+
+        Asking for the held weights before the fill would cancel the order.
+        """
+        is_new = ~np.isnan(decision).all(axis=1)
+        self._age = np.where(is_new, 0, self._age + 1)
+        self._order[is_new] = decision[is_new]
+        is_open = self._age <= self._delay
+        return np.where(is_open[:, None], self._order, np.nan)
+
+
+class EqualWeight(TargetWeights):
+    """Equal weights of all tradable assets, rebalanced in every step."""
+
+    name = "equal_weight"
+
+    def targets(self, step: StepContext) -> Floats:
+        """Equal weights."""
+        return _equal_weights(step)
+
+
+class BuyAndHold(TargetWeights):
+    """Buy and hold: equal weights at first, never rebalanced."""
+
+    name = "buy_and_hold"
+
+    def source_for(self, source: EnvSource) -> EnvSource:
+        """Return the env with a smallest trade that only the first purchase exceeds.
+
+        Weights are reached at the fill price: without it, asking for the held weights would
+        trade against every gap between the close and the next open.
+        """
+        found, config = super().source_for(source), portfolio_config(source)
+        if config is None or found.options is None or found.options.get("data") is None:
+            return found
+        smallest = SMALLEST_SHARE / len(found.options["data"].assets)
+        execution = config.execution
+        execution = replace(execution, smallest_trade=max(execution.smallest_trade, smallest))
+        return reconfigured(found, execution=execution)
+
+    def targets(self, step: StepContext) -> Floats:
+        """Equal weights in the first step, then no order."""
+        return _equal_weights(step) if step.step == 0 else self.idle(step)
+
+
+class EstimatedWeights(TargetWeights):
+    """Weights estimated from past prices, about once a month."""
+
+    lookback = 120
+    """Rows of history."""
+
+    min_rows = 20
+    """Rows below which all assets get equal weights."""
+
+    def __init__(self) -> None:
+        self._data: MarketData | None = None
+        self._estimates: dict[tuple[int, bytes], Floats] = {}
+
+    def begin(self, context: EpisodeContext) -> None:
+        """Find the prices."""
+        super().begin(context)
+        data = self._task.data
+        if data is None:
+            raise IncompatibleBaselineError(
+                f"{self.name} needs the prices of the env's data, which are not available; leave "
+                "it out"
+            )
+        if self._data is not data:
+            # Estimates depend on the row only, not on costs or holdings.
+            self._data, self._estimates = data, {}
+
+    @abstractmethod
+    def estimate(self, returns: Floats) -> Floats:
+        """Return weights that sum to 1 from past simple returns, rows by assets."""
+
+    def targets(self, step: StepContext) -> Floats:
+        """Estimated weights on rebalancing steps, else no order."""
+        if step.step % REBALANCE_STEPS:
+            return self.idle(step)
+        weights = np.zeros(np.shape(step.observations["weights"]))
+        masks = np.asarray(step.observations["mask"], np.bool_)
+        # Infos of an agent that has left are NaN, and it cannot trade.
+        rows = np.nan_to_num(step.infos["time_index"]).astype(np.int64)
+        for index, row in enumerate(rows.tolist()):
+            key = (row, masks[index].tobytes())
+            if key not in self._estimates:
+                self._estimates[key] = self._estimated(row, masks[index])
+            weights[index, :-1] = self._estimates[key]
+        return weights
+
+    def _estimated(self, row: int, mask: Bools) -> Floats:
+        # Ends with the row of the decision, whose close is known.
+        prices = self._task.marks[max(0, row - self.lookback) : row + 1]
+        priced = mask & np.isfinite(prices).all(axis=0)
+        weights = np.zeros(len(mask))
+        if len(prices) <= self.min_rows or not priced.any():
+            weights[mask] = 1.0 / max(1, mask.sum())
+            return weights
+        known = prices[:, priced]
+        weights[priced] = self.estimate(known[1:] / known[:-1] - 1.0)
+        return weights
+
+
+class MinimumVariance(EstimatedWeights):
+    """Long-only minimum-variance portfolio."""
+
+    name = "minimum_variance"
+
+    def estimate(self, returns: Floats) -> Floats:
+        """Minimum-variance weights."""
+        return minimum_variance_weights(covariance_of(returns), TOLERANCE)
+
+
+class RiskParity(EstimatedWeights):
+    """Risk parity: equal risk contributions of all assets."""
+
+    name = "risk_parity"
+
+    def estimate(self, returns: Floats) -> Floats:
+        """Risk-parity weights."""
+        return risk_parity_weights(covariance_of(returns), TOLERANCE)
+
+
+class Momentum(EstimatedWeights):
+    """Momentum: equal weights of the third of the assets with the highest past return."""
+
+    name = "momentum"
+
+    def estimate(self, returns: Floats) -> Floats:
+        """Equal weights of the best third."""
+        growth = np.log1p(np.maximum(returns, -1.0 + 1e-12)).sum(axis=0)
+        best = np.argsort(-growth, kind="stable")[: max(1, len(growth) // 3)]
+        weights = np.zeros(len(growth))
+        weights[best] = 1.0 / len(best)
+        return weights
+
+
+def covariance_of(returns: Floats) -> Floats:
+    """Sample covariance, shrunk towards its diagonal."""
+    sample = np.atleast_2d(np.cov(returns, rowvar=False))
+    diagonal = np.diag(np.maximum(np.diag(sample), 1e-12))
+    shrunk: Floats = (1.0 - SHRINKAGE) * sample + SHRINKAGE * diagonal
+    shrunk[np.diag_indices_from(shrunk)] = np.diag(diagonal)
+    return shrunk
+
+
+def minimum_variance_weights(covariance: Floats, tolerance: float = 1e-10) -> Floats:
+    """Long-only minimum-variance weights, by coordinate descent.
+
+    Proportional to the `x >= 0` that minimizes `x'Cx / 2 - sum x`.
+    """
+
+    def update(rest: float, variance: float) -> float:
+        return max(0.0, (1.0 - rest) / variance)
+
+    unit = covariance / float(np.diag(covariance).mean())
+    return _coordinate_descent(unit, 1.0 / np.diag(unit) / len(unit), update, tolerance)
+
+
+def risk_parity_weights(covariance: Floats, tolerance: float = 1e-10) -> Floats:
+    """Weights with equal risk contributions, by coordinate descent.
+
+    Proportional to the `x > 0` that minimizes `x'Cx / 2 - mean log x`.
+    """
+    unit = covariance / float(np.diag(covariance).mean())
+    budget = 1.0 / len(unit)
+
+    def update(rest: float, variance: float) -> float:
+        root = np.sqrt(rest * rest + 4.0 * variance * budget)
+        return float((root - rest) / (2.0 * variance))
+
+    return _coordinate_descent(unit, np.sqrt(budget / np.diag(unit)), update, tolerance)
+
+
+def _coordinate_descent(
+    matrix: Floats, x: Floats, update: Callable[[float, float], float], tolerance: float
+) -> Floats:
+    """Update one asset after the other until `x` is stable; returns `x` scaled to a sum of 1."""
+    diagonal = np.diag(matrix)
+    for _ in range(SWEEPS):
+        before = x.copy()
+        for index in range(len(x)):
+            rest = matrix[index] @ x - diagonal[index] * x[index]
+            x[index] = update(rest, diagonal[index])
+        if np.abs(x - before).max() <= tolerance * x.max():
+            break
+    weights: Floats = x / x.sum()
+    return weights
+
+
+def _equal_weights(step: StepContext) -> Floats:
+    """Equal weights of tradable assets; all cash if there are none."""
+    mask = np.asarray(step.observations["mask"], np.float64)
+    count = mask.sum(axis=1, keepdims=True)
+    return np.concatenate([mask / np.maximum(count, 1.0), 1.0 - (count > 0)], axis=1)

@@ -1,0 +1,8 @@
+"""Experiments: train an agent from a TOML file, evaluate it, and store both in a run folder."""
+
+from __future__ import annotations
+
+from sekai.experiment.run import ExperimentResult, run_experiment
+from sekai.experiment.run_folder import ExperimentError, RunFolder, find_run
+
+__all__ = ["ExperimentError", "ExperimentResult", "RunFolder", "find_run", "run_experiment"]

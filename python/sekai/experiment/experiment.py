@@ -1,0 +1,223 @@
+"""Experiment definition: the sections of an experiment file, checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from sekai.config.convert import require
+from sekai.data import Pipeline
+from sekai.data.calendar import duration
+from sekai.experiment.env_kind import EnvKind
+
+if TYPE_CHECKING:
+    from sekai.experiment.preparation import DataSource
+    from sekai.training import Agent, AgentSettings
+
+__all__ = [
+    "FIRST_EVALUATION_SEED",
+    "MODULE",
+    "DataSection",
+    "EvaluateSection",
+    "Experiment",
+    "RunSection",
+    "TrainSection",
+]
+
+Amount = int | str
+
+FIRST_EVALUATION_SEED = 1_000_000
+"""Seeds from here on are for evaluation: no agent trains on them, and all use the same."""
+
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSection:
+    """`[run]`: name and seed of a run."""
+
+    name: str | None = None
+    """Name of the run folder; None for the name of the file with a number."""
+
+    seed: int = 0
+    imports: tuple[str, ...] = ()
+    """Modules of the user that register what the experiment names."""
+
+    def __post_init__(self) -> None:
+        malformed = [name for name in self.imports if MODULE.fullmatch(name) is None]
+        require(not malformed, "imports", "names such as 'package.module'", malformed)
+        is_name = self.name is None or NAME.fullmatch(self.name) is not None
+        require(is_name, "name", "letters, digits, '.', '_' and '-'", self.name)
+        last = FIRST_EVALUATION_SEED - 1
+        expected = f"from 0 to {last}, seeds above are for evaluation"
+        require(0 <= self.seed <= last, "seed", expected, self.seed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSection:
+    """`[data]`: the market data and its split; options of the source are beside it."""
+
+    source: str = "simulate_regimes"
+    split: float | str | tuple[float, ...] | tuple[str, ...] = 0.7
+    """Share of the training part, or the date that it ends before; or the shares or start dates of
+    two parts (training, test) or three (training, validation, test)."""
+
+    embargo: Amount = 5
+    """Rows, or a duration such as "30d", left out between two parts."""
+
+    warm_up: Amount | None = None
+    """Rows, or a duration, of history before a part; None for the lookback of the features."""
+
+    features: tuple[str, ...] | None = None
+    """Features in the observation, such as "momentum(20)"; None for the default of the env."""
+
+    scaling: Literal["zscore", "robust", "rank"] | None = None
+    """Normalizer of the features, fitted on the training part; None for no scaling."""
+
+    def __post_init__(self) -> None:
+        for name in ("embargo", "warm_up"):
+            amount = getattr(self, name)
+            fits = _is_time(amount) if isinstance(amount, str) else amount is None or amount >= 0
+            require(fits, name, "rows from 0, or a time such as '90d'", amount)
+        shares = all(isinstance(part, (int, float)) and 0 < part < 1 for part in self.parts)
+        dates = all(isinstance(part, str) and DATE.match(part) for part in self.parts)
+        expected = "up to three shares between 0 and 1, or dates such as '2015-01-31'"
+        require(len(self.parts) in (1, 2, 3) and (shares or dates), "split", expected, self.split)
+        if self.features is not None:
+            _require_features(self.features)
+
+    @property
+    def parts(self) -> tuple[float | str, ...]:
+        """Arguments of `MarketData.split`."""
+        return self.split if isinstance(self.split, tuple) else (self.split,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainSection:
+    """`[train]`: algorithm and number of steps; settings of the algorithm are beside them."""
+
+    steps: int
+    """Steps of single envs."""
+
+    algorithm: Literal["ppo", "a2c", "ddpg", "sac", "maddpg", "qmix"] = "ppo"
+    checkpoint_seconds: float = 30.0
+    """Seconds between checkpoints."""
+
+    checkpoint_every: int | None = None
+    """Iterations between checkpoints, besides those by time; None for none."""
+
+    def __post_init__(self) -> None:
+        require(self.steps >= 1, "steps", "at least 1", self.steps)
+        seconds = self.checkpoint_seconds
+        require(seconds > 0, "checkpoint_seconds", "above 0", seconds)
+        every = self.checkpoint_every
+        require(every is None or every >= 1, "checkpoint_every", "at least 1", every)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluateSection:
+    """`[evaluate]`: seeds and baselines of the evaluation."""
+
+    seeds: int = 16
+    """Number of unseen episodes."""
+
+    baselines: tuple[str, ...] | None = None
+    """Baselines by name; None for those that fit the env."""
+
+    every: int | None = None
+    """Iterations between evaluations during training; None for none."""
+
+    level: float = 0.95
+    """Level of confidence intervals."""
+
+    sensitivity: bool = True
+    """Evaluate under higher costs and delays too."""
+
+    def __post_init__(self) -> None:
+        require(self.seeds >= 2, "seeds", "at least 2 to estimate an interval", self.seeds)
+        require(self.every is None or self.every >= 1, "every", "at least 1", self.every)
+        require(0 < self.level < 1, "level", "between 0 and 1", self.level)
+
+    @property
+    def evaluation_seeds(self) -> range:
+        """Seeds of the unseen episodes."""
+        return range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + self.seeds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """A checked experiment: env, data, algorithm with its settings, and evaluation."""
+
+    run: RunSection
+    env: EnvKind
+    env_values: dict[str, Any]
+    """Options of the env as in the file."""
+
+    env_options: dict[str, Any]
+    """Options of the env, converted."""
+
+    data: DataSection | None
+    """None for an env that needs no data."""
+
+    source: DataSource | None
+    source_values: dict[str, Any]
+    """Options of the data source as in the file."""
+
+    source_options: dict[str, Any]
+    """Options of the data source, converted."""
+
+    train: TrainSection
+    agent: type[Agent]
+    settings: AgentSettings
+    evaluate: EvaluateSection
+
+    @property
+    def id(self) -> str:
+        """Env id."""
+        return self.env.spec.id
+
+    def resolved(self, name: str) -> dict[str, Any]:
+        """Plain values of an equivalent experiment file, defaults included.
+
+        Args:
+            name: name of the run.
+        """
+        settings = self.settings.to_dict()
+        policy = settings.pop("policy")
+        imports = {"imports": list(self.run.imports)} if self.run.imports else {}
+        data = {} if self.data is None else {"data": {**_plain(self.data), **self.source_values}}
+        return {
+            "run": {"name": name, "seed": self.run.seed, **imports},
+            "env": {"id": self.id, **self.env_values},
+            **data,
+            "train": {**_plain(self.train), **settings},
+            "policy": policy,
+            "evaluate": _plain(self.evaluate),
+        }
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return duration(text) >= 0
+    except ValueError:
+        return False
+
+
+def _require_features(names: tuple[str, ...]) -> None:
+    try:
+        Pipeline(names)
+    except (KeyError, ValueError, TypeError) as error:
+        raise ValueError(f"features are invalid: {error.args[0]}") from error
+
+
+def _plain(section: Any) -> dict[str, Any]:
+    values = {field.name: getattr(section, field.name) for field in dataclasses.fields(section)}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in values.items()
+        if value is not None
+    }

@@ -1,1 +1,0 @@
-"""Several agents that learn in one world."""

@@ -1,0 +1,1 @@
+"""Multi-agent training: joint environments, policy groups and joint replay."""

@@ -1,0 +1,212 @@
+"""Off-policy networks: deterministic, squashed and Gumbel-softmax actors, Q-network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import Normal, TanhTransform
+
+from sekai.training.actions import ActionMap
+from sekai.training.agent_settings import PolicySettings
+from sekai.training.observations import observed_mask
+from sekai.training.policies.actor_critic import (
+    HEAD_GAIN,
+    Backbone,
+    CategoricalHead,
+    Features,
+    GaussianHead,
+    linear,
+)
+from sekai.training.rng import exponential, normal
+
+__all__ = [
+    "DeterministicActor",
+    "GumbelSoftmaxActor",
+    "QNetwork",
+    "SquashedGaussianActor",
+    "choices_of",
+    "one_hot",
+]
+
+MIN_LOG_STD, MAX_LOG_STD = -5.0, 2.0
+
+
+class DeterministicActor(nn.Module):
+    """Deterministic policy: preprocessed observations to actions in [-1, 1]."""
+
+    def __init__(self, body: Backbone, actions: ActionMap, std: float) -> None:
+        super().__init__()
+        self.body = body
+        self.head = _fixed_std_head(body, actions, std)
+
+    def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Actions in [-1, 1]."""
+        numbers: Tensor = self.head(self.body(inputs))[0]
+        return torch.tanh(numbers)
+
+
+class SquashedGaussianActor(nn.Module):
+    """Tanh-squashed Gaussian policy with state-dependent standard deviation."""
+
+    def __init__(self, body: Backbone, actions: ActionMap, std: float) -> None:
+        super().__init__()
+        self.body = body
+        self.head = _fixed_std_head(body, actions, std)
+        self.std_head = _fixed_std_head(body, actions, std)
+
+    def forward(self, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Means and standard deviations before squashing."""
+        features = self.body(inputs)
+        means, std, *_ = self.head(features)
+        change = self.std_head(features)[0]
+        return means, (std.log() + change).clamp(MIN_LOG_STD, MAX_LOG_STD).exp()
+
+    def choose(self, inputs: Mapping[str, Tensor], deterministic: bool) -> Tensor:
+        """Actions in [-1, 1]."""
+        means, std = self(inputs)
+        if not deterministic:
+            means = means + std * normal(means.shape)
+        return torch.tanh(means)
+
+    def sample(self, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Reparameterized actions with their log-probabilities."""
+        means, std = self(inputs)
+        gaussian: Any = Normal(means, std, validate_args=False)
+        numbers = gaussian.rsample()
+        actions: Tensor = _BoundedTanh.apply(numbers)
+        log_probs: Tensor = gaussian.log_prob(numbers).sum(-1)
+        squash: Any = TanhTransform()
+        jacobian: Tensor = squash.log_abs_det_jacobian(numbers, actions)
+        return actions, log_probs - jacobian.sum(-1)
+
+
+class GumbelSoftmaxActor(nn.Module):
+    """Discrete policy with one-hot samples and straight-through Gumbel-softmax gradients."""
+
+    def __init__(self, body: Backbone, actions: ActionMap, temperature: float) -> None:
+        super().__init__()
+        self.body, self.choices, self.temperature = body, actions.choices, temperature
+        self.head = CategoricalHead(body, actions)
+
+    def logits(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Logits with forbidden actions masked."""
+        logits: Tensor = self.head(self.body(inputs), observed_mask(inputs))
+        return logits
+
+    def free_logits(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Logits before masking."""
+        logits: Tensor = self.head(self.body(inputs))
+        return logits
+
+    def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """One-hot samples."""
+        parts = torch.split(self.logits(inputs), list(self.choices), dim=-1)
+        return torch.cat([_gumbel_softmax(part, self.temperature) for part in parts], dim=-1)
+
+    def mode(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Most likely choices, as integers."""
+        return choices_of(self.logits(inputs), self.choices)
+
+
+class QNetwork(nn.Module):
+    """Q-function: preprocessed observations and actions to values.
+
+    With slots, the action of each slot is read beside the features of that slot by weights that
+    all slots share, and the mean over slots in use is pooled, so that the order of assets makes no
+    difference. The remaining actions are read beside the features of the observation.
+    """
+
+    def __init__(self, body: Backbone, actions: ActionMap, settings: PolicySettings) -> None:
+        super().__init__()
+        self.body = body
+        slots = int(getattr(body, "slots", 0))
+        self.slots = slots if actions.size >= slots else 0
+        width, rest = body.width, actions.size - self.slots
+        self.each = _joint_layer(width, 1, width) if self.slots else None
+        hidden = settings.net_arch[-1] if settings.net_arch else width
+        self.both = _joint_layer(2 * width if self.slots else width, rest, hidden)
+        # A small gain: the actor would climb a random initial slope.
+        self.value = linear(hidden, 1, HEAD_GAIN)
+
+    def forward(self, inputs: Mapping[str, Tensor], actions: Tensor) -> Tensor:
+        """Q-values: batch by one."""
+        features = self.body(inputs)
+        parts = [features.whole]
+        if self.each is not None and features.slots is not None:
+            parts.append(self._over_slots(self.each, features, features.slots, actions))
+        parts.append(actions[..., self.slots :])
+        value: Tensor = self.value(self.both(torch.cat(parts, dim=-1)))
+        return value
+
+    def _over_slots(
+        self, each: nn.Module, features: Features, slots: Tensor, actions: Tensor
+    ) -> Tensor:
+        numbers = actions[..., : self.slots].unsqueeze(-1)
+        read: Tensor = each(torch.cat([slots, numbers], dim=-1))
+        if features.mask is None:
+            return read.mean(dim=-2)
+        used = features.mask.unsqueeze(-1).to(read.dtype)
+        return (read * used).sum(dim=-2) / used.sum(dim=-2).clamp_min(1.0)
+
+
+def one_hot(choices: Tensor, counts: tuple[int, ...]) -> Tensor:
+    """Integer choices as concatenated one-hot vectors."""
+    parts = [
+        nn.functional.one_hot(choice, count)
+        for choice, count in zip(choices.unbind(-1), counts, strict=True)
+    ]
+    return torch.cat(parts, dim=-1).float()
+
+
+def choices_of(scores: Tensor, counts: tuple[int, ...]) -> Tensor:
+    """Integer choices with the highest scores, such as one-hot vectors or logits."""
+    parts = torch.split(scores, list(counts), dim=-1)
+    return torch.stack([part.argmax(dim=-1) for part in parts], dim=-1)
+
+
+class _BoundedTanh(torch.autograd.Function):
+    """Tanh with values strictly inside (-1, 1), and gradients at these values."""
+
+    @staticmethod
+    def forward(ctx: Any, numbers: Tensor) -> Tensor:
+        limit = 1.0 - torch.finfo(numbers.dtype).resolution
+        output = numbers.tanh().clamp(-limit, limit)
+        ctx.save_for_backward(output)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        output: Tensor = ctx.saved_tensors[0]
+        return gradients[0] * (1 - output.pow(2))
+
+
+def _fixed_std_head(body: Backbone, actions: ActionMap, std: float) -> GaussianHead:
+    head = GaussianHead(body, actions, std)
+    head.log_std.requires_grad_(False)
+    return head
+
+
+def _joint_layer(features: int, actions: int, width: int) -> nn.Sequential:
+    """Layer that reads actions beside features.
+
+    Q-functions have a maximum between too little and too much. Layers of tanh without biases are
+    odd functions, which learn a maximum last; this layer starts with random biases and weights of
+    actions as large as those of all features together.
+    """
+    layer = linear(features + actions, width)
+    with torch.no_grad():
+        if actions:
+            layer.weight[:, features:].normal_(0.0, math.sqrt(2.0 / actions))
+        layer.bias.uniform_(-1.0, 1.0)
+    return nn.Sequential(layer, nn.SiLU())
+
+
+def _gumbel_softmax(logits: Tensor, temperature: float) -> Tensor:
+    noise = -exponential(logits.shape).log()
+    soft = torch.softmax((logits + noise) / temperature, dim=-1)
+    hard = torch.zeros_like(soft).scatter_(-1, soft.argmax(-1, keepdim=True), 1.0)
+    return hard + soft - soft.detach()

@@ -1,0 +1,1 @@
+"""Distributed training with Ray: remote rollouts, and many training runs at once."""

@@ -1,1 +1,0 @@
-"""The single checks that `check_env` is made of, one concept a file."""

@@ -1,0 +1,136 @@
+"""The execution client: retries with back-off, reconnects first, and halts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sekai.error import BrokerError
+from sekai.live.backoff import Backoff
+from sekai.live.config import LiveConfig, SessionFolder
+from sekai.live.execution import ExecutionClient
+from sekai.live.journal.session import SessionJournal
+from sekai.live.orders import OrderTracker
+from sekai.live.state_machine import SessionStateMachine
+from sekai.live.status import SessionMonitor
+from tests.live.sessions import world
+
+
+class Flaky:
+    """Request that fails a number of times."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.calls = 0
+
+    async def __call__(self) -> str:
+        self.calls += 1
+        if self.calls <= self.failures:
+            raise BrokerError("no answer")
+        return "answer"
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    seconds: list[float] = []
+
+    async def sleep(wait: float) -> None:
+        seconds.append(wait)
+
+    monkeypatch.setattr("sekai.live.execution.asyncio.sleep", sleep)
+    return seconds
+
+
+@pytest.fixture
+def state() -> SessionStateMachine:
+    return SessionStateMachine()
+
+
+@pytest.fixture
+def client(tmp_path: Path, state: SessionStateMachine) -> Iterator[ExecutionClient]:
+    broker = world().broker()
+    journal = SessionJournal(SessionFolder(tmp_path), "never", broker)
+    tracker = OrderTracker()
+    monitor = SessionMonitor("s", (), tracker, state)
+    config = LiveConfig(attempts=3, retry_seconds=1.0)
+    yield ExecutionClient(broker, journal, tracker, monitor, state, config)
+    journal.close()
+
+
+def test_a_call_is_retried_until_the_broker_answers(
+    client: ExecutionClient, waits: list[float]
+) -> None:
+    request = Flaky(2)
+
+    assert asyncio.run(client.call(request)) == "answer"
+
+    assert request.calls == 3
+    assert len(waits) == 2
+
+
+def test_waits_double_up_to_the_longest_with_jitter(
+    client: ExecutionClient, waits: list[float], state: SessionStateMachine
+) -> None:
+    asyncio.run(client.call(Flaky(6)))
+
+    for wait, limit in zip(waits, (1.0, 2.0, 4.0, 5.0, 5.0, 5.0), strict=True):
+        assert limit / 2 <= wait <= limit
+    assert state.state == "starting"
+
+
+def test_a_broker_is_reconnected_before_every_retry(
+    client: ExecutionClient, waits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connects: list[int] = []
+
+    async def connect() -> None:
+        connects.append(1)
+
+    monkeypatch.setattr(client.broker, "connect", connect)
+    asyncio.run(client.call(Flaky(2)))
+    asyncio.run(client.call(Flaky(0)))
+
+    assert len(connects) == 3
+
+
+def test_trading_halts_while_the_broker_does_not_answer(
+    client: ExecutionClient, state: SessionStateMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states: list[str] = []
+
+    async def sleep(wait: float) -> None:
+        states.append(state.state)
+
+    monkeypatch.setattr("sekai.live.execution.asyncio.sleep", sleep)
+    state.fire("start", by="runner")
+    asyncio.run(client.call(Flaky(4)))
+
+    assert states == ["trading", "trading", "halted", "halted"]
+    assert state.state == "trading"
+
+
+def test_a_session_that_stops_gives_the_broker_up(
+    client: ExecutionClient, waits: list[float]
+) -> None:
+    client.is_stopping = True
+
+    with pytest.raises(BrokerError, match="no answer from the broker in 3 attempts"):
+        asyncio.run(client.call(Flaky(9)))
+
+
+def test_other_errors_are_not_retried(client: ExecutionClient) -> None:
+    async def request() -> Any:
+        raise ValueError("invalid")
+
+    with pytest.raises(ValueError, match="invalid"):
+        asyncio.run(client.call(request))
+
+
+def test_invalid_back_off_is_refused() -> None:
+    for settings in ({"first": -1.0}, {"factor": 0.5}, {"longest": float("inf")}):
+        with pytest.raises(ValueError, match="0 <= first <= longest"):
+            Backoff(**settings)
