@@ -169,9 +169,9 @@ def __getattr__(name: str) -> Any:
 
     module = importlib.import_module(LAZY[name])
     # A module may hold a part of its own name.
-    found = module if module.__name__ == f"sekai.{name}" else getattr(module, name)
-    globals()[name] = found
-    return found
+    value = module if module.__name__ == f"sekai.{name}" else getattr(module, name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -94,7 +94,7 @@ class Loader:
             self._pool, self._read = _processes_for(dataset, processes), _read_in_worker
         else:
             self._pool = ThreadPoolExecutor(1, "sekai-data-queue")
-            self._read = _Reader(dataset)
+            self._read = _DatasetReader(dataset)
         with self._lock:
             self._read_ahead()
 
@@ -171,7 +171,7 @@ class Loader:
             self._pending.appendleft(future)
 
 
-class _Reader:
+class _DatasetReader:
     def __init__(self, dataset: SizedDataset[Any]) -> None:
         self._dataset = dataset
 

@@ -98,7 +98,7 @@ def revived_values(owner: object, state: Mapping[str, Any]) -> dict[str, Any]:
     values = state["values"]
     if not state.get(MARK):
         return dict(values)
-    reader = _Reader(type(owner).__qualname__)
+    reader = _PlaceholderReader(type(owner).__qualname__)
     try:
         return {
             name: reader.read(value, getattr(owner, name, None), name)
@@ -112,7 +112,7 @@ def revived_values(owner: object, state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _portable_section(state: Mapping[str, Any]) -> dict[str, Any]:
-    writer = _Writer(str(state["type"]))
+    writer = _PlaceholderWriter(str(state["type"]))
     values = {name: writer.write(value, name) for name, value in state["values"].items()}
     parts = {name: portable(part) for name, part in state["parts"].items()}
     return {**state, "parts": parts, "values": values, MARK: True}
@@ -122,7 +122,7 @@ def _is_fixed(value: Any) -> bool:
     return is_code(value) or isinstance(value, FIXED)
 
 
-class _Writer:
+class _PlaceholderWriter:
     """Converts objects to placeholders; an object that occurs twice is written once."""
 
     def __init__(self, owner: str) -> None:
@@ -205,7 +205,7 @@ class _Writer:
         )
 
 
-class _Reader:
+class _PlaceholderReader:
     """Converts placeholders to objects of the classes that the env's own objects have."""
 
     def __init__(self, owner: str) -> None:

@@ -35,24 +35,24 @@ def load(path: str) -> Any:
     check_entry_point(path, "an import path")
     module_name, _, attributes = path.partition(":")
     try:
-        found: Any = importlib.import_module(module_name)
+        target: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         # An ImportError inside the module is more specific.
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise
         raise ImportError(f"cannot import {path!r}: no module named {error.name!r}") from error
     try:
-        return operator.attrgetter(attributes)(found)
+        return operator.attrgetter(attributes)(target)
     except AttributeError as error:
         raise ImportError(f"cannot import {path!r}: {error}") from error
 
 
 def loaded(entry_point: EntryPoint) -> Callable[..., Any]:
     """Return the callable of an entry point, importing it if it is a path."""
-    found = load(entry_point) if isinstance(entry_point, str) else entry_point
-    if not callable(found):
-        raise TypeError(f"{entry_point!r} must be callable, got {found!r}")
-    return found
+    target = load(entry_point) if isinstance(entry_point, str) else entry_point
+    if not callable(target):
+        raise TypeError(f"{entry_point!r} must be callable, got {target!r}")
+    return target
 
 
 def named(entry_point: EntryPoint) -> EntryPoint:
@@ -67,9 +67,9 @@ def path_of(value: Any) -> str | None:
     path = f"{module}:{name}"
     if _PATH.fullmatch(path) is None:
         return None
-    found: Any = sys.modules.get(str(module))
+    target: Any = sys.modules.get(str(module))
     for attribute in str(name).split("."):
-        found = getattr(found, attribute, None)
+        target = getattr(target, attribute, None)
     # A bound method is a new object at each lookup.
-    is_same = found == value if isinstance(value, MethodType) else found is value
+    is_same = target == value if isinstance(value, MethodType) else target is value
     return path if is_same else None

@@ -65,7 +65,7 @@ class Namespace:
         if self.resolver is None:
             return None
         try:
-            found: Any = self.resolver(id)
+            spec: Any = self.resolver(id)
         except SekaiError:
             raise
         except Exception as error:
@@ -73,12 +73,12 @@ class Namespace:
                 f"resolver of namespace {self.name!r} failed on {id!r} "
                 f"({type(error).__name__}: {error})"
             ) from error
-        if found is not None and not isinstance(found, EnvSpec):
+        if spec is not None and not isinstance(spec, EnvSpec):
             raise NamespaceError(
                 f"resolver of namespace {self.name!r} must return an EnvSpec or None for "
-                f"{id!r}, returned {found!r}"
+                f"{id!r}, returned {spec!r}"
             )
-        return found
+        return spec
 
     def note_registered(self, id: str) -> None:
         """Record that the loader registered `id`."""

@@ -225,8 +225,8 @@ def _stack_nested(
 def _unstack_arrays(space: ArraySpace, batch: Any, *, copy: bool = True) -> list[Any]:
     rows = space.to_numpy(batch) if isinstance(space.backend, NumpyOps) else batch
     if not hasattr(rows, "shape") or tuple(rows.shape[1:]) != space.shape or not rows.shape:
-        found = getattr(rows, "shape", type(rows).__name__)
-        raise SpaceError(f"expected a batch of shape (n, *{space.shape}), got {found}")
+        shape = getattr(rows, "shape", type(rows).__name__)
+        raise SpaceError(f"expected a batch of shape (n, *{space.shape}), got {shape}")
     if not isinstance(space.backend, NumpyOps):
         rows = space.backend.astype(rows, space.dtype)
         return [rows[i] for i in range(len(rows))]

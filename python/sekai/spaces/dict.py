@@ -65,8 +65,8 @@ class Dict(Space[dict[str, Any]]):
         if mask is None:
             return {key: space.sample() for key, space in self.spaces.items()}
         if not isinstance(mask, Mapping) or not mask.keys() <= self.spaces.keys():
-            found = list(mask) if isinstance(mask, Mapping) else type(mask).__name__
-            raise SpaceError(f"mask must be a dict with keys of {list(self)}, got {found}")
+            keys = list(mask) if isinstance(mask, Mapping) else type(mask).__name__
+            raise SpaceError(f"mask must be a dict with keys of {list(self)}, got {keys}")
         return {key: space.sample(mask.get(key)) for key, space in self.spaces.items()}
 
     def mismatch(self, value: object) -> str | None:

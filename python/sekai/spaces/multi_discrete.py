@@ -124,8 +124,8 @@ def _part(mask: Any, index: tuple[int, ...], shape: tuple[int, ...]) -> Any:
     """Return the mask of one element, from masks nested as deep as `shape`."""
     for position, size in zip(index, shape, strict=True):
         if not hasattr(mask, "__len__") or len(mask) != size:
-            found = len(mask) if hasattr(mask, "__len__") else type(mask).__name__
-            raise SpaceError(f"mask must hold {size} masks for shape {shape}, got {found}")
+            length = len(mask) if hasattr(mask, "__len__") else type(mask).__name__
+            raise SpaceError(f"mask must hold {size} masks for shape {shape}, got {length}")
         mask = mask[position]
     return mask
 

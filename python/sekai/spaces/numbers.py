@@ -24,12 +24,12 @@ def number_dtype(dtype: DTypeLike) -> np.dtype[Any]:
     """Return a dtype that a box supports, in native byte order."""
     try:
         # By its name, so that two spellings of one dtype are the same object.
-        found: np.dtype[Any] | None = None if dtype is None else np.dtype(np.dtype(dtype).name)
+        result: np.dtype[Any] | None = None if dtype is None else np.dtype(np.dtype(dtype).name)
     except TypeError:
-        found = None
-    if found is None or found.kind not in "biuf" or found.itemsize > 8:
+        result = None
+    if result is None or result.kind not in "biuf" or result.itemsize > 8:
         raise ValueError(f"dtype must be {_DTYPES}, got {dtype!r}")
-    return found
+    return result
 
 
 def number_array(

@@ -156,10 +156,10 @@ class Space(ABC, Generic[T_co]):
         Raises:
             ValueError: the description is of another type, or lacks or adds keys.
         """
-        found = space_type_of(description)
-        if not issubclass(found, cls):
-            raise ValueError(f"expected the JSON of a {cls.__name__}, got {found.__name__}")
-        return found._from_fields(checked_fields(description, found._json_fields()))
+        space_type = space_type_of(description)
+        if not issubclass(space_type, cls):
+            raise ValueError(f"expected the JSON of a {cls.__name__}, got {space_type.__name__}")
+        return space_type._from_fields(checked_fields(description, space_type._json_fields()))
 
     @classmethod
     def _json_fields(cls) -> tuple[str, ...]:
@@ -287,8 +287,10 @@ def read_only(numbers: Any) -> NDArray[Any]:
 
 def _require_keys(state: Any, expected: set[str], path: str) -> None:
     if not isinstance(state, dict) or set(state) != expected:
-        found = sorted(map(str, state)) if isinstance(state, dict) else type(state).__name__
-        raise StateError(f"{path} must be a dict with the keys {sorted(expected)}, got {found}")
+        description = sorted(map(str, state)) if isinstance(state, dict) else type(state).__name__
+        raise StateError(
+            f"{path} must be a dict with the keys {sorted(expected)}, got {description}"
+        )
 
 
 def rng_state(rng: np.random.Generator | None) -> dict[str, Any] | None:

@@ -48,8 +48,8 @@ class Tuple(Space[tuple[Any, ...]]):
         if mask is None:
             return tuple([space.sample() for space in self.spaces])
         if not isinstance(mask, (tuple, list)) or len(mask) != len(self.spaces):
-            found = len(mask) if isinstance(mask, (tuple, list)) else type(mask).__name__
-            raise SpaceError(f"mask must be a tuple of {len(self.spaces)} masks, got {found}")
+            length = len(mask) if isinstance(mask, (tuple, list)) else type(mask).__name__
+            raise SpaceError(f"mask must be a tuple of {len(self.spaces)} masks, got {length}")
         return tuple(space.sample(part) for space, part in zip(self.spaces, mask, strict=True))
 
     def mismatch(self, value: object) -> str | None:

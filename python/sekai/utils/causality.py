@@ -109,10 +109,10 @@ def check_causal(
 
 def _require_repeatable(runs: PerturbedRuns, moments: list[TimedEvent]) -> None:
     with closing(runs.repeated(moments)) as repeats:
-        found = _first_effect(moments, repeats)
-    if found is not None:
+        effect = _first_effect(moments, repeats)
+    if effect is not None:
         raise CheckStopped(
-            f"the same data, seed and actions gave different results the second time ({found}), so "
+            f"the same data, seed and actions gave different results when repeated ({effect}), so "
             f"look-ahead cannot be checked"
         )
 
@@ -145,9 +145,9 @@ def _answer(runs: PerturbedRuns, moments: list[TimedEvent], kind: str) -> str | 
 
 def _first_effect(moments: list[TimedEvent], repeats: Iterable[TimedEvent]) -> str | None:
     for moment, again in zip(moments, repeats, strict=True):
-        for found in field_differences(moment.event.values, again.event.values):
-            if found.path[0] != "info":
-                return f"at {moment.event.label} {found.sentence()}"
+        for difference in field_differences(moment.event.values, again.event.values):
+            if difference.path[0] != "info":
+                return f"at {moment.event.label} {difference.sentence()}"
     return None
 
 
@@ -205,23 +205,24 @@ class LookAheadCheck:
     def _compare(self, moment: TimedEvent, again: TimedEvent, time: Any, kind: str) -> None:
         before = {**moment.event.values, "state": moment.state}
         after = {**again.event.values, "state": again.state}
-        for found in field_differences(before, after):
-            if kind == "truncated" and found.path[0] in ("terminated", "truncated"):
+        for difference in field_differences(before, after):
+            if kind == "truncated" and difference.path[0] in ("terminated", "truncated"):
                 continue
-            topic = self._topic(found)
+            topic = self._topic(difference)
             add = self._report.warn if topic == "info" else self._report.error
             add(
                 topic,
                 f"{topic} at {moment.event.label} depends on data after time {time}: "
-                f"{found.sentence('is', f'and with {kind} data after it')}{self._hint(moment)}",
+                + difference.sentence("is", f"and with {kind} data after it")
+                + self._hint(moment),
             )
 
-    def _topic(self, found: ValueDifference) -> str:
-        if found.path[0] != "info":
-            return TOPICS[found.path[0]]
-        if "action_mask" in found.path:
+    def _topic(self, difference: ValueDifference) -> str:
+        if difference.path[0] != "info":
+            return TOPICS[difference.path[0]]
+        if "action_mask" in difference.path:
             return "action mask"
-        return "executed price" if self._fill_keys & set(found.path[1:3]) else "info"
+        return "executed price" if self._fill_keys & set(difference.path[1:3]) else "info"
 
     def _hint(self, moment: TimedEvent) -> str:
         if not (self._runs.clock.is_counting and moment.event.is_reset):

@@ -310,11 +310,11 @@ def _has_own_close(layer: Any) -> bool:
 def check_results_unchanged(run: CheckRun) -> None:
     """Check that later calls do not overwrite earlier results."""
     for event in run.events:
-        found = first_difference(event.values, fields_of(event.result))
-        if found is not None:
+        difference = first_difference(event.values, fields_of(event.result))
+        if difference is not None:
             run.report.error(
                 "overwritten",
-                f"result of {event.label} was changed by a later call ({found.sentence()}); "
+                f"result of {event.label} was changed by a later call ({difference.sentence()}); "
                 f"return a copy instead of a buffer that is overwritten",
             )
 

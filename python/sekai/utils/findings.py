@@ -64,9 +64,9 @@ def field_differences(
     """Iterate over the first difference in each field of two results and in each info entry."""
     lefts, rights = dict(_entries(left)), dict(_entries(right))
     for path in dict.fromkeys((*lefts, *rights)):
-        found = first_difference(lefts.get(path, ABSENT), rights.get(path, ABSENT), path)
-        if found is not None:
-            yield found
+        difference = first_difference(lefts.get(path, ABSENT), rights.get(path, ABSENT), path)
+        if difference is not None:
+            yield difference
 
 
 def _entries(values: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:

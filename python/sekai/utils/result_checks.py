@@ -30,8 +30,8 @@ def check_result(run: CheckRun, event: Event, check_obs_space: bool) -> None:
             _check_reward(run.report, part["reward"], where)
         for name in ("terminated", "truncated"):
             if name in part and not isinstance(part[name], FLAGS):
-                found = _shown(part[name])
-                run.report.error(name, f"{name}{where} must be a bool, got {found}")
+                shown = _shown(part[name])
+                run.report.error(name, f"{name}{where} must be a bool, got {shown}")
         if not isinstance(part.get("info", {}), dict):
             run.report.error("info", f"info{where} must be a dict, got {_shown(part['info'])}")
 
@@ -93,9 +93,9 @@ def _nested_form_mismatch(space: Dict | Tuple, value: Any) -> str | None:
     expected, is_dict = list(children), isinstance(space, Dict)
     if not isinstance(value, dict if is_dict else tuple):
         return f"expected a {'dict' if is_dict else 'tuple'}, got {type(value).__name__}"
-    found = list(value) if is_dict else list(range(len(value)))
-    if set(found) != set(expected):
-        return f"expected the keys {expected}, got {found}"
+    keys = list(value) if is_dict else list(range(len(value)))
+    if set(keys) != set(expected):
+        return f"expected the keys {expected}, got {keys}"
     for key, child in children.items():
         reason = structure_mismatch(child, value[key])
         if reason is not None:

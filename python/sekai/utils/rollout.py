@@ -101,13 +101,13 @@ class RunComparison:
 
     def add(self, first: Event, second: Event) -> bool:
         """Compare the results of one call; return True while the runs are equal."""
-        for found in field_differences(first.values, second.values):
-            self._note(found, first.label)
+        for difference in field_differences(first.values, second.values):
+            self._note(difference, first.label)
         return self.hard is None
 
-    def _note(self, found: ValueDifference, label: str) -> None:
-        sentence = f"at {label} {found.sentence()}"
-        if found.path[0] != "info" or "action_mask" in found.path:
+    def _note(self, difference: ValueDifference, label: str) -> None:
+        sentence = f"at {label} {difference.sentence()}"
+        if difference.path[0] != "info" or "action_mask" in difference.path:
             self.hard = self.hard or sentence
         else:
             self.soft = self.soft or sentence

@@ -294,14 +294,14 @@ def spaces_of(env: Env[Any, Any]) -> dict[str, Any]:
 
 
 def check_spaces(
-    first_index: int, first: Mapping[str, Any], index: int, found: Mapping[str, Any]
+    first_index: int, first: Mapping[str, Any], index: int, other: Mapping[str, Any]
 ) -> None:
     """Raise `SpaceError` unless two envs have the same spaces."""
     for name, space in first.items():
-        if space is not found[name] and space != found[name]:
+        if space is not other[name] and space != other[name]:
             raise SpaceError(
                 f"all envs of a vector env must have the same spaces; {name} of env {first_index} "
-                f"is {space!r}, of env {index} {found[name]!r}"
+                f"is {space!r}, of env {index} {other[name]!r}"
             )
 
 

@@ -106,8 +106,8 @@ class Infos(Sequence[dict[str, Any]]):
 
     def column(self, key: str) -> Column:
         """Return the values of all envs under `key`."""
-        found = [(index, info[key]) for index, info in enumerate(self._dicts()) if key in info]
-        return Column(np.array([index for index, _ in found], np.int64), [v for _, v in found])
+        pairs = [(index, info[key]) for index, info in enumerate(self._dicts()) if key in info]
+        return Column(np.array([index for index, _ in pairs], np.int64), [v for _, v in pairs])
 
     def value(self, index: int, key: str) -> Any:
         """Return the value of env `index` under `key`, or None."""
@@ -120,11 +120,11 @@ class Infos(Sequence[dict[str, Any]]):
 
     def updated(self, changes: Mapping[int, Mapping[str, Any]]) -> Infos:
         """Return infos with added or replaced entries of some envs."""
-        found: dict[str, dict[int, Any]] = {}
+        columns: dict[str, dict[int, Any]] = {}
         for index in sorted(changes):
             for key, value in changes[index].items():
-                found.setdefault(key, {})[index] = value
-        return self.with_columns({key: _column_of(values) for key, values in found.items()})
+                columns.setdefault(key, {})[index] = value
+        return self.with_columns({key: _column_of(values) for key, values in columns.items()})
 
     def with_columns(self, columns: Mapping[str, Column]) -> Infos:
         """Return infos with added or replaced columns."""
@@ -253,8 +253,8 @@ class _UpdatedInfos(Infos):
             return self._inner.values(indices, key)
         if isinstance(indices, np.ndarray) and same_envs(indices, own.indices):
             return own.values
-        found, changed = self._inner.values(indices, key), _by_env(own)
-        pairs = zip(_listed(indices), found, strict=True)
+        values, changed = self._inner.values(indices, key), _by_env(own)
+        pairs = zip(_listed(indices), values, strict=True)
         return [changed.get(index, value) for index, value in pairs]
 
 

@@ -237,8 +237,8 @@ class MultiAgentVecEnv(Closeable):
 
     @staticmethod
     def _finals(infos: Any, over: Iterable[int]) -> dict[int, dict[str, Any]]:
-        found = {index: infos[index].get(FINAL_OBSERVATION) for index in over}
-        return {index: final for index, final in found.items() if final is not None}
+        finals = {index: infos[index].get(FINAL_OBSERVATION) for index in over}
+        return {index: final for index, final in finals.items() if final is not None}
 
     def _by_agent(self, table: NDArray[Any]) -> dict[str, NDArray[Any]]:
         columns = np.ascontiguousarray(table.T)

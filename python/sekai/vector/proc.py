@@ -214,8 +214,8 @@ class ProcVecEnv(BaseVecEnv):
         """Receive the spaces of the envs, and share the memory that they need."""
         greetings = self._pool.greetings(range(self.num_workers), START_SECONDS)
         spaces = [self._greeting(worker, greetings[worker]) for worker in greetings]
-        for assignment, found in zip(self._assignments, spaces, strict=True):
-            check_spaces(0, spaces[0], assignment.first, found)
+        for assignment, own in zip(self._assignments, spaces, strict=True):
+            check_spaces(0, spaces[0], assignment.first, own)
         self._set_spaces(spaces[0])
         self._memory = VectorMemory(
             self._observations, self._actions, self.num_envs, self.num_workers, self._shares_batches
@@ -370,11 +370,11 @@ class _PickledInfos(Infos):
         return len(self._indices)
 
     def _build(self) -> list[dict[str, Any]]:
-        found: dict[int, dict[str, Any]] = {}
+        infos: dict[int, dict[str, Any]] = {}
         for first, payload in self._payloads:
-            found.update((first + index, info) for index, info in pickle.loads(payload).items())
+            infos.update((first + index, info) for index, info in pickle.loads(payload).items())
         self._payloads = []
-        return [found.get(index, {}) for index in self._indices]
+        return [infos.get(index, {}) for index in self._indices]
 
 
 def worker_count(num_workers: int | None, num_envs: int) -> int:

@@ -337,10 +337,10 @@ class FileWindowsBatch(BatchLayer):
         array = observations.get(self._part)
         fits = isinstance(array, np.ndarray) and array.flags.c_contiguous and array.flags.writeable
         if array is None or not fits or (array.shape, array.dtype) != (self._shape, self._dtype):
-            found = "none" if array is None else f"{array.dtype} of shape {array.shape}"
+            description = "none" if array is None else f"{array.dtype} of shape {array.shape}"
             raise ValueError(
                 f"{name}[{self._part!r}] must be a writable C-contiguous array of {self._dtype} "
-                f"and shape {self._shape}, got {found}"
+                f"and shape {self._shape}, got {description}"
             )
         rest = {key: value for key, value in observations.items() if key != self._part}
         return {**rest, "index": rows}

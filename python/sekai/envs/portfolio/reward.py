@@ -435,8 +435,8 @@ class _AgentReward:
         except (TypeError, ValueError) as error:
             raise self._shape_error(state, repr(values)) from error
         if rewards.shape != state.ids.shape:
-            found = f"shape {rewards.shape}" if rewards.ndim else repr(values)
-            raise self._shape_error(state, found)
+            description = f"shape {rewards.shape}" if rewards.ndim else repr(values)
+            raise self._shape_error(state, description)
         finite = np.isfinite(rewards)
         if not finite.all():
             index = int(np.argmin(finite))
@@ -456,8 +456,8 @@ class _AgentReward:
             )
         return method
 
-    def _shape_error(self, state: PortfolioState, found: str) -> ValueError:
+    def _shape_error(self, state: PortfolioState, description: str) -> ValueError:
         return ValueError(
             f"reward {self.name} must return numbers of shape {state.ids.shape}, one for each env, "
-            f"got {found}"
+            f"got {description}"
         )
