@@ -72,7 +72,7 @@ def main() -> None:
     asked = parser.parse_args()
     unknown = sorted(set(asked.tasks) - set(TASKS))
     if unknown:
-        parser.error(f"tasks among {', '.join(TASKS)} were wanted, found {', '.join(unknown)}")
+        parser.error(f"unknown tasks {', '.join(unknown)}; expected some of {', '.join(TASKS)}")
     show(
         "Shares of known optima",
         COLUMNS,

@@ -180,5 +180,5 @@ def test_nobody_left_is_all_done() -> None:
 
 
 def test_flags_that_are_neither_true_nor_false_are_refused() -> None:
-    with pytest.raises(TypeError, match="truncated must be a bool, was of <class 'numpy.ndarray'>"):
+    with pytest.raises(TypeError, match="truncated must be a bool, got <class 'numpy.ndarray'>"):
         StepResult(0, 0.0, False, np.zeros(2, bool), {})  # type: ignore[arg-type]

@@ -68,7 +68,7 @@ def test_large_gathers_are_the_same_with_more_threads() -> None:
 def test_rows_without_a_window_are_refused_and_nothing_is_written(rows: list[int]) -> None:
     windows, out = windows_of(panel_of(10), 5), np.full((len(rows), 5, 2, 3), 7.0, np.float32)
 
-    with pytest.raises(ValueError, match="rows from 4 up to 9 have 5 rows of history"):
+    with pytest.raises(ValueError, match="from 4 up to 9 to have 5 rows of history"):
         windows.gather(rows, out)
 
     assert np.all(out == 7.0)

@@ -83,7 +83,7 @@ def test_a_window_longer_than_the_data_has_no_value() -> None:
 
 
 def test_windows_without_rows_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least 1 row was wanted, found 0"):
+    with pytest.raises(ValueError, match="at least 1 row, got 0"):
         rolling_sum(series(5, 0.0), 0)
     with pytest.raises(ValueError, match="rows must be at least 2 for a standard deviation, got 1"):
         rolling_deviation(series(5, 0.0), 1)

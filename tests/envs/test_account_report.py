@@ -216,7 +216,7 @@ def test_the_accounts_of_several_agents_are_not_reported() -> None:
     env.reset(seed=0)
     before = env.batch.state_dict()
 
-    with pytest.raises(ValueError, match="account of a single agent, found 3 agents: use a Port"):
+    with pytest.raises(ValueError, match="account of a single agent, got 3 agents: use a Port"):
         env.report(AccountReport(cash=1.0, units={}))
 
     assert env.batch.state_dict() == before

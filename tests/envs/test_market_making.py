@@ -292,6 +292,6 @@ def test_a_state_is_loaded_only_under_the_settings_it_was_saved_under() -> None:
 
     with pytest.raises(StateError):
         other.load_state_dict(env.state_dict())
-    with pytest.raises(StateError, match="with these settings was wanted"):
+    with pytest.raises(StateError, match="with these settings, got"):
         other.batch.load_state_dict(env.batch.state_dict())
     assert other.batch.state_dict() == before

@@ -208,7 +208,7 @@ def test_a_memory_that_is_refused_leaves_all_others_as_they_were() -> None:
     before = env.batch.state_dict()
     state["reward"]["agent_2"] = {"sums": np.zeros(5), "counts": np.zeros(5)}
 
-    with pytest.raises(StateError, match="sums were wanted"):
+    with pytest.raises(StateError, match="expected sums"):
         env.batch.load_state_dict(state)
 
     assert equal_values(env.batch.state_dict(), before)

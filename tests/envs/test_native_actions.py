@@ -70,7 +70,7 @@ def test_a_batch_of_another_form_is_refused_and_nothing_moves(form: str) -> None
     vec = begun()
     before = vec.batch.state_dict()
 
-    wanted = r"^actions needs a C-contiguous array of float64 and shape \[3, 2\], found one of "
+    wanted = r"^actions needs a C-contiguous array of float64 and shape \[3, 2\], got one of "
     with pytest.raises(InvalidActionError, match=wanted):
         step(vec, REFUSED[form](WHOLE))
     assert vec.batch.state_dict() == before
@@ -98,7 +98,7 @@ def test_a_single_env_takes_them_too(action: Any) -> None:
 def test_a_truth_is_no_amount(action: Any) -> None:
     env = MarketMaking()
     env.reset(seed=0)
-    with pytest.raises(InvalidActionError, match="wanted 2 numbers, found "):
+    with pytest.raises(InvalidActionError, match="expected 2 numbers, got "):
         env.step(action)
 
 

@@ -93,7 +93,7 @@ def test_ids_and_seeds_of_a_reset_are_checked(task: str) -> None:
     rows = np.zeros((3, *vec.observation_space.shape), vec.observation_space.dtype)
     ids = np.array([0, 1])
 
-    with pytest.raises(ValueError, match="an env from 0 to 2 was wanted, found 3"):
+    with pytest.raises(ValueError, match="an env from 0 to 2, got 3"):
         vec.batch.reset(np.array([0, 3]), None, rows, None)
     with pytest.raises(ValueError, match="seeds needs .* uint64 and shape"):
         vec.batch.reset(ids, np.array([1], np.uint64), rows, None)
@@ -168,7 +168,7 @@ def test_states_of_something_else_are_refused_and_change_nothing(task: str) -> N
 
     with pytest.raises(StateError, match="found version 200"):
         batch.load_state_dict({"native": bytes(newer)})
-    with pytest.raises(StateError, match="the state of 3 envs was wanted, found that of 4"):
+    with pytest.raises(StateError, match="the state of 3 envs, got that of 4"):
         batch.load_state_dict(begun(task, 4).batch.state_dict())
     for other in ({}, {"native": 3}, {"native": good["native"], "more": 1}, None, 5):
         with pytest.raises(StateError, match="has the key"):
@@ -182,11 +182,11 @@ def test_nothing_is_made_of_nothing(task: str, name: str) -> None:
 
     for value in (0, -1):
         with pytest.raises(
-            ValueError, match=f"{name} must be (at least 1|from 1 to 1024), was {value}"
+            ValueError, match=f"{name} must be (at least 1|from 1 to 1024), got {value}"
         ):
             make_batch(**{"num_envs": 2, **TASKS[task], name: value})
 
 
 def test_only_a_batch_of_one_takes_single_steps(task: str) -> None:
-    with pytest.raises(ValueError, match="a batch of one env was wanted"):
+    with pytest.raises(ValueError, match="a batch of one env"):
         begun(task).batch.reset_one()

@@ -195,7 +195,7 @@ def test_the_env_whose_action_does_not_fit_is_named_and_nobody_moves() -> None:
     actions = np.full((5, 1), 0.5)
     actions[3] = np.nan
 
-    with pytest.raises(InvalidActionError, match="env 3: wanted a share of the order .* found NaN"):
+    with pytest.raises(InvalidActionError, match="env 3: expected a share of the order .* got NaN"):
         vec.step(actions)
     assert vec.batch.state_dict() == before
 
@@ -245,6 +245,6 @@ def test_a_state_is_loaded_only_under_the_settings_it_was_saved_under() -> None:
     other.reset(seed=0)
     before = other.batch.state_dict()
 
-    with pytest.raises(StateError, match="with these settings was wanted"):
+    with pytest.raises(StateError, match="with these settings, got"):
         other.batch.load_state_dict(env.batch.state_dict())
     assert other.batch.state_dict() == before

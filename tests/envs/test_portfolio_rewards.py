@@ -57,7 +57,7 @@ class Smooth:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if state["sums"].shape != self.sums.shape:
-            raise StateError(f"{self.sums.shape} sums were wanted, found {state['sums'].shape}")
+            raise StateError(f"expected sums of shape {self.sums.shape}, got {state['sums'].shape}")
         self.sums, self.counts = state["sums"].copy(), state["counts"].copy()
 
     def clone_env(self, source: int, target: int) -> None:
@@ -352,7 +352,7 @@ def test_a_memory_that_is_refused_leaves_the_batch_as_it_was() -> None:
     memory = {"sums": np.zeros(5), "counts": np.zeros(5)}
     state["envs"]["batch"]["reward"] = {"portfolio": memory}
 
-    with pytest.raises(StateError, match="sums were wanted"):
+    with pytest.raises(StateError, match="expected sums"):
         vec.load_state_dict(state)
 
     assert same(vec.state_dict(), before)

@@ -73,7 +73,7 @@ def test_one_env_of_a_batch_is_told_of() -> None:
 
     assert vec.batch.scene(2)["time"] == single.unwrapped.batch.scene()["time"]
     assert vec.batch.scene(2)["seed"] == 6
-    with pytest.raises(ValueError, match="an env from 0 to 2 was wanted, found 3"):
+    with pytest.raises(ValueError, match="an env from 0 to 2, got 3"):
         vec.batch.scene(3)
 
 

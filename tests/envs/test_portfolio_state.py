@@ -104,7 +104,7 @@ def test_a_state_needs_a_row_to_go_on_with(rows: int, found: str) -> None:
 def test_a_state_is_refused_with_other_settings() -> None:
     env, other = stepped(), stepped(initial_cash=5.0)
 
-    with pytest.raises(StateError, match="with these settings was wanted"):
+    with pytest.raises(StateError, match="with these settings, got"):
         other.load_state_dict(env.state_dict())
 
 

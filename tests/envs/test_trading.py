@@ -133,7 +133,7 @@ def test_an_action_that_does_not_fit_is_refused_and_nothing_moves(kind: str, act
     env.reset(seed=0)
     before = env.state_dict()["parts"]["batch"]
 
-    with pytest.raises(InvalidActionError, match="^the action does not fit: wanted .*, found "):
+    with pytest.raises(InvalidActionError, match="^the action does not fit: expected .*, got "):
         env.step(action)
     assert env.state_dict()["parts"]["batch"] == before
 
@@ -141,10 +141,10 @@ def test_an_action_that_does_not_fit_is_refused_and_nothing_moves(kind: str, act
 @pytest.mark.parametrize(
     ("options", "wrong", "wanted"),
     [
-        ({}, 3, r"env 2: wanted 0 \(sell\), 1 \(hold\), or 2 \(buy\), found 3"),
-        ({}, -1, r"env 2: wanted 0 \(sell\), 1 \(hold\), or 2 \(buy\), found -1"),
-        ({"action": "weights"}, np.nan, "env 2: wanted a share of equity from -1 to 1, found NaN"),
-        ({"action": "weights"}, 1.5, "env 2: wanted a share of equity from -1 to 1, found 1.5"),
+        ({}, 3, r"env 2: expected 0 \(sell\), 1 \(hold\), or 2 \(buy\), got 3"),
+        ({}, -1, r"env 2: expected 0 \(sell\), 1 \(hold\), or 2 \(buy\), got -1"),
+        ({"action": "weights"}, np.nan, "env 2: expected a share of equity from -1 to 1, got NaN"),
+        ({"action": "weights"}, 1.5, "env 2: expected a share of equity from -1 to 1, got 1.5"),
     ],
 )
 def test_the_env_whose_action_does_not_fit_is_named_and_nobody_moves(
@@ -248,11 +248,11 @@ def test_a_state_is_loaded_only_under_the_settings_it_was_saved_under() -> None:
         other.reset(seed=1)
         before = other.batch.state_dict()
 
-        with pytest.raises(StateError, match="a Trading-v0 with these settings was wanted"):
+        with pytest.raises(StateError, match="a Trading-v0 with these settings, got"):
             other.batch.load_state_dict(state)
         assert other.batch.state_dict() == before
     by_weights = Trading(max_ticks=9, action="weights")
-    with pytest.raises(StateError, match="Trading-v0 by weights was wanted, found .* Trading-v0"):
+    with pytest.raises(StateError, match="Trading-v0 by weights, got .* Trading-v0"):
         by_weights.batch.load_state_dict(state)
 
 

@@ -94,7 +94,7 @@ def test_a_thing_said_twice_is_refused() -> None:
 
 
 def test_a_market_without_a_learning_agent_cannot_be_traded_in() -> None:
-    with pytest.raises(ValueError, match="agents of at least 1 was wanted, found 0"):
+    with pytest.raises(ValueError, match="agents of at least 1, got 0"):
         TradingConfig(market=MarketConfig(agents=0))
 
 

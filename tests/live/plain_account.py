@@ -30,7 +30,7 @@ class PlainAccount:
     def advance(self, bar: Bar, orders: Mapping[str, float]) -> list[PaperFill]:
         opens = np.asarray(bar.values)[:, 0]
         if not np.isfinite(opens).all():
-            raise ValueError(f"finite opens were wanted, found {opens}")
+            raise ValueError(f"expected finite opens, got {opens}")
         self.calls.append(dict(orders))
         wanted = {asset: units for asset, units in {**self.open_units, **orders}.items() if units}
         if self.own_trade is not None:

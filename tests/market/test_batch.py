@@ -91,19 +91,19 @@ def test_fills_name_their_row_and_become_records() -> None:
 @pytest.mark.parametrize(
     ("column", "values", "text"),
     [
-        ("kind", [0, 9], 'column "kind", row 1: a kind from 0 to 8 was wanted, found 9'),
+        ("kind", [0, 9], 'column "kind", row 1: expected a kind from 0 to 8, got 9'),
         ("side", [-1, 0], 'column "side", row 0: a side of 0'),
         ("side", [300, 0], 'column "side" must be integers from -128 to 127, got 300'),
         ("price", [99.0, 0.0], 'column "price" must be integers, got float64'),
         ("price", [True, False], 'column "price" must be integers, got bool'),
-        ("size", [1, 2, 3], 'column "size": 2 rows were wanted, as many as "kind" has, found 3'),
+        ("size", [1, 2, 3], 'column "size": expected 2 rows, as many as "kind" has, got 3'),
         ("size", [[1], [2]], r'column "size" must have one dimension, got shape \(2, 1\)'),
         ("size", np.array([2**63, 0], np.uint64), "got 9223372036854775808"),
         ("size", np.zeros((2, 1), np.int64), "must have one dimension"),
         ("account", [-1, 0], 'column "account", row 0: an account from 0'),
-        ("account", None, 'column "account" was wanted for the limit order of row 0, found none'),
-        ("id", [0, ~1], 'column "id", row 1: an id or the ~ of an earlier row was wanted'),
-        ("id", None, 'column "id" was wanted for the cancellation of row 1'),
+        ("account", None, 'missing column "account" for the limit order of row 0'),
+        ("id", [0, ~1], 'column "id", row 1: expected an id or the ~ of an earlier row'),
+        ("id", None, 'missing column "id" for the cancellation of row 1'),
     ],
 )
 def test_a_column_that_cannot_be_read_is_named_and_nothing_moves(

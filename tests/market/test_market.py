@@ -177,13 +177,13 @@ def test_what_an_account_cannot_bear_is_refused_with_what_it_has() -> None:
     market = opened(account=AccountConfig(cash=1_000.0, most_long=50, most_short=20))
     before = market.encode()
 
-    with pytest.raises(OrderError, match="at most 50 more lots .* position limit, found 51"):
+    with pytest.raises(OrderError, match="position limit allows at most 50 more lots, got 51"):
         market.place(BUY, 9_000, 51)
-    with pytest.raises(OrderError, match="at most 20 more lots .* position limit, found 21"):
+    with pytest.raises(OrderError, match="position limit allows at most 20 more lots, got 21"):
         market.place(SELL, 11_000, 21)
     with pytest.raises(OrderError, match="needs 1080060 of cash, the account has 100000 to spare"):
         market.place(BUY, 90_000, 12)
-    with pytest.raises(OrderError, match="a price that cannot trade was wanted, found 1"):
+    with pytest.raises(OrderError, match="post-only order at 1"):
         market.place(SELL, 1, 5, time_in_force=TimeInForce.POST_ONLY)
     assert market.encode() == before
 
@@ -191,11 +191,11 @@ def test_what_an_account_cannot_bear_is_refused_with_what_it_has() -> None:
 @pytest.mark.parametrize(
     ("call", "wanted"),
     [
-        (lambda market: market.account(3), "one of 3 agents was wanted, found number 3"),
-        (lambda market: market.take(3, 0, BUY, 1), "one of 3 agents was wanted, found number 3"),
-        (lambda market: market.take(0, 1, BUY, 1), "a symbol from 0 to 0 was wanted, found 1"),
-        (lambda market: market.mid(7), "a symbol from 0 to 0 was wanted, found 7"),
-        (lambda market: market.room(9, 0, BUY), "one of 3 agents was wanted, found number 9"),
+        (lambda market: market.account(3), "one of 3 agents, got number 3"),
+        (lambda market: market.take(3, 0, BUY, 1), "one of 3 agents, got number 3"),
+        (lambda market: market.take(0, 1, BUY, 1), "a symbol from 0 to 0, got 1"),
+        (lambda market: market.mid(7), "a symbol from 0 to 0, got 7"),
+        (lambda market: market.room(9, 0, BUY), "one of 3 agents, got number 9"),
     ],
 )
 def test_what_is_not_there_is_named(call: Any, wanted: str) -> None:
@@ -233,7 +233,7 @@ def test_nobody_cancels_what_is_not_theirs() -> None:
     placed = market.place(BUY, 9_000, 100, agent=1)
     assert placed.id is not None
 
-    with pytest.raises(OrderError, match="an own resting order was wanted"):
+    with pytest.raises(OrderError, match="the agent has no resting order"):
         market.cancel(0, 0, placed.id)
     assert market.room(1, 0, BUY) == 800
     assert market.cancel(1, 0, placed.id).size == 100

@@ -81,7 +81,7 @@ def test_a_sector_is_one_of_a_thousand(sector: Any) -> None:
 
 
 def test_an_error_says_what_was_wanted_and_what_was_found() -> None:
-    with pytest.raises(ValueError, match="^noise_activity from 0 to 1 was wanted, found 1.5$"):
+    with pytest.raises(ValueError, match="^expected noise_activity from 0 to 1, got 1.5$"):
         PopulationConfig(noise_activity=1.5)
     with pytest.raises(ValueError, match="^population.makers: .*`-1`, expected u32$"):
         PopulationConfig(makers=-1)

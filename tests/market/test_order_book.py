@@ -187,26 +187,26 @@ REFUSALS: list[tuple[Callable[[Any], Any], Status | None, str]] = [
     (lambda b: b.limit(9, 0, 0, 1), Status.PRICE_OUT_OF_RANGE, "1 to 1073741824 ticks .* found 0"),
     (lambda b: b.limit(9, 0, 2**30 + 1, 1), Status.PRICE_OUT_OF_RANGE, "found 1073741825"),
     (lambda b: b.limit(9, 0, -7, 1), Status.PRICE_OUT_OF_RANGE, "found -7"),
-    (lambda b: b.limit(9, 0, 99.5, 1), None, "whole ticks was wanted, found 99.5 of type float"),
-    (lambda b: b.limit(9, 0, 10**30, 1), None, "whole ticks was wanted, found 10+ of type int"),
-    (lambda b: b.limit(9, 0, "99", 1), None, "whole ticks was wanted, found '99' of type str"),
+    (lambda b: b.limit(9, 0, 99.5, 1), None, "whole ticks, got 99.5 of type float"),
+    (lambda b: b.limit(9, 0, 10**30, 1), None, "whole ticks, got 10+ of type int"),
+    (lambda b: b.limit(9, 0, "99", 1), None, "whole ticks, got '99' of type str"),
     (lambda b: b.limit(9, 0, 99, 0), Status.SIZE_OUT_OF_RANGE, "1 to 4294967295 lots .* found 0"),
     (lambda b: b.limit(9, 0, 99, -1), Status.SIZE_OUT_OF_RANGE, "found -1"),
     (lambda b: b.market(9, 0, 2**32), Status.SIZE_OUT_OF_RANGE, "found 4294967296"),
-    (lambda b: b.market(9, 0, 1.0), None, "whole lots was wanted, found 1.0 of type float"),
+    (lambda b: b.market(9, 0, 1.0), None, "whole lots, got 1.0 of type float"),
     (lambda b: b.market(9, 2, 1), Status.UNKNOWN_SIDE, r"0 \(buy\) or 1 \(sell\) .* found 2"),
-    (lambda b: b.market(9, True, 1), None, "Side.BUY or Side.SELL was wanted, found True"),
-    (lambda b: b.market(-1, 0, 1), Status.UNKNOWN_ACCOUNT, "0 to 4294967295 was wanted, found -1"),
-    (lambda b: b.market(None, 0, 1), None, "account was wanted, found None of type NoneType"),
-    (lambda b: b.place(9, 0, 99, 1, 4), None, "a TimeInForce from 0 to 3 was wanted, found 4"),
+    (lambda b: b.market(9, True, 1), None, "Side.BUY or Side.SELL, got True"),
+    (lambda b: b.market(-1, 0, 1), Status.UNKNOWN_ACCOUNT, "0 to 4294967295, got -1"),
+    (lambda b: b.market(None, 0, 1), None, "account, got None of type NoneType"),
+    (lambda b: b.place(9, 0, 99, 1, 4), None, "a TimeInForce from 0 to 3, got 4"),
     (lambda b: b.cancel(77), Status.NOT_RESTING, "found none with id 77"),
-    (lambda b: b.cancel(1.5), None, "the id of an order was wanted, found 1.5"),
+    (lambda b: b.cancel(1.5), None, "the id of an order, got 1.5"),
     (lambda b: b.reduce(77, 1), Status.NOT_RESTING, "found none with id 77"),
     (lambda b: b.reduce(resting(b, Side.SELL), 5), Status.NOTHING_LEFT, "cancel the order instead"),
     (lambda b: b.replace(resting(b, Side.SELL), 0, 5), Status.PRICE_OUT_OF_RANGE, "found 0"),
     (lambda b: b.queue_position(77), Status.NOT_RESTING, "found none with id 77"),
     (lambda b: b.post_only(9, 0, 101, 1), Status.WOULD_TRADE, "found 101 against 101"),
-    (lambda b: b.fill_or_kill(9, 0, 101, 9), Status.NOT_FILLABLE, "9 lots .* were wanted, found 5"),
+    (lambda b: b.fill_or_kill(9, 0, 101, 9), Status.NOT_FILLABLE, "of 9 lots, but only 5 lots"),
     (lambda b: b.limit(9, 0, 99, 2**32 - 1), Status.LEVEL_FULL, "count in larger lots"),
     (lambda b: b.depth(-1), None, "a number of levels from 0"),
     (lambda b: b.depth(10**9), None, "a number of levels from 0"),
@@ -229,7 +229,7 @@ def test_a_refused_call_says_what_was_wanted_and_found(
 
 
 def test_an_unknown_rule_is_refused() -> None:
-    with pytest.raises(OrderError, match="a SelfTrade from 0 to 3 was wanted, found 4"):
+    with pytest.raises(OrderError, match="a SelfTrade from 0 to 3, got 4"):
         OrderBook(4)
 
 

@@ -67,7 +67,7 @@ def test_a_record_can_be_matched() -> None:
         case Fill(maker, taker_side=Side.BUY):
             assert maker == 3
         case _:
-            pytest.fail("the fill was wanted to match")
+            pytest.fail("the fill did not match")
 
 
 def test_a_side_of_a_record_is_a_side() -> None:

@@ -77,7 +77,7 @@ def test_a_state_of_a_newer_version_says_so() -> None:
     newer = bytearray(STATE)
     newer[4] = 9
 
-    with pytest.raises(StateError, match="version 1 was wanted, found version 9; update sekai"):
+    with pytest.raises(StateError, match="version 1, got version 9; update sekai"):
         OrderBook().load_state_dict({"book": bytes(newer)})
 
 

@@ -73,7 +73,7 @@ def test_masks_of_features_need_an_owner_for_every_channel(firsts: list[int]) ->
 def test_a_number_of_threads_that_nobody_has_is_refused(threads: int) -> None:
     panel, out = np.ones((9, 1, 1), np.float32), np.ones((1, 2, 1, 1), np.float32)
 
-    with pytest.raises(ValueError, match=f"num_threads must be from 1 to 1024, was {threads}"):
+    with pytest.raises(ValueError, match=f"num_threads must be from 1 to 1024, got {threads}"):
         core.gather_windows(panel, np.array([4]), 2, out, threads)
 
 

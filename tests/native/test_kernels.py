@@ -75,12 +75,12 @@ def test_the_result_can_be_written_into_a_given_array() -> None:
 
     assert RunningMoments(3).normalise(values, out=out) is out
     assert np.array_equal(out, np.zeros((2, 3)))
-    with pytest.raises(ValueError, match="were wanted"):
+    with pytest.raises(ValueError, match="expected rows of"):
         RunningMoments(3).normalise(values, out=np.empty((1, 3)))
 
 
 def test_an_array_of_another_kind_is_named() -> None:
-    with pytest.raises(TypeError, match="float32 or float64 was wanted, found ndarray of int64"):
+    with pytest.raises(TypeError, match="float32 or float64, got ndarray of int64"):
         RunningMoments(2).update(np.ones(2, np.int64))
     with pytest.raises(TypeError, match="found list"):
         RunningMoments(2).update([1.0, 2.0])  # type: ignore[arg-type]
@@ -101,9 +101,9 @@ def test_moments_continue_from_their_state() -> None:
 
 def test_moments_of_another_width_are_refused() -> None:
     moments = RunningMoments(2)
-    with pytest.raises(ValueError, match="2 columns were wanted, found 3"):
+    with pytest.raises(ValueError, match="2 columns, got 3"):
         moments.load_state_dict(RunningMoments(3).state_dict())
-    with pytest.raises(ValueError, match="wanted, found 3"):
+    with pytest.raises(ValueError, match="expected .* got 3"):
         moments.merge(RunningMoments(3))
 
 
@@ -139,7 +139,7 @@ def test_totals_skip_the_episodes_that_do_not_run() -> None:
 
 def test_totals_of_a_wrong_number_of_episodes_are_refused() -> None:
     totals = EpisodeTotals(2)
-    with pytest.raises(ValueError, match="2 episodes were wanted, found 3"):
+    with pytest.raises(ValueError, match="2 episodes, got 3"):
         totals.step(np.ones(3), np.zeros(3, bool))
     assert totals.lengths.tolist() == [0, 0]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from typing import Any
 
 import gymnasium
@@ -210,12 +212,12 @@ def test_the_number_of_actions_must_be_that_of_the_envs() -> None:
 @pytest.mark.parametrize(
     ("build", "wanted"),
     [
-        (lambda: PyTradingEnv(max_ticks=0), "max_ticks of at least 1 was wanted, found 0"),
-        (lambda: PyTradingEnv(num_symbols=0), "num_symbols must be from 1 to 1000, was 0"),
-        (lambda: PyTradingEnv(num_symbols=1001), "num_symbols must be from 1 to 1000, was 1001"),
-        (lambda: PyVecTradingEnv(0), "num_envs must be at least 1, was 0"),
-        (lambda: PyVecTradingEnv(2, 0), "max_ticks of at least 1 was wanted, found 0"),
-        (lambda: PyVecTradingEnv(2, num_threads=0), "num_threads must be from 1 to 1024, was 0"),
+        (lambda: PyTradingEnv(max_ticks=0), "max_ticks of at least 1, got 0"),
+        (lambda: PyTradingEnv(num_symbols=0), "num_symbols must be from 1 to 1000, got 0"),
+        (lambda: PyTradingEnv(num_symbols=1001), "num_symbols must be from 1 to 1000, got 1001"),
+        (lambda: PyVecTradingEnv(0), "num_envs must be at least 1, got 0"),
+        (lambda: PyVecTradingEnv(2, 0), "max_ticks of at least 1, got 0"),
+        (lambda: PyVecTradingEnv(2, num_threads=0), "num_threads must be from 1 to 1024, got 0"),
     ],
 )
 def test_what_cannot_be_built_says_why(build: Any, wanted: str) -> None:
@@ -226,18 +228,26 @@ def test_what_cannot_be_built_says_why(build: Any, wanted: str) -> None:
 def test_other_threads_run_while_envs_step() -> None:
     vec = PyVecTradingEnv(500, base_seed=0, num_threads=1)
     vec.reset_all()
-    counted, stop = 0, threading.Event()
+    stepping, ran, stop = threading.Event(), threading.Event(), threading.Event()
 
-    def count() -> None:
-        nonlocal counted
-        while not stop.is_set():
-            counted += 1
+    def watch() -> None:
+        while not stop.wait(0.001):
+            if stepping.is_set():
+                ran.set()
 
-    counter = threading.Thread(target=count)
-    counter.start()
-    before = counted
-    for _ in range(5):
-        vec.step_all([1] * 500)
-    stop.set()
-    counter.join()
-    assert counted - before > 1000
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    interval, deadline = sys.getswitchinterval(), time.monotonic() + 20
+    # Without forced switches the watcher runs only where the native call releases the GIL.
+    sys.setswitchinterval(1000)
+    try:
+        while not ran.is_set() and time.monotonic() < deadline:
+            stepping.set()
+            vec.step_all([1] * 500)
+            stepping.clear()
+    finally:
+        sys.setswitchinterval(interval)
+        stop.set()
+        watcher.join()
+
+    assert ran.is_set()

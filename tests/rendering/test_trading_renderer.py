@@ -141,7 +141,7 @@ def test_a_symbol_that_is_not_there_is_refused() -> None:
 
     with (
         TradingRenderer(symbol=2, **SMALL) as renderer,
-        pytest.raises(IndexError, match="a symbol from 0 to 0 was wanted, found 2"),
+        pytest.raises(IndexError, match="a symbol from 0 to 0, got 2"),
     ):
         renderer.render(env)
     with pytest.raises(ValueError, match="margin must be an integer of at least 1"):

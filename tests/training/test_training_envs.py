@@ -63,7 +63,7 @@ def test_a_vector_is_taken_as_it_is() -> None:
 def test_a_vector_that_begins_episodes_at_another_time_is_refused() -> None:
     vec = sekai.make_vec("Trading-v0", 2, autoreset="next_step")
 
-    with pytest.raises(ValueError, match="training needs autoreset='same_step', found 'next_ste"):
+    with pytest.raises(ValueError, match="training needs autoreset='same_step', got 'next_ste"):
         as_vec_env(vec, 2)
 
 

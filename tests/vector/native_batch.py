@@ -98,7 +98,7 @@ class LotteryBatch:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if len(state["words"]) != self.num_envs:
-            raise StateError(f"{self.num_envs} envs were wanted, got {len(state['words'])}")
+            raise StateError(f"expected {self.num_envs} envs, got {len(state['words'])}")
         for name, value in state.items():
             setattr(self, name, value.copy())
 

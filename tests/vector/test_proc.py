@@ -289,7 +289,8 @@ def quiet() -> Iterator[None]:
     gc.collect()
 
 
-@pytest.mark.parametrize(("start_method", "cycles"), [("fork", 200), ("forkserver", 10)])
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("start_method", "cycles"), [("fork", 100), ("forkserver", 10)])
 @pytest.mark.usefixtures("quiet")
 def test_creating_and_closing_leaks_nothing(start_method: str, cycles: int) -> None:
     def cycle() -> None:

@@ -203,7 +203,7 @@ def test_an_observation_that_is_not_finite_is_refused_before_it_spoils_the_stati
     env = NormalizeObservation(Replay(space, [np.ones(2), np.array([1.0, np.inf])], [0.0, 0.0]))
     env.reset()
 
-    with pytest.raises(ValueError, match="finite values were wanted, found inf"):
+    with pytest.raises(ValueError, match="finite values, got inf"):
         env.step(0)
 
     assert env.moments.state_dict()[""]["count"] == 1

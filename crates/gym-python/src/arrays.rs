@@ -36,7 +36,7 @@ pub(crate) fn strided<'py, E: Element>(
             PyValueError::new_err(format!("{name} cannot be read: another call writes into it"))
         }),
         _ => Err(PyValueError::new_err(format!(
-            "{name} needs an array of {} and shape {shape:?}, found {}",
+            "{name} needs an array of {} and shape {shape:?}, got {}",
             E::get_dtype(value.py()),
             described(value)
         ))),
@@ -111,7 +111,7 @@ fn array_of<'a, 'py, E: Element>(
 fn mismatch<E: Element>(name: &impl Display, value: &Bound<'_, PyAny>, shape: &[usize]) -> PyErr {
     let dtype = E::get_dtype(value.py());
     PyValueError::new_err(format!(
-        "{name} needs a C-contiguous array of {dtype} and shape {shape:?}, found {}",
+        "{name} needs a C-contiguous array of {dtype} and shape {shape:?}, got {}",
         described(value)
     ))
 }

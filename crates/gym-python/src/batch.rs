@@ -47,7 +47,7 @@ fn at_least_one(name: &str, value: i64) -> PyResult<usize> {
     usize::try_from(value)
         .ok()
         .filter(|count| *count > 0)
-        .ok_or_else(|| PyValueError::new_err(format!("{name} must be at least 1, was {value}")))
+        .ok_or_else(|| PyValueError::new_err(format!("{name} must be at least 1, got {value}")))
 }
 
 /// Validate the number of threads.
@@ -55,7 +55,7 @@ pub(crate) fn thread_count(threads: i64) -> PyResult<usize> {
     usize::try_from(threads).ok().filter(|count| (1..=MOST_THREADS).contains(count)).ok_or_else(
         || {
             PyValueError::new_err(format!(
-                "num_threads must be from 1 to {MOST_THREADS}, was {threads}"
+                "num_threads must be from 1 to {MOST_THREADS}, got {threads}"
             ))
         },
     )
@@ -241,7 +241,7 @@ impl<T: Task<Action: ActionNumber, Observation: PyObservation>> NativeBatch<T> {
         let bytes = bytes.as_ref().and_then(|bytes| bytes.cast::<PyBytes>().ok());
         let Some(bytes) = bytes.filter(|_| state.len().is_ok_and(|count| count == 1)) else {
             return Err(StateError::new_err(format!(
-                "a state of {} has the key {STATE_KEY:?} and bytes under it, found another one",
+                "a state of {} has the key {STATE_KEY:?} and bytes under it, got another value",
                 T::NAME
             )));
         };
@@ -292,7 +292,7 @@ impl<T: Task<Action: ActionNumber, Observation: PyObservation>> NativeBatch<T> {
         match self.batch.num_envs() {
             1 => Ok(()),
             count => Err(PyValueError::new_err(format!(
-                "a batch of one env was wanted for a single step or reset, found {count}"
+                "expected a batch of one env for a single step or reset, got {count}"
             ))),
         }
     }
@@ -347,5 +347,5 @@ fn check_options(options: &Bound<'_, PyAny>) -> PyResult<()> {
     if !options.is_truthy()? {
         return Ok(());
     }
-    Err(PyValueError::new_err(format!("this env takes no options for reset(), found {options}")))
+    Err(PyValueError::new_err(format!("this env takes no options for reset(), got {options}")))
 }

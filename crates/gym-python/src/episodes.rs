@@ -129,7 +129,7 @@ impl EpisodeTotals {
             return Ok(());
         }
         let batch = self.episodes.len();
-        Err(PyValueError::new_err(format!("totals of {batch} episodes were wanted")))
+        Err(PyValueError::new_err(format!("expected totals of {batch} episodes")))
     }
 }
 
@@ -139,7 +139,7 @@ impl EpisodeTotals {
         if got == batch {
             return Ok(());
         }
-        Err(PyValueError::new_err(format!("values of {batch} episodes were wanted, found {got}")))
+        Err(PyValueError::new_err(format!("expected values of {batch} episodes, got {got}")))
     }
 }
 

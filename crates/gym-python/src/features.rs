@@ -113,7 +113,7 @@ impl FeatureState {
         let loaded = Features::decode(state).map_err(to_python)?;
         if loaded.options() != expected {
             return Err(PyValueError::new_err(format!(
-                "features with {} were wanted, found {}",
+                "expected features with {}, got {}",
                 in_words(expected),
                 in_words(loaded.options())
             )));

@@ -228,7 +228,7 @@ impl Market {
         }
         if let Some(agent) = agent.filter(|agent| *agent >= agents) {
             return Err(PyIndexError::new_err(format!(
-                "one of {agents} agents was wanted, found number {agent}"
+                "expected one of {agents} agents, got number {agent}"
             )));
         }
         Ok(market)
@@ -278,9 +278,11 @@ fn refused_trade(error: TradeError) -> PyErr {
 
 /// Error of a symbol index out of range.
 pub(crate) fn no_symbol(got: usize, count: usize) -> PyErr {
-    PyIndexError::new_err(format!("a symbol from 0 to {} was wanted, found {got}", count - 1))
+    PyIndexError::new_err(format!("expected a symbol from 0 to {}, got {got}", count - 1))
 }
 
 fn broken() -> PyErr {
-    PyRuntimeError::new_err("a whole market was wanted, found one whose last call failed half-way")
+    PyRuntimeError::new_err(
+        "the market is unusable because its last call failed; create a new one or load a state",
+    )
 }

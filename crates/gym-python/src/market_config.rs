@@ -27,7 +27,7 @@ pub(crate) fn market_defaults() -> String {
 pub(crate) fn market_settled(config: &str, regime: &str) -> PyResult<String> {
     let regime: Regime = serde_json::from_value(Value::from(regime)).map_err(|_| {
         PyValueError::new_err(format!(
-            "regime must be 'calm', 'normal', 'volatile' or 'crisis', was {regime:?}"
+            "regime must be 'calm', 'normal', 'volatile' or 'crisis', got {regime:?}"
         ))
     })?;
     let config: MarketConfig = read(config)?;

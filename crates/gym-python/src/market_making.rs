@@ -57,7 +57,7 @@ impl TryFrom<Config> for MarketMakingSettings {
 
 fn count(name: &str, value: i64) -> PyResult<u32> {
     u32::try_from(value).map_err(|_| {
-        PyValueError::new_err(format!("{name} must be from 1 to 1000000, was {value}"))
+        PyValueError::new_err(format!("{name} must be from 1 to 1000000, got {value}"))
     })
 }
 

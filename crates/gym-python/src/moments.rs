@@ -95,7 +95,7 @@ impl RunningMoments {
         let loaded = moments_from(state)?;
         if loaded.width() != self.0.width() {
             return Err(PyValueError::new_err(format!(
-                "moments of {} columns were wanted, found {}",
+                "expected moments of {} columns, got {}",
                 self.0.width(),
                 loaded.width()
             )));
@@ -160,7 +160,5 @@ pub(crate) fn to_python(error: MomentsError) -> PyErr {
 fn not_an_array(values: &Bound<'_, PyAny>) -> PyErr {
     let got = values.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
     let dtype = values.getattr("dtype").map(|dtype| format!(" of {dtype}")).unwrap_or_default();
-    PyTypeError::new_err(format!(
-        "a NumPy array of float32 or float64 was wanted, found {got}{dtype}"
-    ))
+    PyTypeError::new_err(format!("expected a NumPy array of float32 or float64, got {got}{dtype}"))
 }

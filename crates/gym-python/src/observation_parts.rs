@@ -84,7 +84,7 @@ pub(crate) fn dict_of<'a, 'py>(
     };
     let expected: Vec<&str> = keys().collect();
     Err(PyValueError::new_err(format!(
-        "{name} needs a dict of arrays with the keys {expected:?}, found {got}"
+        "{name} needs a dict of arrays with the keys {expected:?}, got {got}"
     )))
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn part_of<'py, E: Element>(
     }
     let Some(array) = value.get_item(key)? else {
         return Err(PyValueError::new_err(format!(
-            "{name} needs an array under the key {}, found the keys {}",
+            "{name} needs an array under the key {}, got the keys {}",
             key.repr()?,
             value.keys()
         )));

@@ -58,13 +58,13 @@ impl TryFrom<Config> for OptimalExecutionSettings {
 fn one_of<V: Copy>(name: &str, got: &str, known: [(&str, V); 2]) -> PyResult<V> {
     known.iter().find(|(known, _)| *known == got).map(|(_, value)| *value).ok_or_else(|| {
         let [(first, _), (second, _)] = known;
-        PyValueError::new_err(format!("{name} must be {first:?} or {second:?}, was {got:?}"))
+        PyValueError::new_err(format!("{name} must be {first:?} or {second:?}, got {got:?}"))
     })
 }
 
 fn count(steps: i64) -> PyResult<u32> {
     u32::try_from(steps).map_err(|_| {
-        PyValueError::new_err(format!("episode_steps must be from 1 to 1000000, was {steps}"))
+        PyValueError::new_err(format!("episode_steps must be from 1 to 1000000, got {steps}"))
     })
 }
 

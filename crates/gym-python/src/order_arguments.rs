@@ -177,5 +177,5 @@ fn numbered<T: Copy>(value: Borrowed<'_, '_, PyAny>, all: &[T], expected: &str) 
 fn invalid(value: Borrowed<'_, '_, PyAny>, expected: &str) -> PyErr {
     let shown = value.repr().map_or_else(|_| "?".to_owned(), |text| text.to_string());
     let kind = value.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
-    OrderError::new_err(format!("{expected} was wanted, found {shown} of type {kind}"))
+    OrderError::new_err(format!("expected {expected}, got {shown} of type {kind}"))
 }

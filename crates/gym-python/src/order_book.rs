@@ -297,5 +297,7 @@ impl OrderBook {
 }
 
 fn broken() -> PyErr {
-    PyRuntimeError::new_err("a whole book was wanted, found one whose last call failed half-way")
+    PyRuntimeError::new_err(
+        "the order book is unusable because its last call failed; create a new one or load a state",
+    )
 }

@@ -101,7 +101,7 @@ impl OrderMatcher {
     fn step(&mut self, amount: &Bound<'_, PyAny>) -> PyResult<OrderSummary> {
         let amount = <f64 as ActionNumber>::read(amount).ok_or_else(|| {
             InvalidActionError::new_err(format!(
-                "an amount must be a real number, was {}",
+                "an amount must be a real number, got {}",
                 described(amount)
             ))
         })?;
@@ -126,7 +126,7 @@ impl OrderMatcher {
         let stop = stop.unwrap_or(worked);
         if begin > stop || stop > worked {
             return Err(PyValueError::new_err(format!(
-                "ticks among the {worked} that have been worked were wanted, found {begin} to {stop}"
+                "expected ticks within the {worked} executed ones, got {begin} to {stop}"
             )));
         }
         let fills = &self.0.fills()[begin..stop];

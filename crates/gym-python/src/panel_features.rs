@@ -31,7 +31,7 @@ pub(crate) fn rolling_windows<'py>(
         _ => return Err(PyValueError::new_err(format!("no windows are folded by {fold:?}"))),
     };
     if rows == 0 {
-        return Err(PyValueError::new_err("a window of at least 1 row was wanted, found 0"));
+        return Err(PyValueError::new_err("expected a window of at least 1 row, got 0"));
     }
     let view = values.as_array();
     let width = view.ncols();
@@ -49,7 +49,7 @@ pub(crate) fn log_changes<'py>(
 ) -> PyResult<Bound<'py, PyArray2<f64>>> {
     let (view, mask) = (values.as_array(), there.as_array());
     if view.dim() != mask.dim() {
-        return Err(PyValueError::new_err("values and a mask of one shape were wanted"));
+        return Err(PyValueError::new_err("expected values and a mask of one shape"));
     }
     let known = view.iter().zip(&mask).map(|(value, there)| if *there { *value } else { f64::NAN });
     check_memory("numbers", view.len(), size_of::<f64>())?;
@@ -78,7 +78,7 @@ pub(crate) fn join_features<'py>(
     let views: Vec<ArrayView3<'_, f64>> = blocks.iter().map(|block| block.as_array()).collect();
     if views.iter().any(|view| (view.dim().0, view.dim().1) != (rows, assets)) {
         return Err(PyValueError::new_err(format!(
-            "blocks of {rows} rows and {assets} assets were wanted, found others"
+            "expected blocks of {rows} rows and {assets} assets, got others"
         )));
     }
     let channels = views.iter().map(|view| view.dim().2).sum::<usize>();
@@ -124,7 +124,7 @@ pub(crate) fn show_features(
     };
     if !firsts.as_ref().is_none_or(rises) {
         return Err(PyValueError::new_err(format!(
-            "first channels that rise from 0 to below {channels} were wanted, found others"
+            "expected first channels that rise from 0 to below {channels}, got others"
         )));
     }
     let masks = firsts.as_ref().map_or(1, Vec::len);

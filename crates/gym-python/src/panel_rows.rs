@@ -27,7 +27,7 @@ pub(crate) fn panel_flaw(
     let masks = [listed.as_array(), quoted.as_array(), tradable.as_array()];
     if masks.iter().any(|mask| mask.dim() != (rows, assets)) {
         return Err(PyValueError::new_err(format!(
-            "masks of {rows} rows and {assets} assets were wanted, found others"
+            "expected masks of {rows} rows and {assets} assets, got others"
         )));
     }
     check_places(&prices, fields)?;
@@ -66,7 +66,7 @@ pub(crate) fn seen_places<'py>(
     let (rows, assets, fields) = values.as_array().dim();
     if quoted.as_array().dim() != (rows, assets) {
         return Err(PyValueError::new_err(format!(
-            "a mask of {rows} rows and {assets} assets was wanted, found another"
+            "expected a mask of {rows} rows and {assets} assets, got another"
         )));
     }
     check_places(&[], fields)?;
@@ -90,7 +90,7 @@ pub(crate) fn row_masks<'py>(
     check_places(&prices, fields)?;
     let copied = |mask: Option<PyReadonlyArray1<'py, bool>>| match mask {
         Some(mask) if mask.as_array().len() != assets => Err(PyValueError::new_err(format!(
-            "masks of {assets} assets were wanted, found one of {}",
+            "expected masks of {assets} assets, got one of {}",
             mask.as_array().len()
         ))),
         Some(mask) => owned(&mask.as_array()).map(Some),
@@ -104,7 +104,7 @@ pub(crate) fn row_masks<'py>(
         }
         view => {
             return Err(PyValueError::new_err(format!(
-                "a mask of {assets} assets that are listed still was wanted, found {}",
+                "expected a mask of {assets} listed assets, got {}",
                 view.ncols()
             )));
         }
@@ -130,14 +130,14 @@ pub(crate) fn benchmark_returns<'py>(
     let (rows, width) = view.dim();
     for mask in [&quoted, &counted].into_iter().flatten() {
         if mask.as_array().dim() != (rows, width) {
-            return Err(PyValueError::new_err("levels and masks of one shape were wanted"));
+            return Err(PyValueError::new_err("expected levels and masks of one shape"));
         }
     }
     check_memory("levels", width, size_of::<f64>())?;
     let known =
         before.map_or_else(|| Ok(vec![f64::NAN; width]), |known| owned(&known.as_array()))?;
     if known.len() != width {
-        return Err(PyValueError::new_err(format!("{width} known levels were wanted")));
+        return Err(PyValueError::new_err(format!("expected {width} known levels")));
     }
     check_memory("returns", rows, size_of::<f64>())?;
     let mut benchmark = Benchmark::after(known);
@@ -164,7 +164,7 @@ fn check_places(prices: &[usize], fields: usize) -> PyResult<()> {
     match prices.iter().find(|index| **index >= fields) {
         None => Ok(()),
         Some(index) => Err(PyValueError::new_err(format!(
-            "prices among {fields} fields were wanted, found the place {index}"
+            "expected prices among {fields} fields, got index {index}"
         ))),
     }
 }

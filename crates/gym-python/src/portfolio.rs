@@ -54,7 +54,7 @@ impl<'py> Columns<'py> {
         let shape: Vec<usize> = close.getattr("shape")?.extract()?;
         let [rows, assets] = shape[..] else {
             return Err(PyValueError::new_err(format!(
-                "close needs an array of rows by assets, found one of shape {shape:?}"
+                "close needs an array of rows by assets, got one of shape {shape:?}"
             )));
         };
         let features = columns.get_item("features")?;
@@ -117,9 +117,7 @@ impl<'py> Columns<'py> {
 }
 
 fn required_column<'py>(columns: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    columns
-        .get_item(name)?
-        .ok_or_else(|| PyValueError::new_err(format!("the column {name} was wanted, found none")))
+    columns.get_item(name)?.ok_or_else(|| PyValueError::new_err(format!("missing column {name}")))
 }
 
 fn column<'py, E: Element>(

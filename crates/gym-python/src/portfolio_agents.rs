@@ -58,7 +58,7 @@ impl PortfolioAgents {
         let is_whole = shown.is_empty() || shown.len() == names.len();
         if !(is_known && is_whole) {
             return Err(PyValueError::new_err(format!(
-                "one of {} windows was wanted for each of {} agents, found {shown:?}",
+                "expected one of {} windows for each of {} agents, got {shown:?}",
                 windows.len(),
                 names.len()
             )));
@@ -176,7 +176,7 @@ impl PortfolioAgents {
             .map(|(word, names)| format!("{word} are {names:?}"))
             .collect::<Vec<_>>();
         InvalidActionError::new_err(format!(
-            "actions of the agents {expected:?} were wanted, found those of {got:?}: {}",
+            "expected actions of the agents {expected:?}, got those of {got:?}: {}",
             words.join(", ")
         ))
     }
@@ -187,7 +187,7 @@ impl PortfolioAgents {
             return Ok(());
         }
         Err(PyValueError::new_err(format!(
-            "{expected} agents were wanted, as the batch has, found {}",
+            "expected {expected} agents, as the batch has, got {}",
             self.names.len()
         )))
     }
@@ -276,7 +276,7 @@ fn dict_of<'py>(by_agent: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(by_agent.py());
     let Ok(mapping) = by_agent.cast::<PyMapping>() else {
         return Err(InvalidActionError::new_err(format!(
-            "a mapping of names of agents to their actions was wanted, found {}",
+            "expected a mapping of names of agents to their actions, got {}",
             by_agent.repr()?
         )));
     };

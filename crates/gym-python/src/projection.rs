@@ -94,7 +94,7 @@ fn all_finite(name: &str, values: &[f64]) -> PyResult<()> {
     match values.iter().position(|value| !value.is_finite()) {
         None => Ok(()),
         Some(index) => Err(PyValueError::new_err(format!(
-            "{name} needs finite weights, found {} at place {index}",
+            "{name} needs finite weights, got {} at index {index}",
             values[index]
         ))),
     }

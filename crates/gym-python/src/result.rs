@@ -126,7 +126,7 @@ impl ResetResult {
 fn flag(py: Python<'_>, name: &str, value: &Py<PyAny>) -> PyResult<bool> {
     value.is_truthy(py).map_err(|cause| {
         let kind = value.bind(py).get_type();
-        let error = PyTypeError::new_err(format!("{name} must be a bool, was of {kind}"));
+        let error = PyTypeError::new_err(format!("{name} must be a bool, got {kind}"));
         error.set_cause(py, Some(cause));
         error
     })

@@ -26,7 +26,7 @@ const SECTOR: usize = 4;
 pub(crate) fn prototype(max_ticks: u64, num_symbols: usize) -> PyResult<Trading<SellHoldBuy>> {
     if !(1..=MOST_SYMBOLS).contains(&num_symbols) {
         return Err(PyValueError::new_err(format!(
-            "num_symbols must be from 1 to {MOST_SYMBOLS}, was {num_symbols}"
+            "num_symbols must be from 1 to {MOST_SYMBOLS}, got {num_symbols}"
         )));
     }
     let usual = MarketConfig::default();
@@ -135,10 +135,10 @@ fn actions_of(action: &Bound<'_, PyAny>, symbols: usize) -> PyResult<Vec<i64>> {
     match choices {
         Some(choices) if choices.len() == symbols => Ok(choices),
         _ if symbols == 1 => Err(PyValueError::new_err(format!(
-            "action must be 0 (sell), 1 (hold), or 2 (buy), was {action}"
+            "action must be 0 (sell), 1 (hold), or 2 (buy), got {action}"
         ))),
         _ => Err(PyValueError::new_err(format!(
-            "action must be 0 (sell), 1 (hold), or 2 (buy) for each of {symbols} symbols, was {action}"
+            "action must be 0 (sell), 1 (hold), or 2 (buy) for each of {symbols} symbols, got {action}"
         ))),
     }
 }
@@ -157,7 +157,7 @@ fn choices_of(actions: &Bound<'_, PyAny>, expected: usize) -> Option<Vec<i64>> {
 fn refusal(error: &BatchError) -> PyErr {
     match error {
         BatchError::Action { source, .. } => PyValueError::new_err(format!(
-            "action must be 0 (sell), 1 (hold), or 2 (buy), was {}",
+            "action must be 0 (sell), 1 (hold), or 2 (buy), got {}",
             source.got
         )),
         BatchError::NotRunning { begun: true, .. } => {

@@ -177,7 +177,7 @@ impl PyVecTradingEnv {
 
 fn no_choice(env: usize, got: impl Display) -> PyErr {
     PyValueError::new_err(format!(
-        "action of env {env} must be 0 (sell), 1 (hold), or 2 (buy), was {got}"
+        "action of env {env} must be 0 (sell), 1 (hold), or 2 (buy), got {got}"
     ))
 }
 

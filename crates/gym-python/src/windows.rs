@@ -32,7 +32,7 @@ pub(crate) fn gather_windows(
 fn shape_of(panel: &Bound<'_, PyAny>) -> PyResult<[usize; 3]> {
     panel.getattr("shape").and_then(|shape| shape.extract()).map_err(|_| {
         PyValueError::new_err(format!(
-            "panel needs an array of rows, assets and features, found {}",
+            "panel needs an array of rows, assets and features, got {}",
             described(panel)
         ))
     })

@@ -52,7 +52,7 @@ pub enum BatchError {
         env: usize,
     },
     /// Env index out of range.
-    #[error("an env from 0 to {last} was wanted, found {got}")]
+    #[error("expected an env from 0 to {last}, got {got}")]
     NoSuchEnv {
         /// Index of the last env.
         last: usize,
@@ -60,7 +60,7 @@ pub enum BatchError {
         got: i64,
     },
     /// Array of the wrong length.
-    #[error("{name} needs {expected} values, found {got}")]
+    #[error("{name} needs {expected} values, got {got}")]
     Length {
         /// The array.
         name: &'static str,
@@ -70,7 +70,7 @@ pub enum BatchError {
         got: usize,
     },
     /// Part of an observation of the wrong length.
-    #[error("{name}[{part:?}] needs {expected} values, found {got}")]
+    #[error("{name}[{part:?}] needs {expected} values, got {got}")]
     PartLength {
         /// The observations.
         name: &'static str,

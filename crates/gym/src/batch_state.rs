@@ -16,7 +16,7 @@ pub enum BatchStateError {
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
     /// State of another task.
-    #[error("the state of {expected} was wanted, found that of {got}")]
+    #[error("expected the state of {expected}, got that of {got}")]
     OtherTask {
         /// The task of this batch.
         expected: &'static str,
@@ -24,13 +24,13 @@ pub enum BatchStateError {
         got: String,
     },
     /// State of a task with other settings.
-    #[error("the state of a {task} with these settings was wanted, found one with others")]
+    #[error("expected the state of a {task} with these settings, got one with others")]
     OtherRules {
         /// The task.
         task: &'static str,
     },
     /// State of another number of envs.
-    #[error("the state of {expected} envs was wanted, found that of {got}")]
+    #[error("expected the state of {expected} envs, got that of {got}")]
     OtherSize {
         /// Number of envs in this batch.
         expected: usize,

@@ -8,7 +8,7 @@ use crate::welford::{ROWS_AT_ONCE, push_columns};
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum MomentsError {
     /// The number of values is not a multiple of the row width.
-    #[error("rows of {width} values were wanted, found {got} values in all")]
+    #[error("expected rows of {width} values, got {got} values in all")]
     Width {
         /// Columns that the moments track.
         width: usize,
@@ -16,7 +16,7 @@ pub enum MomentsError {
         got: usize,
     },
     /// A value is NaN or infinite; it would corrupt the statistics permanently.
-    #[error("finite values were wanted, found {value} in row {row}, column {column}")]
+    #[error("expected finite values, got {value} in row {row}, column {column}")]
     NotFinite {
         /// Row of the offending value.
         row: usize,
@@ -26,7 +26,7 @@ pub enum MomentsError {
         value: f64,
     },
     /// Invalid `clip` or `epsilon`.
-    #[error("{name} must be {expected}, was {got}")]
+    #[error("{name} must be {expected}, got {got}")]
     Limit {
         /// The argument.
         name: &'static str,

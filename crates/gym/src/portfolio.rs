@@ -90,7 +90,7 @@ struct Episode {
 
 /// Asset index out of range.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("an asset from 0 to {last} was wanted, found {got}")]
+#[error("expected an asset from 0 to {last}, got {got}")]
 pub struct NoSuchAsset {
     /// Index of the last asset.
     pub last: usize,

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 /// Invalid setting.
 #[derive(Clone, Debug, Error, PartialEq)]
-#[error("{name} must be {expected}, was {got}")]
+#[error("{name} must be {expected}, got {got}")]
 pub struct SettingsError {
     /// Name of the setting.
     pub name: &'static str,

@@ -26,7 +26,7 @@ impl Outcome {
 
 /// Invalid action.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("wanted {expected}, found {got}")]
+#[error("expected {expected}, got {got}")]
 pub struct ActionError {
     /// Expected action, in words.
     pub expected: String,

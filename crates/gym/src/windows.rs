@@ -20,10 +20,10 @@ pub struct Panel<'a> {
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum WindowsError {
     /// Empty window.
-    #[error("a lookback of at least 1 row was wanted, found 0")]
+    #[error("expected a lookback of at least 1 row, got 0")]
     NoLookback,
     /// Row with too little history, or out of range.
-    #[error("rows from {first} up to {last} have {lookback} rows of history, found {row}")]
+    #[error("row must be from {first} up to {last} to have {lookback} rows of history, got {row}")]
     NoSuchWindow {
         /// Requested row.
         row: i64,
@@ -35,7 +35,7 @@ pub enum WindowsError {
         lookback: usize,
     },
     /// The number of values is not a multiple of the row width.
-    #[error("rows of {width} values were wanted, found {got} values")]
+    #[error("expected rows of {width} values, got {got} values")]
     BrokenPanel {
         /// Values in a row.
         width: usize,
@@ -43,7 +43,7 @@ pub enum WindowsError {
         got: usize,
     },
     /// Output of the wrong length.
-    #[error("a place for {expected} values was wanted, found {got}")]
+    #[error("output needs room for {expected} values, got {got}")]
     Length {
         /// Values of all windows.
         expected: usize,

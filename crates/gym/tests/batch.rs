@@ -136,7 +136,7 @@ fn a_refused_action_names_its_env_and_moves_nothing() {
 
     let error = run.step(&[0, 1, 7, 0], true).unwrap_err();
 
-    assert_eq!(error.to_string(), "the action of env 2: wanted 0 or 1, found 7");
+    assert_eq!(error.to_string(), "the action of env 2: expected 0 or 1, got 7");
     assert_eq!(run.batch.encode(), before);
 }
 

@@ -199,8 +199,8 @@ fn invalid_arguments_are_refused() {
     assert_eq!(new(day(3), none, 1.0, (0, 3)), RulesError::NoTicks.to_string());
     assert!(new(short, OrderRules::default(), 1.0, (0, 3)).starts_with("volume needs"));
     assert!(new(flat, OrderRules::default(), 1.0, (0, 3)).starts_with("factor needs"));
-    assert!(new(day(3), OrderRules::default(), 1.0, (1, 4)).contains("found 1 to 4"));
-    assert!(new(day(3), OrderRules::default(), 0.0, (0, 3)).contains("found one of 0"));
+    assert!(new(day(3), OrderRules::default(), 1.0, (1, 4)).contains("got 1 to 4"));
+    assert!(new(day(3), OrderRules::default(), 0.0, (0, 3)).contains("above 0, got 0"));
 }
 
 #[test]

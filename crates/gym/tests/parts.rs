@@ -176,10 +176,10 @@ fn a_part_of_another_length_is_named_and_nothing_moves() {
     run.shown.unseen.push(0.0);
     let unseen = run.step(true, None).unwrap_err();
 
-    assert_eq!(stepped.to_string(), "observations[\"shares\"] needs 6 values, found 5");
+    assert_eq!(stepped.to_string(), "observations[\"shares\"] needs 6 values, got 5");
     assert_eq!(reset, stepped);
-    assert_eq!(last.to_string(), "final_observations[\"passed\"] needs 8 values, found 9");
-    assert_eq!(unseen.to_string(), "observations[\"unseen\"] needs 0 values, found 1");
+    assert_eq!(last.to_string(), "final_observations[\"passed\"] needs 8 values, got 9");
+    assert_eq!(unseen.to_string(), "observations[\"unseen\"] needs 0 values, got 1");
     assert_eq!(run.batch.encode(), before);
 }
 

@@ -72,7 +72,7 @@ pub enum Regime {
 
 /// Invalid market configuration.
 #[derive(Clone, Debug, Error, PartialEq)]
-#[error("{field} {expected} was wanted, found {got}")]
+#[error("expected {field} {expected}, got {got}")]
 pub struct ConfigError {
     /// Name of the setting.
     pub field: &'static str,

@@ -9,37 +9,37 @@ use crate::units::{Lots, Ticks};
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum OrderError {
     /// Invalid order size.
-    #[error("a size from {} to {} lots was wanted, found {got}", Lots::MIN, Lots::MAX)]
+    #[error("expected a size from {} to {} lots, got {got}", Lots::MIN, Lots::MAX)]
     SizeOutOfRange {
         /// Rejected size.
         got: i64,
     },
     /// Price out of range.
-    #[error("a price from {} to {} ticks was wanted, found {got}", Ticks::MIN, Ticks::MAX)]
+    #[error("expected a price from {} to {} ticks, got {got}", Ticks::MIN, Ticks::MAX)]
     PriceOutOfRange {
         /// Rejected price.
         got: i64,
     },
     /// Invalid side.
-    #[error("a side of 0 (buy) or 1 (sell) was wanted, found {got}")]
+    #[error("expected a side of 0 (buy) or 1 (sell), got {got}")]
     UnknownSide {
         /// Rejected number.
         got: i64,
     },
     /// Invalid account.
-    #[error("an account from 0 to {} was wanted, found {got}", u32::MAX)]
+    #[error("expected an account from 0 to {}, got {got}", u32::MAX)]
     UnknownAccount {
         /// Rejected number.
         got: i64,
     },
     /// The order was filled, cancelled, or never existed.
-    #[error("a resting order was wanted, found none with id {id}")]
+    #[error("no resting order with id {id}")]
     NotResting {
         /// Rejected id.
         id: OrderId,
     },
     /// A post-only order would have traded.
-    #[error("a price that cannot trade was wanted, found {got} against {best} on the other side")]
+    #[error("post-only order at {got} would trade against {best} on the other side")]
     WouldTrade {
         /// Rejected price.
         got: Ticks,
@@ -47,7 +47,7 @@ pub enum OrderError {
         best: Ticks,
     },
     /// A fill-or-kill order could not be filled in full.
-    #[error("{expected} lots to trade at once were wanted, found {got}")]
+    #[error("fill-or-kill order of {expected} lots, but only {got} lots can trade at once")]
     NotFillable {
         /// The order's size.
         expected: Lots,
@@ -56,7 +56,7 @@ pub enum OrderError {
     },
     /// A reduction would leave nothing.
     #[error(
-        "a reduction by less than the {resting} resting lots was wanted, found {got}; cancel the order instead"
+        "reduction must be below the {resting} resting lots, got {got}; cancel the order instead"
     )]
     NothingLeft {
         /// Lots that are left of the order.
@@ -65,9 +65,7 @@ pub enum OrderError {
         got: Lots,
     },
     /// A price level can hold no more lots.
-    #[error(
-        "at most {room} more lots were wanted at {price} ticks, found {got}; count in larger lots"
-    )]
+    #[error("expected at most {room} more lots at {price} ticks, got {got}; count in larger lots")]
     LevelFull {
         /// The price of the level.
         price: Ticks,
@@ -77,7 +75,7 @@ pub enum OrderError {
         got: Lots,
     },
     /// The book can hold no more orders.
-    #[error("at most {limit} resting orders were wanted, found one more")]
+    #[error("the book holds its limit of {limit} resting orders; cancel some first")]
     BookFull {
         /// Orders that a book can hold.
         limit: usize,

@@ -22,7 +22,7 @@ pub trait Fees {
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum FeesError {
     /// A fee for one lot is too large.
-    #[error("a fee of at most {limit} a lot was wanted, charged or paid, found {got}")]
+    #[error("fee per lot must be within +-{limit}, got {got}")]
     PerLot {
         /// The largest fee.
         limit: Money,
@@ -30,7 +30,7 @@ pub enum FeesError {
         got: Money,
     },
     /// A rate is above the whole notional.
-    #[error("a rate of at most 1,000,000 millionths was wanted, charged or paid, found {got}")]
+    #[error("rate must be within +-1,000,000 millionths, got {got}")]
     Rate {
         /// Rejected rate, in millionths.
         got: i32,
@@ -178,8 +178,8 @@ mod tests {
         let rate = Rate::from_basis_points(10_001).expect_err("above the notional");
         let per_lot = PerLot::new(Money(0), Money(i64::MIN)).expect_err("above the limit");
 
-        assert!(rate.to_string().ends_with("found 1000100"));
-        assert!(per_lot.to_string().ends_with("found -9223372036854775808"));
+        assert!(rate.to_string().ends_with("got 1000100"));
+        assert!(per_lot.to_string().ends_with("got -9223372036854775808"));
     }
 
     proptest! {

@@ -21,13 +21,13 @@ const CHECKSUM: usize = 8;
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum SnapshotError {
     /// Wrong magic number.
-    #[error("the snapshot of {expected} was wanted, found bytes that begin otherwise")]
+    #[error("expected a snapshot of {expected}, got other bytes")]
     OtherKind {
         /// Expected content, in words.
         expected: &'static str,
     },
     /// Unsupported version.
-    #[error("a snapshot of version {expected} was wanted, found version {got}; update sekai")]
+    #[error("expected a snapshot of version {expected}, got version {got}; update sekai")]
     OtherVersion {
         /// Supported version.
         expected: u32,
@@ -35,7 +35,7 @@ pub enum SnapshotError {
         got: u32,
     },
     /// Wrong length.
-    #[error("{expected} bytes were wanted, found {got}")]
+    #[error("expected {expected} bytes, got {got}")]
     Length {
         /// Expected number of bytes.
         expected: usize,
@@ -43,7 +43,7 @@ pub enum SnapshotError {
         got: usize,
     },
     /// Wrong checksum.
-    #[error("checksum {expected:016x} was wanted, found {got:016x}: the bytes have changed")]
+    #[error("expected checksum {expected:016x}, got {got:016x}: the bytes have changed")]
     Corrupted {
         /// Stored checksum.
         expected: u64,
@@ -51,7 +51,7 @@ pub enum SnapshotError {
         got: u64,
     },
     /// Inconsistent state.
-    #[error("a state that can exist was wanted, found {got}")]
+    #[error("inconsistent snapshot: {got}")]
     Impossible {
         /// Name of the invalid content.
         got: &'static str,

@@ -208,17 +208,17 @@ fn columns_that_cannot_be_read_are_named_and_move_nothing() {
 
     assert_eq!(
         refused(&|rows| rows.kind[1] = 9),
-        "column \"kind\", row 1: a kind from 0 to 8 was wanted, found 9"
+        "column \"kind\", row 1: expected a kind from 0 to 8, got 9"
     );
     assert_eq!(
         refused(&|rows| rows.side[0] = -1),
-        "column \"side\", row 0: a side of 0 (buy) or 1 (sell) was wanted, found -1"
+        "column \"side\", row 0: expected a side of 0 (buy) or 1 (sell), got -1"
     );
     assert!(refused(&|rows| rows.account[0] = -1).starts_with("column \"account\", row 0: "));
-    assert!(refused(&|rows| rows.id[1] = !1).ends_with("an earlier row was wanted, found ~1"));
+    assert!(refused(&|rows| rows.id[1] = !1).ends_with("an earlier row, got ~1"));
     assert_eq!(
         refused(&|rows| rows.size.push(1)),
-        "column \"size\": 2 rows were wanted, as many as \"kind\" has, found 3"
+        "column \"size\": expected 2 rows, as many as \"kind\" has, got 3"
     );
 }
 
@@ -233,16 +233,16 @@ fn a_missing_column_is_named_by_the_first_row_that_reads_it() {
         book.batch(&columns).expect_err("a column is missing").to_string()
     };
 
-    let expected = "was wanted for the market order of row 0, found none";
-    assert_eq!(without(&|columns| columns.side = None), format!("column \"side\" {expected}"));
-    assert_eq!(without(&|columns| columns.size = None), format!("column \"size\" {expected}"));
+    let expected = "for the market order of row 0";
+    assert_eq!(without(&|columns| columns.side = None), format!("missing column \"side\" {expected}"));
+    assert_eq!(without(&|columns| columns.size = None), format!("missing column \"size\" {expected}"));
     assert_eq!(
         without(&|columns| columns.account = None),
-        format!("column \"account\" {expected}")
+        format!("missing column \"account\" {expected}")
     );
-    let expected = "was wanted for the replacement of row 1, found none";
-    assert_eq!(without(&|columns| columns.price = None), format!("column \"price\" {expected}"));
-    assert_eq!(without(&|columns| columns.id = None), format!("column \"id\" {expected}"));
+    let expected = "for the replacement of row 1";
+    assert_eq!(without(&|columns| columns.price = None), format!("missing column \"price\" {expected}"));
+    assert_eq!(without(&|columns| columns.id = None), format!("missing column \"id\" {expected}"));
 }
 
 #[test]
@@ -265,6 +265,6 @@ fn a_trade_that_cannot_be_settled_is_named() {
     };
 
     assert!(error(&[0], &[1]).starts_with("column \"price\", row 0: a price from 1 to"));
-    assert!(error(&[1], &[-4]).ends_with("found -4"));
-    assert!(error(&[1, 2], &[1]).starts_with("column \"size\": 2 rows were wanted"));
+    assert!(error(&[1], &[-4]).ends_with("got -4"));
+    assert!(error(&[1, 2], &[1]).starts_with("column \"size\": expected 2 rows"));
 }

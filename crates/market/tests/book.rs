@@ -300,7 +300,7 @@ fn bad_sizes_and_prices_say_what_was_found() {
 
     assert_eq!(no_size, Err(OrderError::SizeOutOfRange { got: 0 }));
     let text = no_price.expect_err("prices begin at 1").to_string();
-    assert_eq!(text, "a price from 1 to 1073741824 ticks was wanted, found 0");
+    assert_eq!(text, "expected a price from 1 to 1073741824 ticks, got 0");
 }
 
 #[test]

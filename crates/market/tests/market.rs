@@ -330,7 +330,7 @@ fn a_configuration_that_cannot_run_says_which_setting() {
 
     let error = config.check().expect_err("a probability above 1");
 
-    assert_eq!(error.to_string(), "noise_activity from 0 to 1 was wanted, found 1.5");
+    assert_eq!(error.to_string(), "expected noise_activity from 0 to 1, got 1.5");
 }
 
 #[test]

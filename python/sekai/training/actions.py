@@ -40,7 +40,7 @@ class ActionMap:
             self.size = int(np.prod(space.shape))
         else:
             raise SpaceError(
-                f"a policy acts in Discrete, MultiDiscrete, Box or Simplex, found {space!r}: "
+                f"a policy acts in Discrete, MultiDiscrete, Box or Simplex, got {space!r}: "
                 "wrap the env in TransformAction"
             )
         self._all_bounded = True
@@ -197,7 +197,7 @@ def counts_of(space: Space[Any]) -> tuple[int, ...]:
         return (int(space.n),)
     if isinstance(space, MultiDiscrete):
         return tuple(int(count) for count in np.ravel(space.nvec))
-    raise SpaceError(f"masks are for Discrete and MultiDiscrete actions, found {space!r}")
+    raise SpaceError(f"masks are for Discrete and MultiDiscrete actions, got {space!r}")
 
 
 def _parts(mask: Any) -> list[Any]:

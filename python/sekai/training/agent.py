@@ -246,11 +246,11 @@ class Agent(ABC):
                 RAY_ADDRESS is connected to, or else a new one on this machine.
         """
         if steps < 1:
-            raise ValueError(f"steps must be at least 1, was {steps}")
+            raise ValueError(f"steps must be at least 1, got {steps}")
         end = self.steps + steps
         if total is not None and total <= self.steps:
             raise ValueError(
-                f"total must be above the {self.steps} steps trained so far, was {total}"
+                f"total must be above the {self.steps} steps trained so far, got {total}"
             )
         listeners = CallbackList(self, [*callbacks, ProgressBar()] if progress else callbacks)
         rollouts = rollout_engine(self, engine, workers, address)

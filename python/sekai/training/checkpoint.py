@@ -265,7 +265,7 @@ def read_agent(path: str | os.PathLike[str], algorithm: str | None = None) -> di
     for name, kind in FIELDS.items():
         found = content[name]
         if not isinstance(found, kind) or isinstance(found, bool):
-            raise ModelFileError(f"{path}: {name} must be {kind.__name__}, was {found!r:.80}")
+            raise ModelFileError(f"{path}: {name} must be {kind.__name__}, got {found!r:.80}")
     saved_algorithm = content["algorithm"]
     if algorithm is not None and saved_algorithm != algorithm:
         raise ModelFileError(

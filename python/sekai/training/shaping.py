@@ -43,9 +43,9 @@ class RewardShaping:
         self, reward_transform: RewardTransform | None, learn_where: LearnWhere | None
     ) -> None:
         if reward_transform is not None and not callable(reward_transform):
-            raise TypeError(f"reward_transform must be a function, was {reward_transform!r}")
+            raise TypeError(f"reward_transform must be a function, got {reward_transform!r}")
         if learn_where is not None and not (isinstance(learn_where, str) or callable(learn_where)):
-            raise TypeError(f"learn_where must be a function or a name, was {learn_where!r}")
+            raise TypeError(f"learn_where must be a function or a name, got {learn_where!r}")
         self.reward_transform, self.learn_where = reward_transform, learn_where
         self._flags: list[NDArray[np.bool_]] = []
 

@@ -61,7 +61,7 @@ def as_vec_env(
         raise ValueError(f"env_options need an env id or a spec, got {env!r} with {list(given)}")
     if isinstance(env, (VecEnv, MultiAgentVecEnv)):
         if _autoreset(env) != "same_step":
-            raise ValueError(f"training needs autoreset='same_step', found {_autoreset(env)!r}")
+            raise ValueError(f"training needs autoreset='same_step', got {_autoreset(env)!r}")
         return env
     if isinstance(env, (Env, MultiAgentEnv)) or is_foreign_env(env):
         return _vec_of([lambda: adapt_env(env)])

@@ -229,9 +229,9 @@ def test_what_cannot_be_spread_is_refused(ray: InProcess) -> None:
     with pytest.raises(ValueError, match="train_freq of at least 8"):
         SAC(walk, **{**REMEMBERING, "train_freq": 4}).fit(32, engine="ray", workers=1)
     agent = PPO(walk, n_envs=2, **SMALL)
-    with pytest.raises(ValueError, match="workers must be at most the 2 envs, was 3"):
+    with pytest.raises(ValueError, match="workers must be at most the 2 envs, got 3"):
         agent.fit(32, engine="ray", workers=3)
-    with pytest.raises(ValueError, match="workers must be at least 1, was 0"):
+    with pytest.raises(ValueError, match="workers must be at least 1, got 0"):
         agent.fit(32, engine="ray", workers=0)
     with pytest.raises(ValueError, match="workers needs engine='ray'"):
         agent.fit(32, workers=2)

@@ -197,7 +197,7 @@ def test_correlations_are_those_of_the_textbook() -> None:
 
 def test_a_correlation_graph_is_of_the_window_alone() -> None:
     settings = PolicySettings(backbone="graph", slots_leaf="observation")
-    with pytest.raises(ValueError, match="windows of at least 2 rows, found 1"):
+    with pytest.raises(ValueError, match="windows of at least 2 rows, got 1"):
         backbone(leaves_of(PLAIN), settings)
     with pytest.raises(ValueError, match="correlated_feature must be one of 3 features"):
         network(3, backbone="graph", correlated_feature=3)

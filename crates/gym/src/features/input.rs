@@ -27,7 +27,7 @@ pub const VIEW_COLUMNS: [&str; 13] = [
 
 /// Invalid value of a bar or view.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
-#[error("{expected} was wanted as {column}, found {got}")]
+#[error("expected {expected} as {column}, got {got}")]
 pub struct InputError {
     /// Column of the value.
     pub column: &'static str,

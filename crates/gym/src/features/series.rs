@@ -12,7 +12,7 @@ use super::view::View;
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 pub enum SeriesError {
     /// Arrays of different lengths, or with wrong columns.
-    #[error("{expected} {what} were wanted, found {got}")]
+    #[error("expected {expected} {what}, got {got}")]
     Length {
         /// Name of the counted items.
         what: &'static str,
@@ -151,7 +151,7 @@ mod tests {
 
         let error = refused(&bars, None, 108);
 
-        assert_eq!(error.to_string(), "in row 1: a price above zero was wanted as close, found -1");
+        assert_eq!(error.to_string(), "in row 1: expected a price above zero as close, got -1");
     }
 
     #[test]

@@ -25,10 +25,10 @@ pub struct OrderDay {
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum DayError {
     /// No ticks.
-    #[error("a day needs at least one tick, found none")]
+    #[error("a day needs at least one tick, got none")]
     Empty,
     /// A column has more or fewer values than there are prices.
-    #[error("{column} needs a value for each of the {expected} prices, found {got}")]
+    #[error("{column} needs a value for each of the {expected} prices, got {got}")]
     Length {
         /// The column.
         column: &'static str,
@@ -38,7 +38,7 @@ pub enum DayError {
         got: usize,
     },
     /// Invalid factor.
-    #[error("factor needs values above 0 where there is a price, found {got} at tick {tick}")]
+    #[error("factor needs values above 0 where there is a price, got {got} at tick {tick}")]
     Factor {
         /// Tick of the value.
         tick: usize,

@@ -15,7 +15,7 @@ pub enum ExecutionError {
     #[error(transparent)]
     Rules(#[from] RulesError),
     /// The window is not within the day's ticks.
-    #[error("a window within the {ticks} ticks of the day was wanted, found {first} to {stop}")]
+    #[error("expected a window within the {ticks} ticks of the day, got {first} to {stop}")]
     Window {
         /// Its first tick.
         first: usize,
@@ -25,13 +25,13 @@ pub enum ExecutionError {
         ticks: usize,
     },
     /// Invalid order amount.
-    #[error("an order of a finite amount above 0 was wanted, found one of {got}")]
+    #[error("order amount must be finite and above 0, got {got}")]
     Order {
         /// Its amount.
         got: f64,
     },
     /// Invalid step amount.
-    #[error("an amount from 0 to the {left} that are left was wanted, found {got}")]
+    #[error("amount must be from 0 to the remaining {left}, got {got}")]
     Amount {
         /// The amount.
         got: f64,
@@ -45,6 +45,6 @@ pub enum ExecutionError {
         steps: usize,
     },
     /// Invalid bytes.
-    #[error("the bytes of an order at work were wanted, found something else")]
+    #[error("malformed order state: expected bytes of `state_dict`")]
     Damaged,
 }

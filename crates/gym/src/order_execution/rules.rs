@@ -55,7 +55,7 @@ pub enum RulesError {
     #[error("ticks_per_step must be at least 1 tick, was 0")]
     NoTicks,
     /// Setting out of range.
-    #[error("{name} must be {expected}, was {got}")]
+    #[error("{name} must be {expected}, got {got}")]
     OutOfRange {
         /// Name of the setting.
         name: &'static str,

@@ -44,7 +44,7 @@ pub struct Width {
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum BarError {
     /// Column of the wrong length.
-    #[error("{column} needs {expected} values in a row, found {got}")]
+    #[error("{column} needs {expected} values in a row, got {got}")]
     Length {
         /// The column.
         column: &'static str,
@@ -54,7 +54,7 @@ pub enum BarError {
         got: usize,
     },
     /// Timestamp not after the last row.
-    #[error("a row after time {last} was wanted, found one at {got}")]
+    #[error("expected a row after time {last}, got one at {got}")]
     NotLater {
         /// The time of the last row.
         last: i64,
@@ -62,7 +62,7 @@ pub enum BarError {
         got: i64,
     },
     /// Invalid value.
-    #[error("{column} of asset {asset} must be {expected}, was {got} at time {time}")]
+    #[error("{column} of asset {asset} must be {expected}, got {got} at time {time}")]
     Value {
         /// The column.
         column: &'static str,

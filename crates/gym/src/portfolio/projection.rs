@@ -175,7 +175,7 @@ impl Constraints {
         let assets = self.assets();
         assert!(
             with_cash == [assets + 1; 3] && movable == assets,
-            "{assets} assets and cash were wanted, found wanted, held and allowed of {with_cash:?} \
+            "expected {assets} assets and cash, got wanted, held and allowed of {with_cash:?} \
              and movable of {movable}"
         );
     }

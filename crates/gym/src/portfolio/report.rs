@@ -40,7 +40,7 @@ pub enum ReportError {
         got: usize,
     },
     /// Wrong number of assets.
-    #[error("{field} of {expected} assets were wanted, found {got}")]
+    #[error("expected {field} of {expected} assets, got {got}")]
     Assets {
         /// The field of the report.
         field: &'static str,
@@ -50,7 +50,7 @@ pub enum ReportError {
         got: usize,
     },
     /// Invalid number.
-    #[error("{field} must be {expected}, was {got}")]
+    #[error("{field} must be {expected}, got {got}")]
     Number {
         /// The field of the report.
         field: &'static str,

@@ -178,7 +178,7 @@ pub enum PortfolioError {
         source: ConstraintsError,
     },
     /// Setting out of range.
-    #[error("{field} {expected} was wanted, found {got}")]
+    #[error("expected {field} {expected}, got {got}")]
     Setting {
         /// Name of the setting.
         field: &'static str,

@@ -13,12 +13,12 @@ use crate::task::{ActionError, Task};
 pub enum OrdersError {
     /// Weights become units only at the fill.
     #[error(
-        "orders in units were wanted, found sizing \"fill\", which knows them only at the price of \
+        "expected orders in units, got sizing \"fill\", which knows them only at the price of \
          the fill: make the env with Execution(sizing=\"decision\")"
     )]
     Unsized,
     /// Action of the wrong length.
-    #[error("an action of {expected} numbers was wanted, found {got}")]
+    #[error("expected an action of {expected} numbers, got {got}")]
     Length {
         /// Length of an action.
         expected: usize,

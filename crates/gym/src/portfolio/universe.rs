@@ -17,7 +17,7 @@ pub enum UniverseError {
     #[error(transparent)]
     Portfolio(#[from] PortfolioError),
     /// Settings other than mandates would change.
-    #[error("the settings in use with other constraints alone were wanted, found other settings")]
+    #[error("expected the settings in use with other constraints alone, got other settings")]
     Others,
 }
 

@@ -54,7 +54,7 @@ pub enum TradingError {
     #[error(transparent)]
     Market(#[from] ConfigError),
     /// Setting out of range.
-    #[error("{field} {expected} was wanted, found {got}")]
+    #[error("expected {field} {expected}, got {got}")]
     Setting {
         /// Name of the setting.
         field: &'static str,

@@ -16,7 +16,7 @@ use crate::units::{Lots, Ticks};
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum BatchError {
     /// A column has too few or too many rows.
-    #[error("column {column:?}: {expected} rows were wanted, as many as \"kind\" has, found {got}")]
+    #[error("column {column:?}: expected {expected} rows, as many as \"kind\" has, got {got}")]
     Length {
         /// The column.
         column: &'static str,
@@ -26,7 +26,7 @@ pub enum BatchError {
         got: usize,
     },
     /// A row reads a missing column.
-    #[error("column {column:?} was wanted for the {kind} of row {row}, found none")]
+    #[error("missing column {column:?} for the {kind} of row {row}")]
     Missing {
         /// The column.
         column: &'static str,
@@ -36,7 +36,7 @@ pub enum BatchError {
         kind: OperationKind,
     },
     /// Unknown kind of operation.
-    #[error("column \"kind\", row {row}: a kind from 0 to 8 was wanted, found {got}")]
+    #[error("column \"kind\", row {row}: expected a kind from 0 to 8, got {got}")]
     UnknownKind {
         /// The row.
         row: usize,
@@ -44,7 +44,7 @@ pub enum BatchError {
         got: i8,
     },
     /// A row refers to a row that is not before it.
-    #[error("column \"id\", row {row}: an id or the ~ of an earlier row was wanted, found ~{got}")]
+    #[error("column \"id\", row {row}: expected an id or the ~ of an earlier row, got ~{got}")]
     NotEarlier {
         /// The row.
         row: usize,

@@ -27,7 +27,7 @@ pub enum TradeError {
     #[error(transparent)]
     Order(#[from] OrderError),
     /// The agent's position could grow beyond its limit.
-    #[error("at most {allowed} more lots were wanted for the position limit, found {got}")]
+    #[error("position limit allows at most {allowed} more lots, got {got}")]
     PositionLimit {
         /// Lots that it may still trade on this side.
         allowed: Lots,
@@ -43,7 +43,7 @@ pub enum TradeError {
         held: Money,
     },
     /// The order belongs to another account.
-    #[error("an own resting order was wanted, found none with id {id}")]
+    #[error("the agent has no resting order with id {id}")]
     NotYours {
         /// Rejected id.
         id: OrderId,

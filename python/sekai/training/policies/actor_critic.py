@@ -130,7 +130,7 @@ def backbone(leaves: Mapping[str, Leaf], settings: PolicySettings) -> Backbone:
         name = "mlp" if slots_of(leaves, settings) is None else DEFAULT_AGGREGATOR
     if name not in BACKBONES:
         known = ", ".join(["auto", *BACKBONES])
-        raise ValueError(f"backbone must be one of {known}, was {settings.backbone!r}")
+        raise ValueError(f"backbone must be one of {known}, got {settings.backbone!r}")
     return BACKBONES[name](leaves, settings)
 
 
@@ -290,7 +290,7 @@ class MultiCategorical(Distribution):
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Sample by the Gumbel-max trick."""
         if sample_shape:
-            raise ValueError(f"sample_shape must be empty, was {sample_shape}")
+            raise ValueError(f"sample_shape must be empty, got {sample_shape}")
         choices = [
             (logs - exponential(logs.shape, logs.dtype).log()).argmax(dim=-1) for logs in self.logs
         ]
@@ -510,7 +510,7 @@ def mask_names(leaves: Mapping[str, Leaf], actions: ActionMap) -> tuple[str, ...
     if names and actions.is_choice and size != sum(actions.choices):
         raise SpaceError(
             f"action_mask needs {sum(actions.choices)} numbers, one for each of the picks "
-            f"{actions.choices}, found {size}"
+            f"{actions.choices}, got {size}"
         )
     return names
 

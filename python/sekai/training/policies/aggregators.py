@@ -230,7 +230,7 @@ def _same_sector(slots: Slots, sectors: tuple[str, ...]) -> Tensor:
 def _check_correlated(slots: Slots, feature: int) -> None:
     if slots.times < 2:
         raise ValueError(
-            f"graph='correlation' needs windows of at least 2 rows, found {slots.times}: use "
+            f"graph='correlation' needs windows of at least 2 rows, got {slots.times}: use "
             "graph='sectors'"
         )
     if feature >= slots.channels:

@@ -226,5 +226,5 @@ ENCODERS: dict[str, Callable[[int, int, int, PolicySettings], Encoder]] = {
 def encoder(times: int, channels: int, own: int, settings: PolicySettings) -> Encoder:
     """Make the encoder that the settings name."""
     if settings.encoder not in ENCODERS:
-        raise ValueError(f"encoder must be one of {', '.join(ENCODERS)}, was {settings.encoder!r}")
+        raise ValueError(f"encoder must be one of {', '.join(ENCODERS)}, got {settings.encoder!r}")
     return ENCODERS[settings.encoder](times, channels, own, settings)

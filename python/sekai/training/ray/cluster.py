@@ -106,9 +106,9 @@ def rollout_engine(
 def check_engine(engine: EngineName, workers: int | None, address: str | None) -> None:
     """Raise `ValueError` for invalid combinations of engine options."""
     if engine not in get_args(EngineName):
-        raise ValueError(f"engine must be one of {get_args(EngineName)}, was {engine!r}")
+        raise ValueError(f"engine must be one of {get_args(EngineName)}, got {engine!r}")
     for name, value in (("workers", workers), ("address", address)):
         if engine == "local" and value is not None:
             raise ValueError(f"{name} needs engine='ray', got {name}={value!r}")
     if workers is not None and workers < 1:
-        raise ValueError(f"workers must be at least 1, was {workers}")
+        raise ValueError(f"workers must be at least 1, got {workers}")

@@ -64,7 +64,7 @@ def fit_many(
     """
     check_engine(engine, None, address)
     if steps < 1:
-        raise ValueError(f"steps must be at least 1, was {steps}")
+        raise ValueError(f"steps must be at least 1, got {steps}")
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     task = _Task(make_agent, steps, training)

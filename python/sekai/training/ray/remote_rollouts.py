@@ -68,7 +68,7 @@ class RemoteRollouts:
     def _checked(self, workers: int) -> int:
         if workers > self.agent.vec.num_envs:
             raise ValueError(
-                f"workers must be at most the {self.agent.vec.num_envs} envs, was {workers}"
+                f"workers must be at most the {self.agent.vec.num_envs} envs, got {workers}"
             )
         return workers
 

@@ -9,19 +9,19 @@ use super::{Panel, Width, all};
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum SlotError {
     /// The slot is taken, or does not exist.
-    #[error("a place of which nothing was ever listed was wanted, found {got}")]
+    #[error("expected an unused slot, got {got}")]
     Taken {
         /// Index of the slot.
         got: usize,
     },
     /// Wrong columns, or not exactly one asset.
-    #[error("one asset with the columns of the others was wanted, found {got:?}")]
+    #[error("expected a single asset with the same columns, got {got:?}")]
     Width {
         /// Width of its rows.
         got: Width,
     },
     /// The rows are not those of the panel.
-    #[error("the {expected} rows that are known were wanted, found {got} rows or other times")]
+    #[error("expected the {expected} known rows, got {got} rows or other times")]
     Rows {
         /// Number of known rows.
         expected: usize,

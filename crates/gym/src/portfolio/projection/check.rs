@@ -9,10 +9,10 @@ use super::{Constraints, TOLERANCE};
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum ConstraintsError {
     /// No assets.
-    #[error("at least one asset was wanted, found none")]
+    #[error("expected at least one asset, got none")]
     NoAssets,
     /// Columns differ in length.
-    #[error("{name} needs an entry for each of {expected} assets, found {got}")]
+    #[error("{name} needs an entry for each of {expected} assets, got {got}")]
     Length {
         /// The column.
         name: &'static str,
@@ -23,7 +23,7 @@ pub enum ConstraintsError {
     },
     /// Bounds that exclude an empty position.
     #[error(
-        "bounds of asset {asset} must allow nothing of it, lower <= 0 <= upper, found {lower} and \
+        "bounds of asset {asset} must allow nothing of it, lower <= 0 <= upper, got {lower} and \
          {upper}"
     )]
     Bounds {
@@ -35,7 +35,7 @@ pub enum ConstraintsError {
         upper: f64,
     },
     /// Infeasible bounds of cash.
-    #[error("cash needs cash_lower <= cash_upper, not NaN, found {lower} and {upper}")]
+    #[error("cash needs cash_lower <= cash_upper, not NaN, got {lower} and {upper}")]
     Cash {
         /// The lower bound.
         lower: f64,
@@ -43,7 +43,7 @@ pub enum ConstraintsError {
         upper: f64,
     },
     /// Negative or NaN cap.
-    #[error("{name} must be at least 0, found {got}; leave it out for no cap")]
+    #[error("{name} must be at least 0, got {got}; leave it out for no cap")]
     Cap {
         /// The cap.
         name: &'static str,
