@@ -234,14 +234,23 @@ fn a_missing_column_is_named_by_the_first_row_that_reads_it() {
     };
 
     let expected = "for the market order of row 0";
-    assert_eq!(without(&|columns| columns.side = None), format!("missing column \"side\" {expected}"));
-    assert_eq!(without(&|columns| columns.size = None), format!("missing column \"size\" {expected}"));
+    assert_eq!(
+        without(&|columns| columns.side = None),
+        format!("missing column \"side\" {expected}")
+    );
+    assert_eq!(
+        without(&|columns| columns.size = None),
+        format!("missing column \"size\" {expected}")
+    );
     assert_eq!(
         without(&|columns| columns.account = None),
         format!("missing column \"account\" {expected}")
     );
     let expected = "for the replacement of row 1";
-    assert_eq!(without(&|columns| columns.price = None), format!("missing column \"price\" {expected}"));
+    assert_eq!(
+        without(&|columns| columns.price = None),
+        format!("missing column \"price\" {expected}")
+    );
     assert_eq!(without(&|columns| columns.id = None), format!("missing column \"id\" {expected}"));
 }
 
