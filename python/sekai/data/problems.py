@@ -65,7 +65,7 @@ class Problem:
     """Number of adjacent rows affected."""
     file: str | None = None
     policy: str = "error"
-    """Policy that was applied."""
+    """Policy that was applied; `drop` for values that no row shows."""
 
     def __str__(self) -> str:
         where = [] if self.asset is None else [self.asset]
@@ -265,7 +265,8 @@ class Policies:
     listing: str = "error"
     """Rows of an asset at a time at which the listing table says it is not listed."""
     market: str = "error"
-    """Times at which a market-wide series has no value, or several."""
+    """Times at which a market-wide series has no value, or several. `forward_fill` shows the last
+    value stamped at or before a row; without it a value between two rows belongs to none."""
     fill_limit: int | None = None
     """Most consecutive rows to forward fill; None for as long as the asset is listed."""
     delist_after: int | None = None

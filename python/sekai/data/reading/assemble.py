@@ -24,7 +24,7 @@ from sekai.data.reading.files import FILE_NAME, RowBatch, RowSource, Selection, 
 from sekai.data.reading.options import Columns, Options, find_columns, nanoseconds, reject
 from sekai.error import DataError
 
-__all__ = ["ProblemLog", "RawPanel", "assemble", "survey"]
+__all__ = ["ProblemLog", "RawPanel", "RowKeys", "add_keys", "assemble", "survey"]
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -105,7 +105,7 @@ class _Rows:
     @classmethod
     def of(cls, batch: RowBatch, surveyed: Survey, options: Options, log: ProblemLog) -> _Rows:
         keys = decode_keys(batch, surveyed.columns, options)
-        _add_keys(keys, options, log, batch.part.file)
+        add_keys(keys, options, log, batch.part.file)
         mask = keys.selected(surveyed.selection)
         if options.policies.keys == "drop_row":
             mask[[row for kind, row, _ in keys.timestamps.wrong if kind == "local_time"]] = False
@@ -141,7 +141,7 @@ def _empty(source: RowSource, surveyed: Survey) -> RawPanel:
     )
 
 
-def _add_keys(keys: RowKeys, options: Options, log: ProblemLog, file: str | None) -> None:
+def add_keys(keys: RowKeys, options: Options, log: ProblemLog, file: str | None) -> None:
     """Report rows without a time or an asset, and invalid local times."""
     names = np.array([*keys.names, ""], object)
     wrong = list(keys.timestamps.wrong)
