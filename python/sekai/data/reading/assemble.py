@@ -20,7 +20,15 @@ from sekai.data.reading.decoding import (
     decode_numbers,
     decode_timestamps,
 )
-from sekai.data.reading.files import FILE_NAME, RowBatch, RowSource, Selection, SourcePart
+from sekai.data.reading.files import (
+    FILE_NAME,
+    RowBatch,
+    RowSource,
+    Selection,
+    SourcePart,
+    add_dropped,
+    index_columns,
+)
 from sekai.data.reading.options import Columns, Options, find_columns, nanoseconds, reject
 from sekai.error import DataError
 
@@ -412,7 +420,8 @@ def _shared_columns(source: RowSource, options: Options, log: ProblemLog) -> Col
     """Numeric columns that every part has."""
     names = list(dict.fromkeys(name for part in source.parts for name in part.schema.names))
     offered = {name for part in source.parts for name in part.constants} - {FILE_NAME}
-    columns = find_columns(names, options, sorted(offered))
+    columns = find_columns(names, options, sorted(offered), index_columns(source.parts))
+    add_dropped(columns, log, source.parts[0].file)
     if columns.asset is None:
         _check_file_names(source, names)
     for name in list(columns.fields.values()):

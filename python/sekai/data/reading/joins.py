@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from sekai.data.problems import Problem
 from sekai.data.reading.assemble import ProblemLog, RawPanel, RowKeys, add_keys
 from sekai.data.reading.decoding import NO_TIME, decode_names, decode_numbers, decode_timestamps
-from sekai.data.reading.files import CSV_SUFFIXES, read_csv, readable
+from sekai.data.reading.files import (
+    CSV_SUFFIXES,
+    SourcePart,
+    add_dropped,
+    index_columns,
+    read_csv,
+    readable,
+)
 from sekai.data.reading.frames import to_arrow
 from sekai.data.reading.options import ASSET_NAMES, Options, find_columns, is_path, reject
 from sekai.storage.optional import optional_import
@@ -83,7 +90,9 @@ def _read_market(panel: RawPanel, options: Options, log: ProblemLog) -> None:
     plain = replace(
         options, time=None, asset=None, fields=None, rename={}, field=None, market=(), assets=None
     )
-    columns = find_columns(table.schema.names, plain)
+    part = SourcePart(table.schema, str(options.market) if is_path(options.market) else None)
+    columns = find_columns(table.schema.names, plain, index=index_columns([part]))
+    add_dropped(columns, log, part.file)
     try:
         timestamps = decode_timestamps(table.column(columns.time).combine_chunks(), options)
     except TypeError as error:

@@ -90,7 +90,7 @@ def _read(source: RowSource, options: Options, log: ProblemLog) -> MarketData:
     if stored is not None:
         return _read_stored(source, stored, options, log)
     if options.field is not None:
-        source = WideSource(source, options, options.field)
+        source = WideSource(source, options, options.field, log)
         options = replace(options, time="time", asset="asset", rename={}, field=None)
     return build_panel(_rows(source, options, log), options, log)
 
