@@ -1,4 +1,4 @@
-"""The index of a frame, written to a file or not, is a time, an asset or left out: never a field."""
+"""The index of a frame, in a file or not, is a time, an asset or left out: never a field."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from sekai.data.reading.decoding import (
     decode_numbers,
     decode_timestamps,
 )
-from sekai.data.reading.frames import to_arrow
 from sekai.data.reading.files import SourcePart, index_columns
+from sekai.data.reading.frames import to_arrow
 from sekai.data.reading.options import Options, find_columns
 from sekai.error import DataError
 from sekai.storage.names import did_you_mean
