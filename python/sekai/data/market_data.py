@@ -16,6 +16,7 @@ from quant_gym_rs._core import panel_flaw, priced_places, seen_places
 from sekai.data.calendar import Calendar, Frequency
 from sekai.data.delisting import inferred_delistings, lifetimes
 from sekai.data.problems import Problem, Problems, checked_delist_after
+from sekai.storage.names import unknown_name
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -241,14 +242,14 @@ class MarketData:
     def field(self, name: str) -> Floats:
         """Values of one field: times by assets, without a copy."""
         if name not in self.fields:
-            raise KeyError(f"unknown field {name!r}; expected one of {list(self.fields)}")
+            raise KeyError(unknown_name("field", name, self.fields))
         column: Floats = self.values[:, :, self.fields.index(name)]
         return column
 
     def asset(self, name: str) -> int:
         """Column index of an asset."""
         if name not in self.assets:
-            raise KeyError(f"unknown asset {name!r}; expected one of {list(self.assets)}")
+            raise KeyError(unknown_name("asset", name, self.assets))
         return self.assets.index(name)
 
     def rows(self, start: int, stop: int, *, warm_up: int = 0) -> MarketData:
@@ -371,7 +372,7 @@ class MarketData:
         if not 0 <= self.warm_up <= len(self):
             raise ValueError(f"warm_up must be from 0 to {len(self)} rows, got {self.warm_up}")
         if unknown := sorted(set(self.sectors) - set(self.assets)):
-            raise ValueError(f"sectors of unknown assets {unknown}")
+            raise ValueError(f"sectors: {unknown_name('asset', unknown[0], self.assets)}")
         self.check_rows()
 
     def check_rows(self) -> None:

@@ -37,7 +37,7 @@ HINTS = {
     "for fields other than price and volume Policies(missing_other='keep')",
     "calendar": "Policies(calendars='union'), 'forward_fill' or 'intersection'",
     "gap": "Policies(gaps='allow'), or a longer longest_gap",
-    "empty": "Policies(empty='drop')",
+    "empty": "correct the names of assets=, or Policies(empty='drop')",
     "delisting": "pass listing=, or leave Policies(delist_after=None) to infer none",
     "listing": "Policies(listing='drop_row'), or correct the listing table",
     "market": "Policies(market='forward_fill') or 'keep'",

@@ -216,7 +216,8 @@ class StreamingPanel:
     def _shaped(self, name: str, array: NDArray[Any], axes: int) -> NDArray[Any]:
         shape = self._like.values.shape[1 : 1 + axes]
         if array.shape != shape:
-            raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+            fields = f" (assets by the fields {', '.join(self._like.fields)})" if axes == 2 else ""
+            raise ValueError(f"{name} must have shape {shape}{fields}, got {array.shape}")
         return array
 
 

@@ -31,6 +31,7 @@ from sekai.data.reading.files import (
 )
 from sekai.data.reading.options import Columns, Options, find_columns, nanoseconds, reject
 from sekai.error import DataError
+from sekai.storage.names import unknown_name
 
 __all__ = ["ProblemLog", "RawPanel", "RowKeys", "add_keys", "assemble", "survey"]
 
@@ -353,9 +354,38 @@ def survey(source: RowSource, options: Options, log: ProblemLog) -> Survey:
         columns = _without(columns, name, message, options, log)
     timezone = _timezone(tally.zones, options, log)
     names = sorted(tally.assets | set(source.assets))
-    assets = names if options.assets is None else list(options.assets)
+    assets = (
+        names if options.assets is None else _known_assets(source, columns, options, tally, log)
+    )
     final = replace(selection, columns=columns.all)
     return Survey(columns, final, tally.times, tuple(assets), timezone)
+
+
+def _known_assets(
+    source: RowSource, columns: Columns, options: Options, tally: _Tally, log: ProblemLog
+) -> list[str]:
+    """Selected assets without unknown ones, each of which is a problem."""
+    chosen = list(options.assets or ())
+    if set(chosen) <= tally.assets | set(source.assets):
+        return chosen
+    known = sorted(every_key(source, columns, options).assets | set(source.assets))
+    unknown = [name for name in chosen if name not in known]
+    policy = options.policies.empty
+    for name in unknown:
+        log.add(Problem("empty", unknown_name("asset", name, known), policy=policy))
+    if unknown and policy == "error":
+        log.raise_errors()
+    return [name for name in chosen if name in known]
+
+
+def every_key(source: RowSource, columns: Columns, options: Options) -> _Tally:
+    """Times and assets of all rows, selected or not, for error messages."""
+    everything = Selection(columns.keys, columns.time, columns.asset or FILE_NAME)
+    tally = _Tally()
+    for batch in source.batches(everything):
+        _scan(batch, columns, options, everything, tally, [])
+    tally.merge()
+    return tally
 
 
 def decode_keys(batch: RowBatch, columns: Columns, options: Options) -> RowKeys:
@@ -478,6 +508,8 @@ def _kinds(source: RowSource, name: str) -> set[str]:
 def _selection(columns: Columns, options: Options) -> Selection:
     ends = (options.start, options.stop)
     start, stop = (None if end is None else nanoseconds(end, options.timezone) for end in ends)
+    if start is not None and stop is not None and start >= stop:
+        raise ValueError(f"start must be before stop, got {options.start} and {options.stop}")
     assets = None if options.assets is None else tuple(options.assets)
     return Selection(columns.all, columns.time, columns.asset or FILE_NAME, assets, start, stop)
 

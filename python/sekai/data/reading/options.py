@@ -14,6 +14,7 @@ import numpy as np
 from sekai.data.market_data import PRICE_FIELDS
 from sekai.data.problems import Policies, Problem, Problems
 from sekai.error import DataError
+from sekai.storage.names import close_matches
 
 UNITS = ("s", "ms", "us", "ns")
 TIME_NAMES = ("time", "date", "datetime", "timestamp")
@@ -287,7 +288,12 @@ def _key(
 
 def _column(name: str, columns: Mapping[str, str], option: str) -> str:
     if name not in columns:
-        reject("column", f"no column {name!r} as passed by {option}=; columns are {_join(columns)}")
+        close = close_matches(name, columns)
+        hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+        reject(
+            "column",
+            f"no column {name!r} as passed by {option}={hint}; columns are {_join(columns)}",
+        )
     return columns[name]
 
 
