@@ -1,4 +1,4 @@
-"""Data problems and the policies that handle them; `inspect` reports without raising."""
+"""Data problems and the policies that handle them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from sekai.data.reading.options import ReadOptions
-
-__all__ = ["CHOICES", "HINTS", "Policies", "Problem", "ProblemColumns", "Problems", "inspect"]
+__all__ = ["CHOICES", "HINTS", "Policies", "Problem", "ProblemColumns", "Problems"]
 
 HINTS = {
     "file": "check that the file is complete and of the type that its name says",
@@ -302,15 +297,3 @@ def checked_delist_after(delist_after: int | None) -> int | None:
             f"delisting; got {delist_after!r}"
         )
     return int(delist_after)
-
-
-def inspect(source: Any, **options: Unpack[ReadOptions]) -> Problems:
-    """Report all problems of a frame, a file or a folder without raising.
-
-    Args:
-        source: argument of `MarketData.from_frame`, `from_parquet` or `from_csv`.
-        **options: options of these readers. Problems that `policies` handle are reported too.
-    """
-    from sekai.data.reading.read import all_problems
-
-    return all_problems(source, options)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, NoReturn, TypedDict
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -22,28 +22,6 @@ ASSET_NAMES = ("symbol", "ticker", "asset", "tic", "code", "instrument")
 VOLUME_FIELDS = ("volume", "trades", "turnover", "bid_volume", "ask_volume")
 """Fields that hold amounts: at least 0."""
 MASKS = ("listed", "quoted", "tradable")
-
-
-class ReadOptions(TypedDict, total=False):
-    """Keyword arguments of every reader; see `Options`."""
-
-    time: str
-    asset: str
-    fields: Sequence[str]
-    rename: Mapping[str, str]
-    field: str
-    start: Any
-    stop: Any
-    assets: Sequence[str]
-    market: Any
-    sectors: Any
-    listing: Mapping[str, tuple[Any, Any]]
-    timezone: str
-    time_unit: str
-    time_format: str
-    known_after: timedelta
-    policies: Policies
-    batch_rows: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
