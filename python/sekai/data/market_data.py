@@ -105,11 +105,14 @@ class MarketData(PanelIO):
         self._check()
 
     def __repr__(self) -> str:
-        span = f"{self.times[0]} to {self.times[-1]}" if len(self.times) else "no rows"
-        return (
-            f"MarketData({len(self.times)} rows, {len(self.assets)} assets, "
-            f"fields {', '.join(self.fields)}; {span})"
-        )
+        from sekai.data.summary import panel_text
+
+        return panel_text(self)
+
+    def _repr_html_(self) -> str:
+        from sekai.data.summary import panel_html
+
+        return panel_html(self)
 
     def __len__(self) -> int:
         return len(self.times)
@@ -239,6 +242,41 @@ class MarketData(PanelIO):
         from sekai.data.resample import resample
 
         return resample(self, rule, keep_incomplete=keep_incomplete)
+
+    def describe(self, backend: str = "pandas") -> Any:
+        """Summary of each asset as a frame.
+
+        Columns are the asset, its sector, its listed rows with the first and last of them, halted
+        rows, quoted rows with a missing value, the first, last, lowest and highest close, the
+        return from the first to the last, the annualized volatility of log returns between quotes
+        and the mean volume.
+
+        Args:
+            backend: `pandas`, `polars` or `pyarrow`.
+        """
+        from sekai.data.summary import describe
+
+        return describe(self, backend)
+
+    def plot(
+        self,
+        field: str = "close",
+        *,
+        assets: Sequence[str] | None = None,
+        relative: bool = False,
+        ax: Any = None,
+    ) -> Any:
+        """Plot a field over time, a line for each asset; return the matplotlib axes.
+
+        Args:
+            field: field to plot.
+            assets: assets to plot; by default all.
+            relative: divide the values of each asset by its first one.
+            ax: axes to plot on; by default those of a new figure.
+        """
+        from sekai.data.summary import plot
+
+        return plot(self, field, assets, relative, ax)
 
     def split(
         self,

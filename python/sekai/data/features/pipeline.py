@@ -22,6 +22,7 @@ from quant_gym_rs._core import join_features, show_features
 from sekai.data.features.feature import FeatureFunction, FittedFeature, PanelFeature, as_feature
 from sekai.data.market_data import MarketData
 from sekai.error import NotFittedError, StateError
+from sekai.storage.display import html_table, name_list
 from sekai.storage.strict_json import parse_json
 
 if TYPE_CHECKING:
@@ -88,7 +89,20 @@ class Pipeline:
         self._fitted_channels: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Pipeline({[feature.name for feature in self.features]})"
+        names = name_list([feature.name for feature in self.features])
+        scaling = "" if self.scaling is None else f", scaling={self._scaling_label()}"
+        return f"Pipeline({names}{scaling}, {'fitted' if self.fitted else 'not fitted'})"
+
+    def _repr_html_(self) -> str:
+        header = ("feature", "lookback", "fitted")
+        rows = [
+            (feature.name, "all" if feature.lookback is None else feature.lookback, feature.learns)
+            for feature in self.features
+        ]
+        return html_table(repr(self), header, rows)
+
+    def _scaling_label(self) -> str:
+        return self._scaling_name or type(self.scaling).__name__
 
     @property
     def lookback(self) -> int | None:
