@@ -370,6 +370,21 @@ class FeaturePanel:
             state.update(np.ascontiguousarray(array).data)
         return state.hexdigest()
 
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Convert to a frame with a row per time and asset, and a column per channel.
+
+        Args:
+            backend: `pandas`, `polars` or `pyarrow`.
+        """
+        from sekai.data.writing import as_frame
+
+        columns: dict[str, Any] = {
+            "time": np.repeat(self.times, len(self.assets)),
+            "asset": list(self.assets) * len(self.times),
+        }
+        channels = {name: self.channel(name).ravel() for name in self.names}
+        return as_frame(columns | channels, backend, "FeaturePanel.to_frame")
+
     def channel(self, name: str) -> NDArray[np.floating]:
         """Values of one channel: rows by assets, without a copy."""
         if name not in self.names:

@@ -14,6 +14,7 @@ import numpy as np
 from sekai.data.market_data import PRICE_FIELDS
 from sekai.data.problems import Policies, Problem, Problems
 from sekai.error import DataError
+from sekai.storage.display import brief_repr
 from sekai.storage.names import close_matches
 
 UNITS = ("s", "ms", "us", "ns")
@@ -66,6 +67,8 @@ class Options:
     """Handling of problems."""
     batch_rows: int = 1 << 17
     """Rows of a Parquet file in memory at a time."""
+
+    __repr__ = brief_repr
 
     def __post_init__(self) -> None:
         if self.time_unit not in (None, *UNITS):
