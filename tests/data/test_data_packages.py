@@ -54,9 +54,8 @@ def test_writing_names_a_missing_package_too(
     # Also where no earlier test has loaded it.
     monkeypatch.setitem(sys.modules, package, None)
 
-    kind = {"pyarrow": "arrow"}.get(package, package)
     with pytest.raises(MissingExtraError, match=package):
-        data.to_frame(kind)
+        data.to_frame(package)
     if package == "pyarrow":
         with pytest.raises(MissingExtraError, match=package):
             data.to_parquet(tmp_path / "x.parquet")

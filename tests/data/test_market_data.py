@@ -183,7 +183,7 @@ def test_masks_of_a_panel_that_is_cut_are_those_of_the_whole(silent: list[int], 
         ),
         ({"quoted": np.ones((6, 2))}, "quoted must have dtype bool, got float64"),
         ({"market": {"rate": np.ones(5)}}, "market series 'rate'"),
-        ({"sectors": {"C": "Energy"}}, r"sectors of unknown assets \['C'\]"),
+        ({"sectors": {"C": "Energy"}}, r"sectors: unknown asset 'C'; expected one of \['A', 'B'\]"),
         ({"warm_up": 7}, "warm_up must be from 0 to 6"),
     ],
 )

@@ -283,8 +283,8 @@ def test_what_cannot_be_written_is_refused_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_option_names_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match=r"unknown options \['type'\]; expected some of \['assets'"):
+def test_an_unknown_option_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'type'"):
         Windows.write(tmp_path / "w", DATA, 8, type="f4")  # type: ignore[call-arg]
 
 

@@ -103,9 +103,9 @@ def test_a_folder_must_be_new(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wide", [False, True])
-@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
 def test_a_panel_becomes_a_frame(kind: str, wide: bool) -> None:
-    kinds = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.Table}
+    kinds = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.Table}
     frame = bars()
     frame.loc[frame["symbol"] == "BBB", "close"] = np.nan
     frame = frame.drop(index=[0, 3])
@@ -117,7 +117,7 @@ def test_a_panel_becomes_a_frame(kind: str, wide: bool) -> None:
     assert len(made) == (12 if wide else 22)
     if kind == "pandas" or not wide:
         assert MarketData.from_frame(made) == data
-    with pytest.raises(ValueError, match="kind must be one of"):
+    with pytest.raises(ValueError, match="backend must be one of"):
         data.to_frame("spreadsheet")
 
 

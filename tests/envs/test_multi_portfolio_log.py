@@ -10,13 +10,8 @@ import numpy as np
 import pytest
 
 from sekai.envs import EpisodeLog
-from sekai.envs.portfolio.log import (
-    COST_KINDS,
-    read_jsonl,
-    read_parquet,
-    write_jsonl,
-    write_parquet,
-)
+from sekai.envs.portfolio.log import COST_KINDS
+from sekai.envs.portfolio.log_files import read_jsonl, read_parquet, write_jsonl, write_parquet
 from tests.envs.agents_apart import AGENTS, alone, many, play_on, together, weights
 
 STEPS = 20

@@ -15,13 +15,8 @@ from hypothesis import strategies as st
 import sekai
 from sekai.data import MarketData
 from sekai.envs import EpisodeLog, Portfolio
-from sekai.envs.portfolio.log import (
-    COST_KINDS,
-    read_jsonl,
-    read_parquet,
-    write_jsonl,
-    write_parquet,
-)
+from sekai.envs.portfolio.log import COST_KINDS
+from sekai.envs.portfolio.log_files import read_jsonl, read_parquet, write_jsonl, write_parquet
 from sekai.error import DataError
 from sekai.market import Costs
 from tests.data.holed_panels import make_panel

@@ -12,7 +12,8 @@ from sekai.data.frame_intraday import FrameIntraday
 from sekai.data.indicators import FEATURES, Feature, Indicators, compute, feature_names
 from sekai.data.intraday import DayCache, DayTicks, IntradayData, MarketIntraday
 from sekai.data.market_data import PRICE_FIELDS, MarketData
-from sekai.data.problems import Policies, Problem, Problems, inspect
+from sekai.data.panel_io import inspect
+from sekai.data.problems import Policies, Problem, Problems
 from sekai.data.qlib import QlibIntraday, QlibProvider, write_qlib
 from sekai.data.reading.options import Options
 from sekai.data.simulators import Disruptions, Regime, regime_path, simulate_gbm, simulate_regimes

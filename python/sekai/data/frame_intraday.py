@@ -18,6 +18,7 @@ from sekai.data.reading.decoding import (
     decode_numbers,
     decode_timestamps,
 )
+from sekai.data.reading.files import SourcePart, index_columns
 from sekai.data.reading.frames import to_arrow
 from sekai.data.reading.options import Options, find_columns
 from sekai.error import DataError
@@ -77,7 +78,8 @@ class FrameIntraday:
             # Frames of Qlib have a column with the day beside the timestamp.
             names.remove("date")
         options = Options(time=time, asset=asset, timezone=timezone)
-        columns = find_columns(names, options)
+        index = index_columns([SourcePart(table.schema)])
+        columns = find_columns(names, options, index=index)
         times = _timestamps(table.column(columns.time), columns.time, options)
         codes, symbols = _symbols(table, columns.asset)
         self.is_named = columns.asset is not None

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from sekai.data.market_data import MarketData, frozen
 from sekai.error import DataError
+from sekai.storage.display import brief_repr
 from sekai.storage.names import did_you_mean
 
 Report = Callable[[int, int], None]
@@ -48,6 +49,8 @@ class DayTicks:
     times: NDArray[np.datetime64]
     """Start of each tick, in nanoseconds, ascending."""
     columns: Mapping[str, NDArray[np.float64]]
+
+    __repr__ = brief_repr
 
     def __post_init__(self) -> None:
         times = frozen(np.asarray(self.times, dtype="datetime64[ns]"))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -13,15 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from quant_gym_rs._core import panel_flaw, priced_places, seen_places
-from sekai.data.calendar import Calendar, Frequency
+from sekai.data.calendar import Calendar, Duration, Frequency
 from sekai.data.delisting import inferred_delistings, lifetimes
+from sekai.data.panel_io import PanelIO
 from sekai.data.problems import Problem, Problems, checked_delist_after
+from sekai.storage.names import unknown_name
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from sekai.data.qlib.panel import QlibReadOptions, QlibWriteOptions
-    from sekai.data.reading.options import ReadOptions
     from sekai.data.splits import WalkForward
 
 __all__ = ["PRICE_FIELDS", "MarketData", "checked_names", "price_indices", "priced"]
@@ -29,7 +27,7 @@ __all__ = ["PRICE_FIELDS", "MarketData", "checked_names", "price_indices", "pric
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Times = NDArray[np.datetime64]
-Path = str | os.PathLike[str]
+Moment = str | date | np.datetime64
 
 NO_SERIES: Mapping[str, Floats] = MappingProxyType({})
 PRICE_FIELDS = ("open", "high", "low", "close", "adj_close", "vwap", "bid", "ask")
@@ -38,7 +36,7 @@ HASHED_CELLS = 1 << 20
 """Cells hashed at once, which bounds memory."""
 
 
-class MarketData:
+class MarketData(PanelIO):
     """Panel of market data: times by assets by fields, with masks.
 
     The timestamp of a row is the time at which all of it was known. Nothing is filled: a missing
@@ -106,90 +104,15 @@ class MarketData:
         self._frequency = frequency
         self._check()
 
-    @classmethod
-    def from_parquet(cls, path: Path, **options: Unpack[ReadOptions]) -> MarketData:
-        """Read a Parquet file, a folder of them, or folders such as `symbol=AAPL/year=2020`.
-
-        Args:
-            path: file or folder. One written by `to_parquet` gives an equal panel.
-            **options: columns, selection and policies; see `sekai.data.Options` and
-                `sekai.data.Policies`.
-
-        Raises:
-            DataError: with every problem that no policy handles.
-        """
-        from sekai.data.reading.read import read_parquet_files
-
-        return read_parquet_files(path, options)
-
-    @classmethod
-    def from_csv(cls, path: Path, **options: Unpack[ReadOptions]) -> MarketData:
-        """Read a CSV file or a folder of them, gzipped or not; options as for `from_parquet`."""
-        from sekai.data.reading.read import read_csv_files
-
-        return read_csv_files(path, options)
-
-    @classmethod
-    def from_frame(cls, frame: Any, **options: Unpack[ReadOptions]) -> MarketData:
-        """Read a pandas, polars or pyarrow frame, long or wide; options as for `from_parquet`."""
-        from sekai.data.reading.read import read_frame
-
-        return read_frame(frame, options)
-
-    @classmethod
-    def from_qlib(
-        cls, root: Path | Mapping[str, Path], **options: Unpack[QlibReadOptions]
-    ) -> MarketData:
-        """Read a Qlib provider directory; Qlib itself is not needed.
-
-        A calendar slot in which a listed asset has no value is a halt; other missing values are
-        handled by policies, as in the other readers. Fields `$quoted` and `$tradable` are read
-        as masks.
-
-        Args:
-            root: folder, or folders by frequency.
-            **options: selection and policies, see `QlibReadOptions`.
-
-        Raises:
-            DataError: with every problem that no policy handles, or for the first damaged file.
-        """
-        from sekai.data.qlib.panel import read_panel
-
-        return read_panel(root, options)
-
-    def to_qlib(self, root: Path, **options: Unpack[QlibWriteOptions]) -> None:
-        """Write the panel as a Qlib provider directory; see `sekai.data.qlib.write_qlib`."""
-        from sekai.data.qlib.writing import write_qlib
-
-        write_qlib(self, root, **options)
-
-    def to_parquet(self, path: Path, *, by_asset: bool = False) -> None:
-        """Write the panel to a Parquet file, or to a folder with a file per asset.
-
-        The write is atomic. An existing file is replaced; an existing folder raises an error.
-        """
-        from sekai.data.writing import write_parquet
-
-        write_parquet(self, path, by_asset)
-
-    def to_frame(self, kind: str = "pandas", *, wide: bool = False) -> Any:
-        """Convert the panel to a frame.
-
-        Args:
-            kind: `pandas`, `polars` or `arrow`.
-            wide: one row per time and one column per asset and field, instead of one row per time
-                and asset with a value.
-        """
-        from sekai.data.writing import to_frame
-
-        return to_frame(self, kind, wide)
-
     def __repr__(self) -> str:
-        span = f"{self.times[0]} to {self.times[-1]}" if len(self.times) else "no rows"
-        return (
-            f"MarketData({len(self.times)} rows, {len(self.assets)} assets, "
-            f"fields {', '.join(self.fields)}; {span})"
-        )
+        from sekai.data.summary import panel_text
+
+        return panel_text(self)
+
+    def _repr_html_(self) -> str:
+        from sekai.data.summary import panel_html
+
+        return panel_html(self)
 
     def __len__(self) -> int:
         return len(self.times)
@@ -241,14 +164,14 @@ class MarketData:
     def field(self, name: str) -> Floats:
         """Values of one field: times by assets, without a copy."""
         if name not in self.fields:
-            raise KeyError(f"unknown field {name!r}; expected one of {list(self.fields)}")
+            raise KeyError(unknown_name("field", name, self.fields))
         column: Floats = self.values[:, :, self.fields.index(name)]
         return column
 
     def asset(self, name: str) -> int:
         """Column index of an asset."""
         if name not in self.assets:
-            raise KeyError(f"unknown asset {name!r}; expected one of {list(self.assets)}")
+            raise KeyError(unknown_name("asset", name, self.assets))
         return self.assets.index(name)
 
     def rows(self, start: int, stop: int, *, warm_up: int = 0) -> MarketData:
@@ -284,17 +207,131 @@ class MarketData:
             sectors={name: self.sectors[name] for name in names if name in self.sectors},
         )
 
-    def split(self, *parts: Any, **options: Any) -> tuple[MarketData, ...]:
-        """Split into consecutive parts; see `sekai.data.splits.split`."""
+    def head(self, n: int = 5) -> MarketData:
+        """Panel of the first `n` rows, or of all if there are fewer."""
+        return self.rows(0, min(n, len(self)), warm_up=min(self.warm_up, n))
+
+    def between(self, start: Moment | None = None, end: Moment | None = None) -> MarketData:
+        """Panel of the rows from `start` to `end`, both included, without a copy.
+
+        Args:
+            start: first time; a time without a zone is in the time zone of the panel, and a date
+                stands for its beginning. None begins with the first row.
+            end: last time; a date stands for the whole day. None ends with the last row.
+        """
+        from sekai.data.splits import row_range
+
+        begin, stop = row_range(self, start, end)
+        return self.rows(begin, stop, warm_up=min(max(0, self.warm_up - begin), stop - begin))
+
+    def resample(self, rule: str, *, keep_incomplete: bool = False) -> MarketData:
+        """Panel of longer bars: first open, highest high, lowest low, last close, summed volume.
+
+        The timestamp of a bar is its end, when all of it is known: 10:05 for the rows after 10:00
+        up to 10:05, and the last row of a day, week, month, quarter or year. Days begin and end
+        in the time zone of the panel. `trades` and `turnover` are summed too, `vwap` is weighted by
+        volume, other fields and market-wide series show their last value. An asset is listed,
+        quoted or tradable in a bar if it is so in any row of it.
+
+        Args:
+            rule: length of the bars: a part of a day such as `5min` or `1h`, or `1d`, `1w`
+                (from Monday), `1mo`, `1q`, `1y`.
+            keep_incomplete: keep a last bar that later rows may change. By default it is left
+                out: a session is complete with the first row of the next one.
+        """
+        from sekai.data.resample import resample
+
+        return resample(self, rule, keep_incomplete=keep_incomplete)
+
+    def describe(self, backend: str = "pandas") -> Any:
+        """Summary of each asset as a frame.
+
+        Columns are the asset, its sector, its listed rows with the first and last of them, halted
+        rows, quoted rows with a missing value, the first, last, lowest and highest close, the
+        return from the first to the last, the annualized volatility of log returns between quotes
+        and the mean volume.
+
+        Args:
+            backend: `pandas`, `polars` or `pyarrow`.
+        """
+        from sekai.data.summary import describe
+
+        return describe(self, backend)
+
+    def plot(
+        self,
+        field: str = "close",
+        *,
+        assets: Sequence[str] | None = None,
+        relative: bool = False,
+        ax: Any = None,
+    ) -> Any:
+        """Plot a field over time, a line for each asset; return the matplotlib axes.
+
+        Args:
+            field: field to plot.
+            assets: assets to plot; by default all.
+            relative: divide the values of each asset by its first one.
+            ax: axes to plot on; by default those of a new figure.
+        """
+        from sekai.data.summary import plot
+
+        return plot(self, field, assets, relative, ax)
+
+    def split(
+        self,
+        *parts: float | Moment,
+        embargo: int | Duration = 0,
+        warm_up: int | Duration = 0,
+    ) -> tuple[MarketData, ...]:
+        """Split into consecutive parts.
+
+        Warm-up rows of the panel itself stay with the first part, whose size does not include
+        them.
+
+        Args:
+            *parts: fractions of all parts, such as `0.6, 0.2, 0.2`, or of all but the last; or
+                the first dates of the parts after the first.
+            embargo: rows, or duration, left out at the end of each part but the last.
+            warm_up: rows, or duration, of history before each part but the first. They may be
+                rows of the embargo and of the part before, and are fewer at the start of the panel.
+        """
         from sekai.data.splits import split
 
-        return split(self, *parts, **options)
+        return split(self, *parts, embargo=embargo, warm_up=warm_up)
 
-    def walk_forward(self, **options: Any) -> WalkForward:
-        """Walk-forward folds for training and testing; see `sekai.data.splits.WalkForward`."""
+    def walk_forward(
+        self,
+        *,
+        train_rows: int | Duration,
+        test_rows: int | Duration,
+        step: int | Duration | None = None,
+        embargo: int | Duration = 0,
+        warm_up: int | Duration = 0,
+        expanding: bool = False,
+    ) -> WalkForward:
+        """Walk-forward folds for training and testing.
+
+        Args:
+            train_rows: rows, or duration, of each training part; of the first if `expanding`.
+            test_rows: rows, or duration, of each test part.
+            step: distance between folds; `test_rows` by default, so that test parts are
+                consecutive.
+            embargo: rows, or duration, left out between training and test.
+            warm_up: rows, or duration, of history before a test part.
+            expanding: train on all rows from the beginning, instead of the last `train_rows`.
+        """
         from sekai.data.splits import WalkForward
 
-        return WalkForward(self, **options)
+        return WalkForward(
+            self,
+            train_rows=train_rows,
+            test_rows=test_rows,
+            step=step,
+            embargo=embargo,
+            warm_up=warm_up,
+            expanding=expanding,
+        )
 
     def perturb_after(self, time: Any, rng: np.random.Generator) -> MarketData:
         """Panel with different values after `time`, for `check_causal` and `check_features`."""
@@ -371,7 +408,7 @@ class MarketData:
         if not 0 <= self.warm_up <= len(self):
             raise ValueError(f"warm_up must be from 0 to {len(self)} rows, got {self.warm_up}")
         if unknown := sorted(set(self.sectors) - set(self.assets)):
-            raise ValueError(f"sectors of unknown assets {unknown}")
+            raise ValueError(f"sectors: {unknown_name('asset', unknown[0], self.assets)}")
         self.check_rows()
 
     def check_rows(self) -> None:

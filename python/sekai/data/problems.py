@@ -1,4 +1,4 @@
-"""Data problems and the policies that handle them; `inspect` reports without raising."""
+"""Data problems and the policies that handle them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from sekai.data.reading.options import ReadOptions
-
-__all__ = ["CHOICES", "HINTS", "Policies", "Problem", "ProblemColumns", "Problems", "inspect"]
+__all__ = ["CHOICES", "HINTS", "Policies", "Problem", "ProblemColumns", "Problems"]
 
 HINTS = {
     "file": "check that the file is complete and of the type that its name says",
@@ -37,7 +32,7 @@ HINTS = {
     "for fields other than price and volume Policies(missing_other='keep')",
     "calendar": "Policies(calendars='union'), 'forward_fill' or 'intersection'",
     "gap": "Policies(gaps='allow'), or a longer longest_gap",
-    "empty": "Policies(empty='drop')",
+    "empty": "correct the names of assets=, or Policies(empty='drop')",
     "delisting": "pass listing=, or leave Policies(delist_after=None) to infer none",
     "listing": "Policies(listing='drop_row'), or correct the listing table",
     "market": "Policies(market='forward_fill') or 'keep'",
@@ -65,7 +60,7 @@ class Problem:
     """Number of adjacent rows affected."""
     file: str | None = None
     policy: str = "error"
-    """Policy that was applied."""
+    """Policy that was applied; `drop` for values that no row shows."""
 
     def __str__(self) -> str:
         where = [] if self.asset is None else [self.asset]
@@ -265,7 +260,8 @@ class Policies:
     listing: str = "error"
     """Rows of an asset at a time at which the listing table says it is not listed."""
     market: str = "error"
-    """Times at which a market-wide series has no value, or several."""
+    """Times at which a market-wide series has no value, or several. `forward_fill` shows the last
+    value stamped at or before a row; without it a value between two rows belongs to none."""
     fill_limit: int | None = None
     """Most consecutive rows to forward fill; None for as long as the asset is listed."""
     delist_after: int | None = None
@@ -301,15 +297,3 @@ def checked_delist_after(delist_after: int | None) -> int | None:
             f"delisting; got {delist_after!r}"
         )
     return int(delist_after)
-
-
-def inspect(source: Any, **options: Unpack[ReadOptions]) -> Problems:
-    """Report all problems of a frame, a file or a folder without raising.
-
-    Args:
-        source: argument of `MarketData.from_frame`, `from_parquet` or `from_csv`.
-        **options: options of these readers. Problems that `policies` handle are reported too.
-    """
-    from sekai.data.reading.read import all_problems
-
-    return all_problems(source, options)

@@ -13,7 +13,7 @@ import numpy as np
 from sekai.data.calendar import Duration, duration, utc_instant
 from sekai.data.market_data import MarketData
 
-__all__ = ["Fold", "WalkForward", "split"]
+__all__ = ["Fold", "WalkForward", "row_range", "split"]
 
 Amount = int | Duration
 """Rows, or a duration such as `90d`."""
@@ -128,6 +128,39 @@ class WalkForward(Sequence[Fold]):
 
     def __iter__(self) -> Iterator[Fold]:
         return (self[number] for number in range(len(self)))
+
+
+def row_range(data: MarketData, start: Any, end: Any) -> tuple[int, int]:
+    """First row from `start` on, and the row after the last one up to `end`.
+
+    A date stands for its beginning as `start`, and for the whole day as `end`.
+    """
+    from sekai.data.reading.options import nanoseconds
+
+    times = data.calendar.nanoseconds
+    begin, stop = 0, len(times)
+    if start is not None:
+        begin = int(np.searchsorted(times, nanoseconds(start, data.timezone), "left"))
+    if end is not None and (day := _whole_day(end)) is not None:
+        # Days by the local clock, with 23 to 25 hours.
+        stop = int(np.searchsorted(data.calendar.dates, day, "right"))
+    elif end is not None:
+        stop = int(np.searchsorted(times, nanoseconds(end, data.timezone), "right"))
+    if stop <= begin:
+        span = f"from {data.times[0]} to {data.times[-1]}" if len(times) else "none"
+        raise ValueError(f"no rows between {start} and {end}; the panel has rows {span}")
+    return begin, stop
+
+
+def _whole_day(moment: Any) -> np.datetime64 | None:
+    """Day of a date without a time of day."""
+    if isinstance(moment, str) and len(moment.strip()) == len("2020-01-31"):
+        return np.datetime64(moment.strip(), "D")
+    if isinstance(moment, np.datetime64) and np.datetime_data(moment)[0] == "D":
+        return moment.astype("datetime64[D]")
+    if isinstance(moment, date) and not isinstance(moment, datetime):
+        return np.datetime64(moment, "D")
+    return None
 
 
 def _cut(data: MarketData, begin: int, end: int, history: int) -> MarketData:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from quant_gym_rs._core import row_masks, seen_places
 from sekai.data.delisting import StreamingLifetimes
 from sekai.data.market_data import MarketData, price_indices
+from sekai.storage.display import brief_repr
 
 __all__ = ["Bar", "BarFeed", "StreamingPanel"]
 
@@ -43,6 +44,8 @@ class Bar:
 
     market: Mapping[str, float] = field(default_factory=dict)
     """Value of every market-wide series."""
+
+    __repr__ = brief_repr
 
     @classmethod
     def each(cls, data: MarketData, start: int = 0, stop: int | None = None) -> Iterator[Bar]:
@@ -216,7 +219,8 @@ class StreamingPanel:
     def _shaped(self, name: str, array: NDArray[Any], axes: int) -> NDArray[Any]:
         shape = self._like.values.shape[1 : 1 + axes]
         if array.shape != shape:
-            raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+            fields = f" (assets by the fields {', '.join(self._like.fields)})" if axes == 2 else ""
+            raise ValueError(f"{name} must have shape {shape}{fields}, got {array.shape}")
         return array
 
 

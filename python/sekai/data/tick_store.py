@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -40,9 +40,6 @@ from sekai.error import DataError
 from sekai.storage.files import replace_file
 from sekai.storage.names import did_you_mean
 from sekai.storage.optional import optional_import
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 __all__ = ["TIME", "TickStore", "write_ticks"]
 
@@ -99,15 +96,38 @@ class TickStore:
         cls,
         source: MarketData | QlibProvider,
         folder: str | os.PathLike[str],
-        **options: Unpack[BuildOptions],
+        *,
+        stocks: Sequence[str] | None = None,
+        backtest_columns: Columns | None = None,
+        feature_columns: Columns | None = None,
+        start: Any = None,
+        end: Any = None,
+        freq: str = "1min",
+        known_after: timedelta = timedelta(0),
+        missing: float = float("nan"),
+        overwrite: bool = False,
+        progress: Progress = False,
     ) -> TickStore:
         """Write a store and open it.
 
         Args:
             source: panel of ticks, or provider directory.
             folder: folder of the store; existing files raise an error unless `overwrite` is set.
-            **options: stocks and columns, see `StoreOptions`.
+            stocks: stocks to write; by default all.
+            backtest_columns: columns such as `$close` to trade on, or expressions by name, which
+                need a provider directory; by default all fields.
+            feature_columns: columns of the features, likewise.
+            start: first time.
+            end: last time, inclusive.
+            freq: frequency of the ticks of a provider directory.
+            known_after: delay from the start of a row of a panel until it is known.
+            missing: replacement for missing features.
+            overwrite: replace existing files.
+            progress: True for a progress bar on stderr, or a function of the done and the total
+                count.
         """
+        arguments = locals()
+        options = {each.name: arguments[each.name] for each in dataclasses.fields(StoreOptions)}
         build(source, os.path.abspath(folder), options)
         return cls(folder)
 
@@ -318,21 +338,6 @@ def write_ticks(path: str, times: Times, columns: Mapping[str, NDArray[Any]]) ->
 def _numbers(column: Any) -> Floats:
     numbers: Floats = column.to_numpy(zero_copy_only=False).astype(np.float64)
     return numbers
-
-
-class BuildOptions(TypedDict, total=False):
-    """Keyword arguments of `TickStore.build`; see `StoreOptions`."""
-
-    stocks: Sequence[str] | None
-    backtest_columns: Columns | None
-    feature_columns: Columns | None
-    start: Any
-    end: Any
-    freq: str
-    known_after: timedelta
-    missing: float
-    overwrite: bool
-    progress: Progress
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,11 +18,11 @@ from sekai.data.reading.options import MASKS
 from sekai.storage.files import new_folder, replace_file
 from sekai.storage.optional import optional_import
 
-__all__ = ["to_frame", "write_parquet"]
+__all__ = ["as_frame", "to_frame", "write_parquet"]
 
 GROUP_CELLS = 1 << 20
 """Cells written at once, which bounds memory."""
-KINDS = ("pandas", "polars", "arrow")
+BACKENDS = ("pandas", "polars", "pyarrow")
 
 
 def write_parquet(data: MarketData, path: str | os.PathLike[str], by_asset: bool) -> None:
@@ -36,25 +36,35 @@ def write_parquet(data: MarketData, path: str | os.PathLike[str], by_asset: bool
         _write_file(parquet, data, draft, PanelMetadata.of(data))
 
 
-def to_frame(data: MarketData, kind: str, wide: bool) -> Any:
+def to_frame(data: MarketData, backend: str, wide: bool) -> Any:
     """Convert to a frame, see `MarketData.to_frame`."""
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {KINDS}, got {kind!r}")
-    package = "pyarrow" if kind == "arrow" else kind
-    optional_import(package, "data", f"MarketData.to_frame(kind={kind!r})")
-    optional_import("pyarrow", "data", "MarketData.to_frame")
-    table = _wide(data) if wide else _long(data)
-    if kind == "arrow":
-        return table
-    if kind == "polars":
-        return optional_import("polars", "data", "MarketData.to_frame").from_arrow(table)
-    frame = table.to_pandas()
-    if wide:
+    purpose = f"MarketData.to_frame(backend={backend!r})"
+    frame = as_frame(_wide(data) if wide else _long(data), backend, purpose)
+    if wide and backend == "pandas":
         frame = frame.set_index("time")
-        pandas = optional_import("pandas", "data", "MarketData.to_frame")
+        pandas = optional_import("pandas", "data", purpose)
         pairs = [(field, asset) for field in data.fields for asset in data.assets]
         frame.columns = pandas.MultiIndex.from_tuples(pairs, names=["field", "asset"])
     return frame
+
+
+def as_frame(columns: Mapping[str, Any], backend: str, purpose: str) -> Any:
+    """Create a frame from columns: NumPy arrays, Arrow arrays or lists.
+
+    Args:
+        columns: columns by name, equally long.
+        backend: `pandas`, `polars` or `pyarrow`.
+        purpose: method that needs the package, for the error if it is not installed.
+    """
+    if backend not in BACKENDS:
+        raise ValueError(f"backend must be one of {BACKENDS}, got {backend!r}")
+    for package in (backend, "pyarrow"):
+        optional_import(package, "data", purpose)
+    table = _table(columns)
+    if backend == "pyarrow":
+        return table
+    frame = optional_import("narwhals", "data", purpose).from_native(table, eager_only=True)
+    return frame.to_pandas() if backend == "pandas" else frame.to_polars()
 
 
 def _write_folder(parquet: Any, data: MarketData, folder: Path) -> None:
@@ -91,18 +101,18 @@ def _groups(data: MarketData, metadata: PanelMetadata) -> Iterator[Any]:
         yield _table(columns | repeated).replace_schema_metadata(metadata.metadata())
 
 
-def _long(data: MarketData) -> Any:
+def _long(data: MarketData) -> dict[str, Any]:
     """Rows of the cells with a value."""
     valued = np.isfinite(data.values).any(axis=2) | data.quoted
-    return _table(_columns(data, np.flatnonzero(valued)))
+    return _columns(data, np.flatnonzero(valued))
 
 
-def _wide(data: MarketData) -> Any:
+def _wide(data: MarketData) -> dict[str, Any]:
     columns: dict[str, Any] = {"time": _timestamps(data, np.arange(len(data)))}
     for field in data.fields:
         for index, asset in enumerate(data.assets):
             columns[f"{field}/{asset}"] = data.field(field)[:, index]
-    return _table(columns)
+    return columns
 
 
 def _columns(data: MarketData, cells: NDArray[np.int64]) -> dict[str, Any]:
@@ -120,7 +130,7 @@ def _timestamps(data: MarketData, rows: NDArray[np.int64]) -> Any:
     return pa.array(data.times[rows], pa.timestamp("ns", data.timezone or "UTC"))
 
 
-def _table(columns: dict[str, Any]) -> Any:
+def _table(columns: Mapping[str, Any]) -> Any:
     pa = arrow()
     return pa.table(
         {

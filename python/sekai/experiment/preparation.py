@@ -171,15 +171,8 @@ def _simulators() -> dict[str, Callable[..., MarketData]]:
 
 
 def _simulator_options(simulate: Callable[..., Any]) -> dict[str, Any]:
-    from sekai.data.simulators.market import SimulationOptions
-
-    parameters = inspect.signature(simulate).parameters.values()
-    names = [
-        parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD
-    ]
-    # `Unpack` exists for type checkers alone; the options behind it are added below.
-    hints = typing.get_type_hints(simulate, localns={"Unpack": type})
-    return {name: hints.get(name, Any) for name in names} | type_hints(SimulationOptions)
+    hints = typing.get_type_hints(simulate)
+    return {name: hints.get(name, Any) for name in inspect.signature(simulate).parameters}
 
 
 def _file_source(path: Path) -> DataSource:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from quant_gym_rs import _core
 from sekai.market.accounts import CashAccount, MarginAccount
+from sekai.storage.display import brief_repr
 
 __all__ = ["Compromise", "Constraints", "ProjectedWeights", "project_weights"]
 
@@ -123,6 +124,8 @@ class ProjectedWeights:
     """Weights of the assets, then of cash; in the shape of the target weights."""
     compromise: NDArray[np.uint8]
     """Bits of `Compromise` for each row; 0 where all constraints are met."""
+
+    __repr__ = brief_repr
 
     @property
     def exact(self) -> NDArray[np.bool_]:

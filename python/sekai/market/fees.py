@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from quant_gym_rs._core import Free, OfNotional, PerLot, settle_trades
 from sekai.error import OrderError
 from sekai.market.order_book import Fills, integer_columns
+from sekai.storage.display import brief_repr
 
 __all__ = ["Free", "OfNotional", "PerLot", "Settled", "settle"]
 
@@ -27,6 +28,8 @@ class Settled:
     taker_lots: NDArray[np.int64]
     fees: NDArray[np.int64]
     """Fees earned by the venue; negative if rebates exceed charges."""
+
+    __repr__ = brief_repr
 
 
 def settle(fills: Fills, fees: Free | PerLot | OfNotional) -> Settled:

@@ -19,7 +19,8 @@ from quant_gym_rs import _core
 from quant_gym_rs._core import market_defaults, market_settled
 from quant_gym_rs.codes import Side, TimeInForce
 from sekai.error import StateError
-from sekai.market.order_book import Depth, Placement
+from sekai.market.order_book import SHOWN_LEVELS, Depth, Placement, depth_html
+from sekai.storage.display import brief_repr, name_list
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -67,6 +68,8 @@ class Recording:
     """1 where the taker bought, -1 where it sold."""
     trade_price: Counts
     trade_size: Counts
+
+    __repr__ = brief_repr
 
     @property
     def volume(self) -> Counts:
@@ -156,6 +159,16 @@ class Market(_core.Market):
     def news(self) -> tuple[NewsEvent, ...]:
         """Active news, oldest first."""
         return tuple(NewsEvent(*row) for row in self.news_rows())
+
+    def __repr__(self) -> str:
+        mids = [f"{self.mid(symbol):g}" for symbol in range(len(self.config.symbols))]
+        return (
+            f"{type(self).__name__}({len(mids)} symbols, tick {self.now}, mid "
+            f"{name_list(mids)}, tick_size={self.config.tick_size:g})"
+        )
+
+    def _repr_html_(self) -> str:
+        return depth_html(f"{self!r}, book of symbol 0", self.depth(SHOWN_LEVELS))
 
     def state_dict(self) -> dict[str, Any]:
         """State of the market as bytes with version and checksum."""

@@ -13,6 +13,7 @@ from quant_gym_rs import _core
 from quant_gym_rs._core import DepthLevel, Fill, Placement, QueuePosition, Resting
 from quant_gym_rs.codes import SelfTrade, Side
 from sekai.error import OrderError, StateError
+from sekai.storage.display import brief_repr, html_table
 
 __all__ = [
     "BatchResult",
@@ -25,8 +26,12 @@ __all__ = [
     "Placement",
     "QueuePosition",
     "Resting",
+    "depth_html",
     "integer_columns",
 ]
+
+SHOWN_LEVELS = 10
+"""Price levels in the table of a notebook."""
 
 
 class OrderBook(_core.OrderBook):
@@ -116,10 +121,26 @@ class OrderBook(_core.OrderBook):
             f"traded={self.traded}, self_trade={self.self_trade.name})"
         )
 
+    def _repr_html_(self) -> str:
+        return depth_html(repr(self), self.depth(SHOWN_LEVELS))
+
     def _top(self, side: Side) -> str:
         for level in self.levels(side, 1):
             return f"{level.size} at {level.price}"
         return "none"
+
+
+def depth_html(caption: str, depth: Depth) -> str:
+    """HTML table of the depth: orders, size and price of the bids beside those of the asks."""
+    sides = (("bid_orders", "bid_size", "bid_price"), ("ask_price", "ask_size", "ask_orders"))
+    names = [name for side in sides for name in side]
+    columns = [getattr(depth, name).tolist() for name in names]
+    # Zeros stand for levels that a side does not have.
+    rows = [
+        ["" if value == 0 else f"{value:,}" for value in row] for row in zip(*columns, strict=True)
+    ]
+    header = [name.replace("_", " ") for name in names]
+    return html_table(caption, header, [row for row in rows if any(row)])
 
 
 def _keys(state: object) -> str:
@@ -141,6 +162,8 @@ class Fills:
     maker_left: NDArray[np.int64]
     """Lots left of the resting order; at zero its id is no longer valid."""
     taker_side: NDArray[np.int8]
+
+    __repr__ = brief_repr
 
     def __len__(self) -> int:
         return len(self.price)
@@ -178,6 +201,8 @@ class BatchResult:
     """`Status.OK`, or the reason for rejection."""
     fills: Fills
 
+    __repr__ = brief_repr
+
     def __len__(self) -> int:
         return len(self.status)
 
@@ -191,6 +216,8 @@ class Orders:
     account: NDArray[np.int64]
     price: NDArray[np.int64]
     size: NDArray[np.int64]
+
+    __repr__ = brief_repr
 
     def __len__(self) -> int:
         return len(self.id)
@@ -214,6 +241,11 @@ class Depth:
     ask_price: NDArray[np.int64]
     ask_size: NDArray[np.int64]
     ask_orders: NDArray[np.int64]
+
+    __repr__ = brief_repr
+
+    def _repr_html_(self) -> str:
+        return depth_html("Depth", self)
 
 
 CODES = np.dtype(np.int8)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["close_matches", "did_you_mean"]
+__all__ = ["close_matches", "did_you_mean", "unknown_name"]
 
 SHOWN = 3
 LONGEST = 100
+LISTED = 20
 
 
 def did_you_mean(name: str, options: Iterable[str]) -> str:
@@ -19,6 +20,15 @@ def did_you_mean(name: str, options: Iterable[str]) -> str:
     some = sorted(known)
     more = f" and {len(some) - 2 * SHOWN} more" if len(some) > 2 * SHOWN else ""
     return f"; expected one of {', '.join(some[: 2 * SHOWN])}{more}" if some else "; there are none"
+
+
+def unknown_name(kind: str, name: object, options: Iterable[str]) -> str:
+    """Error about an unknown name: the closest options, then all of them, or the first of many."""
+    known = list(options)
+    close = close_matches(name, known) if isinstance(name, str) else []
+    hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
+    more = f" and {len(known) - LISTED} more" if len(known) > LISTED else ""
+    return f"unknown {kind} {name!r}; {hint}expected one of {known[:LISTED]}{more}"
 
 
 def close_matches(name: str, options: Iterable[str], count: int = SHOWN) -> list[str]:

@@ -92,7 +92,11 @@ def test_one_regime_is_geometric_brownian_motion() -> None:
 
 
 def test_further_rows_and_another_asset_change_nothing() -> None:
-    small, large = simulate_regimes(2, 100, 7), simulate_regimes(5, 900, 7)
+    start = "2000-01-03"
+    small, large = (
+        simulate_regimes(2, 100, 7, start=start),
+        simulate_regimes(5, 900, 7, start=start),
+    )
 
     assert large.select(small.assets).rows(0, 100) == small
 

@@ -165,6 +165,25 @@ def test_lines_that_cannot_be_read_are_told_and_the_others_come(tmp_path: Path) 
     run(work())
 
 
+def test_a_line_without_a_price_is_reported_and_null_is_a_halt(tmp_path: Path) -> None:
+    without = json.loads(line(10, "AAA"))
+    del without["close"]
+
+    async def work() -> None:
+        (tmp_path / "1.jsonl").write_text(
+            json.dumps(without) + "\n" + line(10, "AAA", close=None) + line(10, "BBB")
+        )
+        feed = feed_of(tmp_path)
+        notice, bar = await collect(feed, 2)
+        assert "missing price 'close'; expected the fields" in str(notice)
+        assert isinstance(bar, BarEvent)
+        close = np.asarray(bar.bar.values)[:, DATA.fields.index("close")]
+        assert np.isnan(close).tolist() == [True, False]
+        await feed.close()
+
+    run(work())
+
+
 def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
     async def work() -> None:
         (tmp_path / "1.jsonl").write_bytes(b"x" * (1 << 20) + b"y" * 100)

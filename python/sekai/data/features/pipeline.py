@@ -22,6 +22,7 @@ from quant_gym_rs._core import join_features, show_features
 from sekai.data.features.feature import FeatureFunction, FittedFeature, PanelFeature, as_feature
 from sekai.data.market_data import MarketData
 from sekai.error import NotFittedError, StateError
+from sekai.storage.display import html_table, name_list
 from sekai.storage.strict_json import parse_json
 
 if TYPE_CHECKING:
@@ -88,7 +89,20 @@ class Pipeline:
         self._fitted_channels: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Pipeline({[feature.name for feature in self.features]})"
+        names = name_list([feature.name for feature in self.features])
+        scaling = "" if self.scaling is None else f", scaling={self._scaling_label()}"
+        return f"Pipeline({names}{scaling}, {'fitted' if self.fitted else 'not fitted'})"
+
+    def _repr_html_(self) -> str:
+        header = ("feature", "lookback", "fitted")
+        rows = [
+            (feature.name, "all" if feature.lookback is None else feature.lookback, feature.learns)
+            for feature in self.features
+        ]
+        return html_table(repr(self), header, rows)
+
+    def _scaling_label(self) -> str:
+        return self._scaling_name or type(self.scaling).__name__
 
     @property
     def lookback(self) -> int | None:
@@ -355,6 +369,21 @@ class FeaturePanel:
         for array in (self.values, self.present, times):
             state.update(np.ascontiguousarray(array).data)
         return state.hexdigest()
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Convert to a frame with a row per time and asset, and a column per channel.
+
+        Args:
+            backend: `pandas`, `polars` or `pyarrow`.
+        """
+        from sekai.data.writing import as_frame
+
+        columns: dict[str, Any] = {
+            "time": np.repeat(self.times, len(self.assets)),
+            "asset": list(self.assets) * len(self.times),
+        }
+        channels = {name: self.channel(name).ravel() for name in self.names}
+        return as_frame(columns | channels, backend, "FeaturePanel.to_frame")
 
     def channel(self, name: str) -> NDArray[np.floating]:
         """Values of one channel: rows by assets, without a copy."""

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from sekai.data.reading.decoding import localize
 from sekai.data.reading.options import VOLUME_FIELDS, Options, reject
 from sekai.data.reading.read import build_panel
 
-__all__ = ["QlibOptions", "QlibReadOptions", "QlibWriteOptions", "read_panel"]
+__all__ = ["QlibOptions", "read_panel"]
 
 Bools = NDArray[np.bool_]
 MASKS = ("quoted", "tradable")
@@ -179,30 +179,6 @@ def _times(
         time = times.instants[row].astype("datetime64[ns]")
         log.add(Problem(kind, message, time=time, until=time))
     return times.instants
-
-
-class QlibReadOptions(TypedDict, total=False):
-    """Keyword arguments of `MarketData.from_qlib`; see `QlibOptions`."""
-
-    freq: str
-    market: str
-    symbols: Sequence[str] | None
-    fields: Sequence[str] | Mapping[str, str] | None
-    start: Any
-    end: Any
-    sectors: Any
-    timezone: str | None
-    known_after: timedelta
-    policies: Policies
-
-
-class QlibWriteOptions(TypedDict, total=False):
-    """Keyword arguments of `MarketData.to_qlib`; see `sekai.data.qlib.write_qlib`."""
-
-    freq: str | None
-    market: str
-    known_after: timedelta
-    overwrite: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

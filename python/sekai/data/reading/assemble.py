@@ -20,11 +20,20 @@ from sekai.data.reading.decoding import (
     decode_numbers,
     decode_timestamps,
 )
-from sekai.data.reading.files import FILE_NAME, RowBatch, RowSource, Selection, SourcePart
+from sekai.data.reading.files import (
+    FILE_NAME,
+    RowBatch,
+    RowSource,
+    Selection,
+    SourcePart,
+    add_dropped,
+    index_columns,
+)
 from sekai.data.reading.options import Columns, Options, find_columns, nanoseconds, reject
 from sekai.error import DataError
+from sekai.storage.names import unknown_name
 
-__all__ = ["ProblemLog", "RawPanel", "assemble", "survey"]
+__all__ = ["ProblemLog", "RawPanel", "RowKeys", "add_keys", "assemble", "survey"]
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -105,7 +114,7 @@ class _Rows:
     @classmethod
     def of(cls, batch: RowBatch, surveyed: Survey, options: Options, log: ProblemLog) -> _Rows:
         keys = decode_keys(batch, surveyed.columns, options)
-        _add_keys(keys, options, log, batch.part.file)
+        add_keys(keys, options, log, batch.part.file)
         mask = keys.selected(surveyed.selection)
         if options.policies.keys == "drop_row":
             mask[[row for kind, row, _ in keys.timestamps.wrong if kind == "local_time"]] = False
@@ -141,7 +150,7 @@ def _empty(source: RowSource, surveyed: Survey) -> RawPanel:
     )
 
 
-def _add_keys(keys: RowKeys, options: Options, log: ProblemLog, file: str | None) -> None:
+def add_keys(keys: RowKeys, options: Options, log: ProblemLog, file: str | None) -> None:
     """Report rows without a time or an asset, and invalid local times."""
     names = np.array([*keys.names, ""], object)
     wrong = list(keys.timestamps.wrong)
@@ -345,9 +354,38 @@ def survey(source: RowSource, options: Options, log: ProblemLog) -> Survey:
         columns = _without(columns, name, message, options, log)
     timezone = _timezone(tally.zones, options, log)
     names = sorted(tally.assets | set(source.assets))
-    assets = names if options.assets is None else list(options.assets)
+    assets = (
+        names if options.assets is None else _known_assets(source, columns, options, tally, log)
+    )
     final = replace(selection, columns=columns.all)
     return Survey(columns, final, tally.times, tuple(assets), timezone)
+
+
+def _known_assets(
+    source: RowSource, columns: Columns, options: Options, tally: _Tally, log: ProblemLog
+) -> list[str]:
+    """Selected assets without unknown ones, each of which is a problem."""
+    chosen = list(options.assets or ())
+    if set(chosen) <= tally.assets | set(source.assets):
+        return chosen
+    known = sorted(every_key(source, columns, options).assets | set(source.assets))
+    unknown = [name for name in chosen if name not in known]
+    policy = options.policies.empty
+    for name in unknown:
+        log.add(Problem("empty", unknown_name("asset", name, known), policy=policy))
+    if unknown and policy == "error":
+        log.raise_errors()
+    return [name for name in chosen if name in known]
+
+
+def every_key(source: RowSource, columns: Columns, options: Options) -> _Tally:
+    """Times and assets of all rows, selected or not, for error messages."""
+    everything = Selection(columns.keys, columns.time, columns.asset or FILE_NAME)
+    tally = _Tally()
+    for batch in source.batches(everything):
+        _scan(batch, columns, options, everything, tally, [])
+    tally.merge()
+    return tally
 
 
 def decode_keys(batch: RowBatch, columns: Columns, options: Options) -> RowKeys:
@@ -412,7 +450,8 @@ def _shared_columns(source: RowSource, options: Options, log: ProblemLog) -> Col
     """Numeric columns that every part has."""
     names = list(dict.fromkeys(name for part in source.parts for name in part.schema.names))
     offered = {name for part in source.parts for name in part.constants} - {FILE_NAME}
-    columns = find_columns(names, options, sorted(offered))
+    columns = find_columns(names, options, sorted(offered), index_columns(source.parts))
+    add_dropped(columns, log, source.parts[0].file)
     if columns.asset is None:
         _check_file_names(source, names)
     for name in list(columns.fields.values()):
@@ -469,6 +508,8 @@ def _kinds(source: RowSource, name: str) -> set[str]:
 def _selection(columns: Columns, options: Options) -> Selection:
     ends = (options.start, options.stop)
     start, stop = (None if end is None else nanoseconds(end, options.timezone) for end in ends)
+    if start is not None and stop is not None and start >= stop:
+        raise ValueError(f"start must be before stop, got {options.start} and {options.stop}")
     assets = None if options.assets is None else tuple(options.assets)
     return Selection(columns.all, columns.time, columns.asset or FILE_NAME, assets, start, stop)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_
@@ -14,19 +15,24 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
 from sekai.data.calendar import Frequency
+from sekai.data.problems import Problem
 from sekai.data.reading.decoding import arrow, column_kind, compute
-from sekai.data.reading.options import ASSET_NAMES, MASKS, TIME_NAMES, Options, reject
+from sekai.data.reading.options import ASSET_NAMES, MASKS, TIME_NAMES, Columns, Options, reject
 from sekai.storage.optional import optional_import
 
 if TYPE_CHECKING:
     from sekai.data.market_data import MarketData
+    from sekai.data.reading.assemble import ProblemLog
 
+KEYS = (*TIME_NAMES, *ASSET_NAMES, *MASKS)
 PARQUET_SUFFIXES = (".parquet", ".pq")
 CSV_SUFFIXES = (".csv", ".csv.gz")
 FILE_NAME = "the file's name"
 """Virtual column with the name of the file."""
 KEY = b"sekai.market_data"
 VERSION = 2
+UNNAMED = re.compile(r"|None|__index_level_\d+__|Unnamed: \d+(_level_\d+)?").fullmatch
+"""Names that pandas, polars and CSV files give to an index without a name."""
 MARKET_PREFIX = "market/"
 """Prefix of columns of market-wide series: a field may have the same name."""
 
@@ -128,6 +134,37 @@ class RowSource(Protocol):
         """Yield the rows in order, without columns that a part lacks."""
 
 
+def index_columns(parts: Iterable[SourcePart]) -> dict[str, str]:
+    """Kind of each column that holds the index of a frame: `time`, `text`, `numbers`, `neither`.
+
+    Pandas lists them in the metadata of a Parquet file; those of other files have no name.
+    """
+    pa = arrow()
+    kinds: dict[str, str] = {}
+    for part in parts:
+        stored = _pandas_index(part.schema)
+        for column in part.schema:
+            if column.name in stored or UNNAMED(column.name):
+                is_time = pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)
+                kinds[column.name] = "time" if is_time else column_kind(column.type)
+    return kinds
+
+
+def add_dropped(columns: Columns, log: ProblemLog, file: str | None) -> None:
+    """Report index columns that are not read."""
+    for name in columns.dropped:
+        message = f"row index {name!r} is not a field; pass fields= or rename= to read it"
+        log.add(Problem("column", message, file=file, policy="drop"))
+
+
+def _pandas_index(schema: Any) -> list[Any]:
+    try:
+        listed = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return []
+    return listed if isinstance(listed, list) else []
+
+
 class CsvSource:
     """CSV files, read once and kept in memory."""
 
@@ -159,16 +196,12 @@ def read_csv(file: Path, text: Any = ()) -> Any:
     pa = arrow()
     with readable(file):
         names = _header(file)
-        as_text = {name: pa.string() for name in names}
-        keys = (*TIME_NAMES, *ASSET_NAMES, *MASKS)
-        as_numbers: Mapping[str, Any] = {
-            name: pa.string() if name in text or name.lower() in keys else pa.float64()
-            for name in names
-        }
-        try:
-            return _parsed(csv, file, as_numbers)
-        except pa.ArrowInvalid:
-            return _parsed(csv, file, as_text)
+        keys = {name for name in names if name in text or name.lower() in KEYS}
+        for as_text in (keys, keys | set(filter(UNNAMED, names))):
+            types = {name: pa.string() if name in as_text else pa.float64() for name in names}
+            with suppress(pa.ArrowInvalid):
+                return _parsed(csv, file, types)
+        return _parsed(csv, file, {name: pa.string() for name in names})
 
 
 def _parsed(csv: Any, file: Path, types: Mapping[str, Any]) -> Any:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sekai.data.reading.decoding import arrow, compute
-from sekai.data.reading.files import RowBatch, RowSource, Selection, SourcePart
+from sekai.data.reading.files import (
+    RowBatch,
+    RowSource,
+    Selection,
+    SourcePart,
+    add_dropped,
+    index_columns,
+)
 from sekai.data.reading.options import (
     ASSET_NAMES,
     TIME_NAMES,
@@ -17,6 +24,9 @@ from sekai.data.reading.options import (
     reject,
 )
 from sekai.storage.optional import optional_import
+
+if TYPE_CHECKING:
+    from sekai.data.reading.assemble import ProblemLog
 
 __all__ = ["FrameSource", "WideSource", "to_arrow"]
 
@@ -146,11 +156,12 @@ def _column(series: Any) -> Any:
 class WideSource:
     """Source of a wide table, read as a long one: its columns but the time are assets."""
 
-    def __init__(self, source: RowSource, options: Options, field: str) -> None:
+    def __init__(self, source: RowSource, options: Options, field: str, log: ProblemLog) -> None:
         names = list(dict.fromkeys(name for part in source.parts for name in part.schema.names))
         self._source = source
         self._field = field
-        self._columns = find_columns(names, options)
+        self._columns = find_columns(names, options, index=index_columns(source.parts))
+        add_dropped(self._columns, log, source.parts[0].file)
         self.assets: Sequence[str] = list(self._columns.wide)
         self.parts = [
             self._part(part, asset)

@@ -7,13 +7,15 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, NoReturn, TypedDict
+from typing import Any, NoReturn
 
 import numpy as np
 
 from sekai.data.market_data import PRICE_FIELDS
 from sekai.data.problems import Policies, Problem, Problems
 from sekai.error import DataError
+from sekai.storage.display import brief_repr
+from sekai.storage.names import close_matches
 
 UNITS = ("s", "ms", "us", "ns")
 TIME_NAMES = ("time", "date", "datetime", "timestamp")
@@ -21,28 +23,6 @@ ASSET_NAMES = ("symbol", "ticker", "asset", "tic", "code", "instrument")
 VOLUME_FIELDS = ("volume", "trades", "turnover", "bid_volume", "ask_volume")
 """Fields that hold amounts: at least 0."""
 MASKS = ("listed", "quoted", "tradable")
-
-
-class ReadOptions(TypedDict, total=False):
-    """Keyword arguments of every reader; see `Options`."""
-
-    time: str
-    asset: str
-    fields: Sequence[str]
-    rename: Mapping[str, str]
-    field: str
-    start: Any
-    stop: Any
-    assets: Sequence[str]
-    market: Any
-    sectors: Any
-    listing: Mapping[str, tuple[Any, Any]]
-    timezone: str
-    time_unit: str
-    time_format: str
-    known_after: timedelta
-    policies: Policies
-    batch_rows: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +67,8 @@ class Options:
     """Handling of problems."""
     batch_rows: int = 1 << 17
     """Rows of a Parquet file in memory at a time."""
+
+    __repr__ = brief_repr
 
     def __post_init__(self) -> None:
         if self.time_unit not in (None, *UNITS):
@@ -164,6 +146,8 @@ class Columns:
     market: Mapping[str, str]
     wide: Mapping[str, str]
     """Column by asset, if each asset is a column."""
+    dropped: tuple[str, ...] = ()
+    """Columns that hold a row index and are not read."""
 
     @property
     def keys(self) -> list[str]:
@@ -177,7 +161,12 @@ class Columns:
         return [*self.keys, *(column for part in others for column in part.values())]
 
 
-def find_columns(names: Sequence[str], options: Options, offered: Collection[str] = ()) -> Columns:
+def find_columns(
+    names: Sequence[str],
+    options: Options,
+    offered: Collection[str] = (),
+    index: Mapping[str, str] | None = None,
+) -> Columns:
     """Assign roles to columns, or raise a `DataError` that lists the columns.
 
     Args:
@@ -185,6 +174,8 @@ def find_columns(names: Sequence[str], options: Options, offered: Collection[str
         options: options of the reader.
         offered: further columns that can be the time or the asset but not a field, such as
             partition folders.
+        index: kind of each column that holds the index of a frame: `time`, `text`, or another. It
+            is the time or the asset where no column is, and a field only if an option names it.
     """
     _reject_duplicates("columns", names)
     if unknown := sorted(set(options.rename) - {*names, *offered}):
@@ -192,22 +183,48 @@ def find_columns(names: Sequence[str], options: Options, offered: Collection[str
     called = {options.rename.get(name, name): name for name in names}
     _reject_duplicates("columns after rename=", [options.rename.get(name, name) for name in names])
     folders = {options.rename.get(name, name): name for name in offered if name not in names}
+    unnamed = {name: kind for name, kind in (index or {}).items() if name not in _named(options)}
     time = _key("time", options.time, TIME_NAMES, called, folders)
+    time = time if time is not None else _of_kind(unnamed, "time", "text")
     if time is None:
-        reject(
-            "column",
-            f"missing time column; name it one of {TIME_NAMES} or pass time=, columns are "
-            f"{_join(called)}",
-        )
+        reject("column", _no_time(called, unnamed))
+    unnamed.pop(time, None)
+    asset = None
+    if options.field is None:
+        asset = _key("asset", options.asset, ASSET_NAMES, called, folders)
+        asset = asset if asset is not None else _of_kind(unnamed, "text")
+    kept = {
+        name: column
+        for name, column in called.items()
+        if column not in (time, asset) and column not in unnamed
+    }
+    dropped = tuple(name for name in unnamed if name != asset)
     if options.field is not None:
-        wide = {name: column for name, column in called.items() if column != time}
-        return Columns(time, None, {}, {}, {}, {name: wide[name] for name in sorted(wide)})
-    asset = _key("asset", options.asset, ASSET_NAMES, called, folders)
-    rest = {name: column for name, column in called.items() if column not in (time, asset)}
-    masks = {name.lower(): rest.pop(name) for name in list(rest) if name.lower() in MASKS}
-    market = {name: _column(name, rest, "market") for name in options.market_columns}
-    rest = {name: column for name, column in rest.items() if name not in market}
-    return Columns(time, asset, _fields(rest, options), masks, market, {})
+        return Columns(time, None, {}, {}, {}, {name: kept[name] for name in sorted(kept)}, dropped)
+    masks = {name.lower(): kept.pop(name) for name in list(kept) if name.lower() in MASKS}
+    market = {name: _column(name, kept, "market") for name in options.market_columns}
+    rest = {name: column for name, column in kept.items() if name not in market}
+    return Columns(time, asset, _fields(rest, options), masks, market, {}, dropped)
+
+
+def _named(options: Options) -> set[str]:
+    """Columns that an option names."""
+    keys = [name for name in (options.time, options.asset) if name is not None]
+    return {*keys, *options.rename, *(options.fields or ()), *options.market_columns}
+
+
+def _of_kind(index: Mapping[str, str], *kinds: str) -> str | None:
+    """First index column of the first of these kinds that there is."""
+    return next((name for kind in kinds for name in index if index[name] == kind), None)
+
+
+def _no_time(called: Iterable[str], index: Iterable[str]) -> str:
+    stored = [repr(name) for name in index]
+    remedy = f"; the index of the frame is in {_join(stored)}, without dates" if stored else ""
+    return (
+        f"missing time column; name it one of {TIME_NAMES} or pass time=, columns are "
+        f"{_join(called)}{remedy}"
+    )
 
 
 def field_name(name: str) -> str:
@@ -252,7 +269,12 @@ def _key(
 
 def _column(name: str, columns: Mapping[str, str], option: str) -> str:
     if name not in columns:
-        reject("column", f"no column {name!r} as passed by {option}=; columns are {_join(columns)}")
+        close = close_matches(name, columns)
+        hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+        reject(
+            "column",
+            f"no column {name!r} as passed by {option}={hint}; columns are {_join(columns)}",
+        )
     return columns[name]
 
 

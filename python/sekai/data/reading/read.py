@@ -15,7 +15,7 @@ from sekai.data.calendar import Calendar, Frequency
 from sekai.data.delisting import inferred_delistings, lifetimes
 from sekai.data.market_data import PRICE_FIELDS, MarketData
 from sekai.data.problems import Policies, Problem, Problems
-from sekai.data.reading.assemble import ProblemLog, RawPanel, assemble, survey
+from sekai.data.reading.assemble import ProblemLog, RawPanel, assemble, every_key, survey
 from sekai.data.reading.checks import Fill, RowActions, add_cells, check
 from sekai.data.reading.files import (
     CSV_SUFFIXES,
@@ -27,7 +27,7 @@ from sekai.data.reading.files import (
 )
 from sekai.data.reading.frames import FrameSource, WideSource
 from sekai.data.reading.joins import add_market, sectors_of
-from sekai.data.reading.options import VOLUME_FIELDS, Options, is_path, nanoseconds, reject
+from sekai.data.reading.options import VOLUME_FIELDS, Columns, Options, is_path, nanoseconds, reject
 from sekai.error import DataError
 from sekai.storage.optional import optional_import
 
@@ -90,7 +90,7 @@ def _read(source: RowSource, options: Options, log: ProblemLog) -> MarketData:
     if stored is not None:
         return _read_stored(source, stored, options, log)
     if options.field is not None:
-        source = WideSource(source, options, options.field)
+        source = WideSource(source, options, options.field, log)
         options = replace(options, time="time", asset="asset", rename={}, field=None)
     return build_panel(_rows(source, options, log), options, log)
 
@@ -110,14 +110,16 @@ def _rows(source: RowSource, options: Options, log: ProblemLog) -> RawPanel:
     surveyed = survey(source, options, log)
     if not len(surveyed.times):
         log.raise_errors()
-        _reject_empty(source, options)
+        _reject_empty(source, surveyed.columns, options)
     return assemble(source, surveyed, options, log)
 
 
-def _reject_empty(source: RowSource, options: Options) -> NoReturn:
+def _reject_empty(source: RowSource, columns: Columns, options: Options) -> NoReturn:
     limits = {"start": options.start, "stop": options.stop, "assets": options.assets}
     text = ", ".join(f"{name}={value}" for name, value in limits.items() if value is not None)
-    reject("file", f"no rows{f' with {text}' if text else ''}", source.parts[0].file)
+    times = every_key(source, columns, options).times.astype("datetime64[ns]") if text else ()
+    span = f"; the source has rows from {times[0]} to {times[-1]}" if len(times) else ""
+    reject("file", f"no rows{f' with {text}' if text else ''}{span}", source.parts[0].file)
 
 
 def _read_stored(

@@ -1,6 +1,6 @@
 """Simulated markets: synthetic bars from a seed."""
 
-from sekai.data.simulators.market import Disruptions, SimulationOptions
+from sekai.data.simulators.market import Disruptions
 from sekai.data.simulators.regimes import (
     CALM_AND_TURBULENT,
     SWITCHING,
@@ -17,7 +17,6 @@ __all__ = [
     "Disruptions",
     "Regime",
     "Schedule",
-    "SimulationOptions",
     "regime_path",
     "simulate_gbm",
     "simulate_regimes",

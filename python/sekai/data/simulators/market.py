@@ -5,15 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sekai.data.simulators.schedule import Schedule
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -25,26 +22,6 @@ VOLUME_NOISE = 0.4
 """Standard deviation of the part of log volume that is independent of the price."""
 MIN_VARIANCE = 1e-12
 """Residual variance of an asset below which it counts as 0."""
-
-
-class SimulationOptions(TypedDict, total=False):
-    """Options of a simulated market besides its price process.
-
-    * `start`, `frequency`, `calendar`, `overnight`: see `Schedule`.
-    * `price`: initial price, one number or one per asset; 100 by default.
-    * `volume`: mean volume per row; 1,000,000 by default.
-    * `sectors`: sectors assigned to the assets in turn, or the sector by asset.
-    * `disruptions`: halts, late listings and delistings; none by default.
-    """
-
-    start: str
-    frequency: str
-    calendar: Literal["weekdays", "always"]
-    overnight: float
-    price: ArrayLike
-    volume: ArrayLike
-    sectors: Sequence[str] | Mapping[str, str]
-    disruptions: Disruptions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,28 +37,23 @@ class SimulatedMarket:
     sectors: Mapping[str, str]
     disruptions: Disruptions
 
-    @classmethod
-    def of(
-        cls, assets: int | Sequence[str], rows: int, seed: int, options: SimulationOptions
-    ) -> Self:
-        """Validate the options and fill in defaults."""
-        known = SimulationOptions.__annotations__.keys()
-        if unknown := sorted(options.keys() - known):
-            raise TypeError(f"unknown options {unknown}; expected some of {sorted(known)}")
-        names = _names(assets)
-        if rows < 1:
-            raise ValueError(f"rows must be at least 1, got {rows}")
-        schedule = {name: options[name] for name in SCHEDULE_OPTIONS if name in options}  # type: ignore[literal-required]
-        return cls(
-            assets=names,
-            rows=rows,
-            seed=seed,
-            schedule=Schedule(**schedule),
-            price=_positive("price", options.get("price", 100.0), names),
-            volume=_positive("volume", options.get("volume", 1_000_000.0), names),
-            sectors=_sectors(options.get("sectors", ()), names),
-            disruptions=options.get("disruptions", Disruptions()),
-        )
+
+def simulated_market(arguments: Mapping[str, Any]) -> SimulatedMarket:
+    """Validate the arguments of a simulator that do not belong to its price process."""
+    names = _names(arguments["assets"])
+    rows = arguments["rows"]
+    if rows < 1:
+        raise ValueError(f"rows must be at least 1, got {rows}")
+    return SimulatedMarket(
+        assets=names,
+        rows=rows,
+        seed=arguments["seed"],
+        schedule=Schedule(**{name: arguments[name] for name in SCHEDULE_OPTIONS}),
+        price=_positive("price", arguments["price"], names),
+        volume=_positive("volume", arguments["volume"], names),
+        sectors=_sectors(arguments["sectors"], names),
+        disruptions=arguments["disruptions"] or Disruptions(),
+    )
 
 
 def for_each_asset(name: str, value: ArrayLike, assets: Sequence[str]) -> Floats:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,17 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from sekai.data.market_data import MarketData
 from sekai.data.simulators.market import (
     FIELDS,
+    Disruptions,
     Moves,
     Noise,
     SimulatedMarket,
-    SimulationOptions,
     bars_of,
     for_each_asset,
     random_stream,
+    simulated_market,
 )
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 Floats = NDArray[np.float64]
 Path = NDArray[np.int64]
@@ -64,29 +62,42 @@ def simulate_gbm(
     volatility: ArrayLike = 0.2,
     correlation: ArrayLike = 0.3,
     sector_correlation: float | None = None,
-    **options: Unpack[SimulationOptions],
+    start: str | None = None,
+    frequency: str = "1d",
+    calendar: Literal["weekdays", "always"] = "weekdays",
+    overnight: float = 0.0,
+    price: ArrayLike = 100.0,
+    volume: ArrayLike = 1_000_000.0,
+    sectors: Sequence[str] | Mapping[str, str] = (),
+    disruptions: Disruptions | None = None,
 ) -> MarketData:
     """Simulate bars of geometric Brownian motions.
 
     Args:
         assets: number or names of assets; appending an asset does not change the others.
-        rows: number of rows; more rows continue the same market.
+        rows: number of rows; more rows continue the same prices.
         seed: seed; equal seeds give equal bytes.
         drift: annual growth rate of the expected price, one number or one per asset.
         volatility: annual standard deviation of log returns, one number or one per asset.
         correlation: of all pairs of assets, from 0 to 1; or a matrix of assets by assets.
         sector_correlation: of pairs in the same sector, if higher.
-        **options: prices, volumes, sectors, calendar and disruptions, see `SimulationOptions`.
+        start: first day; by default such that the rows end in the last week of 2024.
+        frequency: interval between rows: `1d`, or a part of a day such as `1h` and `5min`.
+        calendar: open on `weekdays` from 9:30 to 16:00, or `always`.
+        overnight: share of the daily variance between a close and the next open.
+        price: initial price, one number or one per asset.
+        volume: mean volume per row, one number or one per asset.
+        sectors: sectors assigned to the assets in turn, or the sector by asset.
+        disruptions: halts, late listings and delistings; none by default.
     """
+    market = simulated_market(locals())
     regime = Regime(
         drift=drift,
         volatility=volatility,
         correlation=correlation,
         sector_correlation=sector_correlation,
     )
-    return _simulate(
-        SimulatedMarket.of(assets, rows, seed, options), [regime], np.zeros(rows, np.int64)
-    )
+    return _simulate(market, [regime], np.zeros(rows, np.int64))
 
 
 def simulate_regimes(
@@ -96,7 +107,14 @@ def simulate_regimes(
     *,
     regimes: Sequence[Regime] = CALM_AND_TURBULENT,
     switching: ArrayLike = SWITCHING,
-    **options: Unpack[SimulationOptions],
+    start: str | None = None,
+    frequency: str = "1d",
+    calendar: Literal["weekdays", "always"] = "weekdays",
+    overnight: float = 0.0,
+    price: ArrayLike = 100.0,
+    volume: ArrayLike = 1_000_000.0,
+    sectors: Sequence[str] | Mapping[str, str] = (),
+    disruptions: Disruptions | None = None,
 ) -> MarketData:
     """Simulate a market whose drift, volatility and correlation follow a Markov chain.
 
@@ -104,17 +122,25 @@ def simulate_regimes(
 
     Args:
         assets: number or names of assets; appending an asset does not change the others.
-        rows: number of rows; more rows continue the same market.
+        rows: number of rows; more rows continue the same prices.
         seed: seed; equal seeds give equal bytes.
         regimes: parameters of each regime.
         switching: transition probabilities, regimes by regimes.
-        **options: prices, volumes, sectors, calendar and disruptions, see `SimulationOptions`.
+        start: first day; by default such that the rows end in the last week of 2024.
+        frequency: interval between rows: `1d`, or a part of a day such as `1h` and `5min`.
+        calendar: open on `weekdays` from 9:30 to 16:00, or `always`.
+        overnight: share of the daily variance between a close and the next open.
+        price: initial price, one number or one per asset.
+        volume: mean volume per row, one number or one per asset.
+        sectors: sectors assigned to the assets in turn, or the sector by asset.
+        disruptions: halts, late listings and delistings; none by default.
     """
+    market = simulated_market(locals())
     path = regime_path(rows, seed, switching)
     count = np.shape(switching)[0]
     if len(regimes) != count:
         raise ValueError(f"switching has {count} regimes, but {len(regimes)} regimes were passed")
-    return _simulate(SimulatedMarket.of(assets, rows, seed, options), regimes, path)
+    return _simulate(market, regimes, path)
 
 
 def regime_path(rows: int, seed: int = 0, switching: ArrayLike = SWITCHING) -> Path:

@@ -17,7 +17,12 @@ Floats = NDArray[np.float64]
 
 OPENS = DAY * 19 // 48
 CLOSES = DAY * 2 // 3
+MONDAY = np.datetime64("2000-01-03")
 WEEKDAYS_PER_WEEK = 5 / 7
+END = np.datetime64("2024-12-31")
+"""Last possible day of rows without a start."""
+FIRST_MONDAY = np.datetime64("1677-09-27")
+"""First Monday that fits into nanoseconds since 1970."""
 LAST_DAY = np.datetime64("2262-04-10")
 """Last day that fits into nanoseconds since 1970."""
 
@@ -31,8 +36,8 @@ class Schedule:
     are no holidays.
     """
 
-    start: str = "2000-01-03"
-    """First day."""
+    start: str | None = None
+    """First day; by default a Monday such that the rows end in the week up to `END`."""
 
     frequency: str = "1d"
     """Interval between rows: `1d`, or a part of a day such as `1h` and `5min`."""
@@ -52,7 +57,7 @@ class Schedule:
             raise ValueError(
                 f"overnight must be 0 for a market that is always open, got {self.overnight}"
             )
-        if np.isnat(utc_instant(self.start)):
+        if self.start is not None and np.isnat(utc_instant(self.start)):
             raise ValueError(f"start must be a day, got {self.start!r}")
         _nanoseconds(self.frequency)
 
@@ -70,14 +75,10 @@ class Schedule:
     def times(self, rows: int) -> NDArray[np.datetime64]:
         """Timestamps of the first `rows` rows."""
         day, within = np.divmod(np.arange(rows), self.rows_per_day)
-        first = utc_instant(self.start).astype("datetime64[D]")
-        if self.calendar == "weekdays":
-            days = np.busday_offset(first, day, roll="forward")
-        else:
-            days = first + day
+        days = self._days(self._first_day(int(day[-1]) if rows else 0), day)
         if rows and days[-1] > LAST_DAY:
             raise ValueError(
-                f"{rows:,} rows from {self.start} end on {days[-1]}, after the last timestamp "
+                f"{rows:,} rows from {days[0]} end on {days[-1]}, after the last timestamp "
                 f"{LAST_DAY}; use fewer rows, an earlier start, or a higher frequency"
             )
         since_midnight = self._opens + self._ends(within)
@@ -85,6 +86,20 @@ class Schedule:
             "timedelta64[ns]"
         )
         return times
+
+    def _days(self, first: np.datetime64, day: NDArray[np.int64]) -> NDArray[np.datetime64]:
+        if self.calendar == "weekdays":
+            return np.busday_offset(first, day, roll="forward")
+        return np.asarray(first + day)
+
+    def _first_day(self, last: int) -> np.datetime64:
+        """First day; `last` is the number of the last one, counted from 0."""
+        if self.start is not None:
+            return utc_instant(self.start).astype("datetime64[D]")
+        # By whole weeks: weekends fall between the same rows whatever the number of rows.
+        end = self._days(MONDAY, np.array([last]))[0]
+        first: np.datetime64 = MONDAY + (END - end) // np.timedelta64(7, "D") * 7
+        return max(first, FIRST_MONDAY)
 
     @property
     def panel_frequency(self) -> Frequency:

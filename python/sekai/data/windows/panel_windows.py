@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from quant_gym_rs._core import gather_windows
 from sekai.data.market_data import MarketData, frozen
-from sekai.data.windows.window_file import Windows, as_rows, window_buffer
+from sekai.data.windows.window_file import Windows, as_rows, panel_names, window_buffer
 from sekai.error import DataError
 
 if TYPE_CHECKING:
@@ -33,37 +33,41 @@ class PanelWindows:
     `first_row`.
 
     Args:
-        panel: rows by assets by features, float32; copied only if it is writable.
+        panel: rows by assets by features: market data, the result of a `Pipeline`, or a float32
+            array, which is copied only if it is writable.
         lookback: rows in a window.
-        times: timestamp of each row.
-        assets: asset names.
-        features: feature names.
+        times: timestamp of each row; required for an array.
+        assets: asset names; required for an array.
+        features: feature names; required for an array.
         threads: threads per gather. One thread saturates the memory of small machines; more help
             where memory has more channels.
     """
 
     def __init__(
         self,
-        panel: Values,
+        panel: Values | MarketData | FeaturePanel,
         lookback: int,
         *,
-        times: ArrayLike,
-        assets: Sequence[str],
-        features: Sequence[str],
+        times: ArrayLike | None = None,
+        assets: Sequence[str] | None = None,
+        features: Sequence[str] | None = None,
         threads: int = 1,
     ) -> None:
-        self.times = frozen(np.asarray(times).astype("datetime64[ns]"))
-        self.assets, self.features = tuple(assets), tuple(features)
+        stamps, self.assets, self.features = panel_names(panel, times, assets, features)
+        self.times = frozen(stamps.astype("datetime64[ns]"))
         shape = (len(self.times), len(self.assets), len(self.features))
-        if panel.dtype != np.float32 or panel.shape != shape:
+        is_array = isinstance(panel, np.ndarray)
+        values: Any = panel if is_array else panel.values.astype(np.float32, copy=False)
+        if values.dtype != np.float32 or values.shape != shape:
             raise ValueError(
-                f"panel must be float32 of shape {shape}, got {panel.dtype} of shape {panel.shape}"
+                f"panel must be float32 of shape {shape}, got {values.dtype} of shape "
+                f"{values.shape}"
             )
         if lookback < 1 or threads < 1:
             raise ValueError(
                 f"lookback and threads must be at least 1, got {lookback} and {threads}"
             )
-        self.panel = frozen(np.ascontiguousarray(panel))
+        self.panel = frozen(np.ascontiguousarray(values))
         self.lookback = lookback
         self.dtype = self.panel.dtype
         self._threads = threads

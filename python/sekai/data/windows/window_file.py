@@ -1,6 +1,6 @@
 """Rolling windows stored in a file that may be larger than memory.
 
-Windows.write("windows", data, lookback=60)
+Windows.write("windows", data, lookback=60, pipeline=pipeline)
 windows = Windows.open("windows")
 batch = windows.gather([5, 17, 3])        # (3, 60, assets, features)
 """
@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, TYPE_CHECKING, Any, TypedDict
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -25,15 +25,16 @@ from sekai.data.features.pipeline import FeaturePanel
 from sekai.data.market_data import MarketData, frozen
 from sekai.data.windows.npy_file import CHUNK_BYTES, NpyFile, NpyWriter
 from sekai.error import DataError
+from sekai.storage.display import name_list
 from sekai.storage.files import new_folder
 from sekai.storage.optional import optional_import
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
+    from typing_extensions import Self
 
     from sekai.data.features.pipeline import Pipeline
 
-__all__ = ["Windows", "WriteOptions", "as_rows", "window_buffer", "write_index"]
+__all__ = ["Windows", "as_rows", "panel_names", "window_buffer", "write_index"]
 
 VALUES, INDEX, METADATA = "windows.npy", "index.parquet", "metadata.json"
 """Files in a folder of windows."""
@@ -127,7 +128,13 @@ class Windows:
         path: str | os.PathLike[str],
         panel: MarketData | FeaturePanel | ArrayLike,
         lookback: int,
-        **options: Unpack[WriteOptions],
+        *,
+        pipeline: Pipeline | None = None,
+        times: ArrayLike | None = None,
+        assets: Sequence[str] | None = None,
+        features: Sequence[str] | None = None,
+        columns: Mapping[str, ArrayLike] | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         """Write a window for each row of a panel with `lookback` rows up to it.
 
@@ -138,9 +145,22 @@ class Windows:
             panel: rows by assets by features: market data, the result of a `Pipeline`, an object
                 with `values`, `times`, `assets` and `features`, or an array.
             lookback: rows in a window.
-            **options: names and times that the panel lacks, see `WriteOptions`.
+            pipeline: fitted pipeline that computes the features from market data; pass it to
+                `Windows.open` as well to continue with later rows.
+            times: timestamp of each row; required if the panel has none.
+            assets: asset names; required if the panel has none.
+            features: feature names; required if the panel has none.
+            columns: further columns of the index by row, such as the fold.
+            dtype: float32 or float64; by default that of the result of a pipeline, or float32.
         """
-        source = _source(panel, options)
+        shown = _computed(panel, pipeline)
+        own = shown.values.dtype if isinstance(shown, FeaturePanel) else np.float32
+        source = _Source(
+            np.asarray(getattr(shown, "values", shown)),
+            *panel_names(shown, times, assets, features),
+            columns={name: np.asarray(column) for name, column in (columns or {}).items()},
+            dtype=np.dtype(own if dtype is None else dtype),
+        )
         if not 1 <= lookback <= len(source.times):
             raise ValueError(f"lookback must be from 1 to {len(source.times)}, got {lookback}")
         with new_folder(Path(path)) as draft:
@@ -169,6 +189,22 @@ class Windows:
             state.update(repr((name, column.tolist())).encode())
         state.update((self._metadata.sha256 if self._metadata else self._values.sha256()).encode())
         return state.hexdigest()
+
+    def __repr__(self) -> str:
+        return (
+            f"Windows({len(self):,} windows, lookback {self.lookback}, {len(self.assets)} assets, "
+            f"features {name_list(self.features)}; {self._path.name})"
+        )
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Convert the index to a frame: the time of each window, and its further columns.
+
+        Args:
+            backend: `pandas`, `polars` or `pyarrow`.
+        """
+        from sekai.data.writing import as_frame
+
+        return as_frame({TIME: self.times, **self.columns}, backend, "Windows.to_frame")
 
     def verify(self) -> None:
         """Read all values and compare their hash with the metadata."""
@@ -268,22 +304,6 @@ def _names(
     return names
 
 
-class WriteOptions(TypedDict, total=False):
-    """Options of `Windows.write`.
-
-    * `times`: timestamp of each row; required if the panel has none.
-    * `assets`, `features`: names; required if the panel has none.
-    * `columns`: further columns of the index by row, such as the fold.
-    * `dtype`: float32 (default) or float64.
-    """
-
-    times: ArrayLike
-    assets: Sequence[str]
-    features: Sequence[str]
-    columns: Mapping[str, ArrayLike]
-    dtype: DTypeLike
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Source:
     values: NDArray[Any]
@@ -337,29 +357,34 @@ def _feature_names(panel: Any) -> tuple[str, ...] | None:
     return panel.names if isinstance(panel, FeaturePanel) else None
 
 
-def _source(panel: MarketData | FeaturePanel | ArrayLike, options: WriteOptions) -> _Source:
-    if unknown := sorted(options.keys() - WriteOptions.__annotations__.keys()):
-        known = sorted(WriteOptions.__annotations__)
-        raise TypeError(f"unknown options {unknown}; expected some of {known}")
-    passed: Mapping[str, Any] = options
+def panel_names(
+    panel: Any,
+    times: ArrayLike | None,
+    assets: Sequence[str] | None,
+    features: Sequence[str] | None,
+) -> tuple[NDArray[Any], tuple[str, ...], tuple[str, ...]]:
+    """Times, assets and features of a panel, where they are not passed."""
+    known: dict[str, Any] = {"times": times, "assets": assets, "features": features}
     fields = _feature_names(panel)
-
-    def resolve(name: str) -> Any:
-        value = passed.get(name)
+    for name, value in known.items():
         if value is None:
             value = fields if name == "features" and fields else getattr(panel, name, None)
         if value is None:
             raise ValueError(f"{name} is required: the panel has none")
-        return value
+        known[name] = value
+    return np.asarray(known["times"]), tuple(known["assets"]), tuple(known["features"])
 
-    return _Source(
-        values=np.asarray(getattr(panel, "values", panel)),
-        times=np.asarray(resolve("times")),
-        assets=tuple(resolve("assets")),
-        features=tuple(resolve("features")),
-        columns={name: np.asarray(column) for name, column in options.get("columns", {}).items()},
-        dtype=np.dtype(options.get("dtype", np.float32)),
-    )
+
+def _computed(panel: Any, pipeline: Pipeline | None) -> Any:
+    """Result of the pipeline, or the panel itself without one."""
+    if pipeline is None:
+        return panel
+    if not isinstance(panel, MarketData):
+        raise TypeError(
+            f"pipeline= computes features of market data, got a {type(panel).__name__}; pass a "
+            "MarketData, or omit pipeline="
+        )
+    return pipeline.transform(panel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -331,7 +331,7 @@ class MarketBatch:
         if np.shape(bar.values) != expected:
             raise ValueError(
                 f"wrong shape of bar values: got {np.shape(bar.values)}, expected {expected} "
-                f"({expected[0]} assets by {expected[1]} fields)"
+                f"({expected[0]} assets by the fields {', '.join(self._data.fields)})"
             )
 
     def _set_removed(self, name: str, env: int | None, is_removed: bool) -> None:

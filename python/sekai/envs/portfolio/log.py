@@ -1,13 +1,8 @@
-"""Episode log of portfolios: trades and accounts step by step, and JSON Lines and Parquet files.
-
-A file holds one log or more. Each has a record of the kind `episode`, and one for each step and
-each trade; `log` is the number of the log in the file that a record belongs to.
-"""
+"""Episode log of portfolios: trades and accounts step by step, as arrays, frames and charts."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +13,9 @@ from numpy.typing import NDArray
 from quant_gym_rs._core import PortfolioBatch
 from sekai.data import MarketData
 from sekai.envs.portfolio.panel import INFO
-from sekai.error import DataError, ResetRequired
+from sekai.error import ResetRequired
 from sekai.market.costs import COST_KINDS
-from sekai.storage.files import replace_file
-from sekai.storage.optional import optional_import
+from sekai.storage.display import brief_repr, html_table, short_time
 
 __all__ = [
     "COST_KINDS",
@@ -32,19 +26,12 @@ __all__ = [
     "join_logs",
     "participated",
     "portfolio_scene",
-    "read_jsonl",
-    "read_parquet",
-    "write_jsonl",
-    "write_parquet",
 ]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Times = NDArray[np.datetime64]
 NativeLog = dict[str, Any]
-Columns = dict[str, Any]
-"""Columns of one kind of record, by name: arrays, or lists where an item is a list itself."""
-
 SHARED_FIELDS = ("equity", "cash", "pnl", "cost", "turnover", "drawdown", "delisted")
 """Keys of an info that are fields of `StepLog`."""
 
@@ -56,17 +43,6 @@ SECONDS = 2
 
 LOG_COLUMNS = ("row", "agent", "asset", "units", "price", "rate", "steps")
 """Columns of a native log that grow with it."""
-
-RECORD_KINDS = ("episode", "step", "trade")
-DTYPES: dict[str, Any] = {
-    "row": np.int64,
-    "agent": np.int64,
-    "margin_call": np.bool_,
-    "asset": np.str_,
-    "is_delisting": np.bool_,
-    "time": "datetime64[ns]",
-}
-"""Dtypes of columns that are not float64."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,6 +75,16 @@ class Trades:
 
     def __len__(self) -> int:
         return len(self.row)
+
+    __repr__ = brief_repr
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Convert to a frame with a row for each trade, and columns `value` and `cost`.
+
+        Args:
+            backend: `pandas`, `polars` or `pyarrow`.
+        """
+        return _frame(_trade_columns(self), backend, "Trades.to_frame")
 
     @property
     def value(self) -> Floats:
@@ -163,8 +149,18 @@ class StepLog:
     weights: Floats
     """Weights of the assets, then of cash: steps by assets plus one."""
 
+    __repr__ = brief_repr
+
     def __len__(self) -> int:
         return len(self.row)
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Convert to a frame with a row for each step, a column for each cost, and no weights.
+
+        Args:
+            backend: `pandas`, `polars` or `pyarrow`.
+        """
+        return _frame(_step_columns(self), backend, "StepLog.to_frame")
 
     @property
     def gross_exposure(self) -> Floats:
@@ -269,6 +265,80 @@ class EpisodeLog:
             steps=_step_log(log["steps"][participated(log["steps"])], data),
         )
 
+    def __repr__(self) -> str:
+        return f"EpisodeLog({self._summary()})"
+
+    def _repr_html_(self) -> str:
+        last = self.steps.agent[:, None] == np.arange(len(self.agents))
+        rows = [
+            self._agent_row(index, np.flatnonzero(last[:, index]))
+            for index in range(len(self.agents))
+        ]
+        header = ("agent", "steps", "trades", "equity", "profit", "costs", "max drawdown")
+        return html_table(f"Episode log: {self._summary()}", header, rows)
+
+    def _summary(self) -> str:
+        times = self.steps.time
+        end = short_time(times[-1]) if len(times) else "no steps"
+        return (
+            f"seed {self.seed}, episode {self.episode}, {len(self.agents)} agents, "
+            f"{len(self.assets)} assets, {len(self.steps)} steps, {len(self.trades)} trades, "
+            f"{short_time(self.opening_time)} to {end}, profit {self.pnl:,.2f}"
+        )
+
+    def _agent_row(self, agent: int, rows: Integers) -> tuple[object, ...]:
+        steps = self.steps
+        equity = f"{steps.equity[rows[-1]]:,.2f}" if len(rows) else ""
+        return (
+            self.agents[agent],
+            len(rows),
+            int((self.trades.agent == agent).sum()),
+            equity,
+            f"{steps.pnl[rows].sum():,.2f}",
+            f"{steps.cost[rows].sum():,.2f}",
+            f"{steps.drawdown[rows].max(initial=0.0):.2%}",
+        )
+
+    def to_frame(self, table: str = "steps", backend: str = "pandas") -> Any:
+        """Convert a table of the log to a frame, with names of agents.
+
+        Args:
+            table: `steps` (accounts after each step), `trades` (fills) or `weights` (a row for
+                each step, a column for each asset and one for `cash`).
+            backend: `pandas`, `polars` or `pyarrow`.
+        """
+        tables = {"steps": self.steps, "trades": self.trades, "weights": self.steps}
+        if table not in tables:
+            raise ValueError(f"table must be one of {tuple(tables)}, got {table!r}")
+        rows: Any = tables[table]
+        columns: dict[str, Any] = {"time": rows.time, "agent": np.array(self.agents)[rows.agent]}
+        if table == "weights":
+            names = (*self.assets, "cash")
+            columns |= {name: rows.weights[:, index] for index, name in enumerate(names)}
+        else:
+            own = _step_columns(rows) if table == "steps" else _trade_columns(rows)
+            columns |= {name: column for name, column in own.items() if name not in columns}
+        return _frame(columns, backend, "EpisodeLog.to_frame")
+
+    def plot(self, *, axes: Any = None) -> Any:
+        """Plot equity and drawdown of each agent; return both matplotlib axes.
+
+        Args:
+            axes: two axes to plot on; by default those of a new figure.
+        """
+        from sekai.data.summary import new_axes
+
+        pair = new_axes("EpisodeLog.plot", 2) if axes is None else axes
+        for index, name in enumerate(self.agents):
+            rows = self.steps.agent == index
+            times = self.steps.time[rows]
+            pair[0].plot(times, self.steps.equity[rows], label=name)
+            pair[1].plot(times, -self.steps.drawdown[rows], label=name)
+        pair[0].set_ylabel("equity")
+        pair[1].set_ylabel("drawdown")
+        pair[0].legend()
+        return pair
+
     @property
     def pnl(self) -> float:
         """Profit of all agents."""
@@ -304,63 +374,15 @@ class EpisodeLog:
 
     def to_jsonl(self, path: str | Path) -> None:
         """Write a line of JSON for the episode, each step and each trade, atomically."""
+        from sekai.envs.portfolio.log_files import write_jsonl
+
         write_jsonl([self], path)
 
     def to_parquet(self, path: str | Path) -> None:
         """Write a row for the episode, each step and each trade, atomically."""
+        from sekai.envs.portfolio.log_files import write_parquet
+
         write_parquet([self], path)
-
-
-def write_jsonl(logs: Iterable[EpisodeLog], path: str | Path) -> None:
-    """Write logs as JSON Lines, atomically."""
-    with replace_file(path, ".jsonl") as draft, draft.open("w", encoding="utf-8") as file:
-        for index, log in enumerate(logs):
-            for kind, columns in _tables(log).items():
-                for record in _records(columns):
-                    file.write(json.dumps({"kind": kind, "log": index, **record}) + "\n")
-
-
-def read_jsonl(path: str | Path) -> list[EpisodeLog]:
-    """Read the logs of `write_jsonl`."""
-    logs: dict[int, dict[str, list[Columns]]] = {}
-    with Path(path).open(encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            _add_record(line, number, logs)
-    return [
-        _log_from({kind: _columns(records, kind) for kind, records in log.items()})
-        for log in logs.values()
-    ]
-
-
-def write_parquet(logs: Sequence[EpisodeLog], path: str | Path) -> None:
-    """Write logs as one Parquet file, atomically."""
-    arrow, parquet = _arrow()
-    tables = []
-    for index, log in enumerate(logs):
-        for kind, columns in _tables(log).items():
-            rows = len(next(iter(columns.values())))
-            tables.append(
-                arrow.table({"kind": [kind] * rows, "log": np.full(rows, index), **columns})
-            )
-    with replace_file(path, ".parquet") as draft:
-        parquet.write_table(arrow.concat_tables(tables, promote_options="permissive"), draft)
-
-
-def read_parquet(path: str | Path) -> list[EpisodeLog]:
-    """Read the logs of `write_parquet`."""
-    arrow, parquet = _arrow()
-    table = parquet.read_table(path)
-    if not {"kind", "log"} <= set(table.column_names):
-        raise DataError(
-            f"not a file of episode logs: got the columns {table.column_names}, expected 'kind' "
-            "and 'log' among them"
-        )
-    logs = []
-    for index in sorted(set(table["log"].to_pylist())):
-        rows = table.filter(arrow.compute.equal(table["log"], index))
-        kinds = {k: rows.filter(arrow.compute.equal(rows["kind"], k)) for k in RECORD_KINDS}
-        logs.append(_log_from({kind: _from_arrow(part) for kind, part in kinds.items()}))
-    return logs
 
 
 def participated(steps: Floats) -> NDArray[np.bool_]:
@@ -493,100 +515,19 @@ def _select_agent(table: Any, agent: int) -> Any:
     return type(table)(**{**columns, "agent": np.zeros_like(columns["agent"])})
 
 
-def _tables(log: EpisodeLog) -> dict[str, Columns]:
-    episode = {
-        "env": [log.env],
-        "seed": np.array([log.seed], np.uint64),
-        "episode": [log.episode],
-        "agents": [list(log.agents)],
-        "assets": [list(log.assets)],
-        "sectors": [[log.sectors.get(asset, "") for asset in log.assets]],
-        "opening_row": [log.opening_row],
-        "opening_time": np.array([log.opening_time]),
-        "opening_cash": [log.opening_cash.tolist()],
-        "opening_units": [log.opening_units.ravel().tolist()],
-    }
-    steps = {each.name: getattr(log.steps, each.name) for each in fields(StepLog)}
-    costs = steps.pop("costs")
-    steps.update({kind: costs[:, index] for index, kind in enumerate(COST_KINDS)})
-    steps["weights"] = list(steps["weights"])
-    trades = {each.name: getattr(log.trades, each.name) for each in fields(Trades)}
-    return {"episode": episode, "step": steps, "trade": trades}
+def _trade_columns(trades: Trades) -> dict[str, Any]:
+    columns = {each.name: getattr(trades, each.name) for each in fields(trades)}
+    return {**columns, "value": trades.value, "cost": trades.cost}
 
 
-def _log_from(tables: dict[str, Columns]) -> EpisodeLog:
-    episodes, steps, trades = (tables[kind] for kind in RECORD_KINDS)
-    count = len(episodes.get("env", ()))
-    if count != 1:
-        raise DataError(f"a log must have one episode record, got {count}")
-    episode = {name: column[0] for name, column in episodes.items()}
-    assets = tuple(episode["assets"])
-    sectors = zip(assets, episode["sectors"], strict=True)
-    costs = [_array(kind, steps.pop(kind, ())) for kind in COST_KINDS]
-    weights = np.array(list(steps.pop("weights", ())), np.float64).reshape(-1, len(assets) + 1)
-    step_columns = _arrays(StepLog, steps)
-    step_columns.update(costs=np.stack(costs, axis=1), weights=weights)
-    return EpisodeLog(
-        env=int(episode["env"]),
-        seed=int(episode["seed"]),
-        episode=int(episode["episode"]),
-        agents=tuple(episode["agents"]),
-        assets=assets,
-        sectors={asset: sector for asset, sector in sectors if sector},
-        opening_row=int(episode["opening_row"]),
-        opening_time=np.datetime64(episode["opening_time"], "ns"),
-        opening_cash=np.array(episode["opening_cash"], np.float64),
-        opening_units=np.array(episode["opening_units"], np.float64).reshape(-1, len(assets)),
-        trades=Trades(**_arrays(Trades, trades)),
-        steps=StepLog(**step_columns),
-    )
+def _step_columns(steps: StepLog) -> dict[str, Any]:
+    columns = {each.name: getattr(steps, each.name) for each in fields(steps)}
+    costs = columns.pop("costs")
+    del columns["weights"]
+    return {**columns, **{kind: costs[:, index] for index, kind in enumerate(COST_KINDS)}}
 
 
-def _arrays(kind: Any, columns: Columns) -> Columns:
-    return {each.name: _array(each.name, columns.get(each.name, ())) for each in fields(kind)}
+def _frame(columns: dict[str, Any], backend: str, purpose: str) -> Any:
+    from sekai.data.writing import as_frame
 
-
-def _array(name: str, values: Any) -> Any:
-    return np.array(values, DTYPES.get(name, np.float64))
-
-
-def _records(columns: Columns) -> Iterator[Columns]:
-    for values in zip(*map(_plain, columns.values()), strict=True):
-        yield dict(zip(columns, values, strict=True))
-
-
-def _plain(column: Any) -> list[Any]:
-    if isinstance(column, np.ndarray):
-        is_time = column.dtype.kind == "M"
-        return list(np.datetime_as_string(column)) if is_time else column.tolist()
-    return [item.tolist() if isinstance(item, np.ndarray) else item for item in column]
-
-
-def _add_record(line: str, number: int, logs: dict[int, dict[str, list[Columns]]]) -> None:
-    try:
-        record = json.loads(line)
-        kinds = logs.setdefault(record.pop("log"), {kind: [] for kind in RECORD_KINDS})
-        kinds[record.pop("kind")].append(record)
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise DataError(f"line {number} is not a record of an episode log: {line!r}") from error
-
-
-def _columns(records: list[Columns], kind: str) -> Columns:
-    names = (records or [{}])[0]
-    if any(record.keys() != names.keys() for record in records):
-        raise DataError(f"records of the kind {kind!r} must have the same columns")
-    return {name: [record[name] for record in records] for name in names}
-
-
-def _from_arrow(table: Any) -> Columns:
-    columns = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        is_time = str(column.type).startswith("timestamp")
-        columns[name] = column.cast("int64").to_pylist() if is_time else column.to_pylist()
-    return columns
-
-
-def _arrow() -> tuple[Any, Any]:
-    names = ("pyarrow.compute", "pyarrow", "pyarrow.parquet")
-    _, arrow, parquet = (optional_import(name, "data", "a log as Parquet") for name in names)
-    return arrow, parquet
+    return as_frame(columns, backend, purpose)

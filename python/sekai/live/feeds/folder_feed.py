@@ -396,6 +396,11 @@ class RowAssembler:
     def _parse(self, line: Mapping[str, Any]) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for name in self._fields:
+            if name in PRICE_FIELDS and name not in line and line.get("quoted") is not False:
+                raise FeedError(
+                    f"missing price {name!r}; expected the fields {', '.join(self._fields)}, null "
+                    "where an asset has no price"
+                )
             value = _number_or_nan(line.get(name))
             if name in PRICE_FIELDS and value <= 0:
                 raise FeedError(f"{name} must be above 0, got {value}")
