@@ -18,7 +18,6 @@ from sekai.evaluation.scorer import (
     sample_returns,
 )
 from sekai.evaluation.statistics import paired, paired_bootstrap
-from sekai.storage.names import did_you_mean
 
 if TYPE_CHECKING:
     from sekai.evaluation.walk_forward import WalkForwardEvaluation
@@ -166,8 +165,8 @@ def _check_metric(first: Evaluation, second: Evaluation, metric: str) -> None:
     shared = [name for name in first.agent.metrics if name in second.agent.metrics]
     if metric not in shared:
         raise ValueError(
-            f"unknown metric {metric!r}{did_you_mean(metric, shared)}; both evaluations have "
-            f"{', '.join(shared) or 'no metric in common'}"
+            f"unknown metric {metric!r}; expected one that both evaluations have: "
+            f"{', '.join(shared) or 'none in common'}"
         )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sekai.evaluation.baselines import baseline, baseline_names
+from sekai.evaluation.baselines import baseline, baseline_names, unknown_baseline
 from sekai.evaluation.env_source import as_env_source
 from sekai.evaluation.evaluation import Episode, Evaluation, Provenance
 from sekai.evaluation.flags import deflated_sharpe_flags, flags_of
@@ -200,8 +200,6 @@ def _policies(
     pairs = baselines.items() if isinstance(baselines, Mapping) else ((None, b) for b in baselines)
     others: dict[str, Policy] = {}
     for label, given in pairs:
-        if isinstance(given, str) and not os.path.exists(given):
-            baseline(given, task.name)  # Raises with the known names if there is none.
         other = _policy(given, task, label)
         label = label or other.name
         key, number = label, 2
@@ -218,7 +216,12 @@ def _policies(
 
 def _policy(policy: Any, task: Task, name: str | None) -> Policy:
     def find_baseline(name: str) -> Policy | None:
-        return baseline(name, task.name) if name in baseline_names(task.name) else None
+        if name in baseline_names(task.name):
+            return baseline(name, task.name)
+        if not os.path.exists(name):
+            error = unknown_baseline(name, task.name)
+            raise ValueError(f"{error}, or the path of a saved agent")
+        return None
 
     if task.source.is_multi_agent:
         return as_multi_agent_policy(policy, name, find_baseline)

@@ -6,10 +6,13 @@ import math
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = [
     "BaselineComparison",
@@ -24,7 +27,9 @@ __all__ = [
     "Sensitivity",
     "format_bounds",
     "format_value",
+    "metric_columns",
     "rich_table",
+    "table_rows",
 ]
 
 Floats = NDArray[np.float64]
@@ -45,6 +50,9 @@ class EpisodeFills:
     def __len__(self) -> int:
         """Number of fills."""
         return len(self.step)
+
+    def __repr__(self) -> str:
+        return f"EpisodeFills({len(self)} fills)"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -104,6 +112,40 @@ class Episode:
         """Sum of all costs."""
         return float(sum(paid.sum() for paid in self.costs.values()))
 
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Frame with the start and one row for each step: equity, return, reward, costs, weights.
+
+        Numbers of a step are missing in the row of the start.
+
+        Args:
+            backend: `pandas`, `polars` or `pyarrow`.
+        """
+        from sekai.data.writing import frame_of
+
+        rows = len(self.rewards) + 1
+        columns: dict[str, Any] = {"step": np.arange(rows)}
+        if self.times is not None:
+            columns["time"] = self.times
+        if len(self.equity) == rows:
+            columns |= {"equity": self.equity, "return": _after_start(self.returns)}
+        columns["reward"] = _after_start(self.rewards)
+        if self.turnover is not None:
+            columns["turnover"] = _after_start(self.turnover)
+        columns |= {f"cost/{kind}": _after_start(paid) for kind, paid in self.costs.items()}
+        if self.weights is not None:
+            names = [*self.assets, "cash"]
+            columns |= {
+                f"weight/{name}": _after_start(self.weights[:, index])
+                for index, name in enumerate(names)
+            }
+        if self.benchmark is not None:
+            columns["benchmark"] = _after_start(self.benchmark)
+        return frame_of({name: column[:rows] for name, column in columns.items()}, backend)
+
+    def __repr__(self) -> str:
+        dates = "" if self.times is None else f", {self.times[0]!s:.10} to {self.times[-1]!s:.10}"
+        return f"Episode(seed {self.seed}, {len(self.rewards)} steps{dates})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
@@ -118,6 +160,17 @@ class Interval:
     method: str = ""
     """Method of the bounds: "seeds" (Student's t over seeds) or "bootstrap"."""
 
+    def __float__(self) -> float:
+        """Return the estimate."""
+        return self.value
+
+    def __str__(self) -> str:
+        """Estimate and bounds: `0.52 [-0.31, 1.36]`."""
+        return f"{format_value(self.value)} {format_bounds(self)}"
+
+    def __repr__(self) -> str:
+        return f"Interval({self}, level={self.level:g})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOutcome:
@@ -131,6 +184,12 @@ class PolicyOutcome:
     """Metrics of each episode, in the order of the seeds."""
 
     episodes: list[Episode]
+
+    def __repr__(self) -> str:
+        return (
+            f"PolicyOutcome({self.name}: {len(self.metrics)} metrics, "
+            f"{len(self.episodes)} episodes)"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,9 +342,21 @@ class Evaluation:
         """Return `summary()`."""
         return self.summary()
 
+    def __repr__(self) -> str:
+        value = self.agent.metrics[self.headline]
+        return (
+            f"Evaluation({self.name} on {self.env}: {self.headline} {value}, "
+            f"{len(self.baselines)} baselines, {len(self.seeds)} seeds, {len(self.flags)} flags)"
+        )
+
+    def _repr_html_(self) -> str:
+        from sekai.evaluation.report.summary import notebook_html
+
+        return notebook_html(self)
+
     def summary(self) -> str:
         """Plain-text table of policies and metrics, followed by the flags."""
-        header, *rows = _table_rows(self)
+        header, *rows = table_rows(self)
         columns = range(len(header))
         widths = [max(len(row[column]) for row in (header, *rows)) for column in columns]
         lines = [_title(self), ""]
@@ -297,11 +368,58 @@ class Evaluation:
             lines += ["", *(f"{flag.level}: {flag.name}: {flag.message}" for flag in self.flags)]
         return "\n".join(lines)
 
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Frame with a row for each policy and metric: value and confidence bounds.
+
+        Rows of the headline metric also hold the agent's lead over the baseline and its adjusted
+        p-value.
+
+        Args:
+            backend: `pandas`, `polars` or `pyarrow`.
+        """
+        from sekai.data.writing import frame_of
+
+        return frame_of(metric_columns(self), backend)
+
+    def plot_equity(self, ax: Axes | None = None) -> Axes:
+        """Draw the equity of all policies on matplotlib axes, which are returned.
+
+        Lines are medians over seeds, with a band of the agent.
+
+        Args:
+            ax: axes to draw on; those of a new figure if None.
+        """
+        from sekai.evaluation.report.pictures import draw_equity
+
+        return draw_equity(self, ax)
+
+    def plot_drawdown(self, ax: Axes | None = None) -> Axes:
+        """Draw the drawdown of all policies on matplotlib axes, which are returned.
+
+        Args:
+            ax: axes to draw on; those of a new figure if None.
+        """
+        from sekai.evaluation.report.pictures import draw_drawdown
+
+        return draw_drawdown(self, ax)
+
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write a self-contained HTML report."""
         from sekai.evaluation.report import write_report
 
         return write_report(self, path)
+
+    def to_pdf(self, path: str | os.PathLike[str]) -> Path:
+        """Write the first screen of the report as a PDF of one page."""
+        from sekai.evaluation.report import write_summary
+
+        return write_summary(self, path, ".pdf")
+
+    def to_png(self, path: str | os.PathLike[str]) -> Path:
+        """Write the first screen of the report as a PNG picture."""
+        from sekai.evaluation.report import write_summary
+
+        return write_summary(self, path, ".png")
 
     def to_json(self, path: str | os.PathLike[str]) -> Path:
         """Write a JSON file for `load_evaluation`."""
@@ -309,6 +427,31 @@ class Evaluation:
 
         save_evaluation(self, path)
         return Path(path)
+
+
+def _after_start(values: Floats) -> Floats:
+    return np.append(np.nan, values)
+
+
+def metric_columns(evaluation: Evaluation) -> dict[str, list[Any]]:
+    """Columns of `Evaluation.to_frame`."""
+    leads = {each.baseline: each for each in evaluation.comparisons}
+    rows = []
+    for name, outcome in evaluation.policies.items():
+        for metric, interval in outcome.metrics.items():
+            lead = leads.get(name) if metric == evaluation.headline else None
+            rows.append(
+                {
+                    "policy": name,
+                    "metric": metric,
+                    "value": interval.value,
+                    "low": interval.low,
+                    "high": interval.high,
+                    "agent_ahead_by": math.nan if lead is None else lead.difference.value,
+                    "p_value": math.nan if lead is None else lead.p_value,
+                }
+            )
+    return {column: [row[column] for row in rows] for column in rows[0]}
 
 
 TABLE_METRICS = ("total_return", "sharpe", "max_drawdown", "turnover", "cost", "episode_return")
@@ -319,7 +462,7 @@ def rich_table(evaluation: Evaluation) -> Any:
     """Table of policies and metrics for terminals, as a `rich.table.Table`."""
     from rich.table import Table
 
-    header, *rows = _table_rows(evaluation)
+    header, *rows = table_rows(evaluation)
     table = Table(title=_title(evaluation))
     for column, name in enumerate(header):
         table.add_column(name, justify="left" if column == 0 else "right")
@@ -338,7 +481,8 @@ def _title(evaluation: Evaluation) -> str:
     )
 
 
-def _table_rows(evaluation: Evaluation) -> list[list[str]]:
+def table_rows(evaluation: Evaluation) -> list[list[str]]:
+    """Header and rows of the table of policies."""
     headline = evaluation.headline
     shown = [
         name for name in TABLE_METRICS if name != headline and name in evaluation.agent.metrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,13 +13,16 @@ from sekai.data import MarketData, Pipeline
 from sekai.data.splits import Amount, Fold, WalkForward
 from sekai.evaluation.env_source import as_env_source
 from sekai.evaluation.evaluate import FIRST_SEED, evaluate, provenance_of
-from sekai.evaluation.evaluation import Episode, Evaluation
+from sekai.evaluation.evaluation import Episode, Evaluation, metric_columns
 from sekai.evaluation.flags import deflated_sharpe_flags, flags_of
 from sekai.evaluation.metrics import periods_per_year
 from sekai.evaluation.scorer import Scorer, returns_by_date
 from sekai.evaluation.statistics.deflated_sharpe import Ledger, record_deflated_sharpe
 from sekai.evaluation.tasks import task_of
 from sekai.evaluation.tasks.portfolio import digest_of_judged_rows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["WalkForwardEvaluation", "walk_forward"]
 
@@ -38,6 +41,41 @@ class WalkForwardEvaluation:
 
     rows: list[tuple[int, int]] = field(default_factory=list)
     """Number of training and test rows of each fold."""
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Frame with a row for each fold, policy and metric; the fold "joined" is all of them.
+
+        Args:
+            backend: `pandas`, `polars` or `pyarrow`.
+        """
+        from sekai.data.writing import frame_of
+
+        parts = {str(index): fold for index, fold in enumerate(self.folds)}
+        tables = {
+            name: metric_columns(part) for name, part in (parts | {"joined": self.joined}).items()
+        }
+        rows = [name for name, table in tables.items() for _ in table["policy"]]
+        shared = next(iter(tables.values()))
+        columns = {
+            key: [value for table in tables.values() for value in table[key]] for key in shared
+        }
+        return frame_of({"fold": rows, **columns}, backend)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the equity of the joined test rows, with a line where each fold begins.
+
+        Args:
+            ax: matplotlib axes to draw on; those of a new figure if None.
+        """
+        from sekai.evaluation.report.pictures import draw_walk_forward
+
+        return draw_walk_forward(self, ax)
+
+    def __repr__(self) -> str:
+        return f"WalkForwardEvaluation({len(self.folds)} folds, joined: {self.joined!r})"
+
+    def _repr_html_(self) -> str:
+        return self.joined._repr_html_()
 
 
 def walk_forward(

@@ -39,13 +39,11 @@ from sekai.evaluation.report.elements import (
     policy_label,
     x_values,
 )
+from sekai.evaluation.report.summary import FEW_SEEDS, quantile_band, summary_band
 
-__all__ = ["band_note", "performance_section", "quantile_band", "window_for"]
+__all__ = ["band_note", "equity_chart", "performance_section", "summary_chart", "window_for"]
 
 Series = Callable[[Episode], Floats]
-
-FEW_SEEDS = 10
-"""Number of seeds below which bands show the range instead of quantiles."""
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 STRONG_RETURN = 0.08
@@ -63,7 +61,7 @@ def performance_section(context: ReportContext) -> Section | None:
             return None
         return Section(name="performance", title="Rewards", blocks=[_rewards_chart(context)])
     blocks = [
-        _equity_chart(context),
+        equity_chart(context),
         _members_chart(context),
         _months_block(context),
         _rolling_chart(context),
@@ -73,13 +71,6 @@ def performance_section(context: ReportContext) -> Section | None:
         title="Performance",
         blocks=[block for block in blocks if block is not None],
     )
-
-
-def quantile_band(rows: list[Floats]) -> tuple[Floats, Floats, Floats]:
-    """Lower edge, median and upper edge of series of several seeds."""
-    edges = (0.0, 1.0) if len(rows) < FEW_SEEDS else (0.1, 0.9)
-    low, middle, high = np.quantile(aligned(rows), [edges[0], 0.5, edges[1]], axis=0)
-    return low, middle, high
 
 
 def band_note(seeds: int) -> str:
@@ -95,7 +86,8 @@ def band_note(seeds: int) -> str:
     )
 
 
-def _equity_chart(context: ReportContext) -> Chart:
+def equity_chart(context: ReportContext) -> Chart:
+    """Equity with a band of the agent, and drawdown."""
     relative = is_relative(context.all_episodes)
     kind = "percent" if relative else "money"
     panels = [
@@ -113,6 +105,23 @@ def _equity_chart(context: ReportContext) -> Chart:
         note=band_note(len(context.episodes)),
         height=560,
     )
+
+
+def summary_chart(context: ReportContext) -> Chart | None:
+    """Equity with a band of the agent, and drawdown, of all episodes; None without accounts."""
+    if not context.episodes or not has_equity(context.all_episodes):
+        return None
+    whole = equity_chart(context)
+    view = next(iter(whole.views.values()))
+    relative = is_relative(context.all_episodes)
+    note = band_note(len(context.episodes))
+    if len(context.episodes) == 1 and relative:
+        low, high, note = summary_band(context.episodes, relative)
+        name = next(iter(context.policies))
+        x = x_values(context.episodes[0], context.episodes[0].times is not None)
+        edges = band(x, low, high, context.labels[name], context.styles[name])
+        view = ChartView(traces=[*edges, *view.traces], layout=view.layout)
+    return Chart(title=whole.title, views={"": view}, note=note, height=460)
 
 
 def _rewards_chart(context: ReportContext) -> Chart:

@@ -36,13 +36,9 @@ from sekai.evaluation.report.elements import (
     policy_name,
     table,
 )
-from sekai.evaluation.report.overview import (
-    flags_block,
-    interval_cell,
-    provenance_block,
-    verdict_of,
-)
+from sekai.evaluation.report.overview import flags_block, interval_cell, provenance_block
 from sekai.evaluation.report.performance import performance_section
+from sekai.evaluation.report.summary import verdict_of
 
 __all__ = ["differences", "runs_sections", "seeds_section", "training_section"]
 
