@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from sekai.data.intraday import Progress
 from sekai.evaluation.baselines import baseline, baseline_names, unknown_baseline
 from sekai.evaluation.env_source import as_env_source
 from sekai.evaluation.evaluation import Episode, Evaluation, Provenance
@@ -23,6 +24,7 @@ from sekai.evaluation.flags import deflated_sharpe_flags, flags_of
 from sekai.evaluation.look_ahead import look_ahead_flags
 from sekai.evaluation.metrics import periods_per_year
 from sekai.evaluation.policy import Policy, as_multi_agent_policy, as_policy
+from sekai.evaluation.progress import EvaluationProgress
 from sekai.evaluation.recorder import run_episodes
 from sekai.evaluation.scorer import (
     MIN_RETURNS,
@@ -45,6 +47,9 @@ FIRST_SEED = 1_000_000
 PACKAGES = ("sekai", "numpy", "torch")
 MAX_SETTING_LENGTH = 200
 
+LONG_EPISODE = 2_000
+"""Steps beyond which cost and delay sensitivity is left out by default."""
+
 
 def evaluate(
     policy: Any,
@@ -55,9 +60,10 @@ def evaluate(
     env_options: Mapping[str, Any] | None = None,
     name: str | None = None,
     level: float = 0.95,
-    sensitivity: bool = True,
+    sensitivity: bool | None = None,
     ledger: Ledger | None = None,
     command: str | None = None,
+    progress: Progress | None = None,
 ) -> Evaluation:
     """Evaluate a policy against baselines on the same seeds, costs and fills.
 
@@ -75,9 +81,12 @@ def evaluate(
         env_options: options for an id.
         name: name of the agent.
         level: confidence level.
-        sensitivity: also evaluate at other costs and delays.
+        sensitivity: also evaluate at other costs and delays, which takes several times as long; if
+            None, unless episodes have more than 2,000 steps.
         ledger: trial ledger of this data, or the path of its file; this trial is added.
         command: command that reproduces the evaluation; the command line if None.
+        progress: True for a progress bar on standard error, False for none, or a function of the
+            done and the total count; if None, a bar on a terminal or in a notebook after a moment.
 
     Raises:
         ValueError: there is no baseline, or a single seed without a long dated episode.
@@ -86,7 +95,10 @@ def evaluate(
     policies = _policies(policy, baselines, task, name)
     chosen = _seeds(seeds)
     source = task.recording_source()
-    played = {key: run_episodes(one, source, task, chosen) for key, one in policies.items()}
+    runs = EvaluationProgress(progress, len(policies) + 1)
+    played = {
+        key: run_episodes(one, source, task, chosen, progress=runs) for key, one in policies.items()
+    }
     agent_name = next(iter(policies))
     if baselines is None:
         played = _without_duplicates(played, agent_name)
@@ -107,6 +119,7 @@ def evaluate(
         *look_ahead_flags(policies[agent_name], task, chosen),
         *deflated_sharpe_flags(deflated_sharpe),
     ]
+    runs.end_run()
     headlines = {key: scorer.headline(episodes) for key, episodes in played.items()}
     compared = {key: policies[key] for key in played}
     settings = {
@@ -115,6 +128,12 @@ def evaluate(
         "level": level,
         "baselines": list(compared)[1:],
     }
+    longest = max(len(episode.rewards) for episode in played[agent_name])
+    is_sensitive = longest <= LONG_EPISODE if sensitivity is None else sensitivity
+    costs_and_delays = (
+        sensitivity_of(compared, headlines, task, scorer, chosen, runs) if is_sensitive else None
+    )
+    runs.close()
     return Evaluation(
         name=agent_name,
         env=task.source.name,
@@ -125,9 +144,7 @@ def evaluate(
         seeds=chosen,
         policies={agent_name: agent, **{other.name: compact(other) for other in others}},
         comparisons=comparisons,
-        sensitivity=sensitivity_of(compared, headlines, task, scorer, chosen)
-        if sensitivity
-        else None,
+        sensitivity=costs_and_delays,
         flags=flags,
         deflated_sharpe=deflated_sharpe,
         benchmark=task.benchmark,

@@ -20,6 +20,7 @@ from sekai.evaluation.evaluation import (
 )
 from sekai.evaluation.metrics import metrics_of
 from sekai.evaluation.policy import Policy
+from sekai.evaluation.progress import EvaluationProgress
 from sekai.evaluation.recorder import run_episodes
 from sekai.evaluation.statistics import (
     bootstrap_interval,
@@ -256,6 +257,7 @@ def sensitivity_of(
     task: Task,
     scorer: Scorer,
     seeds: Sequence[int],
+    progress: EvaluationProgress | None = None,
 ) -> Sensitivity:
     """Headline metric of all policies at other costs and delays.
 
@@ -265,6 +267,7 @@ def sensitivity_of(
         task: task to run.
         scorer: computes the headline metric.
         seeds: seeds of the episodes.
+        progress: counts runs.
     """
     known = {(name, 1.0, 0): value for name, value in headlines.items()}
 
@@ -273,11 +276,15 @@ def sensitivity_of(
         if key not in known:
             source = task.prepared(task.source) if multiple == 1.0 else task.with_costs(multiple)
             assert source is not None, "costs are scaled only where with_costs supports it"
-            episodes = run_episodes(policies[name], source, task, seeds, delay=delay)
+            episodes = run_episodes(
+                policies[name], source, task, seeds, delay=delay, progress=progress
+            )
             known[key] = scorer.headline(episodes)
         return known[key]
 
     multiples = list(COST_MULTIPLES) if task.with_costs(2.0) is not None else []
+    if progress is not None:
+        progress.expect(len(policies) * (max(len(multiples) - 1, 0) + len(DELAYS) - 1))
     agent, *baselines = policies
     sign = 1.0 if task.higher_is_better else -1.0
 
