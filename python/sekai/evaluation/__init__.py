@@ -5,6 +5,7 @@ from sekai.evaluation.compare import EvaluationComparison, compare
 from sekai.evaluation.evaluate import evaluate
 from sekai.evaluation.evaluation import (
     BaselineComparison,
+    CapCheck,
     DeflatedSharpe,
     Episode,
     EpisodeFills,
@@ -36,6 +37,7 @@ from sekai.evaluation.walk_forward import WalkForwardEvaluation, walk_forward
 __all__ = [
     "HIGHER_IS_BETTER",
     "BaselineComparison",
+    "CapCheck",
     "DeflatedSharpe",
     "Episode",
     "EpisodeContext",

@@ -148,6 +148,7 @@ def evaluate(
         flags=flags,
         deflated_sharpe=deflated_sharpe,
         benchmark=task.benchmark,
+        caps=task.cap_checks(agent.episodes),
         provenance=provenance_of(
             command,
             (task.data_digest, task.judged_digest),

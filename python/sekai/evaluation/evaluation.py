@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BaselineComparison",
+    "CapCheck",
     "DeflatedSharpe",
     "Episode",
     "EpisodeFills",
@@ -237,6 +238,28 @@ class Sensitivity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CapCheck:
+    """Largest exposure of the agent at decisions, where the cap holds, and after prices moved."""
+
+    measure: str
+    """"largest_weight" or "gross_exposure"."""
+
+    cap: float
+    """Cap of the mandate; the largest one if it differs by asset."""
+
+    at_decision: float
+    """Largest value of the weights that were ordered, after the projection onto the mandate."""
+
+    after_drift: float
+    """Largest value of the weights at the end of a step."""
+
+    rows_above_at_decision: int
+    rows_above_after_drift: int
+    rows: int
+    """Number of steps of all episodes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
     """Warning flag: automatic remark on a suspicious result."""
 
@@ -327,6 +350,9 @@ class Evaluation:
 
     benchmark: str = ""
     """Benchmark of alpha and beta, whose returns the episodes hold; "" without one."""
+
+    caps: list[CapCheck] = field(default_factory=list)
+    """Exposures of the agent against the caps of a portfolio; empty for other tasks."""
 
     @property
     def agent(self) -> PolicyOutcome:

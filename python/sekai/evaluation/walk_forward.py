@@ -13,7 +13,7 @@ from sekai.data import MarketData, Pipeline
 from sekai.data.splits import Amount, Fold, WalkForward
 from sekai.evaluation.env_source import as_env_source
 from sekai.evaluation.evaluate import FIRST_SEED, evaluate, provenance_of
-from sekai.evaluation.evaluation import Episode, Evaluation, metric_columns
+from sekai.evaluation.evaluation import CapCheck, Episode, Evaluation, metric_columns
 from sekai.evaluation.flags import deflated_sharpe_flags, flags_of
 from sekai.evaluation.metrics import periods_per_year
 from sekai.evaluation.scorer import Scorer, returns_by_date
@@ -247,11 +247,31 @@ def _joined(
     return replace(
         first,
         policies=outcomes,
+        caps=_joined_caps(folds),
         periods_per_year=scorer.periods,
         comparisons=comparisons,
         flags=[*flags_of(agent, others, comparisons, bootstraps=True), *errors],
         provenance=provenance_of(command, digests, first.provenance.model, settings),
     )
+
+
+def _joined_caps(folds: Sequence[Evaluation]) -> list[CapCheck]:
+    """Largest exposures over all folds, and the sum of rows above a cap."""
+    joined = []
+    for checks in zip(*(fold.caps for fold in folds), strict=True):
+        counts = {
+            name: sum(getattr(check, name) for check in checks)
+            for name in ("rows_above_at_decision", "rows_above_after_drift", "rows")
+        }
+        joined.append(
+            replace(
+                checks[0],
+                at_decision=max(check.at_decision for check in checks),
+                after_drift=max(check.after_drift for check in checks),
+                **counts,
+            )
+        )
+    return joined
 
 
 def _chained(episodes: Sequence[Episode]) -> Episode:

@@ -54,9 +54,36 @@ PATTERNS = ("", "/", ".", "x", "\\", "-")
 
 def holdings_section(context: ReportContext) -> Section | None:
     """Weights, exposures and fills."""
-    charts = [_weights_chart(context), _fills_chart(context)]
+    charts = [_weights_chart(context), _caps_block(context), _fills_chart(context)]
     blocks = [chart for chart in charts if chart is not None]
     return Section(name="holdings", title="Holdings", blocks=[*blocks]) if blocks else None
+
+
+def _caps_block(context: ReportContext) -> Markup | None:
+    """Exposures at decisions and after drift against the caps; None without caps."""
+    rows = []
+    for check in context.evaluation.caps:
+        figures = (check.cap, check.at_decision, check.after_drift)
+        counts = (check.rows_above_at_decision, check.rows_above_after_drift)
+        rows.append(
+            [Cell(policy_label(check.measure))]
+            + [Cell(format_number(value, "percent"), value) for value in figures]
+            + [Cell(f"{count:,} of {check.rows:,}", count) for count in counts]
+        )
+    heads = [
+        "Exposure of the agent",
+        "Cap",
+        "Largest at decisions",
+        "Largest after drift",
+        "Rows above the cap at decisions",
+        "Rows above after drift",
+    ]
+    note = (
+        "Caps hold for the ordered weights. Prices move until the fill and until the end of the "
+        "step, and weights drift above a cap until the next decision."
+    )
+    title = "Caps at decisions and after drift"
+    return card(title, table(heads, rows, title), note) if rows else None
 
 
 def _weights_chart(context: ReportContext) -> Chart | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.evaluation.evaluation import Episode, Flag
+from sekai.evaluation.evaluation import CapCheck, Episode, Flag
 from sekai.spaces import Box, Discrete, MultiDiscrete
 from sekai.vector.vec_env import VecEnv
 
@@ -115,6 +115,10 @@ class Task:
     def benchmark(self) -> str:
         """Name of the benchmark of alpha and beta; "" without one."""
         return ""
+
+    def cap_checks(self, episodes: Sequence[Episode]) -> list[CapCheck]:
+        """Exposures against the caps of a mandate; empty without one."""
+        return []
 
     def per_episode(
         self, name: str, values: Sequence[float], episodes: Sequence[Episode]

@@ -15,7 +15,7 @@ from sekai.envs.portfolio.config import MultiPortfolioConfig, PortfolioConfig
 from sekai.envs.portfolio.log import COST_KINDS, EpisodeLog
 from sekai.envs.portfolio.panel import Benchmark, compute_features
 from sekai.evaluation.env_source import TeamVecEnv, agent_infos
-from sekai.evaluation.evaluation import Episode, EpisodeFills
+from sekai.evaluation.evaluation import CapCheck, Episode, EpisodeFills
 from sekai.evaluation.tasks import Task, config_of, reconfigured
 from sekai.market import project_weights
 from sekai.spaces import MultiDiscrete, Simplex
@@ -35,6 +35,9 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+
+CAP_TOLERANCE = 1e-6
+"""Excess over a cap that counts as rounding."""
 
 
 class Mandate:
@@ -211,6 +214,39 @@ class PortfolioTask(Task):
         cash[:, -1] = 1.0
         return cash
 
+    def cap_checks(self, episodes: Sequence[Episode]) -> list[CapCheck]:
+        """Largest weight and gross exposure at decisions and after drift, against their caps."""
+        config, data = self.config(), self._data
+        known = [each for each in episodes if each.weights is not None and each.times is not None]
+        if config is None or data is None or not known:
+            return []
+        settings = config.constraints.settings(data.assets, data.sectors, config.account)
+        ordered = np.concatenate([self._ordered(each, settings) for each in known])
+        drifted = np.concatenate([_held(each)[1:] for each in known])
+        uppers, gross = np.array(settings["upper"]), settings["leverage"]
+        return [
+            _cap_check("largest_weight", uppers, np.abs(ordered), np.abs(drifted)),
+            _cap_check(
+                "gross_exposure",
+                np.array([1.0 if gross is None else gross]),
+                np.abs(ordered).sum(axis=1, keepdims=True),
+                np.abs(drifted).sum(axis=1, keepdims=True),
+            ),
+        ]
+
+    def _ordered(self, episode: Episode, settings: Mapping[str, Any]) -> Floats:
+        """Weights of the assets that the mandate allowed at each decision."""
+        assert self._data is not None
+        assert episode.times is not None
+        held = _with_cash(_held(episode)[:-1])
+        wanted, config = episode.actions, self.config()
+        if config is not None and config.action == "tilts":
+            wanted = _with_cash(held[:, :-1] + config.tilt * (episode.actions - 1.0))
+        rows = np.searchsorted(self._data.times, episode.times[:-1])
+        allowed = project_weights(wanted, held, self._data.tradable[rows], **settings).weights
+        ordered: Floats = allowed[:, :-1]
+        return ordered
+
     @property
     def benchmark(self) -> str:
         """Benchmark of the env."""
@@ -230,6 +266,10 @@ class PortfolioTask(Task):
 
 class MultiPortfolioTask(PortfolioTask):
     """`MultiPortfolio-v0`: the account of a team is the sum of its agents' accounts."""
+
+    def cap_checks(self, episodes: Sequence[Episode]) -> list[CapCheck]:
+        """Return nothing: caps are those of each agent, not of the team."""
+        return []
 
     def _data_of(self, vec: VecEnv) -> MarketData | None:
         data: MarketData | None = (self.source.options or {}).get("data")
@@ -308,6 +348,30 @@ def _with_data(source: EnvSource) -> EnvSource:
     if source.options is None or source.options.get("data") is not None:
         return source
     return source.with_options(data=simulate_regimes())
+
+
+def _held(episode: Episode) -> Floats:
+    """Weights of the assets at the start, which is all cash, and after each step."""
+    assert episode.weights is not None
+    assets = episode.weights[:, :-1]
+    return np.vstack([np.zeros((1, assets.shape[1])), assets])
+
+
+def _with_cash(weights: Floats) -> Floats:
+    return np.column_stack([weights, 1.0 - weights.sum(axis=1)])
+
+
+def _cap_check(measure: str, caps: Floats, ordered: Floats, drifted: Floats) -> CapCheck:
+    """Compare exposures, rows by assets, with the cap of each asset."""
+    return CapCheck(
+        measure=measure,
+        cap=float(caps.max()),
+        at_decision=float(ordered.max(initial=0.0)),
+        after_drift=float(drifted.max(initial=0.0)),
+        rows_above_at_decision=int((ordered > caps + CAP_TOLERANCE).any(axis=1).sum()),
+        rows_above_after_drift=int((drifted > caps + CAP_TOLERANCE).any(axis=1).sum()),
+        rows=len(drifted),
+    )
 
 
 def _forward_filled(levels: Floats) -> Floats:
