@@ -15,7 +15,6 @@ from sekai.evaluation.report.chart import (
     Style,
     Trace,
     downsample,
-    escaped,
     is_relative,
     line,
     stacked,
@@ -42,8 +41,8 @@ __all__ = ["costs_section", "holdings_section", "largest_weights"]
 MAX_ASSETS = 11
 """Assets shown by name; the others are summed."""
 
-MAX_VIEWS = 60
-MAX_FILLS = 1000
+MAX_VIEWS = 24
+MAX_FILLS = 400
 
 CASH = "$cash"
 PRICE = Style("$ink", "solid", "")
@@ -143,12 +142,12 @@ def _areas(x: Floats, weights: Floats, name: str, colour: str, *, hatched: bool)
     area: Trace = {
         "type": "scatter",
         "mode": "lines",
-        "name": escaped(name),
+        "name": name,
         "x": x,
         "line": {"width": 0.6, "color": colour},
         "fillcolor": f"{colour}/0.75",
         "yhoverformat": ".1%",
-        "legendgroup": escaped(name),
+        "legendgroup": name,
     }
     if hatched and colour != CASH:
         area["fillpattern"] = {
@@ -250,8 +249,8 @@ def _costs_chart(context: ReportContext) -> Chart:
         {
             "type": "bar",
             "orientation": "h",
-            "name": escaped(policy_label(kind)),
-            "y": [escaped(context.labels[name]) for name in context.recorded],
+            "name": policy_label(kind),
+            "y": [context.labels[name] for name in context.recorded],
             "x": [_mean_cost(outcome, kind, relative) for outcome in context.recorded.values()],
             "marker": {
                 "color": f"${index % COLOURS}",
@@ -333,7 +332,7 @@ def _sensitivity_chart(
             drawn = line(x, y, context.labels[name], style, kind=metric.kind)
             marker = {"color": style.colour, "symbol": style.symbol, "size": 8}
             traces.append(drawn | {"mode": "lines+markers", "marker": marker})
-    panel = Panel(escaped(metric.heading), metric.kind)
+    panel = Panel(metric.heading, metric.kind)
     layout = stacked([panel], x_title=x_title, agent_last=True)
     layout["xaxis"] |= {"tickvals": [float(value) for value in x]}
     return Chart(title=title, views={"": ChartView(traces=traces, layout=layout)}, height=360)
