@@ -1,9 +1,11 @@
 """Evaluation: metrics, baselines, significance, walk-forward and reports."""
 
 from sekai.evaluation.baselines import baseline, baseline_names, register_baseline
+from sekai.evaluation.compare import EvaluationComparison, compare
 from sekai.evaluation.evaluate import evaluate
 from sekai.evaluation.evaluation import (
     BaselineComparison,
+    CapCheck,
     DeflatedSharpe,
     Episode,
     EpisodeFills,
@@ -35,11 +37,13 @@ from sekai.evaluation.walk_forward import WalkForwardEvaluation, walk_forward
 __all__ = [
     "HIGHER_IS_BETTER",
     "BaselineComparison",
+    "CapCheck",
     "DeflatedSharpe",
     "Episode",
     "EpisodeContext",
     "EpisodeFills",
     "Evaluation",
+    "EvaluationComparison",
     "EvaluationFileError",
     "Flag",
     "Interval",
@@ -53,6 +57,7 @@ __all__ = [
     "baseline",
     "baseline_names",
     "bootstrap_interval",
+    "compare",
     "deflated_sharpe_of",
     "evaluate",
     "load_evaluation",

@@ -16,13 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from sekai.evaluation.baselines import baseline, baseline_names
+from sekai.data.intraday import Progress
+from sekai.evaluation.baselines import baseline, baseline_names, unknown_baseline
 from sekai.evaluation.env_source import as_env_source
 from sekai.evaluation.evaluation import Episode, Evaluation, Provenance
 from sekai.evaluation.flags import deflated_sharpe_flags, flags_of
 from sekai.evaluation.look_ahead import look_ahead_flags
 from sekai.evaluation.metrics import periods_per_year
 from sekai.evaluation.policy import Policy, as_multi_agent_policy, as_policy
+from sekai.evaluation.progress import EvaluationProgress
 from sekai.evaluation.recorder import run_episodes
 from sekai.evaluation.scorer import (
     MIN_RETURNS,
@@ -45,6 +47,9 @@ FIRST_SEED = 1_000_000
 PACKAGES = ("sekai", "numpy", "torch")
 MAX_SETTING_LENGTH = 200
 
+LONG_EPISODE = 2_000
+"""Steps beyond which cost and delay sensitivity is left out by default."""
+
 
 def evaluate(
     policy: Any,
@@ -55,9 +60,10 @@ def evaluate(
     env_options: Mapping[str, Any] | None = None,
     name: str | None = None,
     level: float = 0.95,
-    sensitivity: bool = True,
+    sensitivity: bool | None = None,
     ledger: Ledger | None = None,
     command: str | None = None,
+    progress: Progress | None = None,
 ) -> Evaluation:
     """Evaluate a policy against baselines on the same seeds, costs and fills.
 
@@ -75,9 +81,12 @@ def evaluate(
         env_options: options for an id.
         name: name of the agent.
         level: confidence level.
-        sensitivity: also evaluate at other costs and delays.
+        sensitivity: also evaluate at other costs and delays, which takes several times as long; if
+            None, unless episodes have more than 2,000 steps.
         ledger: trial ledger of this data, or the path of its file; this trial is added.
         command: command that reproduces the evaluation; the command line if None.
+        progress: True for a progress bar on standard error, False for none, or a function of the
+            done and the total count; if None, a bar on a terminal or in a notebook after a moment.
 
     Raises:
         ValueError: there is no baseline, or a single seed without a long dated episode.
@@ -86,7 +95,10 @@ def evaluate(
     policies = _policies(policy, baselines, task, name)
     chosen = _seeds(seeds)
     source = task.recording_source()
-    played = {key: run_episodes(one, source, task, chosen) for key, one in policies.items()}
+    runs = EvaluationProgress(progress, len(policies) + 1)
+    played = {
+        key: run_episodes(one, source, task, chosen, progress=runs) for key, one in policies.items()
+    }
     agent_name = next(iter(policies))
     if baselines is None:
         played = _without_duplicates(played, agent_name)
@@ -94,10 +106,9 @@ def evaluate(
     scorer = _scorer(task, played[agent_name], chosen, level)
     agent, *others = (scorer.outcome(key, episodes) for key, episodes in played.items())
     comparisons = scorer.comparisons(agent, others)
-    digest = task.data_digest
     deflated_sharpe = record_deflated_sharpe(
         returns_by_date(agent.episodes),
-        digest or task.source.name,
+        task.judged_digest,
         agent_name,
         model_of(policy, ""),
         ledger,
@@ -108,6 +119,7 @@ def evaluate(
         *look_ahead_flags(policies[agent_name], task, chosen),
         *deflated_sharpe_flags(deflated_sharpe),
     ]
+    runs.end_run()
     headlines = {key: scorer.headline(episodes) for key, episodes in played.items()}
     compared = {key: policies[key] for key in played}
     settings = {
@@ -116,6 +128,12 @@ def evaluate(
         "level": level,
         "baselines": list(compared)[1:],
     }
+    longest = max(len(episode.rewards) for episode in played[agent_name])
+    is_sensitive = longest <= LONG_EPISODE if sensitivity is None else sensitivity
+    costs_and_delays = (
+        sensitivity_of(compared, headlines, task, scorer, chosen, runs) if is_sensitive else None
+    )
+    runs.close()
     return Evaluation(
         name=agent_name,
         env=task.source.name,
@@ -126,19 +144,24 @@ def evaluate(
         seeds=chosen,
         policies={agent_name: agent, **{other.name: compact(other) for other in others}},
         comparisons=comparisons,
-        sensitivity=sensitivity_of(compared, headlines, task, scorer, chosen)
-        if sensitivity
-        else None,
+        sensitivity=costs_and_delays,
         flags=flags,
         deflated_sharpe=deflated_sharpe,
-        provenance=provenance_of(command, digest, model_of(policy, agent_name), settings),
+        benchmark=task.benchmark,
+        caps=task.cap_checks(agent.episodes),
+        provenance=provenance_of(
+            command,
+            (task.data_digest, task.judged_digest),
+            model_of(policy, agent_name),
+            settings,
+        ),
     )
 
 
 def provenance_of(
-    command: str | None, data_digest: str, model: str, settings: Mapping[str, Any]
+    command: str | None, digests: tuple[str, str], model: str, settings: Mapping[str, Any]
 ) -> Provenance:
-    """Provenance of an evaluation made now."""
+    """Provenance of an evaluation made now; `digests` are those of the data and of judged rows."""
     versions = {"python": platform.python_version()}
     for package in PACKAGES:
         # Packages that were not imported did not take part.
@@ -151,7 +174,8 @@ def provenance_of(
         command=shlex.join(sys.argv) if command is None else command,
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         versions=versions,
-        data_digest=data_digest,
+        data_digest=digests[0],
+        judged_digest=digests[1],
         model=model,
         settings={name: _shortened(str(value)) for name, value in settings.items()},
     )
@@ -194,8 +218,6 @@ def _policies(
     pairs = baselines.items() if isinstance(baselines, Mapping) else ((None, b) for b in baselines)
     others: dict[str, Policy] = {}
     for label, given in pairs:
-        if isinstance(given, str) and not os.path.exists(given):
-            baseline(given, task.name)  # Raises with the known names if there is none.
         other = _policy(given, task, label)
         label = label or other.name
         key, number = label, 2
@@ -212,7 +234,12 @@ def _policies(
 
 def _policy(policy: Any, task: Task, name: str | None) -> Policy:
     def find_baseline(name: str) -> Policy | None:
-        return baseline(name, task.name) if name in baseline_names(task.name) else None
+        if name in baseline_names(task.name):
+            return baseline(name, task.name)
+        if not os.path.exists(name):
+            error = unknown_baseline(name, task.name)
+            raise ValueError(f"{error}, or the path of a saved agent")
+        return None
 
     if task.source.is_multi_agent:
         return as_multi_agent_policy(policy, name, find_baseline)

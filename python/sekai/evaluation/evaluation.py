@@ -6,13 +6,17 @@ import math
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 __all__ = [
     "BaselineComparison",
+    "CapCheck",
     "DeflatedSharpe",
     "Episode",
     "EpisodeFills",
@@ -22,7 +26,11 @@ __all__ = [
     "PolicyOutcome",
     "Provenance",
     "Sensitivity",
+    "format_bounds",
+    "format_value",
+    "metric_columns",
     "rich_table",
+    "table_rows",
 ]
 
 Floats = NDArray[np.float64]
@@ -43,6 +51,9 @@ class EpisodeFills:
     def __len__(self) -> int:
         """Number of fills."""
         return len(self.step)
+
+    def __repr__(self) -> str:
+        return f"EpisodeFills({len(self)} fills)"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -86,6 +97,9 @@ class Episode:
     members: dict[str, Floats] = field(default_factory=dict)
     """Equity of each agent of a multi-agent env, which add up to `equity`."""
 
+    benchmark: Floats | None = None
+    """Returns of the benchmark of alpha and beta by step; None without one."""
+
     @property
     def returns(self) -> Floats:
         """Simple returns of equity by step; 0 where equity is not positive."""
@@ -98,6 +112,42 @@ class Episode:
     def total_cost(self) -> float:
         """Sum of all costs."""
         return float(sum(paid.sum() for paid in self.costs.values()))
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Frame with the start and one row for each step: equity, return, reward, costs, weights.
+
+        Numbers of a step are missing in the row of the start.
+
+        Args:
+            backend: `pandas`, `polars` or `pyarrow`.
+        """
+        from sekai.data.writing import as_frame
+
+        rows = len(self.rewards) + 1
+        columns: dict[str, Any] = {"step": np.arange(rows)}
+        if self.times is not None:
+            columns["time"] = self.times
+        if len(self.equity) == rows:
+            columns |= {"equity": self.equity, "return": _after_start(self.returns)}
+        columns["reward"] = _after_start(self.rewards)
+        if self.turnover is not None:
+            columns["turnover"] = _after_start(self.turnover)
+        columns |= {f"cost/{kind}": _after_start(paid) for kind, paid in self.costs.items()}
+        if self.weights is not None:
+            names = [*self.assets, "cash"]
+            columns |= {
+                f"weight/{name}": _after_start(self.weights[:, index])
+                for index, name in enumerate(names)
+            }
+        if self.benchmark is not None:
+            columns["benchmark"] = _after_start(self.benchmark)
+        return as_frame(
+            {name: column[:rows] for name, column in columns.items()}, backend, "Episode.to_frame"
+        )
+
+    def __repr__(self) -> str:
+        dates = "" if self.times is None else f", {self.times[0]!s:.10} to {self.times[-1]!s:.10}"
+        return f"Episode(seed {self.seed}, {len(self.rewards)} steps{dates})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +163,17 @@ class Interval:
     method: str = ""
     """Method of the bounds: "seeds" (Student's t over seeds) or "bootstrap"."""
 
+    def __float__(self) -> float:
+        """Return the estimate."""
+        return self.value
+
+    def __str__(self) -> str:
+        """Estimate and bounds: `0.52 [-0.31, 1.36]`."""
+        return f"{format_value(self.value)} {format_bounds(self)}"
+
+    def __repr__(self) -> str:
+        return f"Interval({self}, level={self.level:g})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOutcome:
@@ -126,6 +187,12 @@ class PolicyOutcome:
     """Metrics of each episode, in the order of the seeds."""
 
     episodes: list[Episode]
+
+    def __repr__(self) -> str:
+        return (
+            f"PolicyOutcome({self.name}: {len(self.metrics)} metrics, "
+            f"{len(self.episodes)} episodes)"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +237,28 @@ class Sensitivity:
     break_even: dict[str, float]
     """By baseline: break-even cost multiple, at which the agent's lead is 0; infinite if the agent
     leads at every multiple, 0 if it never leads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapCheck:
+    """Largest exposure of the agent at decisions, where the cap holds, and after prices moved."""
+
+    measure: str
+    """"largest_weight" or "gross_exposure"."""
+
+    cap: float
+    """Cap of the mandate; the largest one if it differs by asset."""
+
+    at_decision: float
+    """Largest value of the weights that were ordered, after the projection onto the mandate."""
+
+    after_drift: float
+    """Largest value of the weights at the end of a step."""
+
+    rows_above_at_decision: int
+    rows_above_after_drift: int
+    rows: int
+    """Number of steps of all episodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +310,10 @@ class Provenance:
     data_digest: str = ""
     """Digest of the data; "" for envs simulated from seeds."""
 
+    judged_digest: str = ""
+    """Digest of the judged rows, without warm-up rows and fields that only features use: the data
+    set in a `TrialLedger`. The env id for envs simulated from seeds."""
+
     model: str = ""
     """Digest of the agent's file, or its name."""
 
@@ -257,6 +350,12 @@ class Evaluation:
     learning: dict[str, list[float]] = field(default_factory=dict)
     """Learning curves of the training run, with "steps"; empty if unknown."""
 
+    benchmark: str = ""
+    """Benchmark of alpha and beta, whose returns the episodes hold; "" without one."""
+
+    caps: list[CapCheck] = field(default_factory=list)
+    """Exposures of the agent against the caps of a portfolio; empty for other tasks."""
+
     @property
     def agent(self) -> PolicyOutcome:
         """Outcome of the evaluated policy."""
@@ -271,9 +370,21 @@ class Evaluation:
         """Return `summary()`."""
         return self.summary()
 
+    def __repr__(self) -> str:
+        value = self.agent.metrics[self.headline]
+        return (
+            f"Evaluation({self.name} on {self.env}: {self.headline} {value}, "
+            f"{len(self.baselines)} baselines, {len(self.seeds)} seeds, {len(self.flags)} flags)"
+        )
+
+    def _repr_html_(self) -> str:
+        from sekai.evaluation.report.summary import notebook_html
+
+        return notebook_html(self)
+
     def summary(self) -> str:
         """Plain-text table of policies and metrics, followed by the flags."""
-        header, *rows = _table_rows(self)
+        header, *rows = table_rows(self)
         columns = range(len(header))
         widths = [max(len(row[column]) for row in (header, *rows)) for column in columns]
         lines = [_title(self), ""]
@@ -285,11 +396,58 @@ class Evaluation:
             lines += ["", *(f"{flag.level}: {flag.name}: {flag.message}" for flag in self.flags)]
         return "\n".join(lines)
 
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Frame with a row for each policy and metric: value and confidence bounds.
+
+        Rows of the headline metric also hold the agent's lead over the baseline and its adjusted
+        p-value.
+
+        Args:
+            backend: `pandas`, `polars` or `pyarrow`.
+        """
+        from sekai.data.writing import as_frame
+
+        return as_frame(metric_columns(self), backend, "Evaluation.to_frame")
+
+    def plot_equity(self, ax: Axes | None = None) -> Axes:
+        """Draw the equity of all policies on matplotlib axes, which are returned.
+
+        Lines are medians over seeds, with a band of the agent.
+
+        Args:
+            ax: axes to draw on; those of a new figure if None.
+        """
+        from sekai.evaluation.report.pictures import draw_equity
+
+        return draw_equity(self, ax)
+
+    def plot_drawdown(self, ax: Axes | None = None) -> Axes:
+        """Draw the drawdown of all policies on matplotlib axes, which are returned.
+
+        Args:
+            ax: axes to draw on; those of a new figure if None.
+        """
+        from sekai.evaluation.report.pictures import draw_drawdown
+
+        return draw_drawdown(self, ax)
+
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write a self-contained HTML report."""
         from sekai.evaluation.report import write_report
 
         return write_report(self, path)
+
+    def to_pdf(self, path: str | os.PathLike[str]) -> Path:
+        """Write the first screen of the report as a PDF of one page."""
+        from sekai.evaluation.report import write_summary
+
+        return write_summary(self, path, ".pdf")
+
+    def to_png(self, path: str | os.PathLike[str]) -> Path:
+        """Write the first screen of the report as a PNG picture."""
+        from sekai.evaluation.report import write_summary
+
+        return write_summary(self, path, ".png")
 
     def to_json(self, path: str | os.PathLike[str]) -> Path:
         """Write a JSON file for `load_evaluation`."""
@@ -297,6 +455,31 @@ class Evaluation:
 
         save_evaluation(self, path)
         return Path(path)
+
+
+def _after_start(values: Floats) -> Floats:
+    return np.append(np.nan, values)
+
+
+def metric_columns(evaluation: Evaluation) -> dict[str, list[Any]]:
+    """Columns of `Evaluation.to_frame`."""
+    leads = {each.baseline: each for each in evaluation.comparisons}
+    rows = []
+    for name, outcome in evaluation.policies.items():
+        for metric, interval in outcome.metrics.items():
+            lead = leads.get(name) if metric == evaluation.headline else None
+            rows.append(
+                {
+                    "policy": name,
+                    "metric": metric,
+                    "value": interval.value,
+                    "low": interval.low,
+                    "high": interval.high,
+                    "agent_ahead_by": math.nan if lead is None else lead.difference.value,
+                    "p_value": math.nan if lead is None else lead.p_value,
+                }
+            )
+    return {column: [row[column] for row in rows] for column in rows[0]}
 
 
 TABLE_METRICS = ("total_return", "sharpe", "max_drawdown", "turnover", "cost", "episode_return")
@@ -307,7 +490,7 @@ def rich_table(evaluation: Evaluation) -> Any:
     """Table of policies and metrics for terminals, as a `rich.table.Table`."""
     from rich.table import Table
 
-    header, *rows = _table_rows(evaluation)
+    header, *rows = table_rows(evaluation)
     table = Table(title=_title(evaluation))
     for column, name in enumerate(header):
         table.add_column(name, justify="left" if column == 0 else "right")
@@ -326,7 +509,8 @@ def _title(evaluation: Evaluation) -> str:
     )
 
 
-def _table_rows(evaluation: Evaluation) -> list[list[str]]:
+def table_rows(evaluation: Evaluation) -> list[list[str]]:
+    """Header and rows of the table of policies."""
     headline = evaluation.headline
     shown = [
         name for name in TABLE_METRICS if name != headline and name in evaluation.agent.metrics
@@ -338,19 +522,30 @@ def _table_rows(evaluation: Evaluation) -> list[list[str]]:
         interval, difference, p_value = policy.metrics[headline], "", ""
         if name in comparisons:
             paired = comparisons[name].difference
-            difference = f"{_number(paired.value)} {_bounds(paired)}"
-            p_value = _number(comparisons[name].p_value)
+            difference = f"{format_value(paired.value)} {format_bounds(paired)}"
+            p_value = format_value(comparisons[name].p_value)
         values = [policy.metrics.get(metric) for metric in shown]
-        cells = ["" if value is None else _number(value.value) for value in values]
-        rows.append([name, _number(interval.value), _bounds(interval), difference, p_value, *cells])
+        cells = ["" if value is None else format_value(value.value) for value in values]
+        rows.append(
+            [
+                name,
+                format_value(interval.value),
+                format_bounds(interval),
+                difference,
+                p_value,
+                *cells,
+            ]
+        )
     return rows
 
 
-def _bounds(interval: Interval) -> str:
+def format_bounds(interval: Interval) -> str:
+    """Confidence bounds in brackets, as in tables."""
     if math.isnan(interval.low) or math.isnan(interval.high):
         return "[unknown]"
-    return f"[{_number(interval.low)}, {_number(interval.high)}]"
+    return f"[{format_value(interval.low)}, {format_value(interval.high)}]"
 
 
-def _number(value: float) -> str:
+def format_value(value: float) -> str:
+    """Number with four digits, as in tables."""
     return "undefined" if math.isnan(value) else f"{value:.4g}"

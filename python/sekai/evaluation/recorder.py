@@ -15,6 +15,7 @@ from sekai.error import StateError
 from sekai.evaluation.env_source import ACTION_MASK, EnvSource
 from sekai.evaluation.evaluation import Episode
 from sekai.evaluation.policy import EpisodeContext, Policy, StepContext
+from sekai.evaluation.progress import EvaluationProgress
 from sekai.evaluation.tasks import Task
 from sekai.vector.infos import DictInfos, Infos
 from sekai.vector.vec_env import VecEnv
@@ -42,7 +43,13 @@ class RecordedEpisode:
 
 
 def run_episodes(
-    policy: Policy, source: EnvSource, task: Task, seeds: Sequence[int], *, delay: int = 0
+    policy: Policy,
+    source: EnvSource,
+    task: Task,
+    seeds: Sequence[int],
+    *,
+    delay: int = 0,
+    progress: EvaluationProgress | None = None,
 ) -> list[Episode]:
     """Run one episode for each seed.
 
@@ -52,17 +59,25 @@ def run_episodes(
         task: converts recorded episodes.
         seeds: seeds of the envs.
         delay: steps by which every decision is delayed.
+        progress: counts steps and this run.
     """
     episodes: list[Episode] = []
     with policy.source_for(source).open(len(seeds)) as vec:
         for first in range(0, len(seeds), vec.num_envs):
             batch = list(seeds[first : first + vec.num_envs])
-            episodes.extend(_run_batch(policy, vec, task, batch, delay))
+            episodes.extend(_run_batch(policy, vec, task, batch, delay, progress))
+    if progress is not None:
+        progress.end_run()
     return episodes
 
 
 def _run_batch(
-    policy: Policy, vec: VecEnv, task: Task, seeds: list[int], delay: int
+    policy: Policy,
+    vec: VecEnv,
+    task: Task,
+    seeds: list[int],
+    delay: int,
+    progress: EvaluationProgress | None,
 ) -> list[Episode]:
     """Run one episode in each env; surplus envs repeat the last seed and are dropped."""
     padded = seeds + [seeds[-1]] * (vec.num_envs - len(seeds))
@@ -81,6 +96,8 @@ def _run_batch(
         ended = outcome.terminated | outcome.truncated
         recorder.add(actions, outcome.rewards, ended, outcome.infos)
         observations = outcome.observations
+        if progress is not None:
+            progress.step()
     logs = task.end(vec)
     return [
         task.episode(recorded, notes.get(index), logs.get(index))

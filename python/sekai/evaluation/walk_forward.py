@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,12 +13,16 @@ from sekai.data import MarketData, Pipeline
 from sekai.data.splits import Amount, Fold, WalkForward
 from sekai.evaluation.env_source import as_env_source
 from sekai.evaluation.evaluate import FIRST_SEED, evaluate, provenance_of
-from sekai.evaluation.evaluation import Episode, Evaluation
+from sekai.evaluation.evaluation import CapCheck, Episode, Evaluation, metric_columns
 from sekai.evaluation.flags import deflated_sharpe_flags, flags_of
 from sekai.evaluation.metrics import periods_per_year
 from sekai.evaluation.scorer import Scorer, returns_by_date
 from sekai.evaluation.statistics.deflated_sharpe import Ledger, record_deflated_sharpe
 from sekai.evaluation.tasks import task_of
+from sekai.evaluation.tasks.portfolio import digest_of_judged_rows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["WalkForwardEvaluation", "walk_forward"]
 
@@ -37,6 +41,41 @@ class WalkForwardEvaluation:
 
     rows: list[tuple[int, int]] = field(default_factory=list)
     """Number of training and test rows of each fold."""
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Frame with a row for each fold, policy and metric; the fold "joined" is all of them.
+
+        Args:
+            backend: `pandas`, `polars` or `pyarrow`.
+        """
+        from sekai.data.writing import as_frame
+
+        parts = {str(index): fold for index, fold in enumerate(self.folds)}
+        tables = {
+            name: metric_columns(part) for name, part in (parts | {"joined": self.joined}).items()
+        }
+        rows = [name for name, table in tables.items() for _ in table["policy"]]
+        shared = next(iter(tables.values()))
+        columns = {
+            key: [value for table in tables.values() for value in table[key]] for key in shared
+        }
+        return as_frame({"fold": rows, **columns}, backend, "WalkForwardEvaluation.to_frame")
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the equity of the joined test rows, with a line where each fold begins.
+
+        Args:
+            ax: matplotlib axes to draw on; those of a new figure if None.
+        """
+        from sekai.evaluation.report.pictures import draw_walk_forward
+
+        return draw_walk_forward(self, ax)
+
+    def __repr__(self) -> str:
+        return f"WalkForwardEvaluation({len(self.folds)} folds, joined: {self.joined!r})"
+
+    def _repr_html_(self) -> str:
+        return self.joined._repr_html_()
 
 
 def walk_forward(
@@ -101,9 +140,10 @@ def walk_forward(
         )
         for fold in cuts
     ]
-    joined = _joined(evaluations, data, options, level, command)
+    digests = data.digest, digest_of_judged_rows([fold.test for fold in cuts])
+    joined = _joined(evaluations, data, options, level, command, digests)
     returns = returns_by_date(joined.agent.episodes)
-    deflated_sharpe = record_deflated_sharpe(returns, data.digest, name, "", ledger)
+    deflated_sharpe = record_deflated_sharpe(returns, digests[1], name, "", ledger)
     flags = [*joined.flags, *deflated_sharpe_flags(deflated_sharpe)]
     return WalkForwardEvaluation(
         folds=evaluations,
@@ -185,6 +225,7 @@ def _joined(
     options: Mapping[str, Any],
     level: float,
     command: str | None,
+    digests: tuple[str, str],
 ) -> Evaluation:
     """All folds as one account, each continuing with the equity of the one before."""
     first = folds[0]
@@ -206,11 +247,31 @@ def _joined(
     return replace(
         first,
         policies=outcomes,
+        caps=_joined_caps(folds),
         periods_per_year=scorer.periods,
         comparisons=comparisons,
         flags=[*flags_of(agent, others, comparisons, bootstraps=True), *errors],
-        provenance=provenance_of(command, data.digest, first.provenance.model, settings),
+        provenance=provenance_of(command, digests, first.provenance.model, settings),
     )
+
+
+def _joined_caps(folds: Sequence[Evaluation]) -> list[CapCheck]:
+    """Largest exposures over all folds, and the sum of rows above a cap."""
+    joined = []
+    for checks in zip(*(fold.caps for fold in folds), strict=True):
+        counts = {
+            name: sum(getattr(check, name) for check in checks)
+            for name in ("rows_above_at_decision", "rows_above_after_drift", "rows")
+        }
+        joined.append(
+            replace(
+                checks[0],
+                at_decision=max(check.at_decision for check in checks),
+                after_drift=max(check.after_drift for check in checks),
+                **counts,
+            )
+        )
+    return joined
 
 
 def _chained(episodes: Sequence[Episode]) -> Episode:
@@ -233,6 +294,7 @@ def _chained(episodes: Sequence[Episode]) -> Episode:
             kind: np.concatenate([episode.costs[kind] * scale for episode, scale in scaled])
             for kind in first.costs
         },
+        benchmark=_concatenated([episode.benchmark for episode in episodes]),
         fills=None,
         outcome={},
     )

@@ -67,7 +67,6 @@ class Browser:
 
     def show(self, tab: str) -> None:
         self.run("document.getElementById(arguments[0]).click()", tab)
-        # Plotly draws when it finds the time.
         eventually(lambda: self.shown() == [tab.removeprefix("tab-")])
         eventually(lambda: all(count > 0 for count in self.lines()))
 
@@ -246,7 +245,8 @@ def test_a_single_seed_can_be_chosen(browser: Browser, folder: Path) -> None:
     browser.open(folder / "rich.html")
     browser.show("tab-performance")
     agent = (
-        "return [...document.querySelector('#performance [data-chart]').data.at(-1).y].slice(-5)"
+        "return [...document.querySelector('#performance [data-chart]').state.traces.at(-1).y]"
+        ".slice(-5)"
     )
     together = browser.run(agent)
 
@@ -285,17 +285,75 @@ def test_tables_sort_by_their_numbers_with_the_undefined_last(
     assert rising == sorted(before)
 
 
-def test_charts_offer_to_send_nothing_anywhere(browser: Browser, folder: Path) -> None:
+POINT = """
+const svg = document.querySelector("#performance .main-svg"), box = svg.getBoundingClientRect();
+const at = (share) => box.left + share * box.width;
+for (const [kind, share] of arguments[0]) {
+  const place = {clientX: at(share), clientY: box.top + 60, bubbles: true};
+  svg.dispatchEvent(new PointerEvent(kind, place));
+}
+"""
+
+
+def test_values_under_the_pointer_are_shown(browser: Browser, folder: Path) -> None:
     browser.open(folder / "rich.html")
     browser.show("tab-performance")
 
-    buttons = browser.run(
-        "return [...document.querySelectorAll('.modebar-btn')].map(one => one.dataset.title)"
-    )
+    browser.run(POINT, [["pointermove", 0.5]])
 
-    assert buttons
-    assert not [name for name in buttons if "cloud" in name.lower() or "share" in name.lower()]
-    assert browser.run("return document.querySelectorAll('.plotlyjsicon').length") == 0
+    rows = (
+        "return [...document.querySelectorAll('#performance .tip-row')].map(one => one.innerText)"
+    )
+    found = browser.run(rows)
+    assert len(found) == 12  # six policies, in two panels
+    assert all("%" in row for row in found)
+    title = browser.run("return document.querySelector('#performance .tip-title').innerText")
+    assert title.startswith("2021-")
+
+
+def test_a_drag_zooms_and_a_double_click_returns(browser: Browser, folder: Path) -> None:
+    browser.open(folder / "rich.html")
+    browser.show("tab-performance")
+    ticks = "return [...document.querySelectorAll('#performance .main-svg')][0].textContent"
+    whole = browser.run(ticks)
+
+    browser.run(POINT, [["pointerdown", 0.4], ["pointermove", 0.5], ["pointerup", 0.5]])
+    zoomed = browser.run(ticks)
+    browser.run(POINT, [["dblclick", 0.5]])
+
+    assert zoomed != whole
+    assert browser.run(ticks) == whole
+
+
+def test_a_policy_can_be_hidden(browser: Browser, folder: Path) -> None:
+    browser.open(folder / "rich.html")
+    browser.show("tab-performance")
+    before = browser.lines()[0]
+
+    browser.run("document.querySelector('#performance .legend-item').click()")
+
+    assert browser.lines()[0] == before - 6  # a line and two edges of a band, in two panels
+    pressed = "return document.querySelector('#performance .legend-item').ariaPressed"
+    assert browser.run(pressed) == "false"
+
+
+FIRST_SCREEN = """
+const box = (name) => document.querySelector("#overview " + name).getBoundingClientRect();
+return [box(".tiles").bottom, box(".main-svg").top];
+"""
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE])
+def test_the_first_screen_holds_the_verdict_the_numbers_and_the_picture(
+    browser: Browser, folder: Path, size: tuple[int, int]
+) -> None:
+    browser.open(folder / "rich.html", size)
+    tiles, picture = browser.run(FIRST_SCREEN)
+
+    assert tiles < picture < size[1]
+    assert (
+        browser.run("return document.querySelectorAll('#overview .tiles.four .tile').length") == 4
+    )
 
 
 def test_names_are_written_on_charts_as_they_are(browser: Browser, folder: Path) -> None:

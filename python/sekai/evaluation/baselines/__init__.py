@@ -8,9 +8,15 @@ from typing import Any
 
 from sekai.error import SekaiError
 from sekai.evaluation.policy import Policy, as_policy
-from sekai.storage.names import did_you_mean
+from sekai.storage.names import close_matches
 
-__all__ = ["IncompatibleBaselineError", "baseline", "baseline_names", "register_baseline"]
+__all__ = [
+    "IncompatibleBaselineError",
+    "baseline",
+    "baseline_names",
+    "register_baseline",
+    "unknown_baseline",
+]
 
 ANY = ""
 BUILT_IN: dict[tuple[str, str], str] = {
@@ -80,4 +86,17 @@ def baseline(name: str, task: str) -> Policy:
             module, _, attribute = BUILT_IN[key].partition(":")
             made: Policy = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)()
             return made
-    raise ValueError(f"unknown baseline {name!r}{did_you_mean(name, baseline_names(task))}")
+    raise unknown_baseline(name, task)
+
+
+def unknown_baseline(name: str, task: str) -> ValueError:
+    """Error that lists the baselines of a task, and the tasks that have the one asked for."""
+    known = baseline_names(task)
+    others = sorted({own for own, each in [*BUILT_IN, *_REGISTERED] if each == name})
+    reason = f"; it is a baseline of the tasks {', '.join(others)}" if others else ""
+    close = close_matches(name, known)
+    hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+    return ValueError(
+        f"unknown baseline {name!r} for the task {task!r}{reason}{hint}; expected one of "
+        f"{', '.join(known)}"
+    )

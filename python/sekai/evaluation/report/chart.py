@@ -1,8 +1,7 @@
-"""Charts: plotly traces and layouts, downsampling, and series of episodes."""
+"""Charts: traces and layouts, downsampling, and series of episodes."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -26,7 +25,6 @@ __all__ = [
     "band",
     "downsample",
     "drawdown",
-    "escaped",
     "has_equity",
     "is_relative",
     "line",
@@ -58,7 +56,7 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "
 COLOURS = 8
 """Number of line colours of the style sheet."""
 
-MAX_POINTS = 1500
+MAX_POINTS = 1200
 """Points of one line: more than a wide screen shows."""
 
 MIN_POINTS = 5
@@ -109,11 +107,6 @@ def style_of(index: int) -> Style:
     return Style(f"${index % COLOURS}", DASHES[index % len(DASHES)], SYMBOLS[index % len(SYMBOLS)])
 
 
-def escaped(name: str) -> str:
-    """Escape a name for plotly, which interprets HTML tags."""
-    return html.escape(name, quote=False)
-
-
 def line(
     x: Floats,
     y: Floats,
@@ -129,7 +122,7 @@ def line(
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": escaped(name),
+        "name": name,
         "x": np.asarray(x, np.float64)[rows],
         "y": np.asarray(y, np.float32)[rows],
         "yaxis": _axis(panel),
@@ -139,7 +132,7 @@ def line(
             "width": 2.2 if style.colour == "$0" else 1.6,
         },
         "yhoverformat": HOVER_FORMATS.get(kind, ""),
-        "legendgroup": escaped(name),
+        "legendgroup": name,
         "showlegend": panel == 0,
     }
 
@@ -190,7 +183,7 @@ def stacked(
 
 
 def milliseconds(times: NDArray[np.datetime64]) -> Floats:
-    """Timestamps as plotly expects numbers: milliseconds since 1970."""
+    """Timestamps as milliseconds since 1970."""
     return times.astype("datetime64[ms]").astype(np.int64).astype(np.float64)
 
 

@@ -46,10 +46,10 @@ MINUS = "\N{MINUS SIGN}"
 LARGEST = 1e300
 """Numbers beyond this are written as infinite."""
 
-MAX_POINTS_PER_CHART = 120_000
-"""Points of all lines of a chart: about two megabytes."""
+MAX_POINTS_PER_CHART = 36_000
+"""Points of all lines of a chart: about 400 kilobytes."""
 
-MAX_SEEDS = 32
+MAX_SEEDS = 8
 """Seeds with views of their own; medians and dots include all seeds."""
 
 
@@ -386,7 +386,7 @@ class ReportContext:
 
     def max_points(self, lines: int) -> int:
         """Largest number of points of each of so many lines."""
-        return int(np.clip(MAX_POINTS_PER_CHART // max(lines, 1), 500, MAX_POINTS))
+        return int(np.clip(MAX_POINTS_PER_CHART // max(lines, 1), 200, MAX_POINTS))
 
 
 def x_values(episode: Episode, dates: bool) -> Floats:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from sekai.evaluation.evaluation import (
-    BaselineComparison,
     DeflatedSharpe,
     Evaluation,
     Flag,
     Interval,
 )
 from sekai.evaluation.metrics import HIGHER_IS_BETTER
+from sekai.evaluation.report.chart import Chart
 from sekai.evaluation.report.elements import (
     Cell,
     Markup,
@@ -31,126 +30,52 @@ from sekai.evaluation.report.elements import (
     policy_name,
     table,
 )
+from sekai.evaluation.report.performance import summary_chart
+from sekai.evaluation.report.summary import (
+    MIN_DEFLATED_SHARPE,
+    deflated_sharpe_sentence,
+    summary_numbers,
+    summary_sentence,
+    verdict_of,
+)
 
 __all__ = [
-    "EvaluationVerdict",
-    "deflated_sharpe_sentence",
     "flags_block",
     "interval_cell",
     "overview_section",
     "provenance_block",
     "provenance_section",
     "validity_section",
-    "verdict_of",
 ]
-
-MIN_DEFLATED_SHARPE = 0.95
 
 UNRANKED = frozenset({"exposure", "net_exposure", "beta", "turnover", "skewness", "kurtosis"})
 """Descriptive metrics, without a best value."""
 
-STANDINGS = {
-    "ahead": "significantly better than",
-    "inconclusive": "not significantly different from",
-    "behind": "significantly worse than",
-}
 STANDING_LABELS = {"ahead": "better", "behind": "worse", "inconclusive": "not significant"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationVerdict:
-    """Verdict on the agent: headline, supporting sentences and colour."""
-
-    phrase: str
-    sentences: list[str]
-    look: str
-    """ "good", "inconclusive" or "bad"."""
-
-
-def verdict_of(evaluation: Evaluation) -> EvaluationVerdict:
-    """Verdict on the agent against its baselines, after correction for trials."""
-    phrase, look = _phrase(evaluation)
-    sentences = _sentences(evaluation)
-    if evaluation.deflated_sharpe is not None:
-        sentences.append(deflated_sharpe_sentence(evaluation.deflated_sharpe))
-    errors = [flag.message.rstrip(".") for flag in evaluation.flags if flag.level == "error"]
-    if errors:
-        text = "; ".join(errors)
-        sentences = [f"{text[:1].upper()}{text[1:]}.", *sentences]
-        return EvaluationVerdict(phrase="Results are invalid", sentences=sentences, look="bad")
-    return EvaluationVerdict(phrase=phrase, sentences=sentences, look=look)
-
-
-def _phrase(evaluation: Evaluation) -> tuple[str, str]:
-    standings = [comparison.standing for comparison in evaluation.comparisons]
-    if not standings:
-        return "Not compared with any baseline", "inconclusive"
-    count = len(standings)
-    if "behind" in standings:
-        names = [
-            policy_label(comparison.baseline)
-            for comparison in evaluation.comparisons
-            if comparison.standing == "behind"
-        ]
-        worse = _listed(names) if len(names) < 4 else f"{len(names)} of {count} baselines"
-        return f"Significantly worse than {worse}", "bad"
-    ahead = standings.count("ahead")
-    if ahead == 0:
-        return "Not significantly different from its baselines", "inconclusive"
-    if ahead < count:
-        return f"Significantly better than {ahead} of {count} baselines", "inconclusive"
-    baselines = f"all {ahead} baselines" if ahead > 1 else "its baseline"
-    deflated = evaluation.deflated_sharpe
-    if deflated is not None and not deflated.deflated >= MIN_DEFLATED_SHARPE:
-        return f"Better than {baselines}, but the deflated Sharpe ratio is low", "inconclusive"
-    return f"Significantly better than {baselines}", "good"
-
-
-def _sentences(evaluation: Evaluation) -> list[str]:
-    """One sentence for each standing, with the paired differences."""
-    sentences = []
-    for standing, words in STANDINGS.items():
-        those = [each for each in evaluation.comparisons if each.standing == standing]
-        if those:
-            metric = label_of(those[0].metric)
-            differences = _listed([_difference(each, metric.kind) for each in those])
-            sentences.append(f"{metric.text} is {words} {differences}.")
-    return sentences
-
-
-def _difference(comparison: BaselineComparison, kind: str) -> str:
-    difference = comparison.difference
-    value = format_signed(difference.value, kind, magnitude(difference))
-    text = f"{value} {bounds(difference, kind)}".strip()
-    return f"{policy_label(comparison.baseline)} ({text})"
-
-
-def deflated_sharpe_sentence(deflated_sharpe: DeflatedSharpe) -> str:
-    """Sentence about the deflated Sharpe ratio and the number of trials."""
-    found = deflated_sharpe
-    trials = f"{found.trials} trials" if found.trials != 1 else "a single trial"
-    if math.isnan(found.deflated):
-        return f"After {trials} on this data, the deflated Sharpe ratio is undefined."
-    value = format_number(found.deflated, "probability")
-    reached = found.deflated >= MIN_DEFLATED_SHARPE
-    relation = "at least" if reached else "below"
-    return (
-        f"After {trials} on this data, the deflated Sharpe ratio (probability of skill) is "
-        f"{value}, {relation} the threshold of {MIN_DEFLATED_SHARPE:.0%}."
-    )
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
 def overview_section(context: ReportContext) -> Section:
-    """Verdict, comparisons with baselines, and all metrics."""
-    blocks: list[Markup] = [_verdict_block(context.evaluation)]
+    """First screen (verdict, numbers, equity), comparisons with baselines, and all metrics."""
+    chart = summary_chart(context)
+    blocks: list[Markup | Chart] = [_summary_block(context.evaluation)]
+    blocks += [] if chart is None else [chart]
+    blocks.append(_verdict_block(context.evaluation))
     if context.evaluation.comparisons:
         blocks.append(_comparisons(context))
     blocks.append(_metrics(context))
     return Section(name="overview", title="Overview", blocks=[*blocks])
+
+
+def _summary_block(evaluation: Evaluation) -> Markup:
+    tiles = [
+        _tile(number.name, number.value, number.note) for number in summary_numbers(evaluation)
+    ]
+    return element(
+        "section",
+        element("h2", summary_sentence(evaluation)),
+        element("div", *tiles, class_="tiles four"),
+        class_=f"card verdict {verdict_of(evaluation).look}",
+    )
 
 
 def _verdict_block(evaluation: Evaluation) -> Markup:
@@ -166,11 +91,10 @@ def _verdict_block(evaluation: Evaluation) -> Markup:
     ]
     return element(
         "section",
-        element("p", "Verdict", class_="eyebrow"),
-        element("h2", verdict.phrase),
+        element("h3", "Reasons"),
         element("ul", *(element("li", text) for text in verdict.sentences), class_="sentences"),
         element("ul", *flags, class_="flags", aria_label="Flags") if flags else None,
-        class_=f"card verdict {verdict.look}",
+        class_="card",
     )
 
 

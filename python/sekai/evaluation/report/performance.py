@@ -39,20 +39,15 @@ from sekai.evaluation.report.elements import (
     policy_label,
     x_values,
 )
+from sekai.evaluation.report.summary import FEW_SEEDS, quantile_band, summary_band
 
-__all__ = ["band_note", "performance_section", "quantile_band", "window_for"]
+__all__ = ["band_note", "equity_chart", "performance_section", "summary_chart", "window_for"]
 
 Series = Callable[[Episode], Floats]
-
-FEW_SEEDS = 10
-"""Number of seeds below which bands show the range instead of quantiles."""
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 STRONG_RETURN = 0.08
 """Monthly return with the strongest colour."""
-
-BENCHMARKS = ("benchmark", "market", "buy_and_hold", "equal_weight")
-"""Baselines that can serve as benchmark, in order of preference."""
 
 MIN_ROLLING_STEPS = 40
 
@@ -66,7 +61,7 @@ def performance_section(context: ReportContext) -> Section | None:
             return None
         return Section(name="performance", title="Rewards", blocks=[_rewards_chart(context)])
     blocks = [
-        _equity_chart(context),
+        equity_chart(context),
         _members_chart(context),
         _months_block(context),
         _rolling_chart(context),
@@ -76,13 +71,6 @@ def performance_section(context: ReportContext) -> Section | None:
         title="Performance",
         blocks=[block for block in blocks if block is not None],
     )
-
-
-def quantile_band(rows: list[Floats]) -> tuple[Floats, Floats, Floats]:
-    """Lower edge, median and upper edge of series of several seeds."""
-    edges = (0.0, 1.0) if len(rows) < FEW_SEEDS else (0.1, 0.9)
-    low, middle, high = np.quantile(aligned(rows), [edges[0], 0.5, edges[1]], axis=0)
-    return low, middle, high
 
 
 def band_note(seeds: int) -> str:
@@ -98,7 +86,8 @@ def band_note(seeds: int) -> str:
     )
 
 
-def _equity_chart(context: ReportContext) -> Chart:
+def equity_chart(context: ReportContext) -> Chart:
+    """Equity with a band of the agent, and drawdown."""
     relative = is_relative(context.all_episodes)
     kind = "percent" if relative else "money"
     panels = [
@@ -116,6 +105,23 @@ def _equity_chart(context: ReportContext) -> Chart:
         note=band_note(len(context.episodes)),
         height=560,
     )
+
+
+def summary_chart(context: ReportContext) -> Chart | None:
+    """Equity with a band of the agent, and drawdown, of all episodes; None without accounts."""
+    if not context.episodes or not has_equity(context.all_episodes):
+        return None
+    whole = equity_chart(context)
+    view = next(iter(whole.views.values()))
+    relative = is_relative(context.all_episodes)
+    note = band_note(len(context.episodes))
+    if len(context.episodes) == 1 and relative:
+        low, high, note = summary_band(context.episodes, relative)
+        name = next(iter(context.policies))
+        x = x_values(context.episodes[0], context.episodes[0].times is not None)
+        edges = band(x, low, high, context.labels[name], context.styles[name])
+        view = ChartView(traces=[*edges, *view.traces], layout=view.layout)
+    return Chart(title=whole.title, views={"": view}, note=note, height=460)
 
 
 def _rewards_chart(context: ReportContext) -> Chart:
@@ -275,13 +281,15 @@ def _rolling_chart(context: ReportContext) -> Chart | None:
     if steps < MIN_ROLLING_STEPS or not is_relative(context.all_episodes) or not is_solvent:
         return None
     window = window_for(steps, context.evaluation.periods_per_year)
-    benchmark = _benchmark_of(context)
+    has_benchmark = all(episode.benchmark is not None for episode in context.episodes)
+    has_benchmark = has_benchmark and context.paired
     scale = "annualized" if math.isfinite(context.evaluation.periods_per_year) else "per step"
-    beta = f" Beta is against {context.labels[benchmark]}." if benchmark else ""
+    name = policy_label(context.evaluation.benchmark or "benchmark")
+    beta = f" Beta is against the benchmark of the table: {name}." if has_benchmark else ""
     medians = " With all seeds, lines are medians." if len(context.episodes) > 1 else ""
     return Chart(
         title="Rolling risk",
-        views=_rolling_views(context, window, benchmark),
+        views=_rolling_views(context, window, has_benchmark),
         choice="Episodes",
         note=f"Rolling windows of {window} returns, {scale}.{beta}{medians}",
         height=600,
@@ -294,21 +302,16 @@ def window_for(steps: int, periods_per_year: float) -> int:
     return max(int(quarter if 5 <= quarter <= steps / 4 else steps / 5), 5)
 
 
-def _benchmark_of(context: ReportContext) -> str | None:
-    baselines = list(context.recorded)[1:]
-    return next((name for name in BENCHMARKS if context.paired and name in baselines), None)
-
-
 def _rolling_views(
-    context: ReportContext, window: int, benchmark: str | None
+    context: ReportContext, window: int, has_benchmark: bool
 ) -> dict[str, ChartView]:
     panels = [Panel("Volatility", "percent"), Panel("Sharpe ratio")]
-    panels += [Panel("Beta")] if benchmark else []
+    panels += [Panel("Beta")] if has_benchmark else []
     lines = len(context.single_episodes) * len(context.recorded) * len(panels)
     max_points = context.max_points(lines)
     rolled = {
         name: [
-            _rolling_series(context, name, index, window, benchmark)
+            _rolling_series(context, name, index, window, has_benchmark)
             for index in range(len(outcome.episodes))
         ]
         for name, outcome in context.recorded.items()
@@ -347,17 +350,17 @@ def _rolling_views(
 
 
 def _rolling_series(
-    context: ReportContext, name: str, index: int, window: int, benchmark: str | None
+    context: ReportContext, name: str, index: int, window: int, has_benchmark: bool
 ) -> list[Floats]:
-    """Rolling volatility, Sharpe ratio and, except for the benchmark itself, beta."""
+    """Rolling volatility, Sharpe ratio and beta."""
     returns = context.policies[name].episodes[index].returns
     periods = context.evaluation.periods_per_year
     scale = math.sqrt(periods if math.isfinite(periods) else 1.0)
     mean, deviation = rolling_mean_and_deviation(returns, window)
     ratio = np.divide(mean, deviation, out=np.full(len(mean), np.nan), where=deviation > 0)
     series = [deviation * scale, ratio * scale]
-    if benchmark is not None and benchmark != name:
-        other = context.policies[benchmark].episodes[index].returns
+    other = context.episodes[index].benchmark if has_benchmark else None
+    if other is not None:
         shorter = min(len(returns), len(other))
         series.append(rolling_beta(returns[:shorter], other[:shorter], window))
     return series

@@ -1,4 +1,4 @@
-"""Pictures: the main charts as PNG files."""
+"""Pictures: the main charts as PNG files, the first screen as PDF or PNG, and plots on axes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ import numpy as np
 from sekai.evaluation.evaluation import Evaluation
 from sekai.evaluation.report.chart import drawdown, has_equity, is_relative, wealth
 from sekai.evaluation.report.elements import ReportContext, label_of
-from sekai.evaluation.report.performance import band_note, quantile_band
+from sekai.evaluation.report.performance import band_note
+from sekai.evaluation.report.summary import (
+    quantile_band,
+    summary_band,
+    summary_numbers,
+    summary_sentence,
+)
 from sekai.evaluation.report.trading import largest_weights
 from sekai.storage.files import replace_file
 from sekai.storage.optional import optional_import
@@ -22,7 +28,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["write_pictures"]
+    from sekai.evaluation.walk_forward import WalkForwardEvaluation
+
+__all__ = [
+    "draw_drawdown",
+    "draw_equity",
+    "draw_walk_forward",
+    "write_pictures",
+    "write_summary",
+]
 
 COLOURS = ("#0072b2", "#d55e00", "#008561", "#b0508a", "#8f6a00", "#5b6b7a", "#6a4bb0", "#7a4420")
 """Line colours of the light theme of the page."""
@@ -66,28 +80,135 @@ def write_pictures(evaluation: Evaluation, folder: str | os.PathLike[str]) -> li
     return written
 
 
+def write_summary(
+    evaluation: Evaluation, path: str | os.PathLike[str], suffix: str | None = None
+) -> Path:
+    """Write the first screen of the report: verdict, four numbers, equity and drawdown.
+
+    Args:
+        evaluation: the evaluation.
+        path: file ending in `.pdf`, which has one page, or `.png`; an existing one is replaced
+            atomically.
+        suffix: required ending; that of the path if None.
+
+    Raises:
+        ValueError: the path has another ending.
+        MissingExtraError: matplotlib is not installed.
+    """
+    figures = optional_import("matplotlib.figure", "report", "write_summary")
+    kind = suffix or Path(path).suffix
+    if kind not in (".pdf", ".png") or Path(path).suffix != kind:
+        expected = suffix or ".pdf or .png"
+        raise ValueError(f"path must end in {expected}, got {os.fspath(path)!r}")
+    figure = figures.Figure(figsize=(11.7, 8.3), facecolor="white")
+    _draw_summary(ReportContext(evaluation), figure)
+    with replace_file(path, kind) as draft:
+        # Without a date, the same evaluation gives the same file.
+        details = {"CreationDate": None} if kind == ".pdf" else {}
+        figure.savefig(draft, dpi=144, format=kind[1:], metadata=details)
+    return Path(path)
+
+
+def _draw_summary(context: ReportContext, figure: Figure) -> None:
+    evaluation = context.evaluation
+    figure.text(0.06, 0.95, _plain(evaluation.name), fontsize=18, fontweight="bold", color=INK)
+    facts = f"{evaluation.env} · {len(evaluation.seeds)} seeds · {evaluation.provenance.created}"
+    figure.text(0.06, 0.92, _plain(facts), fontsize=9, color=FAINT)
+    sentence = textwrap.fill(_plain(summary_sentence(evaluation)), 105)
+    figure.text(0.06, 0.895, sentence, fontsize=13, color=INK, va="top")
+    numbers = summary_numbers(evaluation)
+    for index, number in enumerate(numbers):
+        left = 0.06 + 0.9 * index / max(len(numbers), 1)
+        name = textwrap.fill(_plain(number.name), 34)
+        figure.text(left, 0.815, name, fontsize=9, color=FAINT, va="top")
+        figure.text(left, 0.765, _plain(number.value), fontsize=20, color=INK, va="top")
+        note = textwrap.fill(_plain(number.note), 34)
+        figure.text(left, 0.718, note, fontsize=8.5, color=FAINT, va="top")
+    if not has_equity(context.all_episodes):
+        return
+    grid = figure.add_gridspec(
+        2, 1, left=0.07, right=0.96, top=0.63, bottom=0.09, height_ratios=[2.2, 1], hspace=0.22
+    )
+    upper = figure.add_subplot(grid[0])
+    lower = figure.add_subplot(grid[1], sharex=upper)
+    note = _draw_series(context, upper, wealth, "Cumulative return")
+    _draw_series(context, lower, drawdown, "Drawdown")
+    upper.tick_params(labelbottom=False)
+    handles, labels = upper.get_legend_handles_labels()
+    figure.legend(
+        handles[::-1],
+        [_plain(label) for label in labels[::-1]],
+        loc="lower left",
+        bbox_to_anchor=(0.055, 0.65),
+        ncols=len(labels),
+        frameon=False,
+        fontsize=9,
+    )
+    figure.text(0.06, 0.03, textwrap.fill(note, 150), fontsize=8.5, color=FAINT)
+
+
+def draw_equity(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
+    """Draw equity on axes, see `Evaluation.plot_equity`."""
+    return _on_axes(evaluation, ax, wealth, "Cumulative return")
+
+
+def draw_drawdown(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
+    """Draw drawdowns on axes, see `Evaluation.plot_drawdown`."""
+    return _on_axes(evaluation, ax, drawdown, "Drawdown")
+
+
+def draw_walk_forward(result: WalkForwardEvaluation, ax: Axes | None = None) -> Axes:
+    """Draw the joined account on axes, see `WalkForwardEvaluation.plot`."""
+    axes = draw_equity(result.joined, ax)
+    for fold in result.folds:
+        times = fold.agent.episodes[0].times
+        if times is not None:
+            axes.axvline(times[0].astype("datetime64[us]"), color=FAINT, alpha=0.5, linewidth=0.8)
+    return axes
+
+
+def _on_axes(evaluation: Evaluation, ax: Axes | None, series: Any, title: str) -> Axes:
+    context = ReportContext(evaluation)
+    if not has_equity(context.all_episodes):
+        raise ValueError(
+            f"episodes of {evaluation.env} have no equity to draw; expected a task with an account"
+        )
+    if ax is None:
+        pyplot = optional_import("matplotlib.pyplot", "report", "plots of an evaluation")
+        _, ax = pyplot.subplots(figsize=(9, 4), layout="constrained")
+    axes: Axes = ax
+    _draw_series(context, axes, series, title)
+    _legend(axes)
+    return axes
+
+
+def _draw_series(context: ReportContext, axes: Axes, series: Any, title: str) -> str:
+    """Draw medians over seeds, and a band of the agent; returns a note about the band."""
+    relative = is_relative(context.all_episodes)
+    scale = 100 if relative else 1
+    note = band_note(len(context.episodes))
+    for index, (name, outcome) in reversed(list(enumerate(context.recorded.items()))):
+        low, middle, high = quantile_band([series(each, relative) for each in outcome.episodes])
+        x = _steps(context, len(middle))
+        if index == 0 and len(outcome.episodes) == 1 and series is wealth and relative:
+            low, high, note = summary_band(outcome.episodes, relative)
+        if index == 0:
+            axes.fill_between(
+                x, scale * low, scale * high, color=_colour(index), alpha=0.16, linewidth=0
+            )
+        axes.plot(x, scale * middle, **_line(index), label=context.labels[name])
+    _decorate(axes, f"{title}, {'%' if relative else 'money'}")
+    return note
+
+
 def _equity(context: ReportContext, figure: Figure) -> bool:
     if not has_equity(context.all_episodes):
         return False
-    relative = is_relative(context.all_episodes)
-    unit = "%" if relative else "money"
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[2.2, 1])
-    for axes, series, title in (
-        (upper, wealth, f"Cumulative return, {unit}"),
-        (lower, drawdown, f"Drawdown, {unit}"),
-    ):
-        for index, (name, outcome) in reversed(list(enumerate(context.recorded.items()))):
-            rows = [
-                series(episode, relative) * (100 if relative else 1) for episode in outcome.episodes
-            ]
-            low, middle, high = quantile_band(rows)
-            x = _steps(context, len(middle))
-            if index == 0:
-                axes.fill_between(x, low, high, color=_colour(index), alpha=0.16, linewidth=0)
-            axes.plot(x, middle, **_line(index), label=context.labels[name])
-        _decorate(axes, title)
+    note = _draw_series(context, upper, wealth, "Cumulative return")
+    _draw_series(context, lower, drawdown, "Drawdown")
     _legend(upper)
-    _caption(figure, context, band_note(len(context.episodes)))
+    _caption(figure, context, note)
     return True
 
 

@@ -17,7 +17,6 @@ from sekai.evaluation.report.chart import (
     Floats,
     Panel,
     Trace,
-    escaped,
     line,
     stacked,
     style_of,
@@ -36,13 +35,9 @@ from sekai.evaluation.report.elements import (
     policy_name,
     table,
 )
-from sekai.evaluation.report.overview import (
-    flags_block,
-    interval_cell,
-    provenance_block,
-    verdict_of,
-)
+from sekai.evaluation.report.overview import flags_block, interval_cell, provenance_block
 from sekai.evaluation.report.performance import performance_section
+from sekai.evaluation.report.summary import verdict_of
 
 __all__ = ["differences", "runs_sections", "seeds_section", "training_section"]
 
@@ -50,7 +45,7 @@ STEPS = "steps"
 
 COMPARABLE: dict[str, Callable[[Evaluation], object]] = {
     "environment": lambda run: run.env,
-    "data": lambda run: run.provenance.data_digest,
+    "data": lambda run: run.provenance.judged_digest or run.provenance.data_digest,
     "seeds": lambda run: tuple(run.seeds),
     "headline metric": lambda run: run.headline,
     "steps per year": lambda run: repr(run.periods_per_year),
@@ -97,7 +92,7 @@ def _metric_view(context: ReportContext, metric: str) -> ChartView:
         interval = context.policies[name].metrics.get(metric)
         if interval is not None:
             traces.append(_interval_bar(index + 0.2, interval, context.styles[name].colour))
-    layout = stacked([Panel(escaped(label.heading), label.kind)])
+    layout = stacked([Panel(label.heading, label.kind)])
     layout["xaxis"] = _category_axis([context.labels[name] for name in names])
     return ChartView(traces=traces, layout=layout | {"hovermode": "closest", "showlegend": False})
 
@@ -105,7 +100,7 @@ def _metric_view(context: ReportContext, metric: str) -> ChartView:
 def _category_axis(labels: list[str]) -> dict[str, Any]:
     return {
         "tickvals": list(range(len(labels))),
-        "ticktext": [escaped(label) for label in labels],
+        "ticktext": labels,
         "range": [-0.5, len(labels) - 0.5],
         "automargin": True,
         "showgrid": False,
@@ -132,7 +127,7 @@ def _dots(context: ReportContext, name: str, index: int, values: Floats) -> Trac
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": escaped(context.labels[name]),
+        "name": context.labels[name],
         "x": [index] * len(values),
         "y": values.astype(np.float32),
         "customdata": (own or context.evaluation.seeds)[: len(values)],
@@ -178,7 +173,7 @@ def _differences_chart(context: ReportContext) -> Chart | None:
             _interval_bar(index + 0.2, comparison.difference, context.styles[name].colour),
         ]
     label = label_of(comparisons[0].metric)
-    layout = stacked([Panel(escaped(f"{label.heading}: paired difference"), label.kind)])
+    layout = stacked([Panel(f"{label.heading}: paired difference", label.kind)])
     layout["yaxis"] |= {"zeroline": True, "tickformat": AXIS_FORMATS.get(label.kind, "")}
     layout["xaxis"] = _category_axis([policy_label(each.baseline) for each in comparisons])
     layout |= {"hovermode": "closest", "showlegend": False}
@@ -231,7 +226,7 @@ def _curve_view(name: str, steps: Floats, values: Floats) -> ChartView:
     known = np.isfinite(values)
     drawn = line(steps[known], values[known], name, style_of(0))
     look = {"mode": "lines+markers", "marker": {"color": "$0", "size": 5}, "showlegend": False}
-    layout = stacked([Panel(escaped(name))], x_title="training steps")
+    layout = stacked([Panel(name)], x_title="training steps")
     return ChartView(traces=[drawn | look], layout=layout)
 
 

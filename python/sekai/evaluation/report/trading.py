@@ -15,7 +15,6 @@ from sekai.evaluation.report.chart import (
     Style,
     Trace,
     downsample,
-    escaped,
     is_relative,
     line,
     stacked,
@@ -42,8 +41,8 @@ __all__ = ["costs_section", "holdings_section", "largest_weights"]
 MAX_ASSETS = 11
 """Assets shown by name; the others are summed."""
 
-MAX_VIEWS = 60
-MAX_FILLS = 1000
+MAX_VIEWS = 24
+MAX_FILLS = 400
 
 CASH = "$cash"
 PRICE = Style("$ink", "solid", "")
@@ -54,9 +53,36 @@ PATTERNS = ("", "/", ".", "x", "\\", "-")
 
 def holdings_section(context: ReportContext) -> Section | None:
     """Weights, exposures and fills."""
-    charts = [_weights_chart(context), _fills_chart(context)]
+    charts = [_weights_chart(context), _caps_block(context), _fills_chart(context)]
     blocks = [chart for chart in charts if chart is not None]
     return Section(name="holdings", title="Holdings", blocks=[*blocks]) if blocks else None
+
+
+def _caps_block(context: ReportContext) -> Markup | None:
+    """Exposures at decisions and after drift against the caps; None without caps."""
+    rows = []
+    for check in context.evaluation.caps:
+        figures = (check.cap, check.at_decision, check.after_drift)
+        counts = (check.rows_above_at_decision, check.rows_above_after_drift)
+        rows.append(
+            [Cell(policy_label(check.measure))]
+            + [Cell(format_number(value, "percent"), value) for value in figures]
+            + [Cell(f"{count:,} of {check.rows:,}", count) for count in counts]
+        )
+    heads = [
+        "Exposure of the agent",
+        "Cap",
+        "Largest at decisions",
+        "Largest after drift",
+        "Rows above the cap at decisions",
+        "Rows above after drift",
+    ]
+    note = (
+        "Caps hold for the ordered weights. Prices move until the fill and until the end of the "
+        "step, and weights drift above a cap until the next decision."
+    )
+    title = "Caps at decisions and after drift"
+    return card(title, table(heads, rows, title), note) if rows else None
 
 
 def _weights_chart(context: ReportContext) -> Chart | None:
@@ -116,12 +142,12 @@ def _areas(x: Floats, weights: Floats, name: str, colour: str, *, hatched: bool)
     area: Trace = {
         "type": "scatter",
         "mode": "lines",
-        "name": escaped(name),
+        "name": name,
         "x": x,
         "line": {"width": 0.6, "color": colour},
         "fillcolor": f"{colour}/0.75",
         "yhoverformat": ".1%",
-        "legendgroup": escaped(name),
+        "legendgroup": name,
     }
     if hatched and colour != CASH:
         area["fillpattern"] = {
@@ -223,8 +249,8 @@ def _costs_chart(context: ReportContext) -> Chart:
         {
             "type": "bar",
             "orientation": "h",
-            "name": escaped(policy_label(kind)),
-            "y": [escaped(context.labels[name]) for name in context.recorded],
+            "name": policy_label(kind),
+            "y": [context.labels[name] for name in context.recorded],
             "x": [_mean_cost(outcome, kind, relative) for outcome in context.recorded.values()],
             "marker": {
                 "color": f"${index % COLOURS}",
@@ -306,7 +332,7 @@ def _sensitivity_chart(
             drawn = line(x, y, context.labels[name], style, kind=metric.kind)
             marker = {"color": style.colour, "symbol": style.symbol, "size": 8}
             traces.append(drawn | {"mode": "lines+markers", "marker": marker})
-    panel = Panel(escaped(metric.heading), metric.kind)
+    panel = Panel(metric.heading, metric.kind)
     layout = stacked([panel], x_title=x_title, agent_last=True)
     layout["xaxis"] |= {"tickvals": [float(value) for value in x]}
     return Chart(title=title, views={"": ChartView(traces=traces, layout=layout)}, height=360)
