@@ -147,8 +147,9 @@ def convert(hint: Any, value: Any, path: KeyPath) -> Any:
             return CONVERTERS[hint][0](value)
         except (ValueError, TypeError):
             return _checked(False, hint, value, path)
-    never = origin is collections.abc.Callable or hint is type(None)
-    return _checked(not never, hint, value, path)
+    if origin is collections.abc.Callable:
+        return _checked(callable(value), hint, value, path)
+    return _checked(hint is not type(None), hint, value, path)
 
 
 def mentioned_key(message: str, names: Iterable[str]) -> KeyPath:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from sekai.config.convert import require
+from sekai.config.toml_file import KeyPath
 from sekai.data import Pipeline
 from sekai.data.calendar import duration
 from sekai.experiment.env_kind import EnvKind
@@ -72,7 +73,7 @@ class DataSection:
     warm_up: Amount | None = None
     """Rows, or a duration, of history before a part; None for the lookback of the features."""
 
-    features: tuple[str, ...] | None = None
+    features: tuple[Any, ...] | None = None
     """Features in the observation, such as "momentum(20)"; None for the default of the env."""
 
     scaling: Literal["zscore", "robust", "rank"] | None = None
@@ -174,6 +175,8 @@ class Experiment:
     agent: type[Agent]
     settings: AgentSettings
     evaluate: EvaluateSection
+    references: dict[KeyPath, Any] = dataclasses.field(default_factory=dict)
+    """Values with references `package.module:name`, as in the file, by section and key."""
 
     @property
     def id(self) -> str:
@@ -190,7 +193,7 @@ class Experiment:
         policy = settings.pop("policy")
         imports = {"imports": list(self.run.imports)} if self.run.imports else {}
         data = {} if self.data is None else {"data": {**_plain(self.data), **self.source_values}}
-        return {
+        values: dict[str, Any] = {
             "run": {"name": name, "seed": self.run.seed, **imports},
             "env": {"id": self.id, **self.env_values},
             **data,
@@ -198,6 +201,9 @@ class Experiment:
             "policy": policy,
             "evaluate": _plain(self.evaluate),
         }
+        for (section, key), value in self.references.items():
+            values[section][key] = value
+        return values
 
 
 def _is_time(text: str) -> bool:
@@ -207,7 +213,7 @@ def _is_time(text: str) -> bool:
         return False
 
 
-def _require_features(names: tuple[str, ...]) -> None:
+def _require_features(names: tuple[Any, ...]) -> None:
     try:
         Pipeline(names)
     except (KeyError, ValueError, TypeError) as error:

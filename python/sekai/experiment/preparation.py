@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sekai.data import MarketData, Pipeline
 
 __all__ = [
+    "CUSTOM_SOURCES",
     "DataSource",
     "DataSplit",
     "EnvOptions",
@@ -30,6 +31,9 @@ __all__ = [
 
 FEATURE_CLIP = 5.0
 """Bound of scaled features, as in the envs that choose features themselves."""
+
+CUSTOM_SOURCES: dict[str, Callable[..., Any]] = {}
+"""Functions of the user that return market data, by reference `package.module:name`."""
 
 CONVERTERS[timedelta] = (
     lambda value: timedelta(microseconds=duration(value) / 1000),
@@ -120,6 +124,11 @@ def data_source(name: str) -> DataSource | None:
         return DataSource(simulators[name], _simulator_options(simulators[name]))
     if name in [bundled.name for bundled in bundled_sets()]:
         return DataSource(lambda: load_bundled(name), {})
+    if name in CUSTOM_SOURCES:
+        read = CUSTOM_SOURCES[name]
+        hints = type_hints(read)
+        names = inspect.signature(read).parameters
+        return DataSource(read, {name: hints.get(name, Any) for name in names})
     path = Path(name)
     try:
         return _file_source(path) if path.exists() else None
