@@ -25,6 +25,7 @@ __all__ = [
     "Experiment",
     "RunSection",
     "TrainSection",
+    "WalkForwardSection",
 ]
 
 Amount = int | str
@@ -45,6 +46,9 @@ class RunSection:
     """Name of the run folder; None for the name of the file with a number."""
 
     seed: int = 0
+    seeds: tuple[int, ...] | None = None
+    """Training seeds, each a run of its own; None for the single `seed`."""
+
     imports: tuple[str, ...] = ()
     """Modules of the user that register what the experiment names."""
 
@@ -56,6 +60,10 @@ class RunSection:
         last = FIRST_EVALUATION_SEED - 1
         expected = f"from 0 to {last}, seeds above are for evaluation"
         require(0 <= self.seed <= last, "seed", expected, self.seed)
+        if self.seeds is not None:
+            fits = all(0 <= seed <= last for seed in self.seeds)
+            is_valid = fits and 2 <= len(set(self.seeds)) == len(self.seeds)
+            require(is_valid, "seeds", f"at least 2 different seeds {expected}", self.seeds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +128,30 @@ class TrainSection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WalkForwardSection:
+    """`walk_forward` of `[evaluate]`: folds that move through time, each trained anew."""
+
+    folds: int = 5
+    """Number of folds."""
+
+    train_rows: Amount | None = None
+    """Training rows of a fold, or a duration; None for three times the test rows."""
+
+    test_rows: Amount | None = None
+    """Test rows of a fold, or a duration; None for as many as fit."""
+
+    expanding: bool = False
+    """Train on all earlier rows instead of the last `train_rows`."""
+
+    def __post_init__(self) -> None:
+        require(self.folds >= 1, "folds", "at least 1", self.folds)
+        for name in ("train_rows", "test_rows"):
+            amount = getattr(self, name)
+            fits = _is_time(amount) if isinstance(amount, str) else amount is None or amount >= 1
+            require(fits, name, "rows from 1, or a time such as '90d'", amount)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluateSection:
     """`[evaluate]`: seeds and baselines of the evaluation."""
 
@@ -137,6 +169,9 @@ class EvaluateSection:
 
     sensitivity: bool = True
     """Evaluate under higher costs and delays too."""
+
+    walk_forward: WalkForwardSection | None = None
+    """Walk-forward evaluation, which trains an agent for each fold; None for none."""
 
     def __post_init__(self) -> None:
         require(self.seeds >= 2, "seeds", "at least 2 to estimate an interval", self.seeds)
@@ -191,10 +226,11 @@ class Experiment:
         """
         settings = self.settings.to_dict()
         policy = settings.pop("policy")
-        imports = {"imports": list(self.run.imports)} if self.run.imports else {}
+        lists = {"imports": self.run.imports, "seeds": self.run.seeds}
+        given = {key: list(value) for key, value in lists.items() if value}
         data = {} if self.data is None else {"data": {**_plain(self.data), **self.source_values}}
         values: dict[str, Any] = {
-            "run": {"name": name, "seed": self.run.seed, **imports},
+            "run": {"name": name, "seed": self.run.seed, **given},
             "env": {"id": self.id, **self.env_values},
             **data,
             "train": {**_plain(self.train), **settings},
@@ -222,8 +258,10 @@ def _require_features(names: tuple[Any, ...]) -> None:
 
 def _plain(section: Any) -> dict[str, Any]:
     values = {field.name: getattr(section, field.name) for field in dataclasses.fields(section)}
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in values.items()
-        if value is not None
-    }
+    return {name: _plain_value(value) for name, value in values.items() if value is not None}
+
+
+def _plain_value(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return _plain(value)
+    return list(value) if isinstance(value, tuple) else value

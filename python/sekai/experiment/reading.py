@@ -209,6 +209,12 @@ def _evaluate(source: ConfigSource, kind: EnvKind) -> EvaluateSection:
         if name not in known:
             message = f"{kind.spec.id} has no baseline {name!r}{did_you_mean(name, known)}"
             source.refuse(("evaluate", "baselines"), message)
+    if section.walk_forward is not None and kind.spec.id != "Portfolio-v0":
+        source.refuse(
+            ("evaluate", "walk_forward"),
+            f"walk_forward needs Portfolio-v0, got {kind.spec.id}; remove it",
+            value=False,
+        )
     return section
 
 
