@@ -17,6 +17,9 @@ from sekai.evaluation.baselines.portfolio import (
 from sekai.evaluation.env_source import as_env_source
 from sekai.evaluation.evaluation import Episode
 from sekai.evaluation.recorder import run_episodes
+from sekai.evaluation.report.chart import rolling_beta
+from sekai.evaluation.report.elements import ReportContext
+from sekai.evaluation.report.performance import performance_section
 from sekai.evaluation.tasks import task_of
 from tests.evaluation.worlds import ASSETS, market, planted
 
@@ -104,6 +107,72 @@ def test_who_buys_and_holds_trades_once_where_orders_wait() -> None:
     episode = played("buy_and_hold", **OPTIONS | {"execution": late})
     assert episode.turnover is not None
     assert np.flatnonzero(episode.turnover).tolist() == [3]
+
+
+@pytest.mark.parametrize("turnover", [0.5, 0.3, 0.05])
+@pytest.mark.parametrize("delay", [0, 2])
+def test_who_buys_and_holds_is_invested_in_time_and_stays_so(turnover: float, delay: int) -> None:
+    limits = sekai.market.Constraints(turnover=turnover)
+    late = sekai.market.Execution(delay=delay)
+    episode = played("buy_and_hold", **OPTIONS | {"constraints": limits, "execution": late})
+    needed = (delay + 1) * int(np.ceil(1 / turnover)) + 2
+    assert episode.weights is not None
+    assert episode.turnover is not None
+    if needed < len(episode.weights):
+        assert episode.weights[needed, -1] < 0.02
+        assert not episode.turnover[needed + delay :].any()
+    # The limit holds at the decision; prices move until the fill.
+    assert (episode.turnover <= turnover * 1.2).all()
+
+
+def test_estimated_weights_are_reached_within_the_turnover_limit() -> None:
+    free = {"costs": sekai.market.Costs()}
+    limits = sekai.market.Constraints(turnover=0.1)
+    slow = played("minimum_variance", **OPTIONS | free | {"constraints": limits})
+    quick = played("minimum_variance", **OPTIONS | free)
+    assert slow.weights is not None
+    assert quick.weights is not None
+    np.testing.assert_allclose(slow.weights[15], quick.weights[15], atol=0.05)
+
+
+def test_a_cap_on_weights_does_not_make_buy_and_hold_rebalance() -> None:
+    limits = sekai.market.Constraints(turnover=0.2, max_weight=0.1)
+    episode = played("buy_and_hold", **OPTIONS | {"constraints": limits})
+    assert episode.turnover is not None
+    # Drift above the cap is cut, but nothing is bought back.
+    assert (episode.turnover[4:] < 0.03).all()
+    assert np.count_nonzero(episode.turnover[4:]) < 5
+
+
+def test_tilts_invest_buy_and_hold_completely() -> None:
+    options = OPTIONS | {"action": "tilts", "tilt": 0.02, "costs": sekai.market.Costs()}
+    episode = played("buy_and_hold", **options)
+    assert episode.weights is not None
+    np.testing.assert_allclose(episode.weights[-1, :ASSETS], 1 / ASSETS, atol=0.05)
+
+
+def test_table_and_rolling_beta_have_one_benchmark() -> None:
+    found = evaluate(
+        "buy_and_hold", "Portfolio-v0", baselines=["equal_weight"], seeds=1, sensitivity=False,
+        env_options=OPTIONS | {
+            "constraints": sekai.market.Constraints(turnover=0.5), "episode_rows": 300,
+            "starts": 100,
+        },
+    )  # fmt: skip
+    episode = found.agent.episodes[0]
+    assert found.benchmark == "equal_weight"
+    assert episode.benchmark is not None
+    rolled = rolling_beta(episode.returns, episode.benchmark, 60)
+    assert found.agent.metrics["beta"].value == pytest.approx(1.0, abs=0.05)
+    assert rolled[5:].mean() == pytest.approx(found.agent.metrics["beta"].value, abs=0.05)
+    chart = next(
+        block for block in performance_section(ReportContext(found)).blocks
+        if getattr(block, "title", "") == "Rolling risk"
+    )  # fmt: skip
+    view = next(iter(chart.views.values()))
+    drawn = [trace["y"] for trace in view.traces if trace["yaxis"] == "y3"]
+    assert len(drawn) == 2
+    np.testing.assert_allclose(drawn[1], rolled, rtol=1e-4)
 
 
 def test_momentum_holds_what_has_risen_most() -> None:

@@ -91,7 +91,9 @@ def test_all_folds_are_one_trial(tmp_path: Path) -> None:
     again = judged(ledger=ledger)
     assert again.joined.deflated_sharpe is not None
     assert again.joined.deflated_sharpe.trials == 2
-    assert len(ledger.trials(DATA.digest)) == 2
+    assert len(ledger.trials(again.joined.provenance.judged_digest)) == 2
+    judged(ledger=ledger, warm_up=40, features=["momentum"])
+    assert len(ledger.trials(again.joined.provenance.judged_digest)) == 3
 
 
 def test_folds_that_do_not_fit_are_refused() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,7 +18,7 @@ from sekai.data.reading.options import MASKS
 from sekai.storage.files import new_folder, replace_file
 from sekai.storage.optional import optional_import
 
-__all__ = ["to_frame", "write_parquet"]
+__all__ = ["frame_of", "to_frame", "write_parquet"]
 
 GROUP_CELLS = 1 << 20
 """Cells written at once, which bounds memory."""
@@ -55,6 +55,24 @@ def to_frame(data: MarketData, kind: str, wide: bool) -> Any:
         pairs = [(field, asset) for field in data.fields for asset in data.assets]
         frame.columns = pandas.MultiIndex.from_tuples(pairs, names=["field", "asset"])
     return frame
+
+
+BACKENDS = ("pandas", "polars", "pyarrow")
+
+
+def frame_of(columns: Mapping[str, Any], backend: str = "pandas") -> Any:
+    """Frame of columns of equal length.
+
+    Args:
+        columns: arrays or lists by name.
+        backend: `pandas`, `polars` or `pyarrow`.
+    """
+    if backend not in BACKENDS:
+        raise ValueError(f"backend must be one of {BACKENDS}, got {backend!r}")
+    package = optional_import(backend, "data", f"to_frame(backend={backend!r})")
+    if backend == "pyarrow":
+        return package.table(dict(columns))
+    return package.DataFrame(dict(columns))
 
 
 def _write_folder(parquet: Any, data: MarketData, folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Evaluation: metrics, baselines, significance, walk-forward and reports."""
 
 from sekai.evaluation.baselines import baseline, baseline_names, register_baseline
+from sekai.evaluation.compare import EvaluationComparison, compare
 from sekai.evaluation.evaluate import evaluate
 from sekai.evaluation.evaluation import (
     BaselineComparison,
@@ -40,6 +41,7 @@ __all__ = [
     "EpisodeContext",
     "EpisodeFills",
     "Evaluation",
+    "EvaluationComparison",
     "EvaluationFileError",
     "Flag",
     "Interval",
@@ -53,6 +55,7 @@ __all__ = [
     "baseline",
     "baseline_names",
     "bootstrap_interval",
+    "compare",
     "deflated_sharpe_of",
     "evaluate",
     "load_evaluation",

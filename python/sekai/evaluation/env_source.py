@@ -167,6 +167,7 @@ class AgentVecView(VecWrapper):
 
     def __init__(self, team: TeamVecEnv, agent: str) -> None:
         super().__init__(team)
+        self.agent = agent
         self._observation_space = team.inner.observation_spaces[agent]
         self._action_space = team.inner.action_spaces[agent]
 

@@ -94,10 +94,9 @@ def evaluate(
     scorer = _scorer(task, played[agent_name], chosen, level)
     agent, *others = (scorer.outcome(key, episodes) for key, episodes in played.items())
     comparisons = scorer.comparisons(agent, others)
-    digest = task.data_digest
     deflated_sharpe = record_deflated_sharpe(
         returns_by_date(agent.episodes),
-        digest or task.source.name,
+        task.judged_digest,
         agent_name,
         model_of(policy, ""),
         ledger,
@@ -131,14 +130,20 @@ def evaluate(
         else None,
         flags=flags,
         deflated_sharpe=deflated_sharpe,
-        provenance=provenance_of(command, digest, model_of(policy, agent_name), settings),
+        benchmark=task.benchmark,
+        provenance=provenance_of(
+            command,
+            (task.data_digest, task.judged_digest),
+            model_of(policy, agent_name),
+            settings,
+        ),
     )
 
 
 def provenance_of(
-    command: str | None, data_digest: str, model: str, settings: Mapping[str, Any]
+    command: str | None, digests: tuple[str, str], model: str, settings: Mapping[str, Any]
 ) -> Provenance:
-    """Provenance of an evaluation made now."""
+    """Provenance of an evaluation made now; `digests` are those of the data and of judged rows."""
     versions = {"python": platform.python_version()}
     for package in PACKAGES:
         # Packages that were not imported did not take part.
@@ -151,7 +156,8 @@ def provenance_of(
         command=shlex.join(sys.argv) if command is None else command,
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         versions=versions,
-        data_digest=data_digest,
+        data_digest=digests[0],
+        judged_digest=digests[1],
         model=model,
         settings={name: _shortened(str(value)) for name, value in settings.items()},
     )

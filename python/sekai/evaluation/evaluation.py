@@ -22,6 +22,8 @@ __all__ = [
     "PolicyOutcome",
     "Provenance",
     "Sensitivity",
+    "format_bounds",
+    "format_value",
     "rich_table",
 ]
 
@@ -85,6 +87,9 @@ class Episode:
 
     members: dict[str, Floats] = field(default_factory=dict)
     """Equity of each agent of a multi-agent env, which add up to `equity`."""
+
+    benchmark: Floats | None = None
+    """Returns of the benchmark of alpha and beta by step; None without one."""
 
     @property
     def returns(self) -> Floats:
@@ -221,6 +226,10 @@ class Provenance:
     data_digest: str = ""
     """Digest of the data; "" for envs simulated from seeds."""
 
+    judged_digest: str = ""
+    """Digest of the judged rows, without warm-up rows and fields that only features use: the data
+    set in a `TrialLedger`. The env id for envs simulated from seeds."""
+
     model: str = ""
     """Digest of the agent's file, or its name."""
 
@@ -256,6 +265,9 @@ class Evaluation:
     provenance: Provenance
     learning: dict[str, list[float]] = field(default_factory=dict)
     """Learning curves of the training run, with "steps"; empty if unknown."""
+
+    benchmark: str = ""
+    """Benchmark of alpha and beta, whose returns the episodes hold; "" without one."""
 
     @property
     def agent(self) -> PolicyOutcome:
@@ -338,19 +350,30 @@ def _table_rows(evaluation: Evaluation) -> list[list[str]]:
         interval, difference, p_value = policy.metrics[headline], "", ""
         if name in comparisons:
             paired = comparisons[name].difference
-            difference = f"{_number(paired.value)} {_bounds(paired)}"
-            p_value = _number(comparisons[name].p_value)
+            difference = f"{format_value(paired.value)} {format_bounds(paired)}"
+            p_value = format_value(comparisons[name].p_value)
         values = [policy.metrics.get(metric) for metric in shown]
-        cells = ["" if value is None else _number(value.value) for value in values]
-        rows.append([name, _number(interval.value), _bounds(interval), difference, p_value, *cells])
+        cells = ["" if value is None else format_value(value.value) for value in values]
+        rows.append(
+            [
+                name,
+                format_value(interval.value),
+                format_bounds(interval),
+                difference,
+                p_value,
+                *cells,
+            ]
+        )
     return rows
 
 
-def _bounds(interval: Interval) -> str:
+def format_bounds(interval: Interval) -> str:
+    """Confidence bounds in brackets, as in tables."""
     if math.isnan(interval.low) or math.isnan(interval.high):
         return "[unknown]"
-    return f"[{_number(interval.low)}, {_number(interval.high)}]"
+    return f"[{format_value(interval.low)}, {format_value(interval.high)}]"
 
 
-def _number(value: float) -> str:
+def format_value(value: float) -> str:
+    """Number with four digits, as in tables."""
     return "undefined" if math.isnan(value) else f"{value:.4g}"

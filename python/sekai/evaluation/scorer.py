@@ -32,7 +32,9 @@ from sekai.evaluation.tasks import Task
 
 __all__ = [
     "COST_MULTIPLES",
+    "MIN_RETURNS",
     "MIN_SEEDS",
+    "RETURN_METRICS",
     "Scorer",
     "break_even",
     "compact",
@@ -41,6 +43,7 @@ __all__ = [
     "needs_bootstrap",
     "padded_to",
     "returns_by_date",
+    "sample_returns",
     "sensitivity_of",
 ]
 
@@ -115,9 +118,7 @@ class Scorer:
 
     def by_seed(self, episodes: Sequence[Episode]) -> dict[str, list[float]]:
         """Metrics of each episode."""
-        tables = [
-            metrics_of(episode, self.periods, self.task.benchmark(episode)) for episode in episodes
-        ]
+        tables = [metrics_of(episode, self.periods, episode.benchmark) for episode in episodes]
         shared = [name for name in tables[0] if all(name in table for table in tables)]
         return {
             name: self.task.per_episode(name, [table[name] for table in tables], episodes)
@@ -128,7 +129,7 @@ class Scorer:
         """Headline metric over all episodes."""
         name = self.task.headline
         if self.bootstraps and name in RETURN_METRICS:
-            return self._of_returns(name, np.concatenate(_returns(episodes)))
+            return self._of_returns(name, np.concatenate(sample_returns(episodes)))
         return float(np.mean(self.by_seed(episodes)[name]))
 
     def comparisons(
@@ -152,8 +153,8 @@ class Scorer:
         difference, p_value, wins = paired(*values, self.task.higher_is_better, self.level)
         if self.bootstraps and name in RETURN_METRICS:
             difference, p_value, wins = paired_bootstrap(
-                _returns(padded_to(agent.episodes, baseline.episodes)),
-                _returns(padded_to(baseline.episodes, agent.episodes)),
+                sample_returns(padded_to(agent.episodes, baseline.episodes)),
+                sample_returns(padded_to(baseline.episodes, agent.episodes)),
                 partial(self._of_returns, name),
                 self.task.higher_is_better,
                 level=self.level,
@@ -168,7 +169,7 @@ class Scorer:
             return seed_interval(values, self.level)
         is_headline = name == self.task.headline
         return bootstrap_interval(
-            _returns(episodes),
+            sample_returns(episodes),
             partial(self._of_returns, name),
             level=self.level,
             resamples=RESAMPLES if is_headline else RESAMPLES_OTHER,
@@ -183,16 +184,17 @@ def needs_bootstrap(episodes: Sequence[Episode]) -> bool:
     """Return True if episodes are few and long, or overlap, so that seeds are no sample."""
     if not all(len(episode.equity) > 1 and episode.times is not None for episode in episodes):
         return False
-    is_short = sum(map(len, _returns(episodes))) < MIN_RETURNS
+    is_short = sum(map(len, sample_returns(episodes))) < MIN_RETURNS
     return not is_short and (len(episodes) < MIN_SEEDS or is_overlapping(episodes))
 
 
 def compact(outcome: PolicyOutcome) -> PolicyOutcome:
-    """Drop actions, weights, prices and fills of all episodes but the first."""
+    """Drop actions, weights, prices, fills and benchmark of all episodes but the first."""
     first, *others = outcome.episodes
     empty = np.zeros((0, 0))
     slim = [
-        replace(episode, actions=empty, weights=None, prices=None, fills=None) for episode in others
+        replace(episode, actions=empty, weights=None, prices=None, fills=None, benchmark=None)
+        for episode in others
     ]
     return replace(outcome, episodes=[first, *slim])
 
@@ -241,7 +243,8 @@ def _padded(episode: Episode, other: Episode) -> Episode:
     return replace(episode, equity=equity, times=other.times)
 
 
-def _returns(episodes: Sequence[Episode]) -> list[Floats]:
+def sample_returns(episodes: Sequence[Episode]) -> list[Floats]:
+    """Returns of each episode; by date, as one series, if episodes overlap."""
     if is_overlapping(episodes):
         return [returns_by_date(episodes)]
     return [episode.returns for episode in episodes]

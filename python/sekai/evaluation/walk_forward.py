@@ -19,6 +19,7 @@ from sekai.evaluation.metrics import periods_per_year
 from sekai.evaluation.scorer import Scorer, returns_by_date
 from sekai.evaluation.statistics.deflated_sharpe import Ledger, record_deflated_sharpe
 from sekai.evaluation.tasks import task_of
+from sekai.evaluation.tasks.portfolio import digest_of_judged_rows
 
 __all__ = ["WalkForwardEvaluation", "walk_forward"]
 
@@ -101,9 +102,10 @@ def walk_forward(
         )
         for fold in cuts
     ]
-    joined = _joined(evaluations, data, options, level, command)
+    digests = data.digest, digest_of_judged_rows([fold.test for fold in cuts])
+    joined = _joined(evaluations, data, options, level, command, digests)
     returns = returns_by_date(joined.agent.episodes)
-    deflated_sharpe = record_deflated_sharpe(returns, data.digest, name, "", ledger)
+    deflated_sharpe = record_deflated_sharpe(returns, digests[1], name, "", ledger)
     flags = [*joined.flags, *deflated_sharpe_flags(deflated_sharpe)]
     return WalkForwardEvaluation(
         folds=evaluations,
@@ -185,6 +187,7 @@ def _joined(
     options: Mapping[str, Any],
     level: float,
     command: str | None,
+    digests: tuple[str, str],
 ) -> Evaluation:
     """All folds as one account, each continuing with the equity of the one before."""
     first = folds[0]
@@ -209,7 +212,7 @@ def _joined(
         periods_per_year=scorer.periods,
         comparisons=comparisons,
         flags=[*flags_of(agent, others, comparisons, bootstraps=True), *errors],
-        provenance=provenance_of(command, data.digest, first.provenance.model, settings),
+        provenance=provenance_of(command, digests, first.provenance.model, settings),
     )
 
 
@@ -233,6 +236,7 @@ def _chained(episodes: Sequence[Episode]) -> Episode:
             kind: np.concatenate([episode.costs[kind] * scale for episode, scale in scaled])
             for kind in first.costs
         },
+        benchmark=_concatenated([episode.benchmark for episode in episodes]),
         fills=None,
         outcome={},
     )

@@ -8,9 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from sekai.evaluation import evaluate
 from sekai.evaluation.statistics import TornLineWarning, TrialLedger
+from sekai.evaluation.tasks.portfolio import digest_of_judged_rows
+from tests.evaluation.worlds import ASSETS, planted
 
 WRITER = """
 import sys
@@ -128,3 +132,38 @@ def test_processes_that_write_at_once_lose_nothing(ledger: TrialLedger) -> None:
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
         TrialLedger(tmp_path / "nowhere" / "trials.jsonl").record("a", "agent", 0.1)
+
+
+def test_warm_up_and_features_are_no_new_data_and_other_dates_are(ledger: TrialLedger) -> None:
+    data = planted()
+    target = np.eye(ASSETS + 1)[0]
+
+    def trials(first: int, warm_up: int, features: list[str]) -> int:
+        found = evaluate(
+            lambda observation: target, "Portfolio-v0", seeds=1, baselines=["equal_weight"],
+            sensitivity=False, ledger=ledger,
+            env_options={
+                "data": data.rows(first - warm_up, len(data), warm_up=warm_up), "lookback": 2,
+                "features": features, "episode_rows": None, "starts": "sequential",
+            },
+        )  # fmt: skip
+        assert found.deflated_sharpe is not None
+        recorded = ledger.trials(found.provenance.judged_digest)
+        assert len(recorded) == found.deflated_sharpe.trials
+        return found.deflated_sharpe.trials
+
+    assert trials(300, 30, ["log_return"]) == 1
+    assert trials(300, 60, ["momentum", "log_return"]) == 2
+    assert trials(310, 30, ["log_return"]) == 1
+    assert trials(300, 90, ["log_return"]) == 3
+
+
+def test_fields_and_order_of_assets_are_no_new_data() -> None:
+    data = planted()
+    fewer = data.select(assets=data.assets[::-1], fields=["open", "close"])
+    other = data.select(assets=data.assets[:-1])
+
+    assert digest_of_judged_rows([fewer]) == digest_of_judged_rows([data])
+    assert digest_of_judged_rows([other]) != digest_of_judged_rows([data])
+    halves = [data.rows(0, 300), data.rows(250, len(data), warm_up=50)]
+    assert digest_of_judged_rows(halves) == digest_of_judged_rows([data])

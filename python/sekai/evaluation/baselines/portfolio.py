@@ -37,8 +37,11 @@ Bools = NDArray[np.bool_]
 REBALANCE_STEPS = 21
 """Steps between estimates: about a month of days."""
 
-SMALLEST_SHARE = 0.5
-"""Share of the first purchase below which buy and hold does not trade."""
+SMALLEST_SHARE = 0.25
+"""Share of a part of the purchase below which buy and hold does not trade."""
+
+COMPLETE = 0.9
+"""Traded share of an order from which the order is complete; prices move until the fill."""
 
 SHRINKAGE = 0.1
 """Shrinkage of the covariance towards its diagonal, so that few rows do not make it singular."""
@@ -70,8 +73,11 @@ class TargetWeights(Policy):
         config = context.task.config()
         self._tilt = 0.05 if config is None else config.tilt
         self._delay = 0 if config is None else config.execution.delay
-        self._order = np.full((context.vec.num_envs, *space["weights"].shape), np.nan)
-        self._age = np.zeros(context.vec.num_envs, np.int64)
+        self._mandate = context.task.mandate(getattr(context.vec, "agent", None))
+        self._target = np.full((context.vec.num_envs, *space["weights"].shape), np.nan)
+        self._order = self._target.copy()
+        self._age = np.full(context.vec.num_envs, self._delay + 1)
+        self._distance = np.zeros(context.vec.num_envs)
 
     def decide(self, step: StepContext) -> Floats:
         """Return the target weights."""
@@ -84,7 +90,7 @@ class TargetWeights(Policy):
     def actions(self, decision: Floats, step: StepContext) -> Any:
         """Convert targets to weights or tilts; without an order, the held weights."""
         held = np.asarray(step.observations["weights"], np.float64)
-        pending = self._pending(decision)
+        pending = self._pending(decision, held, step)
         targets = np.where(np.isnan(pending), held, pending)
         space = self.context.vec.action_space
         if isinstance(space, MultiDiscrete):
@@ -93,16 +99,39 @@ class TargetWeights(Policy):
             return (1 + (change > half) - (change < -half)).astype(space.dtype)
         return targets
 
-    def _pending(self, decision: Floats) -> Floats:
-        """Orders of this step, or those that an env with a delay has not filled yet.
+    def _pending(self, decision: Floats, held: Floats, step: StepContext) -> Floats:
+        """Orders of this step, and those that have not been filled completely.
 
-        Asking for the held weights before the fill would cancel the order.
+        An env with a delay fills later: asking for the held weights before the fill would cancel
+        the order. Limits of turnover, volume or tilts fill a part: the rest is sent again.
         """
         is_new = ~np.isnan(decision).all(axis=1)
+        was_open = self._age <= self._delay
         self._age = np.where(is_new, 0, self._age + 1)
-        self._order[is_new] = decision[is_new]
-        is_open = self._age <= self._delay
-        return np.where(is_open[:, None], self._order, np.nan)
+        self._target[is_new] = decision[is_new]
+        is_partial = was_open & (self._age > self._delay) & self._is_partial(step)
+        self._age[is_partial] = 0
+        self._send(self._age == 0, held, step)
+        return np.where((self._age <= self._delay)[:, None], self._order, np.nan)
+
+    def _is_partial(self, step: StepContext) -> NDArray[np.bool_]:
+        """Return True where the last order was a part of the way, or a part of it was filled."""
+        traded = np.nan_to_num(step.infos.get("turnover", self._distance))
+        return (traded > 0) & (traded < COMPLETE * self._distance)
+
+    def _send(self, is_sent: Bools, held: Floats, step: StepContext) -> None:
+        """Order the target, or an equal part of the way if it exceeds the turnover limit."""
+        if not is_sent.any():
+            return
+        target, movable = self._target[is_sent], np.asarray(step.observations["mask"], np.bool_)
+        allowed = self._mandate.allowed(target, held[is_sent], movable[is_sent])
+        change = allowed - held[is_sent]
+        distance = np.abs(change[:, :-1]).sum(axis=1)
+        parts = np.maximum(np.ceil(distance / self._mandate.turnover - TOLERANCE), 1.0)
+        self._distance[is_sent] = distance
+        self._order[is_sent] = np.where(
+            parts[:, None] > 1, held[is_sent] + change / parts[:, None], target
+        )
 
 
 class EqualWeight(TargetWeights):
@@ -116,22 +145,24 @@ class EqualWeight(TargetWeights):
 
 
 class BuyAndHold(TargetWeights):
-    """Buy and hold: equal weights at first, never rebalanced."""
+    """Buy and hold: equal weights as soon as the mandate allows them, never rebalanced."""
 
     name = "buy_and_hold"
 
     def source_for(self, source: EnvSource) -> EnvSource:
-        """Return the env with a smallest trade that only the first purchase exceeds.
+        """Return the env with orders sized at the decision, and a smallest trade.
 
-        Weights are reached at the fill price: without it, asking for the held weights would
-        trade against every gap between the close and the next open.
+        If weights were reached at the fill price, asking for the held weights would trade against
+        every gap between the close and the next open. The smallest trade, below any part of the
+        purchase, prevents corrections of orders that a delay has not filled yet.
         """
         found, config = super().source_for(source), portfolio_config(source)
         if config is None or found.options is None or found.options.get("data") is None:
             return found
-        smallest = SMALLEST_SHARE / len(found.options["data"].assets)
-        execution = config.execution
-        execution = replace(execution, smallest_trade=max(execution.smallest_trade, smallest))
+        part = min(1.0, config.constraints.turnover or 1.0) / len(found.options["data"].assets)
+        part = min(part, config.tilt) if config.action == "tilts" else part
+        smallest = max(config.execution.smallest_trade, SMALLEST_SHARE * part)
+        execution = replace(config.execution, sizing="decision", smallest_trade=smallest)
         return reconfigured(found, execution=execution)
 
     def targets(self, step: StepContext) -> Floats:

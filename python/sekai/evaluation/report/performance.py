@@ -51,9 +51,6 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 STRONG_RETURN = 0.08
 """Monthly return with the strongest colour."""
 
-BENCHMARKS = ("benchmark", "market", "buy_and_hold", "equal_weight")
-"""Baselines that can serve as benchmark, in order of preference."""
-
 MIN_ROLLING_STEPS = 40
 
 
@@ -275,13 +272,15 @@ def _rolling_chart(context: ReportContext) -> Chart | None:
     if steps < MIN_ROLLING_STEPS or not is_relative(context.all_episodes) or not is_solvent:
         return None
     window = window_for(steps, context.evaluation.periods_per_year)
-    benchmark = _benchmark_of(context)
+    has_benchmark = all(episode.benchmark is not None for episode in context.episodes)
+    has_benchmark = has_benchmark and context.paired
     scale = "annualized" if math.isfinite(context.evaluation.periods_per_year) else "per step"
-    beta = f" Beta is against {context.labels[benchmark]}." if benchmark else ""
+    name = policy_label(context.evaluation.benchmark or "benchmark")
+    beta = f" Beta is against the benchmark of the table: {name}." if has_benchmark else ""
     medians = " With all seeds, lines are medians." if len(context.episodes) > 1 else ""
     return Chart(
         title="Rolling risk",
-        views=_rolling_views(context, window, benchmark),
+        views=_rolling_views(context, window, has_benchmark),
         choice="Episodes",
         note=f"Rolling windows of {window} returns, {scale}.{beta}{medians}",
         height=600,
@@ -294,21 +293,16 @@ def window_for(steps: int, periods_per_year: float) -> int:
     return max(int(quarter if 5 <= quarter <= steps / 4 else steps / 5), 5)
 
 
-def _benchmark_of(context: ReportContext) -> str | None:
-    baselines = list(context.recorded)[1:]
-    return next((name for name in BENCHMARKS if context.paired and name in baselines), None)
-
-
 def _rolling_views(
-    context: ReportContext, window: int, benchmark: str | None
+    context: ReportContext, window: int, has_benchmark: bool
 ) -> dict[str, ChartView]:
     panels = [Panel("Volatility", "percent"), Panel("Sharpe ratio")]
-    panels += [Panel("Beta")] if benchmark else []
+    panels += [Panel("Beta")] if has_benchmark else []
     lines = len(context.single_episodes) * len(context.recorded) * len(panels)
     max_points = context.max_points(lines)
     rolled = {
         name: [
-            _rolling_series(context, name, index, window, benchmark)
+            _rolling_series(context, name, index, window, has_benchmark)
             for index in range(len(outcome.episodes))
         ]
         for name, outcome in context.recorded.items()
@@ -347,17 +341,17 @@ def _rolling_views(
 
 
 def _rolling_series(
-    context: ReportContext, name: str, index: int, window: int, benchmark: str | None
+    context: ReportContext, name: str, index: int, window: int, has_benchmark: bool
 ) -> list[Floats]:
-    """Rolling volatility, Sharpe ratio and, except for the benchmark itself, beta."""
+    """Rolling volatility, Sharpe ratio and beta."""
     returns = context.policies[name].episodes[index].returns
     periods = context.evaluation.periods_per_year
     scale = math.sqrt(periods if math.isfinite(periods) else 1.0)
     mean, deviation = rolling_mean_and_deviation(returns, window)
     ratio = np.divide(mean, deviation, out=np.full(len(mean), np.nan), where=deviation > 0)
     series = [deviation * scale, ratio * scale]
-    if benchmark is not None and benchmark != name:
-        other = context.policies[benchmark].episodes[index].returns
+    other = context.episodes[index].benchmark if has_benchmark else None
+    if other is not None:
         shorter = min(len(returns), len(other))
         series.append(rolling_beta(returns[:shorter], other[:shorter], window))
     return series

@@ -50,7 +50,7 @@ STEPS = "steps"
 
 COMPARABLE: dict[str, Callable[[Evaluation], object]] = {
     "environment": lambda run: run.env,
-    "data": lambda run: run.provenance.data_digest,
+    "data": lambda run: run.provenance.judged_digest or run.provenance.data_digest,
     "seeds": lambda run: tuple(run.seeds),
     "headline metric": lambda run: run.headline,
     "steps per year": lambda run: repr(run.periods_per_year),

@@ -66,6 +66,11 @@ class Task:
         return ""
 
     @property
+    def judged_digest(self) -> str:
+        """Digest of the rows that policies are judged on: the data set of a trial ledger."""
+        return self.data_digest or self.source.name
+
+    @property
     def times(self) -> NDArray[np.datetime64] | None:
         """Timestamps of all rows; None where steps have no dates."""
         return None
@@ -106,9 +111,10 @@ class Task:
         space.seed(0)
         return Batcher(space).stack([space.sample()] * count)
 
-    def benchmark(self, episode: Episode) -> Floats | None:
-        """Benchmark returns over the steps of an episode; None without a benchmark."""
-        return None
+    @property
+    def benchmark(self) -> str:
+        """Name of the benchmark of alpha and beta; "" without one."""
+        return ""
 
     def per_episode(
         self, name: str, values: Sequence[float], episodes: Sequence[Episode]

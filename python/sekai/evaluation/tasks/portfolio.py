@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from sekai.envs.portfolio.panel import Benchmark, compute_features
 from sekai.evaluation.env_source import TeamVecEnv, agent_infos
 from sekai.evaluation.evaluation import Episode, EpisodeFills
 from sekai.evaluation.tasks import Task, config_of, reconfigured
+from sekai.market import project_weights
 from sekai.spaces import MultiDiscrete, Simplex
 from sekai.vector.vec_env import VecEnv
 
@@ -23,9 +26,34 @@ if TYPE_CHECKING:
     from sekai.evaluation.policy import StepContext
     from sekai.evaluation.recorder import RecordedEpisode
 
-__all__ = ["MultiPortfolioTask", "PortfolioTask", "portfolio_config"]
+__all__ = [
+    "Mandate",
+    "MultiPortfolioTask",
+    "PortfolioTask",
+    "digest_of_judged_rows",
+    "portfolio_config",
+]
 
 Floats = NDArray[np.float64]
+
+
+class Mandate:
+    """Limits of a portfolio, applied by the projection of the env.
+
+    Args:
+        settings: settings of `Constraints` for the Rust core; {} without limits.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._limits = {name: value for name, value in settings.items() if name != "turnover"}
+        cap = settings.get("turnover")
+        self.turnover = math.inf if cap is None else float(cap)
+
+    def allowed(self, wanted: Floats, held: Floats, movable: NDArray[np.bool_]) -> Floats:
+        """Nearest weights within all limits but that of turnover."""
+        if not self._limits:
+            return wanted
+        return project_weights(wanted, held, movable, **self._limits).weights
 
 
 class PortfolioTask(Task):
@@ -52,6 +80,14 @@ class PortfolioTask(Task):
     def config(self) -> PortfolioConfig | None:
         """Config of the envs; None where it is unknown."""
         return portfolio_config(self.source)
+
+    def mandate(self, agent: str | None = None) -> Mandate:
+        """Constraints on weights, of one agent of several; unlimited where they are unknown."""
+        config, data = self.config(), self._data
+        if config is None or data is None:
+            return Mandate({})
+        member = config if agent is None else config.members[agent]
+        return Mandate(member.constraints.settings(data.assets, data.sectors, member.account))
 
     def recording_source(self) -> EnvSource:
         """Return the source with logs of trades and weights."""
@@ -83,6 +119,12 @@ class PortfolioTask(Task):
         """Digest of the traded panel."""
         data = (self.source.options or {}).get("data", self._data)
         return "" if data is None else data.digest
+
+    @property
+    def judged_digest(self) -> str:
+        """Digest of the rows after the warm-up, which depends on features and lookback."""
+        data = (self.source.options or {}).get("data", self._data)
+        return self.source.name if data is None else digest_of_judged_rows([data])
 
     @property
     def times(self) -> NDArray[np.datetime64] | None:
@@ -153,6 +195,7 @@ class PortfolioTask(Task):
             turnover=infos["turnover"][1:] if "turnover" in infos else None,
             costs={kind: infos[kind][1:] for kind in COST_KINDS if kind in infos},
             fills=None if log is None or rows is None else _fills(log, rows),
+            benchmark=None if data is None or rows is None else self._benchmark_returns(rows),
         )
 
     def idle(self, vec: VecEnv, step: StepContext) -> Any:
@@ -168,18 +211,21 @@ class PortfolioTask(Task):
         cash[:, -1] = 1.0
         return cash
 
-    def benchmark(self, episode: Episode) -> Floats | None:
-        """Returns of the env's benchmark over the steps of an episode."""
-        if self._data is None or episode.times is None:
-            return None
+    @property
+    def benchmark(self) -> str:
+        """Benchmark of the env."""
+        config = self.config()
+        return "equal_weight" if config is None else config.benchmark
+
+    def _benchmark_returns(self, rows: NDArray[np.int64]) -> Floats:
+        """Returns of the benchmark between rows."""
+        assert self._data is not None, "the benchmark needs the data of an env that has begun"
         if self._benchmark_levels is None:
-            config = self.config()
-            name = "equal_weight" if config is None else config.benchmark
-            returns, _ = Benchmark(name, self._data).returns(self._data)
+            returns, _ = Benchmark(self.benchmark, self._data).returns(self._data)
             self._benchmark_levels = np.append(1.0, np.cumprod(1.0 + returns))[1:]
-        levels = self._benchmark_levels[np.searchsorted(self._data.times, episode.times)]
-        found: Floats = levels[1:] / levels[:-1] - 1.0
-        return found
+        levels = self._benchmark_levels[rows]
+        returns_by_step: Floats = levels[1:] / levels[:-1] - 1.0
+        return returns_by_step
 
 
 class MultiPortfolioTask(PortfolioTask):
@@ -228,6 +274,7 @@ class MultiPortfolioTask(PortfolioTask):
             costs=costs,
             fills=None if log is None else _fills(log, rows),
             members=members,
+            benchmark=None if data is None else self._benchmark_returns(rows),
         )
 
 
@@ -236,6 +283,24 @@ def portfolio_config(source: EnvSource) -> PortfolioConfig | None:
     if source.options is None:
         return None
     return config_of(MultiPortfolioConfig if source.is_multi_agent else PortfolioConfig, source)
+
+
+def digest_of_judged_rows(panels: Sequence[MarketData]) -> str:
+    """Digest of times, assets and closes after the warm-up rows of consecutive panels.
+
+    Warm-up rows and other fields are inputs of a policy: policies that differ in them are judged
+    on the same data.
+    """
+    names = sorted(panels[0].assets)
+    order = [panels[0].asset(name) for name in names]
+    times = np.concatenate([panel.times[panel.warm_up :] for panel in panels])
+    closes = np.concatenate([panel.field("close")[panel.warm_up :, order] for panel in panels])
+    # One bit pattern for all NaN.
+    closes[np.isnan(closes)] = np.nan
+    state = hashlib.sha256(repr((names, closes.shape)).encode())
+    state.update(times.astype("datetime64[ns]").astype("<i8").tobytes())
+    state.update(np.ascontiguousarray(closes, "<f8").tobytes())
+    return state.hexdigest()
 
 
 def _with_data(source: EnvSource) -> EnvSource:
