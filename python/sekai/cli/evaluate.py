@@ -81,6 +81,7 @@ def evaluate(
 
 def _evaluate(experiment: Experiment, folder: RunFolder, quiet: bool) -> None:
     from sekai.cli.summary import show_summary
+    from sekai.experiment.index_page import refresh_index
     from sekai.experiment.preparation import prepare
     from sekai.experiment.run import evaluate_run, write_run_report
     from sekai.training.checkpoint import ModelFileError
@@ -92,6 +93,7 @@ def _evaluate(experiment: Experiment, folder: RunFolder, quiet: bool) -> None:
         except ModelFileError as error:
             raise CommandError(f"{error}; {folder.retrain_hint}") from error
         report = write_run_report(evaluation, folder.report, note)
+    refresh_index(folder, note)
     show_summary(evaluation, folder, report)
 
 

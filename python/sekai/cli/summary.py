@@ -6,10 +6,10 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 from rich.text import Text
 
 from sekai.cli.screen import say, show_table, sparkline
+from sekai.experiment.index_page import best_baseline, mean_growth
 from sekai.experiment.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def show_seeds(result: SeedsResult) -> None:
     first = next(iter(result.evaluations.values()))
     names, curves = _metrics(first), {}
     for seed, evaluation in result.evaluations.items():
-        curves[str(seed)] = _growth(evaluation.agent)
+        curves[str(seed)] = mean_growth(evaluation.agent)
     drawn = _sparklines(curves)
     rows: list[list[str | Text]] = [
         [
@@ -127,7 +127,7 @@ def _metrics(evaluation: Evaluation) -> list[str]:
 def _show_policies(evaluation: Evaluation) -> None:
     names = _metrics(evaluation)
     columns = ["policy", *(f">{name}" for name in names), ">ahead by", ">p"]
-    curves = _sparklines({name: _growth(each) for name, each in evaluation.policies.items()})
+    curves = _sparklines({name: mean_growth(each) for name, each in evaluation.policies.items()})
     rows = [
         _row(outcome, names, evaluation, curves[name])
         for name, outcome in evaluation.policies.items()
@@ -136,23 +136,9 @@ def _show_policies(evaluation: Evaluation) -> None:
     show_table([*columns, "equity"] if any(curves.values()) else columns, rows)
 
 
-def _growth(outcome: PolicyOutcome) -> list[float]:
-    """Growth of equity by step, averaged over episodes; empty without an account."""
-    curves = [
-        episode.equity / episode.equity[0]
-        for episode in outcome.episodes
-        if len(episode.equity) > 1 and episode.equity[0] > 0
-    ]
-    if not curves:
-        return []
-    length = min(map(len, curves))
-    mean = np.mean([curve[:length] for curve in curves], axis=0)
-    return [float(value) for value in mean if math.isfinite(value)]
-
-
 def _sparklines(curves: dict[str, list[float]]) -> dict[str, str]:
-    """Equity curves as text, on one scale."""
-    values = [value for curve in curves.values() for value in curve]
+    """Equity curves as text, on one scale, which leaves out that of random actions."""
+    values = [value for name, curve in curves.items() if name != "random" for value in curve]
     if not values:
         return dict.fromkeys(curves, "")
     low, high = min(values), max(values)
@@ -161,16 +147,10 @@ def _sparklines(curves: dict[str, list[float]]) -> dict[str, str]:
 
 def _best_baseline(evaluation: Evaluation) -> str:
     """Name and headline metric of the best baseline."""
-    values = {
-        name: outcome.metrics[evaluation.headline].value
-        for name, outcome in evaluation.baselines.items()
-    }
-    known = {name: value for name, value in values.items() if not math.isnan(value)}
-    if not known:
+    name = best_baseline(evaluation)
+    if name is None:
         return "-"
-    sign = 1.0 if evaluation.higher_is_better else -1.0
-    name = max(known, key=lambda name: sign * known[name])
-    return f"{name} {_number(known[name], 3)}"
+    return f"{name} {_number(evaluation.policies[name].metrics[evaluation.headline].value, 3)}"
 
 
 def _row(

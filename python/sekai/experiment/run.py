@@ -247,6 +247,7 @@ def evaluate_run(
     from sekai.evaluation import save_evaluation
     from sekai.evaluation.evaluate import evaluate
     from sekai.evaluation.statistics import TrialLedger
+    from sekai.experiment.index_page import run_summary
 
     section = experiment.evaluate
     evaluation = evaluate(
@@ -263,7 +264,7 @@ def evaluate_run(
     )
     evaluation = dataclasses.replace(evaluation, learning=run.curve.columns())
     save_evaluation(evaluation, run.evaluation)
-    run.note(headline=headline(evaluation))
+    run.note(headline=headline(evaluation), summary=run_summary(evaluation))
     return evaluation
 
 
@@ -333,6 +334,8 @@ def _train(
     run: RunFolder,
     options: RunOptions,
 ) -> ExperimentResult:
+    from sekai.experiment.index_page import refresh_index
+
     with lock_run(run.path), sigterm_as_interrupt(), _recorded(run, agent, options):
         run.note(state="running", last_command=options.command, error=None)
         run.curve.truncate(agent.steps)
@@ -346,6 +349,7 @@ def _train(
         report = write_run_report(evaluation, run.report, options.log)
         folds = _walk_forward(experiment, run, options)
     agent.close()
+    refresh_index(run, options.log)
     return ExperimentResult(agent, evaluation, run, report, folds)
 
 

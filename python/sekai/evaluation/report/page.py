@@ -101,7 +101,8 @@ def page(title: str, facts: Sequence[str], sections: Sequence[Section]) -> str:
     """HTML of the page, with `facts` under its title."""
     charts = [block for part in sections for block in part.blocks if isinstance(block, Chart)]
     indices = {id(chart): index for index, chart in enumerate(charts)}
-    scripts = [_template(THEME), _plotly(), *map(_template, SCRIPTS)]
+    library = [_plotly()] if charts else []
+    scripts = [_template(THEME), *library, *map(_template, SCRIPTS)]
     parts = {
         "policy": _security_policy(scripts),
         "title": element("title", f"{title} · sekai report"),
