@@ -113,6 +113,8 @@ class TrainSection:
     """Steps of single envs."""
 
     algorithm: Literal["ppo", "a2c", "ddpg", "sac", "maddpg", "qmix"] = "ppo"
+    """Algorithm; `sekai info ppo` lists its settings."""
+
     checkpoint_seconds: float = 30.0
     """Seconds between checkpoints."""
 
