@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 import sekai
+from sekai.config.convert import documented_fields
+from sekai.training import PolicySettings
 from tests.cli.commands import call
 
 OWN = '''
@@ -67,6 +69,31 @@ def test_info_tells_the_task_its_options_and_its_baselines() -> None:
     assert "half_spread" in costs
     assert "0.0005" in costs
     assert "MarginAccount, in [env.account]" in shown
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", ["ppo", "A2C", "ddpg", "sac", "maddpg", "qmix"])
+def test_info_lists_every_setting_of_an_algorithm(name: str) -> None:
+    import sekai.training
+
+    shown = call("info", name).out
+
+    agent = getattr(sekai.training, name.upper())
+    for doc in (*documented_fields(agent.settings_type), *documented_fields(PolicySettings)):
+        if doc.name != "policy":
+            line = next(line for line in shown.splitlines() if line.startswith(f"{doc.name} "))
+            assert doc.default in line
+    assert "Gradients are clipped to this norm." in shown
+    assert "Steps of single envs." in shown
+    if name == "ppo":
+        assert "defaults of Portfolio-v0: gamma 0.9" in shown
+
+
+def test_a_wrong_algorithm_names_the_nearest() -> None:
+    told = call("info", "pp0")
+
+    assert (told.code, told.out) == (2, "")
+    assert "unknown env or algorithm 'pp0'; did you mean 'ppo'?" in told.err
 
 
 def test_info_of_an_env_of_gymnasium_needs_no_config() -> None:

@@ -92,7 +92,7 @@ def test_data_that_nobody_names_is_simulated_and_cut(tmp_path: Path) -> None:
     ("line", "wrong", "place", "said"),
     [
         ("[run]", "[rn]", "1:1", "there is no section 'rn'; did you mean 'run'?"),
-        ("seed = 1", "sed = 1", "3:1", "[run] has no key 'sed'; did you mean 'seed'?"),
+        ("seed = 1", "sed = 1", "3:1", "[run] has no key 'sed'; did you mean 'seed' or 'seeds'?"),
         ("seed = 1", "seed = 1.5", "3:8", "seed must be a whole number, got 1.5"),
         ("seed = 1", "seed = 1000000", "3:8", "seed must be from 0 to 999999"),
         ('name = "good"', 'name = "a/b"', "2:8", "name must be letters, digits"),

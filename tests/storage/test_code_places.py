@@ -81,9 +81,10 @@ PLACES: dict[str, tuple[str, str]] = {
     "envs/__init__.py": ("getattr(module) import_module", "names of its own table"),
     "evaluation/baselines/__init__.py": ("getattr(module) import_module", "names of its own table"),
     "evaluation/tasks/__init__.py": ("getattr(module) import_module", "names of its own table"),
-    "experiment/reading.py": (
-        "getattr(module) import_module",
-        "an algorithm out of a literal list; modules that the user named",
+    "experiment/reading.py": ("getattr(module)", "an algorithm out of a literal list"),
+    "experiment/references.py": (
+        "attrgetter import_module",
+        "modules that an experiment file of the user or an option names",
     ),
     "registry/entry_point.py": ("attrgetter import_module", "paths that code registers"),
     "registry/namespace.py": ("entry_points", "plug-ins that the user installed"),

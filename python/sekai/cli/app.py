@@ -11,6 +11,7 @@ import typer
 from sekai.cli import (
     bench,
     check,
+    compare,
     data,
     evaluate,
     info,
@@ -83,6 +84,7 @@ COMMANDS: Commands = (
     ("bench", bench.bench, bench.EXAMPLES),
     ("train", train.train, train.EXAMPLES),
     ("evaluate", evaluate.evaluate, evaluate.EXAMPLES),
+    ("compare", compare.compare, compare.EXAMPLES),
     ("report", report.report, report.EXAMPLES),
     ("runs", list_runs.list_runs, list_runs.EXAMPLES),
     ("paper", paper.paper, paper.EXAMPLES),

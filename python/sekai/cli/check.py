@@ -41,7 +41,7 @@ def _make_env(name: str) -> Any:
     """Env by id, or by a class or function `module:Class` without arguments."""
     if ":" not in name:
         return make(name)
-    from sekai.experiment.reading import add_working_folder
+    from sekai.experiment.references import add_working_folder
 
     folder = add_working_folder()
     try:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import shlex
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sekai.cli.failure import CommandError, guarded
 from sekai.cli.options import ImportOption, QuietOption, RunArgument, RunsOption
-from sekai.cli.screen import note, waiting
-from sekai.experiment.run_folder import DEFAULT_ROOT, find_run, lock_run
+from sekai.cli.screen import note, say, waiting
+from sekai.experiment.run_folder import DEFAULT_ROOT, RunFolder, find_run, lock_run
+
+if TYPE_CHECKING:
+    from sekai.experiment.experiment import Experiment
 
 __all__ = ["EXAMPLES", "evaluate"]
 
 EXAMPLES = (
     "sekai evaluate demo",
     "sekai evaluate demo --seeds 64 --baseline equal_weight --baseline buy_and_hold",
+    "sekai evaluate demo --walk-forward --folds 4",
 )
 
 
@@ -34,17 +38,20 @@ def evaluate(
             "--sensitivity/--no-sensitivity", help="Evaluate under higher costs and delays too."
         ),
     ] = None,
+    walk_forward: Annotated[
+        bool,
+        typer.Option(
+            "--walk-forward", help="Train an agent for each fold instead, and evaluate it after."
+        ),
+    ] = False,
+    folds: Annotated[int | None, typer.Option(help="Number of walk-forward folds.")] = None,
     runs: RunsOption = DEFAULT_ROOT,
     imports: ImportOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Evaluate the policy of a run on unseen seeds beside baselines, and update its report."""
-    from sekai.cli.summary import show_summary
     from sekai.config.toml_file import ConfigSource
-    from sekai.experiment.preparation import prepare
     from sekai.experiment.reading import read_experiment
-    from sekai.experiment.run import evaluate_run, write_run_report
-    from sekai.training.checkpoint import ModelFileError
 
     folder = find_run(run, runs)
     # Unreadable files are reported before minutes of evaluation.
@@ -63,13 +70,46 @@ def evaluate(
     for name, (option, value) in options.items():
         if value is not None:
             source.set(("evaluate", name), value, option)
-    experiment = read_experiment(source, imports or ())
-    command = shlex.join(["sekai", *sys.argv[1:]])
+    if walk_forward or folds is not None:
+        table = source.values.get("evaluate", {}).get("walk_forward", {})
+        changed = {**table, **({} if folds is None else {"folds": folds})}
+        source.set(("evaluate", "walk_forward"), changed, "--walk-forward")
+        _walk_forward(read_experiment(source, imports or ()), folder, quiet)
+    else:
+        _evaluate(read_experiment(source, imports or ()), folder, quiet)
+
+
+def _evaluate(experiment: Experiment, folder: RunFolder, quiet: bool) -> None:
+    from sekai.cli.summary import show_summary
+    from sekai.experiment.index_page import refresh_index
+    from sekai.experiment.preparation import prepare
+    from sekai.experiment.run import evaluate_run, write_run_report
+    from sekai.training.checkpoint import ModelFileError
+
     message = f"evaluating on {experiment.evaluate.seeds} unseen seeds"
     with lock_run(folder.path), waiting(message, quiet):
         try:
-            evaluation = evaluate_run(experiment, prepare(experiment), folder, command)
+            evaluation = evaluate_run(experiment, prepare(experiment), folder, _command())
         except ModelFileError as error:
             raise CommandError(f"{error}; {folder.retrain_hint}") from error
         report = write_run_report(evaluation, folder.report, note)
+    refresh_index(folder, note)
     show_summary(evaluation, folder, report)
+
+
+def _walk_forward(experiment: Experiment, folder: RunFolder, quiet: bool) -> None:
+    from sekai.cli.summary import show_walk_forward
+    from sekai.experiment.run import write_run_report
+    from sekai.experiment.walk_forward import walk_forward_run
+
+    log = (lambda text: None) if quiet else note
+    with lock_run(folder.path):
+        result = walk_forward_run(experiment, folder, _command(), log)
+        report = write_run_report(result.joined, folder.walk_forward.with_suffix(".html"), note)
+    show_walk_forward(result, folder)
+    if report is not None:
+        say(f"report  {report}")
+
+
+def _command() -> str:
+    return shlex.join(["sekai", *sys.argv[1:]])

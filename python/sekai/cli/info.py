@@ -1,28 +1,78 @@
-"""`sekai info`: show the spaces, options and baselines of an env."""
+"""`sekai info`: show the options of an env, or the settings of an algorithm."""
 
 from __future__ import annotations
 
+import inspect
 import textwrap
+import typing
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
-from sekai.cli.failure import guarded
+from sekai.cli.failure import CommandError, guarded
 from sekai.cli.screen import say, show_table
 from sekai.config.convert import documented_fields, nested_configs
+from sekai.error import UnknownEnvError
 from sekai.experiment.env_kind import EnvKind
+from sekai.experiment.experiment import TrainSection
 from sekai.registry import EnvSpec, make, spec
+from sekai.storage.names import close_matches
 
 __all__ = ["EXAMPLES", "info"]
 
-EXAMPLES = ("sekai info Portfolio-v0", "sekai info gymnasium/CartPole-v1")
+ALGORITHMS: tuple[str, ...] = typing.get_args(typing.get_type_hints(TrainSection)["algorithm"])
+
+EXAMPLES = ("sekai info Portfolio-v0", "sekai info ppo", "sekai info gymnasium/CartPole-v1")
 
 
 @guarded
-def info(id: Annotated[str, typer.Argument(help="Env id, see `sekai list`.")]) -> None:
-    """Show the documentation, spaces, options and baselines of an env."""
-    known = spec(id)
+def info(
+    name: Annotated[str, typer.Argument(help="Env id, see `sekai list`, or an algorithm: ppo.")],
+) -> None:
+    """Show the spaces, options and baselines of an env, or the settings of an algorithm."""
+    if name.lower() in ALGORITHMS:
+        _show_algorithm(name.lower())
+    else:
+        _show_env(_spec(name))
+
+
+def _spec(name: str) -> EnvSpec:
+    try:
+        return spec(name)
+    except (UnknownEnvError, ValueError) as error:
+        close = close_matches(name, ALGORITHMS)
+        if close:
+            hint = f"did you mean {' or '.join(map(repr, close))}?"
+            raise CommandError(f"unknown env or algorithm {name!r}; {hint}") from error
+        algorithms = ", ".join(ALGORITHMS)
+        raise CommandError(
+            f"{error}; `sekai list` shows env ids, algorithms are {algorithms}"
+        ) from error
+
+
+def _show_algorithm(name: str) -> None:
+    import sekai.training
+    from sekai.training.agent_settings import BY_ENV, default_settings
+
+    agent: Any = getattr(sekai.training, name.upper())
+    _heading(name)
+    say(inspect.getdoc(agent) or "")
+    settings = agent.settings_type
+    _show_options("run, in [train] of an experiment", TrainSection)
+    _show_options("settings, in [train] of an experiment", settings, without=("policy",))
+    policy = default_settings(settings, None).policy
+    _show_options("networks, in [policy] of an experiment", type(policy))
+    for id, by_kind in BY_ENV.items():
+        if settings.__name__ in by_kind:
+            changes = by_kind[settings.__name__]
+            texts = [f"{key} {value}" for key, value in changes.items() if key != "policy"]
+            texts += [f"policy.{key} {value}" for key, value in changes.get("policy", {}).items()]
+            say(f"\ndefaults of {id}: {', '.join(texts)}")
+
+
+def _show_env(known: EnvSpec) -> None:
     kind = EnvKind(known)
     _heading(known.id)
     say(kind.documentation)
@@ -39,8 +89,12 @@ def info(id: Annotated[str, typer.Argument(help="Env id, see `sekai list`.")]) -
         say(", ".join(baselines))
 
 
-def _show_options(title: str, config: type) -> None:
-    rows = [(doc.name, doc.type, doc.default, doc.text) for doc in documented_fields(config)]
+def _show_options(title: str, config: type, without: Sequence[str] = ()) -> None:
+    rows = [
+        (doc.name, doc.type, doc.default, doc.text)
+        for doc in documented_fields(config)
+        if doc.name not in without
+    ]
     if rows:
         _heading(title)
         show_table(("option", "type", "default", "description"), rows)

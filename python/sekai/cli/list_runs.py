@@ -20,7 +20,7 @@ from sekai.experiment.run_folder import (
 
 __all__ = ["EXAMPLES", "headline_text", "list_runs"]
 
-EXAMPLES = ("sekai runs", "sekai runs demo")
+EXAMPLES = ("sekai runs", "sekai runs demo", "sekai runs --html")
 
 COLUMNS = ("run", "state", "env", "algorithm", ">steps", "headline", "created")
 
@@ -28,6 +28,9 @@ COLUMNS = ("run", "state", "env", "algorithm", ">steps", "headline", "created")
 @guarded
 def list_runs(
     name: Annotated[str | None, typer.Argument(help="Run to show in full.")] = None,
+    html: Annotated[
+        bool, typer.Option("--html", help="Write index.html, a page that compares all runs.")
+    ] = False,
     runs: RunsOption = DEFAULT_ROOT,
 ) -> None:
     """List runs with their state, steps and headline metric."""
@@ -37,6 +40,11 @@ def list_runs(
     folders = runs_in(runs)
     if not folders:
         note(f"no runs in {runs} yet; start one with: sekai train examples/demo.toml")
+        return
+    if html:
+        from sekai.experiment.index_page import write_index
+
+        say(str(write_index(runs)))
         return
     show_table(COLUMNS, [_row(run) for run in folders])
 
@@ -68,7 +76,7 @@ def _row(run: RunFolder) -> tuple[str, ...]:
 def _show_run(run: RunFolder) -> None:
     facts = run.facts
     for key, value in facts.items():
-        if value is not None:
+        if value is not None and key != "summary":
             say(f"{key:14s} {headline_text(value) if key == 'headline' else _text(value)}")
     say(f"{'trained':14s} {run.curve.last_steps():,} steps")
     for file in (run.config, run.policy, run.evaluation, run.report):

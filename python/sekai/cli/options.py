@@ -20,6 +20,7 @@ ImportOption = Annotated[
     typer.Option(
         "--import",
         metavar="MODULE",
-        help="Your module that registers envs, features or kinds; repeatable.",
+        help="Your module with envs, features or rewards of the run, or your experiment file that "
+        "names them; repeatable.",
     ),
 ]

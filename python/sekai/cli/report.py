@@ -15,7 +15,7 @@ from sekai.experiment.run_folder import DEFAULT_ROOT, RunFolder, find_run
 if TYPE_CHECKING:
     from sekai.evaluation import Evaluation
 
-__all__ = ["EXAMPLES", "report"]
+__all__ = ["EXAMPLES", "load_run_evaluation", "report"]
 
 EXAMPLES = (
     "sekai report demo",
@@ -39,12 +39,7 @@ def report(
     from sekai.evaluation.report import write_pictures, write_report
 
     folders = [find_run(name, runs) for name in run]
-    for folder in folders:
-        if not folder.evaluation.is_file():
-            raise CommandError(
-                f"{folder.path} has no evaluation; run `sekai evaluate {folder.name}` first"
-            )
-    evaluations = [_evaluation(folder) for folder in folders]
+    evaluations = [load_run_evaluation(folder, folder.evaluation) for folder in folders]
     default = folders[0].report if len(folders) == 1 else runs / "comparison.html"
     say(str(write_report(evaluations, output or default)))
     if pictures is not None:
@@ -53,10 +48,20 @@ def report(
             say(str(file))
 
 
-def _evaluation(folder: RunFolder) -> Evaluation:
+def load_run_evaluation(folder: RunFolder, file: Path) -> Evaluation:
+    """Evaluation of a run: that of its policy, or of all folds; an error says how to get it.
+
+    Args:
+        folder: the run.
+        file: `folder.evaluation` or `folder.walk_forward`.
+    """
     from sekai.evaluation.evaluation_file import EvaluationFileError, load_evaluation
 
+    option = " --walk-forward" if file == folder.walk_forward else ""
+    command = f"`sekai evaluate {folder.name}{option}`"
+    if not file.is_file():
+        raise CommandError(f"{folder.path} has no evaluation; run {command} first")
     try:
-        return load_evaluation(folder.evaluation)
+        return load_evaluation(file)
     except EvaluationFileError as error:
-        raise CommandError(f"{error}; `sekai evaluate {folder.name}` evaluates it again") from error
+        raise CommandError(f"{error}; {command} evaluates it again") from error

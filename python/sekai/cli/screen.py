@@ -9,7 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["complain", "errors", "note", "say", "show_table", "waiting"]
+__all__ = ["complain", "errors", "note", "say", "show_table", "sparkline", "waiting"]
+
+BARS = "▁▂▃▄▅▆▇█"
 
 DEFAULT_WIDTH = 200
 """Width of tables without a terminal."""
@@ -69,3 +71,24 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> 
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
     output().print(table)
+
+
+def sparkline(values: Sequence[float], low: float, high: float, width: int) -> str:
+    """Line of bars from `low` to `high`; empty if standard output cannot show them.
+
+    Args:
+        values: finite values, of which `width` are shown.
+        low: value of the lowest bar.
+        high: value of the highest bar.
+        width: maximum number of bars.
+    """
+    encoding = output().encoding
+    try:
+        BARS.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return ""
+    count = min(width, len(values))
+    shown = [values[round(index * (len(values) - 1) / max(count - 1, 1))] for index in range(count)]
+    span = (high - low) or 1.0
+    top = len(BARS) - 1
+    return "".join(BARS[min(top, max(0, round((value - low) / span * top)))] for value in shown)

@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from sekai.cli.screen import say, show_table
+from sekai.cli.screen import say, show_table, sparkline
+from sekai.experiment.index_page import best_baseline, mean_growth
 from sekai.experiment.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from sekai.evaluation import Evaluation, Interval, PolicyOutcome
+    from sekai.evaluation import Evaluation, Interval, PolicyOutcome, WalkForwardEvaluation
+    from sekai.experiment.seeds import SeedsResult
 
-__all__ = ["interval_text", "show_summary"]
+__all__ = ["interval_text", "show_seeds", "show_summary", "show_walk_forward"]
 
 OTHER_METRICS = ("total_return", "max_drawdown", "turnover", "cost")
 """Metrics beside the headline, in order of preference."""
+
+CURVE_WIDTH = 24
+"""Maximum number of bars of an equity curve."""
 
 MAX_METRICS = 3
 """Maximum number of metrics, the headline included."""
@@ -25,11 +30,7 @@ MAX_METRICS = 3
 
 def show_summary(evaluation: Evaluation, run: RunFolder, report: Path | None) -> None:
     """Print an agent beside its baselines, the warning flags and the files of the run."""
-    names = _metrics(evaluation)
-    columns = ("policy", *(f">{name}" for name in names), ">ahead by", ">p")
-    rows = [_row(outcome, names, evaluation) for outcome in evaluation.policies.values()]
-    say()
-    show_table(columns, rows)
+    _show_policies(evaluation)
     level = next(iter(evaluation.agent.metrics.values())).level
     say(
         f"in brackets: {level:.0%} confidence intervals; {len(evaluation.seeds)} unseen episodes "
@@ -48,6 +49,58 @@ def show_summary(evaluation: Evaluation, run: RunFolder, report: Path | None) ->
         )
     say(f"\nrun     {run.path}")
     say(f"report  {report}" if report is not None else f"numbers {run.evaluation}")
+
+
+def show_walk_forward(folds: WalkForwardEvaluation, run: RunFolder) -> None:
+    """Print the folds of a walk-forward evaluation, and all test rows as one account."""
+    joined = folds.joined
+    rows = []
+    for number, (fold, (trained, tested)) in enumerate(zip(folds.folds, folds.rows, strict=True)):
+        times = fold.agent.episodes[0].times
+        period = "" if times is None else f"{times[0]!s:.10} to {times[-1]!s:.10}"
+        best = _best_baseline(fold)
+        own = interval_text(fold.agent.metrics[fold.headline])
+        rows.append((str(number + 1), f"{trained:,}", f"{tested:,}", period, own, best))
+    columns = ("fold", ">training rows", ">test rows", "test period", f">{joined.headline}")
+    say("\nwalk-forward, an agent trained for each fold")
+    show_table((*columns, ">best baseline"), rows)
+    _show_policies(joined)
+    say(f"all test rows as one account; numbers {run.walk_forward}")
+
+
+def show_seeds(result: SeedsResult) -> None:
+    """Print the agent of each training seed, and the median and mean over them."""
+    first = next(iter(result.evaluations.values()))
+    names, curves = _metrics(first), {}
+    for seed, evaluation in result.evaluations.items():
+        curves[str(seed)] = mean_growth(evaluation.agent)
+    drawn = _sparklines(curves)
+    rows: list[list[str | Text]] = [
+        [
+            str(seed),
+            *(interval_text(found.agent.metrics[name]) for name in names),
+            _best_baseline(found),
+            drawn[str(seed)],
+        ]
+        for seed, found in result.evaluations.items()
+    ]
+    median = [_number(result.median(name), 3) for name in names]
+    mean = [interval_text(result.interval(name)) for name in names]
+    rows.append([Text(cell, "bold") for cell in ("median", *median, "", "")])
+    rows.append([Text(cell, "bold") for cell in ("mean", *mean, "", "")])
+    say()
+    show_table(("seed", *(f">{name}" for name in names), ">best baseline", "equity"), rows)
+    say(
+        f"in brackets: {first.agent.metrics[result.metric].level:.0%} confidence intervals, of a "
+        f"seed over unseen episodes, of the mean over {len(rows) - 2} training seeds"
+    )
+    ahead = [
+        f"{name} {result.ahead_of(name)} of {len(result.evaluations)}" for name in first.baselines
+    ]
+    say(f"seeds significantly ahead of: {', '.join(ahead)}")
+    say(f"\nruns    {result.path}")
+    if result.report is not None:
+        say(f"report  {result.report}")
 
 
 def interval_text(interval: Interval) -> str:
@@ -71,7 +124,38 @@ def _metrics(evaluation: Evaluation) -> list[str]:
     return [evaluation.headline, *shown[: MAX_METRICS - 1]]
 
 
-def _row(outcome: PolicyOutcome, names: list[str], evaluation: Evaluation) -> list[str | Text]:
+def _show_policies(evaluation: Evaluation) -> None:
+    names = _metrics(evaluation)
+    columns = ["policy", *(f">{name}" for name in names), ">ahead by", ">p"]
+    curves = _sparklines({name: mean_growth(each) for name, each in evaluation.policies.items()})
+    rows = [
+        _row(outcome, names, evaluation, curves[name])
+        for name, outcome in evaluation.policies.items()
+    ]
+    say()
+    show_table([*columns, "equity"] if any(curves.values()) else columns, rows)
+
+
+def _sparklines(curves: dict[str, list[float]]) -> dict[str, str]:
+    """Equity curves as text, on one scale, which leaves out that of random actions."""
+    values = [value for name, curve in curves.items() if name != "random" for value in curve]
+    if not values:
+        return dict.fromkeys(curves, "")
+    low, high = min(values), max(values)
+    return {name: sparkline(curve, low, high, CURVE_WIDTH) for name, curve in curves.items()}
+
+
+def _best_baseline(evaluation: Evaluation) -> str:
+    """Name and headline metric of the best baseline."""
+    name = best_baseline(evaluation)
+    if name is None:
+        return "-"
+    return f"{name} {_number(evaluation.policies[name].metrics[evaluation.headline].value, 3)}"
+
+
+def _row(
+    outcome: PolicyOutcome, names: list[str], evaluation: Evaluation, curve: str
+) -> list[str | Text]:
     comparisons = {comparison.baseline: comparison for comparison in evaluation.comparisons}
     comparison = comparisons.get(outcome.name)
     difference = "" if comparison is None else interval_text(comparison.difference)
@@ -80,4 +164,5 @@ def _row(outcome: PolicyOutcome, names: list[str], evaluation: Evaluation) -> li
         interval_text(outcome.metrics[name]) if name in outcome.metrics else "-" for name in names
     ]
     style = "bold" if outcome.name == evaluation.agent.name else ""
-    return [Text(cell, style) for cell in (outcome.name, *metrics, difference, p_value)]
+    cells = [Text(cell, style) for cell in (outcome.name, *metrics, difference, p_value)]
+    return [*cells, curve] if curve else [*cells]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,8 @@ from sekai.experiment.run_folder import DEFAULT_ROOT
 
 if TYPE_CHECKING:
     from sekai.config.toml_file import ConfigSource
+    from sekai.experiment.run import ExperimentResult, RunOptions
+    from sekai.experiment.seeds import SeedsResult
 
 __all__ = ["EXAMPLES", "train"]
 
@@ -26,6 +29,7 @@ EXAMPLES = (
     "sekai train examples/demo.toml",
     "sekai train --env MarketMaking-v0 --algorithm ppo --steps 200000",
     "sekai train examples/demo.toml --set train.learning_rate=0.001 --name quick",
+    "sekai train examples/demo.toml --seeds 5",
     "sekai train runs/demo --resume",
 )
 
@@ -42,6 +46,10 @@ def train(
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Training steps of single envs.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run.")] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(help="Number of training seeds, or a list such as 1,2,3; each is a run."),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
     change: Annotated[
         list[str] | None,
@@ -59,7 +67,7 @@ def train(
     All files are stored in runs/NAME. Ctrl-C stops after the current iteration and saves a
     checkpoint; a second Ctrl-C stops at once. --resume continues a run, bit for bit.
     """
-    from sekai.experiment.run import RunOptions, resume_run, run_to_resume, start_run
+    from sekai.experiment.run import RunOptions
 
     options: dict[tuple[str, ...], tuple[str, Any]] = {
         ("env", "id"): ("--env", env),
@@ -72,27 +80,66 @@ def train(
     output = RunOptions(progress=not quiet, log=note, command=shlex.join(["sekai", *sys.argv[1:]]))
     if resume:
         changes = [option for option, _ in passed.values() if option != "--name"]
-        _require_unchanged(changes + (["--set"] if change else []))
+        others = {"--set": change, "--seeds": seeds}
+        _require_unchanged(changes + [option for option, value in others.items() if value])
         if file is None and name is None:
             raise CommandError("--resume needs a run: its name, its folder or its experiment file")
-        run = run_to_resume(file or Path(), name, runs)
-        result = resume_run(run, imports or (), output)
+        _resume(file or Path(), name, runs, imports or (), output)
+        return
+    if file is None and env is None and not change:
+        raise CommandError(
+            "nothing to train, [env] needs an id: pass an experiment file, such as "
+            "`sekai train examples/demo.toml`, or an env with --env; `sekai list` shows them"
+        )
+    _start(_source(file, passed, change or [], seeds), runs, imports or (), output)
+
+
+def _start(source: ConfigSource, runs: Path, imports: Sequence[str], output: RunOptions) -> None:
+    from sekai.experiment.run import start_run
+    from sekai.experiment.seeds import start_seeds
+
+    section = source.values.get("run")
+    if isinstance(section, dict) and "seeds" in section:
+        _show_seeds(start_seeds(source, runs, imports, output))
     else:
-        if file is None and env is None and not change:
-            raise CommandError(
-                "nothing to train, [env] needs an id: pass an experiment file, such as "
-                "`sekai train examples/demo.toml`, or an env with --env; `sekai list` shows them"
-            )
-        result = start_run(_source(file, passed, change or []), runs, imports or (), output)
-    from sekai.cli.summary import show_summary
+        _show(start_run(source, runs, imports, output))
+
+
+def _resume(
+    file: Path, name: str | None, runs: Path, imports: Sequence[str], output: RunOptions
+) -> None:
+    from sekai.experiment.run import resume_run, run_to_resume
+    from sekai.experiment.seeds import resume_seeds, seeds_folder
+
+    folder = seeds_folder(file, name, runs)
+    if folder is not None:
+        _show_seeds(resume_seeds(folder, imports, output))
+    else:
+        _show(resume_run(run_to_resume(file, name, runs), imports, output))
+
+
+def _show(result: ExperimentResult) -> None:
+    from sekai.cli.summary import show_summary, show_walk_forward
 
     show_summary(result.evaluation, result.run, result.report)
+    if result.walk_forward is not None:
+        show_walk_forward(result.walk_forward, result.run)
+
+
+def _show_seeds(result: SeedsResult) -> None:
+    from sekai.cli.summary import show_seeds
+
+    show_seeds(result)
 
 
 def _source(
-    file: Path | None, passed: dict[tuple[str, ...], tuple[str, Any]], changes: list[str]
+    file: Path | None,
+    passed: dict[tuple[str, ...], tuple[str, Any]],
+    changes: list[str],
+    seeds: str | None,
 ) -> ConfigSource:
     from sekai.config.toml_file import ConfigSource, set_option
+    from sekai.experiment.seeds import set_seeds
 
     if file is not None:
         _require_file(file)
@@ -101,7 +148,18 @@ def _source(
         source.set(path, value, option)
     for text in changes:
         set_option(source, f"--set {text.partition('=')[0]}", text)
+    if seeds is not None:
+        set_seeds(source, _seed_list(seeds), "--seeds")
     return source
+
+
+def _seed_list(text: str) -> int | list[int]:
+    try:
+        return [int(seed) for seed in text.split(",")] if "," in text else int(text)
+    except ValueError:
+        raise CommandError(
+            f"--seeds must be a number, or a list such as 1,2,3, got {text!r}"
+        ) from None
 
 
 def _require_file(file: Path) -> None:

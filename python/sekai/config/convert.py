@@ -147,8 +147,9 @@ def convert(hint: Any, value: Any, path: KeyPath) -> Any:
             return CONVERTERS[hint][0](value)
         except (ValueError, TypeError):
             return _checked(False, hint, value, path)
-    never = origin is collections.abc.Callable or hint is type(None)
-    return _checked(not never, hint, value, path)
+    if origin is collections.abc.Callable:
+        return _checked(callable(value), hint, value, path)
+    return _checked(hint is not type(None), hint, value, path)
 
 
 def mentioned_key(message: str, names: Iterable[str]) -> KeyPath:
@@ -172,7 +173,9 @@ def documented_fields(config: type) -> list[FieldDoc]:
     sources: dict[str, tuple[str, str]] = {}
     for base in reversed(config.__mro__):
         if dataclasses.is_dataclass(base):
-            sources.update({name: (kind, text) for name, kind, text in _source_fields(base)})
+            for name, kind, text in _source_fields(base):
+                # A field that is defined again without a text keeps that of the base class.
+                sources[name] = (kind, text or sources.get(name, ("", ""))[1])
     docs = []
     for field in dataclasses.fields(config):
         kind, text = sources.get(field.name, (str(field.type), ""))

@@ -33,6 +33,9 @@ KeyPath = tuple[str, ...]
 MAX_BYTES = 2**20
 """Maximum size of a file."""
 
+RUN_FILES = ("run.json", "seeds.json")
+"""Files that mark a folder as one of a run, whose TOML file is data."""
+
 HEADER = re.compile(r"\s*\[\[?([^\[\]]+)\]\]?\s*(#.*)?$")
 NAME = r"""(?:"[^"]*"|'[^']*'|[\w-]+)"""
 KEY = re.compile(rf"(\s*)({NAME}(?:\s*\.\s*{NAME})*)\s*=\s*")
@@ -78,7 +81,7 @@ class ConfigSource:
             ConfigError: the file cannot be read, or is not TOML.
         """
         values, text = read_toml(file)
-        is_data = (file.parent / "run.json").exists()
+        is_data = any((file.parent / name).exists() for name in RUN_FILES)
         return cls(_plain(values), file, text, key_locations(text), is_data=is_data)
 
     def set(self, path: KeyPath, value: Any, option: str) -> None:

@@ -4,5 +4,14 @@ from __future__ import annotations
 
 from sekai.experiment.run import ExperimentResult, run_experiment
 from sekai.experiment.run_folder import ExperimentError, RunFolder, find_run
+from sekai.experiment.seeds import SeedsResult, run_seeds
 
-__all__ = ["ExperimentError", "ExperimentResult", "RunFolder", "find_run", "run_experiment"]
+__all__ = [
+    "ExperimentError",
+    "ExperimentResult",
+    "RunFolder",
+    "SeedsResult",
+    "find_run",
+    "run_experiment",
+    "run_seeds",
+]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from sekai.config.convert import require
+from sekai.config.toml_file import KeyPath
 from sekai.data import Pipeline
 from sekai.data.calendar import duration
 from sekai.experiment.env_kind import EnvKind
@@ -24,6 +25,7 @@ __all__ = [
     "Experiment",
     "RunSection",
     "TrainSection",
+    "WalkForwardSection",
 ]
 
 Amount = int | str
@@ -44,6 +46,9 @@ class RunSection:
     """Name of the run folder; None for the name of the file with a number."""
 
     seed: int = 0
+    seeds: tuple[int, ...] | None = None
+    """Training seeds, each a run of its own; None for the single `seed`."""
+
     imports: tuple[str, ...] = ()
     """Modules of the user that register what the experiment names."""
 
@@ -55,6 +60,10 @@ class RunSection:
         last = FIRST_EVALUATION_SEED - 1
         expected = f"from 0 to {last}, seeds above are for evaluation"
         require(0 <= self.seed <= last, "seed", expected, self.seed)
+        if self.seeds is not None:
+            fits = all(0 <= seed <= last for seed in self.seeds)
+            is_valid = fits and 2 <= len(set(self.seeds)) == len(self.seeds)
+            require(is_valid, "seeds", f"at least 2 different seeds {expected}", self.seeds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +81,7 @@ class DataSection:
     warm_up: Amount | None = None
     """Rows, or a duration, of history before a part; None for the lookback of the features."""
 
-    features: tuple[str, ...] | None = None
+    features: tuple[Any, ...] | None = None
     """Features in the observation, such as "momentum(20)"; None for the default of the env."""
 
     scaling: Literal["zscore", "robust", "rank"] | None = None
@@ -104,6 +113,8 @@ class TrainSection:
     """Steps of single envs."""
 
     algorithm: Literal["ppo", "a2c", "ddpg", "sac", "maddpg", "qmix"] = "ppo"
+    """Algorithm; `sekai info ppo` lists its settings."""
+
     checkpoint_seconds: float = 30.0
     """Seconds between checkpoints."""
 
@@ -116,6 +127,30 @@ class TrainSection:
         require(seconds > 0, "checkpoint_seconds", "above 0", seconds)
         every = self.checkpoint_every
         require(every is None or every >= 1, "checkpoint_every", "at least 1", every)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkForwardSection:
+    """`walk_forward` of `[evaluate]`: folds that move through time, each trained anew."""
+
+    folds: int = 5
+    """Number of folds."""
+
+    train_rows: Amount | None = None
+    """Training rows of a fold, or a duration; None for three times the test rows."""
+
+    test_rows: Amount | None = None
+    """Test rows of a fold, or a duration; None for as many as fit."""
+
+    expanding: bool = False
+    """Train on all earlier rows instead of the last `train_rows`."""
+
+    def __post_init__(self) -> None:
+        require(self.folds >= 1, "folds", "at least 1", self.folds)
+        for name in ("train_rows", "test_rows"):
+            amount = getattr(self, name)
+            fits = _is_time(amount) if isinstance(amount, str) else amount is None or amount >= 1
+            require(fits, name, "rows from 1, or a time such as '90d'", amount)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +171,9 @@ class EvaluateSection:
 
     sensitivity: bool = True
     """Evaluate under higher costs and delays too."""
+
+    walk_forward: WalkForwardSection | None = None
+    """Walk-forward evaluation, which trains an agent for each fold; None for none."""
 
     def __post_init__(self) -> None:
         require(self.seeds >= 2, "seeds", "at least 2 to estimate an interval", self.seeds)
@@ -174,6 +212,8 @@ class Experiment:
     agent: type[Agent]
     settings: AgentSettings
     evaluate: EvaluateSection
+    references: dict[KeyPath, Any] = dataclasses.field(default_factory=dict)
+    """Values with references `package.module:name`, as in the file, by section and key."""
 
     @property
     def id(self) -> str:
@@ -188,16 +228,20 @@ class Experiment:
         """
         settings = self.settings.to_dict()
         policy = settings.pop("policy")
-        imports = {"imports": list(self.run.imports)} if self.run.imports else {}
+        lists = {"imports": self.run.imports, "seeds": self.run.seeds}
+        given = {key: list(value) for key, value in lists.items() if value}
         data = {} if self.data is None else {"data": {**_plain(self.data), **self.source_values}}
-        return {
-            "run": {"name": name, "seed": self.run.seed, **imports},
+        values: dict[str, Any] = {
+            "run": {"name": name, "seed": self.run.seed, **given},
             "env": {"id": self.id, **self.env_values},
             **data,
             "train": {**_plain(self.train), **settings},
             "policy": policy,
             "evaluate": _plain(self.evaluate),
         }
+        for (section, key), value in self.references.items():
+            values[section][key] = value
+        return values
 
 
 def _is_time(text: str) -> bool:
@@ -207,7 +251,7 @@ def _is_time(text: str) -> bool:
         return False
 
 
-def _require_features(names: tuple[str, ...]) -> None:
+def _require_features(names: tuple[Any, ...]) -> None:
     try:
         Pipeline(names)
     except (KeyError, ValueError, TypeError) as error:
@@ -216,8 +260,10 @@ def _require_features(names: tuple[str, ...]) -> None:
 
 def _plain(section: Any) -> dict[str, Any]:
     values = {field.name: getattr(section, field.name) for field in dataclasses.fields(section)}
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in values.items()
-        if value is not None
-    }
+    return {name: _plain_value(value) for name, value in values.items() if value is not None}
+
+
+def _plain_value(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return _plain(value)
+    return list(value) if isinstance(value, tuple) else value

@@ -19,17 +19,23 @@ if TYPE_CHECKING:
     from sekai.data import MarketData, Pipeline
 
 __all__ = [
+    "CUSTOM_SOURCES",
     "DataSource",
     "DataSplit",
     "EnvOptions",
     "data_source",
+    "fit_pipeline",
     "known_sources",
+    "observed_rows",
     "prepare",
     "split_data",
 ]
 
 FEATURE_CLIP = 5.0
 """Bound of scaled features, as in the envs that choose features themselves."""
+
+CUSTOM_SOURCES: dict[str, Callable[..., Any]] = {}
+"""Functions of the user that return market data, by reference `package.module:name`."""
 
 CONVERTERS[timedelta] = (
     lambda value: timedelta(microseconds=duration(value) / 1000),
@@ -78,7 +84,9 @@ def prepare(experiment: Experiment) -> EnvOptions:
     if experiment.data is None or experiment.source is None:
         return EnvOptions(options, options, options, "")
     panel = experiment.source.read(**experiment.source_options)
-    parts = split_data(experiment.data, panel, _lookback(experiment), experiment.env.takes_features)
+    parts = split_data(
+        experiment.data, panel, observed_rows(experiment), experiment.env.takes_features
+    )
     features = {} if parts.pipeline is None else {"features": parts.pipeline}
     validation = parts.train if parts.validation is None else parts.validation
     return EnvOptions(
@@ -101,7 +109,7 @@ def split_data(
         with_features: fit a feature pipeline.
     """
     first = panel.split(*section.parts, embargo=section.embargo)[0]
-    pipeline = _pipeline(section, first) if with_features else None
+    pipeline = fit_pipeline(section, first) if with_features else None
     warm_up = section.warm_up
     if warm_up is None:
         warm_up = lookback + (0 if pipeline is None else pipeline.lookback or 0)
@@ -120,6 +128,11 @@ def data_source(name: str) -> DataSource | None:
         return DataSource(simulators[name], _simulator_options(simulators[name]))
     if name in [bundled.name for bundled in bundled_sets()]:
         return DataSource(lambda: load_bundled(name), {})
+    if name in CUSTOM_SOURCES:
+        read = CUSTOM_SOURCES[name]
+        hints = type_hints(read)
+        names = inspect.signature(read).parameters
+        return DataSource(read, {name: hints.get(name, Any) for name in names})
     path = Path(name)
     try:
         return _file_source(path) if path.exists() else None
@@ -135,7 +148,8 @@ def known_sources() -> list[str]:
     return [*_simulators(), *(bundled.name for bundled in bundled_sets())]
 
 
-def _lookback(experiment: Experiment) -> int:
+def observed_rows(experiment: Experiment) -> int:
+    """Rows in an observation of the env."""
     config = experiment.env.config
     fields = () if config is None else dataclasses.fields(config)
     default = {field.name: field.default for field in fields}.get("lookback")
@@ -152,7 +166,8 @@ def _summary(parts: DataSplit) -> str:
     return f"training on {rows(parts.train)}{validation}, test on {rows(parts.test)}"
 
 
-def _pipeline(section: DataSection, train: MarketData) -> Pipeline:
+def fit_pipeline(section: DataSection, train: MarketData) -> Pipeline:
+    """Feature pipeline of an experiment, fitted on training rows."""
     from sekai.data import Pipeline
     from sekai.envs.portfolio.panel import compute_features
 

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from sekai.config.convert import ConversionError, build, convert, mentioned_key, require_known
-from sekai.config.toml_file import ConfigError, ConfigSource
+from sekai.config.toml_file import ConfigSource
 from sekai.error import UnknownEnvError
 from sekai.experiment.env_kind import EnvKind
 from sekai.experiment.experiment import (
-    MODULE,
     DataSection,
     EvaluateSection,
     Experiment,
     RunSection,
     TrainSection,
 )
-from sekai.experiment.preparation import DataSource, data_source, known_sources
+from sekai.experiment.preparation import CUSTOM_SOURCES, DataSource, data_source, known_sources
+from sekai.experiment.references import import_for, resolve
 from sekai.registry import spec
 from sekai.storage.names import did_you_mean
 
-__all__ = ["add_working_folder", "baselines_for", "import_modules", "read_experiment"]
+__all__ = ["baselines_for", "read_experiment"]
 
 SECTIONS = ("run", "env", "data", "train", "policy", "evaluate")
 OTHER_SECTIONS = {"data": "[data]", "features": "features in [data]"}
@@ -38,9 +35,9 @@ def read_experiment(source: ConfigSource, imports: Sequence[str] = ()) -> Experi
     """Check an experiment, the quick checks first.
 
     Args:
-        source: values of the experiment. A file of the user may name modules to import in `[run]`;
-            the copy in a run folder may not.
-        imports: modules that register what the experiment names, imported first.
+        source: values of the experiment. A file of the user may name modules to import, in `[run]`
+            and in references `package.module:name`; the copy in a run folder may not.
+        imports: modules that the user named, or experiment files of the user that name them.
 
     Raises:
         ConfigError: with the location of the first invalid key or value.
@@ -51,7 +48,9 @@ def read_experiment(source: ConfigSource, imports: Sequence[str] = ()) -> Experi
             source.refuse((name,), message, value=False)
         if not isinstance(value, dict):
             source.refuse((name,), f"{name} must be a section [{name}], got {value!r}")
-    run = _imported(source, _section(source, "run", RunSection), imports)
+    run = _section(source, "run", RunSection)
+    run = dataclasses.replace(run, imports=import_for(source, imports))
+    source, references = resolve(source)
     kind = _env_kind(source)
     env_values = {name: value for name, value in _values(source, "env").items() if name != "id"}
     env_options = _env_options(source, kind, env_values)
@@ -76,6 +75,7 @@ def read_experiment(source: ConfigSource, imports: Sequence[str] = ()) -> Experi
         agent=agent,
         settings=settings,
         evaluate=evaluate,
+        references=references,
     )
 
 
@@ -88,50 +88,6 @@ def baselines_for(id: str) -> list[str]:
     task = task_of(as_env_source(id))
     others = [name for name in baseline_names(task.name) if name not in task.baselines]
     return [*task.baselines, *others]
-
-
-def import_modules(names: Iterable[str]) -> None:
-    """Import modules that the user named, from the working folder or from installed packages.
-
-    Raises:
-        ConfigError: a name is malformed, or there is no such module.
-    """
-    for name in names:
-        if MODULE.fullmatch(name) is None:
-            raise ConfigError(f"malformed module name {name!r:.80}; expected package.module")
-        folder = add_working_folder()
-        try:
-            importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            # A missing import inside the module is an error of its own.
-            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-                raise
-            raise ConfigError(
-                f"there is no module {name!r}; expected one in {folder} or an installed package"
-            ) from error
-
-
-def add_working_folder() -> str:
-    """Make files of the working folder importable, as `python -m` does, and return its path."""
-    folder = str(Path.cwd())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    return folder
-
-
-def _imported(source: ConfigSource, run: RunSection, imports: Sequence[str]) -> RunSection:
-    """Import the modules that the user named, and refuse those that only a run folder names."""
-    missing = [name for name in run.imports if name not in imports]
-    if source.is_data and missing:
-        options = " ".join(f"--import {name}" for name in missing)
-        source.refuse(
-            ("run", "imports"),
-            f"the run needs the modules {', '.join(missing)}, and a run folder cannot import "
-            f"modules; if you trust them, pass {options}",
-        )
-    names = tuple(dict.fromkeys([*run.imports, *imports]))
-    import_modules(names)
-    return dataclasses.replace(run, imports=names)
 
 
 def _values(source: ConfigSource, section: str) -> dict[str, Any]:
@@ -240,7 +196,8 @@ def _data(
 
 def _resolved_path(source: ConfigSource, name: str) -> str:
     """Path relative to the folder of the file that names it."""
-    if name in known_sources() or source.file is None or ("data", "source") in source.options:
+    is_option = ("data", "source") in source.options
+    if name in known_sources() or name in CUSTOM_SOURCES or source.file is None or is_option:
         return name
     return str((source.file.parent / name).absolute())
 
@@ -252,6 +209,12 @@ def _evaluate(source: ConfigSource, kind: EnvKind) -> EvaluateSection:
         if name not in known:
             message = f"{kind.spec.id} has no baseline {name!r}{did_you_mean(name, known)}"
             source.refuse(("evaluate", "baselines"), message)
+    if section.walk_forward is not None and kind.spec.id != "Portfolio-v0":
+        source.refuse(
+            ("evaluate", "walk_forward"),
+            f"walk_forward needs Portfolio-v0, got {kind.spec.id}; remove it",
+            value=False,
+        )
     return section
 
 

@@ -30,7 +30,7 @@ from sekai.experiment.run_folder import (
 
 if TYPE_CHECKING:
     from sekai.config.toml_file import ConfigSource
-    from sekai.evaluation import Evaluation
+    from sekai.evaluation import Evaluation, WalkForwardEvaluation
     from sekai.experiment.experiment import Experiment
     from sekai.experiment.preparation import EnvOptions
     from sekai.training import Agent, Callback
@@ -38,12 +38,15 @@ if TYPE_CHECKING:
 __all__ = [
     "ExperimentResult",
     "RunOptions",
+    "default_name",
     "evaluate_run",
     "headline",
+    "output_of",
     "resume_run",
     "run_experiment",
     "run_to_resume",
     "sigterm_as_interrupt",
+    "source_with",
     "start_run",
     "write_run_report",
 ]
@@ -65,6 +68,9 @@ class ExperimentResult:
     run: RunFolder
     report: Path | None
     """HTML report; None if a package for it is missing."""
+
+    walk_forward: WalkForwardEvaluation | None = None
+    """Walk-forward evaluation, if the experiment asks for one."""
 
 
 def _write_line(text: str) -> None:
@@ -118,14 +124,26 @@ def run_experiment(
         ConfigError: a key or a value is invalid; the message points at the line.
         ExperimentError: the run exists already, or cannot be resumed.
     """
-    from sekai.config.toml_file import ConfigError, ConfigSource
-
-    options = RunOptions(progress=progress, log=_write_line if progress else lambda text: None)
+    options = output_of(progress)
     root = Path(runs)
     if resume:
         if overrides:
             raise ExperimentError("a resumed run keeps its settings: leave out overrides")
         return resume_run(run_to_resume(Path(file), name, root), imports, options)
+    return start_run(source_with(file, overrides, name), root, imports, options)
+
+
+def output_of(progress: bool) -> RunOptions:
+    """Output of a run that Python started."""
+    return RunOptions(progress=progress, log=_write_line if progress else lambda text: None)
+
+
+def source_with(
+    file: str | Path, overrides: Mapping[str, Any] | None, name: str | None
+) -> ConfigSource:
+    """Experiment file with overrides by `section.key`."""
+    from sekai.config.toml_file import ConfigError, ConfigSource
+
     source = ConfigSource.read(Path(file))
     for key, value in (overrides or {}).items():
         path = tuple(key.split("."))
@@ -134,7 +152,7 @@ def run_experiment(
         source.set(path, value, f"overrides[{key!r}]")
     if name is not None:
         source.set(("run", "name"), name, "name")
-    return start_run(source, root, imports, options)
+    return source
 
 
 def start_run(
@@ -156,7 +174,9 @@ def start_run(
     if isinstance(name, str) and (runs / name).exists():
         raise name_taken(RunFolder(runs / name))
     experiment = read_experiment(source, imports)
-    run = RunFolder(runs / (experiment.run.name or free_name(runs, _default_name(source))))
+    if experiment.run.seeds is not None:
+        source.refuse(("run", "seeds"), "several training seeds need sekai.experiment.run_seeds")
+    run = RunFolder(runs / (experiment.run.name or free_name(runs, default_name(source))))
     train = experiment.train
     options.note(
         f"{run.path}: training {train.algorithm} on {experiment.id}, {train.steps:,} steps"
@@ -169,7 +189,7 @@ def start_run(
         env_options=prepared.train,
     )
     # Only now: an experiment that cannot be trained leaves no folder behind.
-    run.begin(dump_toml(experiment.resolved(run.name)), _facts(experiment, options.command))
+    run.begin(dump_toml(experiment.resolved(run.path.name)), _facts(experiment, options.command))
     return _train(agent, experiment, prepared, run, options)
 
 
@@ -227,6 +247,7 @@ def evaluate_run(
     from sekai.evaluation import save_evaluation
     from sekai.evaluation.evaluate import evaluate
     from sekai.evaluation.statistics import TrialLedger
+    from sekai.experiment.index_page import run_summary
 
     section = experiment.evaluate
     evaluation = evaluate(
@@ -243,7 +264,7 @@ def evaluate_run(
     )
     evaluation = dataclasses.replace(evaluation, learning=run.curve.columns())
     save_evaluation(evaluation, run.evaluation)
-    run.note(headline=headline(evaluation))
+    run.note(headline=headline(evaluation), summary=run_summary(evaluation))
     return evaluation
 
 
@@ -284,7 +305,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-def _default_name(source: ConfigSource) -> str:
+def default_name(source: ConfigSource) -> str:
+    """Name of a run that has none: that of the file, or of env and algorithm."""
     if source.file is not None:
         return source.file.stem
     env = str(source.values["env"]["id"]).rpartition("/")[2].rpartition("-v")[0].lower()
@@ -312,6 +334,8 @@ def _train(
     run: RunFolder,
     options: RunOptions,
 ) -> ExperimentResult:
+    from sekai.experiment.index_page import refresh_index
+
     with lock_run(run.path), sigterm_as_interrupt(), _recorded(run, agent, options):
         run.note(state="running", last_command=options.command, error=None)
         run.curve.truncate(agent.steps)
@@ -323,8 +347,22 @@ def _train(
         # The saved policy, and not the one in memory: its result can be reproduced.
         evaluation = evaluate_run(experiment, prepared, run, options.command)
         report = write_run_report(evaluation, run.report, options.log)
+        folds = _walk_forward(experiment, run, options)
     agent.close()
-    return ExperimentResult(agent, evaluation, run, report)
+    refresh_index(run, options.log)
+    return ExperimentResult(agent, evaluation, run, report, folds)
+
+
+def _walk_forward(
+    experiment: Experiment, run: RunFolder, options: RunOptions
+) -> WalkForwardEvaluation | None:
+    if experiment.evaluate.walk_forward is None:
+        return None
+    from sekai.experiment.walk_forward import walk_forward_run
+
+    folds = walk_forward_run(experiment, run, options.command, options.note)
+    write_run_report(folds.joined, run.walk_forward.with_suffix(".html"), options.log)
+    return folds
 
 
 def _callbacks(

@@ -18,12 +18,14 @@ from sekai.storage.strict_json import parse_json
 
 __all__ = [
     "DEFAULT_ROOT",
+    "SEEDS_FILE",
     "ExperimentError",
     "LearningCurve",
     "RunFolder",
     "find_run",
     "free_name",
     "is_run_locked",
+    "is_seeds_folder",
     "latest_name",
     "lock_run",
     "name_taken",
@@ -33,6 +35,8 @@ __all__ = [
 
 DEFAULT_ROOT = Path("runs")
 LOCK_FILE = ".lock"
+SEEDS_FILE = "seeds.json"
+"""File in a folder with a run for each training seed."""
 
 
 class ExperimentError(SekaiError):
@@ -47,8 +51,9 @@ class RunFolder:
 
     @property
     def name(self) -> str:
-        """Name of the run."""
-        return self.path.name
+        """Name of the run; of one of several training seeds, with that of the experiment."""
+        folder = self.path.parent
+        return f"{folder.name}/{self.path.name}" if is_seeds_folder(folder) else self.path.name
 
     @property
     def config(self) -> Path:
@@ -81,9 +86,15 @@ class RunFolder:
         return self.path / "report.html"
 
     @property
+    def walk_forward(self) -> Path:
+        """Walk-forward evaluation file, of all test rows; its report is beside it."""
+        return self.path / "walk_forward.json"
+
+    @property
     def ledger(self) -> Path:
-        """Trial ledger, shared by all runs in the parent folder."""
-        return self.path.parent / "trials.jsonl"
+        """Trial ledger, shared by all runs in the folder of the runs."""
+        folder = self.path.parent
+        return (folder.parent if is_seeds_folder(folder) else folder) / "trials.jsonl"
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -104,7 +115,7 @@ class RunFolder:
     @property
     def retrain_hint(self) -> str:
         """Remedy where files of the run are lost."""
-        name = free_name(self.path.parent, self.name)
+        name = free_name(self.path.parent, self.path.name)
         return f"`sekai train {self.config} --name {name}` trains it again"
 
     def note(self, **changes: Any) -> None:
@@ -219,7 +230,7 @@ def name_taken(folder: RunFolder) -> ExperimentError:
     """Error for the name of an existing run."""
     return ExperimentError(
         f"{folder.path} exists, and runs are never overwritten: --resume continues it, --name "
-        f"chooses another name, such as --name {free_name(folder.path.parent, folder.name)}"
+        f"chooses another name, such as --name {free_name(folder.path.parent, folder.path.name)}"
     )
 
 
@@ -242,8 +253,16 @@ def latest_name(root: Path, name: str) -> str:
 
 
 def runs_in(root: Path) -> list[RunFolder]:
-    """Runs in a folder, oldest first."""
-    return sorted((RunFolder(file.parent) for file in root.glob("*/run.json")), key=_age)
+    """Runs in a folder, those of several training seeds included, oldest first."""
+    files = list(root.glob("*/run.json"))
+    for marker in root.glob(f"*/{SEEDS_FILE}"):
+        files.extend(marker.parent.glob("*/run.json"))
+    return sorted((RunFolder(file.parent) for file in files), key=_age)
+
+
+def is_seeds_folder(folder: Path) -> bool:
+    """Return True for a folder with a run for each training seed."""
+    return (folder / SEEDS_FILE).is_file()
 
 
 def find_run(name: str, root: Path) -> RunFolder:

@@ -234,6 +234,11 @@ def feature_kinds() -> tuple[str, ...]:
     return tuple(sorted({*_KINDS, *_plugins()}))
 
 
+def registered_name(maker: Any) -> str | None:
+    """Name under which a function or a class is registered as a feature; None if it is not."""
+    return next((name for name, kind in _KINDS.items() if kind.maker is maker), None)
+
+
 def make_feature(spec: str, *arguments: Any, **parameters: Any) -> PanelFeature:
     """Create a feature from a spec such as `momentum(20)`, or from a name and parameters."""
     name, positional, by_name = parse_spec(spec)

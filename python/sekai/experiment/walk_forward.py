@@ -1,0 +1,83 @@
+"""Walk-forward evaluation of an experiment: retrain on past rows, fold by fold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sekai.experiment.preparation import fit_pipeline, observed_rows
+from sekai.experiment.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from sekai.data import MarketData
+    from sekai.data.splits import Fold
+    from sekai.evaluation import WalkForwardEvaluation
+    from sekai.experiment.experiment import Experiment
+
+__all__ = ["walk_forward_run"]
+
+
+def walk_forward_run(
+    experiment: Experiment, run: RunFolder, command: str, log: Callable[[str], None]
+) -> WalkForwardEvaluation:
+    """Train the agent of a run on each fold, evaluate it on the rows after, and save the result.
+
+    Args:
+        experiment: algorithm, data and `walk_forward` of `[evaluate]`.
+        run: the run that keeps the result.
+        command: command that started the evaluation, for the record.
+        log: receives a message for each fold.
+    """
+    from sekai.evaluation import save_evaluation, walk_forward
+    from sekai.evaluation.statistics import TrialLedger
+
+    section, source, data = experiment.evaluate.walk_forward, experiment.source, experiment.data
+    assert section is not None, "checked by the caller"
+    assert source is not None, "Portfolio-v0 has data"
+    assert data is not None, "Portfolio-v0 has data"
+    panel = source.read(**experiment.source_options)
+    pipeline = fit_pipeline(data, panel)
+    trained = 0
+
+    def train(rows: MarketData, fold: Fold) -> Any:
+        nonlocal trained
+        trained += 1
+        log(f"walk-forward: training fold {trained} of {section.folds} on {_period(rows)}")
+        features = {"data": rows, "features": fit_pipeline(data, rows)}
+        agent = experiment.agent(
+            experiment.id,
+            seed=experiment.run.seed,
+            settings=experiment.settings,
+            env_options={**experiment.env_options, **features},
+        )
+        agent.fit(experiment.train.steps)
+        agent.close()
+        return agent
+
+    warm_up = data.warm_up
+    if warm_up is None:
+        warm_up = observed_rows(experiment) + (pipeline.lookback or 0)
+    result = walk_forward(
+        train,
+        panel,
+        folds=section.folds,
+        train_rows=section.train_rows,
+        test_rows=section.test_rows,
+        expanding=section.expanding,
+        embargo=data.embargo,
+        warm_up=warm_up,
+        features=pipeline,
+        baselines=experiment.evaluate.baselines,
+        env_options=experiment.env_options,
+        name=run.name,
+        level=experiment.evaluate.level,
+        ledger=TrialLedger(run.ledger),
+        command=command,
+    )
+    save_evaluation(result.joined, run.walk_forward)
+    return result
+
+
+def _period(data: MarketData) -> str:
+    rows = len(data) - data.warm_up
+    return f"{rows} rows ({data.times[data.warm_up]!s:.10} to {data.times[-1]!s:.10})"
