@@ -178,7 +178,7 @@ def mandates(data: MarketData, account: Any) -> st.SearchStrategy[Constraints]:
     return st.builds(
         Constraints,
         long_short=st.booleans() if isinstance(account, MarginAccount) else st.just(False),
-        max_weight=st.sampled_from([1.0, 1.0, 0.5, 0.25]),
+        max_weight=st.sampled_from([None, 1.0, 0.5, 0.25]),
         leverage=limits if isinstance(account, CashAccount) else limits | st.just(1.5),
         sector_caps=st.sampled_from([None, 0.3, 0.7]) if data.sectors else st.none(),
         turnover=st.sampled_from([None, None, 0.1, 0.5]),

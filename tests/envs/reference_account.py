@@ -199,6 +199,7 @@ def mandate_of(
     assert not isinstance(given.max_weight, dict)
     assert given.sector_caps is None or isinstance(given.sector_caps, float)
     far = 1e6
+    cap = account_leverage if given.max_weight is None else given.max_weight
     leverage = given.leverage
     if is_margin:
         leverage = account_leverage if leverage is None else min(leverage, account_leverage)
@@ -206,8 +207,8 @@ def mandate_of(
     of_assets = [places[data.sectors[n]] if n in data.sectors else None for n in data.assets]
     has_caps = given.sector_caps is not None
     return {
-        "lower": -given.max_weight if given.long_short else 0.0,  # type: ignore[operator]
-        "upper": given.max_weight,
+        "lower": -cap if given.long_short else 0.0,  # type: ignore[operator]
+        "upper": cap,
         "cash_lower": -far if is_margin else 0.0,
         "cash_upper": far if given.max_cash is None else given.max_cash,
         "leverage": min(leverage, 1.0) if leverage is not None and not is_margin else leverage,

@@ -30,8 +30,9 @@ class Constraints:
     long_short: bool = False
     """Allow negative weights; needs a `MarginAccount`."""
 
-    max_weight: float | Mapping[str, float] = 1.0
-    """Largest weight of an asset, long or short: one for all, or by name."""
+    max_weight: float | Mapping[str, float] | None = None
+    """Largest weight of an asset, long or short: one for all, or by name. None, and assets without
+    an entry, have no cap beyond the leverage of the account, which is 1 for a `CashAccount`."""
 
     max_cash: float | None = None
     """Largest weight of cash; None for no limit."""
@@ -55,7 +56,7 @@ class Constraints:
         is_cash = isinstance(account, CashAccount)
         if is_cash and self.long_short:
             raise ValueError("long_short needs a MarginAccount, got a CashAccount")
-        caps = self._weight_caps(assets)
+        caps = self._weight_caps(assets, account.leverage)
         limits = [limit for limit in (self.leverage, account.leverage) if limit is not None]
         sector_index, sector_caps = self._sector_caps(sectors)
         return {
@@ -72,15 +73,10 @@ class Constraints:
             "turnover": self.turnover,
         }
 
-    def _weight_caps(self, assets: Sequence[str]) -> list[float]:
+    def _weight_caps(self, assets: Sequence[str], leverage: float) -> list[float]:
         if not isinstance(self.max_weight, Mapping):
-            return [self.max_weight] * len(assets)
-        unknown = sorted(set(self.max_weight) - set(assets))
-        if unknown:
-            raise ValueError(
-                f"unknown assets {unknown} in max_weight; expected some of {list(assets)}"
-            )
-        return [self.max_weight.get(asset, 1.0) for asset in assets]
+            return [leverage if self.max_weight is None else self.max_weight] * len(assets)
+        return _by_asset("max_weight", self.max_weight, assets, leverage)
 
     def _sector_caps(
         self, sectors: Mapping[str, str]
@@ -196,6 +192,16 @@ def project_weights(
         turnover=turnover,
     )
     return ProjectedWeights(weights.reshape(target.shape), compromise.reshape(target.shape[:-1]))
+
+
+def _by_asset(
+    name: str, values: Mapping[str, float], assets: Sequence[str], default: float
+) -> list[float]:
+    """Value of each asset; the default where there is none."""
+    unknown = sorted(set(values) - set(assets))
+    if unknown:
+        raise ValueError(f"unknown assets {unknown} in {name}; expected some of {list(assets)}")
+    return [values.get(asset, default) for asset in assets]
 
 
 def _rows(name: str, values: NDArray[np.generic], shape: tuple[int, ...]) -> NDArray[Any]:
