@@ -17,9 +17,7 @@ PARTS = ["leverage", "sectors", "turnover", "immovable", "short", "margin"]
 
 
 def combined(parts: list[str], largest: int) -> list[str]:
-    return [
-        " ".join(chosen) for size in range(largest + 1) for chosen in combinations(parts, size)
-    ]
+    return [" ".join(chosen) for size in range(largest + 1) for chosen in combinations(parts, size)]
 
 
 WITHOUT_EXPOSURES = combined(PARTS, len(PARTS))

@@ -187,8 +187,10 @@ class ProjectedWeights:
 
     @property
     def exact(self) -> NDArray[np.bool_]:
-        """Mask of the rows that meet every constraint; they are the nearest that do, except for
-        those that the heuristic of `min_weight` and `max_names` changed."""
+        """Mask of the rows that meet every constraint.
+
+        They are the nearest that do, unless the heuristic of `min_weight` and `max_names` was used.
+        """
         return np.equal(self.compromise, 0)
 
 

@@ -83,6 +83,9 @@ impl Portfolio {
             let Universe { held, movable } = &*universe;
             constraints.project(target, held, movable, workspace, allowed);
         }
+        if let Some(log) = &mut self.log {
+            log.note_ordered(agent, allowed);
+        }
         if !all_movable {
             for (asset, order) in allowed.iter_mut().enumerate().take(assets) {
                 let is_removed = removed.get(asset).copied().unwrap_or(false);

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from quant_gym_rs._core import PortfolioBatch
 from sekai.data import MarketData
+from sekai.envs.portfolio.exposures import ExposureLimits, Exposures
 from sekai.envs.portfolio.panel import INFO
 from sekai.error import DataError, ResetRequired
 from sekai.market.costs import COST_KINDS
@@ -26,12 +27,12 @@ from sekai.storage.optional import optional_import
 __all__ = [
     "COST_KINDS",
     "EpisodeLog",
+    "Holdings",
     "StepLog",
     "Trades",
     "current_holdings",
     "join_logs",
     "participated",
-    "portfolio_scene",
     "read_jsonl",
     "read_parquet",
     "write_jsonl",
@@ -54,8 +55,11 @@ LEAD = 5
 SECONDS = 2
 """Column of a native step with its duration; NaN of an agent that took no part in it."""
 
-LOG_COLUMNS = ("row", "agent", "asset", "units", "price", "rate", "steps")
+LOG_COLUMNS = ("row", "agent", "asset", "units", "price", "rate", "steps", "ordered")
 """Columns of a native log that grow with it."""
+
+WEIGHTS = ("weights", "ordered_weights")
+"""Columns of `StepLog` with a row of weights for each step."""
 
 RECORD_KINDS = ("episode", "step", "trade")
 DTYPES: dict[str, Any] = {
@@ -163,6 +167,10 @@ class StepLog:
     weights: Floats
     """Weights of the assets, then of cash: steps by assets plus one."""
 
+    ordered_weights: Floats
+    """Weights ordered at the decision of the step, after the projection onto the constraints; NaN
+    for orders in units."""
+
     def __len__(self) -> int:
         return len(self.row)
 
@@ -225,11 +233,19 @@ class EpisodeLog:
     trades: Trades
     steps: StepLog
 
+    limits: tuple[ExposureLimits, ...] = ()
+    """Caps of each agent; empty if they are not known."""
+
     @classmethod
     def take(cls, batch: Any) -> list[EpisodeLog]:
         """Logs of all envs of a portfolio batch since the last call."""
-        agents = tuple(batch.config.members)
-        return [cls.of(log, batch.data, agents) for log in batch.take_log()]
+        members, data = batch.config.members, batch.data
+        limits = tuple(
+            ExposureLimits.of(member.constraints, member.account, data)
+            for member in members.values()
+        )
+        logs = [cls.of(log, data, tuple(members)) for log in batch.take_log()]
+        return [replace(log, limits=limits) for log in logs]
 
     @classmethod
     def take_by_agent(cls, batch: Any) -> dict[str, list[EpisodeLog]]:
@@ -266,7 +282,7 @@ class EpisodeLog:
             opening_cash=log["opening_cash"],
             opening_units=log["opening_units"].reshape(-1, len(data.assets)),
             trades=trades,
-            steps=_step_log(log["steps"][participated(log["steps"])], data),
+            steps=_step_log(log, data),
         )
 
     @property
@@ -288,6 +304,10 @@ class EpisodeLog:
             for sector in sorted(set(self.sectors.values()))
         }
 
+    def exposures(self) -> Exposures:
+        """Largest weight, sector and gross exposure at decisions and after drift."""
+        return Exposures.of(self)
+
     def of_agent(self, agent: int | str) -> EpisodeLog:
         """Log of one agent, selected by name or index."""
         if isinstance(agent, str) and agent not in self.agents:
@@ -300,6 +320,7 @@ class EpisodeLog:
             opening_units=self.opening_units[[index]],
             trades=_select_agent(self.trades, index),
             steps=_select_agent(self.steps, index),
+            limits=self.limits[index : index + 1],
         )
 
     def to_jsonl(self, path: str | Path) -> None:
@@ -403,35 +424,6 @@ def current_holdings(reader: PortfolioBatch, state: Mapping[str, Any], env: int)
     return Holdings(log["seed"], log["episode"], row, cash, units)
 
 
-def portfolio_scene(
-    holdings: Holdings, data: MarketData, agents: Mapping[str, float], benchmark: Floats
-) -> dict[str, Any]:
-    """State of portfolios for renderers.
-
-    Args:
-        holdings: cash and units of the agents.
-        data: all known rows.
-        agents: initial cash of each agent, by name.
-        benchmark: level of the benchmark in each row.
-    """
-    values = holdings.units * _marks(data, holdings.row, holdings.units)
-    equity = holdings.cash + values.sum(axis=1)
-    parts = np.column_stack([values, holdings.cash])
-    weights = np.divide(parts, equity[:, None], out=np.zeros_like(parts), where=equity[:, None] > 0)
-    return {
-        "seed": holdings.seed,
-        "episode": holdings.episode,
-        "tick": holdings.row,
-        "time": data.times[holdings.row],
-        "agents": tuple(agents),
-        "assets": data.assets,
-        "beginnings": np.array(list(agents.values())),
-        "equities": equity,
-        "weights": weights.astype(np.float32),
-        "benchmark": float(benchmark[holdings.row]),
-    }
-
-
 def join_logs(before: Sequence[NativeLog], after: Sequence[NativeLog]) -> list[NativeLog]:
     """Join native logs taken one after the other, as if they had been taken at once.
 
@@ -459,17 +451,9 @@ def _continues(first: NativeLog, second: NativeLog) -> bool:
     return int(last_row) == int(second["opening_row"])
 
 
-def _marks(data: MarketData, row: int, units: Floats) -> Floats:
-    """Last price of each asset that is held; 0 for others."""
-    closes = data.field("close")
-    marks = np.where(data.quoted[row], closes[row], 0.0)
-    for asset in np.flatnonzero(~data.quoted[row] & (units != 0).any(axis=0)):
-        quoted = np.flatnonzero(data.quoted[:row, asset])
-        marks[asset] = closes[quoted[-1], asset]
-    return marks
-
-
-def _step_log(table: Floats, data: MarketData) -> StepLog:
+def _step_log(log: Mapping[str, Any], data: MarketData) -> StepLog:
+    rows = participated(log["steps"])
+    table = log["steps"][rows]
     info = {name: table[:, LEAD + index] for index, name in enumerate(INFO)}
     row = info["time_index"].astype(np.int64)
     return StepLog(
@@ -483,6 +467,7 @@ def _step_log(table: Floats, data: MarketData) -> StepLog:
         margin_call=info["margin_call"] > 0,
         costs=np.stack([info[kind] for kind in COST_KINDS], axis=1),
         weights=table[:, LEAD + len(INFO) :],
+        ordered_weights=log["ordered"][rows],
         **{name: info[name] for name in SHARED_FIELDS},
     )
 
@@ -505,11 +490,13 @@ def _tables(log: EpisodeLog) -> dict[str, Columns]:
         "opening_time": np.array([log.opening_time]),
         "opening_cash": [log.opening_cash.tolist()],
         "opening_units": [log.opening_units.ravel().tolist()],
+        "limits": [[limit for limits in log.limits for limit in limits.to_list()]],
     }
     steps = {each.name: getattr(log.steps, each.name) for each in fields(StepLog)}
     costs = steps.pop("costs")
     steps.update({kind: costs[:, index] for index, kind in enumerate(COST_KINDS)})
-    steps["weights"] = list(steps["weights"])
+    for name in WEIGHTS:
+        steps[name] = list(steps[name])
     trades = {each.name: getattr(log.trades, each.name) for each in fields(Trades)}
     return {"episode": episode, "step": steps, "trade": trades}
 
@@ -523,9 +510,12 @@ def _log_from(tables: dict[str, Columns]) -> EpisodeLog:
     assets = tuple(episode["assets"])
     sectors = zip(assets, episode["sectors"], strict=True)
     costs = [_array(kind, steps.pop(kind, ())) for kind in COST_KINDS]
-    weights = np.array(list(steps.pop("weights", ())), np.float64).reshape(-1, len(assets) + 1)
+    weights = {
+        name: np.array(list(steps.pop(name, ())), np.float64).reshape(-1, len(assets) + 1)
+        for name in WEIGHTS
+    }
     step_columns = _arrays(StepLog, steps)
-    step_columns.update(costs=np.stack(costs, axis=1), weights=weights)
+    step_columns.update(costs=np.stack(costs, axis=1), **weights)
     return EpisodeLog(
         env=int(episode["env"]),
         seed=int(episode["seed"]),
@@ -539,6 +529,7 @@ def _log_from(tables: dict[str, Columns]) -> EpisodeLog:
         opening_units=np.array(episode["opening_units"], np.float64).reshape(-1, len(assets)),
         trades=Trades(**_arrays(Trades, trades)),
         steps=StepLog(**step_columns),
+        limits=ExposureLimits.from_list(episode["limits"], assets, set(episode["sectors"]) - {""}),
     )
 
 
