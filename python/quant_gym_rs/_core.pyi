@@ -755,6 +755,13 @@ def project_weights(
     sectors: Sequence[int | None] | None = None,
     sector_caps: Sequence[float | None] | None = None,
     turnover: float | None = None,
+    net_exposure: tuple[float, float] | None = None,
+    betas: Sequence[float] | None = None,
+    beta_exposure: tuple[float, float] | None = None,
+    untradable: str = "cash",
+    min_weight: float = 0.0,
+    max_names: int | None = None,
+    tolerance: float = 0.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
     """Project each row of `wanted` to allowed weights; relaxed constraints are bits."""
 

@@ -175,13 +175,28 @@ def env_of(data: MarketData, **given: Any) -> Portfolio:
 def mandates(data: MarketData, account: Any) -> st.SearchStrategy[Constraints]:
     """What weights may be; nothing that could never be met."""
     limits = st.sampled_from([None, None, 0.6, 1.0])
+    # Zero weights are within all bounds, so that they can be met.
+    beta = {"betas": st.just({"A0": 0.5}), "beta_exposure": st.sampled_from([0.3, (-0.1, 0.6)])}
+    rules = {"min_weight": st.sampled_from([0.0, 0.1]), "max_names": st.sampled_from([None, 2])}
+    extra = st.sampled_from([{}, {}, {}, beta, rules, {**beta, **rules}])
+    return extra.flatmap(lambda more: _mandates(data, account, limits, more))
+
+
+def _mandates(
+    data: MarketData, account: Any, limits: st.SearchStrategy[float | None], more: dict[str, Any]
+) -> st.SearchStrategy[Constraints]:
     return st.builds(
         Constraints,
         long_short=st.booleans() if isinstance(account, MarginAccount) else st.just(False),
-        max_weight=st.sampled_from([1.0, 1.0, 0.5, 0.25]),
+        max_weight=st.sampled_from([None, 1.0, 0.5, 0.25]),
         leverage=limits if isinstance(account, CashAccount) else limits | st.just(1.5),
         sector_caps=st.sampled_from([None, 0.3, 0.7]) if data.sectors else st.none(),
         turnover=st.sampled_from([None, None, 0.1, 0.5]),
+        min_cash=st.sampled_from([None, None, 0.1]),
+        net_exposure=st.sampled_from([None, None, 0.7, (-0.2, 0.4)]),
+        untradable=st.sampled_from(["cash", "assets"]),
+        tolerance=st.sampled_from([0.0, 0.0, 0.02]),
+        **more,
     )
 
 

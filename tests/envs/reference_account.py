@@ -199,6 +199,7 @@ def mandate_of(
     assert not isinstance(given.max_weight, dict)
     assert given.sector_caps is None or isinstance(given.sector_caps, float)
     far = 1e6
+    cap = account_leverage if given.max_weight is None else given.max_weight
     leverage = given.leverage
     if is_margin:
         leverage = account_leverage if leverage is None else min(leverage, account_leverage)
@@ -206,14 +207,21 @@ def mandate_of(
     of_assets = [places[data.sectors[n]] if n in data.sectors else None for n in data.assets]
     has_caps = given.sector_caps is not None
     return {
-        "lower": -given.max_weight if given.long_short else 0.0,  # type: ignore[operator]
-        "upper": given.max_weight,
-        "cash_lower": -far if is_margin else 0.0,
+        "lower": -cap if given.long_short else 0.0,  # type: ignore[operator]
+        "upper": cap,
+        "cash_lower": given.min_cash if given.min_cash is not None else -far * is_margin,
         "cash_upper": far if given.max_cash is None else given.max_cash,
         "leverage": min(leverage, 1.0) if leverage is not None and not is_margin else leverage,
         "sectors": of_assets if has_caps else None,
         "sector_caps": [given.sector_caps] * len(places) if has_caps else None,
         "turnover": given.turnover,
+        "net_exposure": given.net_exposure,
+        "betas": given.betas and [given.betas.get(name, 1.0) for name in data.assets],
+        "beta_exposure": given.beta_exposure,
+        "untradable": given.untradable,
+        "min_weight": given.min_weight,
+        "max_names": given.max_names,
+        "tolerance": given.tolerance,
     }
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import cvxpy
 import numpy as np
@@ -33,6 +34,24 @@ class Mandate:
     sectors: list[int | None] | None = None
     sector_caps: list[float | None] | None = None
     turnover: float | None = None
+    net: tuple[float, float] | None = None
+    betas: Vector | None = None
+    beta: tuple[float, float] | None = None
+    untradable: Literal["cash", "assets"] = "assets"
+
+    @property
+    def cash_bounds(self) -> tuple[float, float]:
+        """Bounds of cash, those of the net exposure included."""
+        least, most = (-np.inf, np.inf) if self.net is None else self.net
+        return max(self.cash[0], 1.0 - most), min(self.cash[1], 1.0 - least)
+
+    @property
+    def target(self) -> Vector:
+        """What is wanted, after cash took the wish for what must stay, if it does."""
+        target = self.wanted.copy()
+        if self.untradable == "cash":
+            target[-1] += (self.wanted - self.held)[:-1][~self.movable].sum()
+        return target
 
     def project(self) -> ProjectedWeights:
         return project_weights(
@@ -47,6 +66,10 @@ class Mandate:
             sectors=self.sectors,
             sector_caps=self.sector_caps,
             turnover=self.turnover,
+            net_exposure=self.net,
+            betas=self.betas,
+            beta_exposure=self.beta,
+            untradable=self.untradable,
         )
 
     def with_wanted(self, wanted: Vector) -> Mandate:
@@ -63,6 +86,7 @@ class Mandate:
             lower=self.lower[order],
             upper=self.upper[order],
             sectors=None if self.sectors is None else [self.sectors[asset] for asset in order],
+            betas=None if self.betas is None else self.betas[order],
         )
 
     def sector_groups(self) -> list[tuple[float, NDArray[np.bool_]]]:
@@ -85,11 +109,18 @@ class Mandate:
         return float(max(gaps))
 
     def cash_excess(self, weights: Vector) -> float:
-        return float(max(self.cash[0] - weights[-1], weights[-1] - self.cash[1]))
+        low, high = self.cash_bounds
+        return float(max(low - weights[-1], weights[-1] - high))
+
+    def beta_excess(self, weights: Vector) -> float:
+        if self.betas is None or self.beta is None:
+            return 0.0
+        exposure = self.betas @ weights[:-1]
+        return float(max(self.beta[0] - exposure, exposure - self.beta[1]))
 
 
 def random_mandate(rng: np.random.Generator, assets: int, parts: str) -> Mandate:
-    """A mandate with the named parts: leverage, sectors, turnover, immovable; short, margin."""
+    """A mandate with the named parts; "to_cash" gives cash the wish for what must stay."""
     short, spread = "short" in parts, rng.choice([0.05, 0.3, 1.0])
     upper = rng.uniform(0.2, 2.5, assets) * rng.choice([1.0, 2.0, 4.0]) / assets
     lower = -upper * rng.uniform(0, 1.5) if short else np.zeros(assets)
@@ -114,6 +145,7 @@ def random_mandate(rng: np.random.Generator, assets: int, parts: str) -> Mandate
         draws = [(rng.random() < 0.2, float(rng.uniform(0, 1.5) / count)) for _ in range(count)]
         caps = [None if is_free else cap for is_free, cap in draws]
     cash = (0.0, float(rng.choice([1.0, 0.2]) if rng.random() < 0.3 else 1.0))
+    betas = rng.normal(1.0, 0.5, assets) if "beta" in parts else None
     return Mandate(
         wanted,
         held,
@@ -125,7 +157,17 @@ def random_mandate(rng: np.random.Generator, assets: int, parts: str) -> Mandate
         sectors,
         caps,
         float(rng.choice([0.0, 0.02, 0.1, 0.3, 1.0])) if "turnover" in parts else None,
+        _exposure(rng, short) if "net" in parts else None,
+        betas,
+        _exposure(rng, short) if "beta" in parts else None,
+        "cash" if "to_cash" in parts else "assets",
     )
+
+
+def _exposure(rng: np.random.Generator, short: bool) -> tuple[float, float]:
+    """Bounds of an exposure, narrow or wide."""
+    lower = float(rng.uniform(-0.4, 0.3) if short else rng.uniform(0.0, 0.6))
+    return lower, lower + float(rng.choice([0.0, 0.05, 0.4]))
 
 
 @dataclass(frozen=True)
@@ -135,28 +177,34 @@ class Answer:
     weights: Vector
     cash_gives: bool
     cut_short: bool
+    beta_gives: bool = False
 
     def is_nearer(self, weights: Vector, mandate: Mandate) -> bool:
         """Whether weights that are allowed are nearer than the solver's: its own inaccuracy."""
-        if self.cut_short or self.cash_gives or mandate.excess(weights) > 1e-12:
+        if self.cut_short or self.cash_gives or self.beta_gives:
             return False
-        distances = [np.square(point - mandate.wanted).sum() for point in (weights, self.weights)]
+        if max(mandate.excess(weights), mandate.beta_excess(weights)) > 1e-12:
+            return False
+        distances = [np.square(point - mandate.target).sum() for point in (weights, self.weights)]
         return bool(distances[0] < distances[1])
 
 
 def solver_answer(mandate: Mandate) -> Answer:
     """The projection by the rules, with Clarabel."""
     weights = cp.Variable(len(mandate.held))
-    off = cp.sum_squares(weights - mandate.wanted)
+    off = cp.sum_squares(weights - mandate.target)
     moved = cp.norm1(weights[:-1] - mandate.held[:-1])
     cap = mandate.turnover
     turnover = [] if cap is None else [moved <= cap]
     rest = _without_cash(mandate, weights)
-    if _solve(off, [*rest, *_cash(mandate, weights, 0.0), *turnover]):
+    beta = _beta(mandate, weights, 0.0)
+    if _solve(off, [*rest, *_cash(mandate, weights, 0.0), *beta, *turnover]):
         return Answer(weights.value, False, False)
 
-    missing = _missing_cash(mandate, weights, rest)
+    missing = _missing(rest, lambda slack: _cash(mandate, weights, slack))
     rest += _cash(mandate, weights, missing)
+    missing_beta = _missing(rest, lambda slack: _beta(mandate, weights, slack))
+    rest += _beta(mandate, weights, missing_beta + (1e-9 if missing_beta > 1e-8 else 0.0))
     assert _solve(moved, rest)
     cut_short = cap is not None and float(moved.value) > cap + 1e-8
     assert _solve(off, rest if cut_short else [*rest, *turnover])
@@ -164,7 +212,7 @@ def solver_answer(mandate: Mandate) -> Answer:
     if cap is not None and cut_short:
         way = point - mandate.held
         point = mandate.held + way * cap / np.abs(way[:-1]).sum()
-    return Answer(point, missing > 1e-8, cut_short)
+    return Answer(point, missing > 1e-8, cut_short, missing_beta > 1e-8)
 
 
 def _solve(objective: Any, constraints: list[Any]) -> bool:
@@ -196,18 +244,24 @@ def _without_cash(mandate: Mandate, weights: Any) -> list[Any]:
     return constraints
 
 
-def _cash(mandate: Mandate, weights: Any, missing: float) -> list[Any]:
-    low, high = mandate.cash
+def _cash(mandate: Mandate, weights: Any, missing: Any) -> list[Any]:
+    low, high = mandate.cash_bounds
     bounds = [] if np.isinf(low) else [weights[-1] >= low - missing]
     return bounds if np.isinf(high) else [*bounds, weights[-1] <= high + missing]
 
 
-def _missing_cash(mandate: Mandate, weights: Any, constraints: list[Any]) -> float:
-    """How far outside its bounds cash has to be."""
-    missing = cp.Variable(nonneg=True)
-    low, high = mandate.cash
-    if np.isinf(low):
+def _beta(mandate: Mandate, weights: Any, missing: Any) -> list[Any]:
+    if mandate.betas is None or mandate.beta is None:
+        return []
+    exposure = mandate.betas @ weights[:-1]
+    return [exposure >= mandate.beta[0] - missing, exposure <= mandate.beta[1] + missing]
+
+
+def _missing(constraints: list[Any], bounds: Callable[[Any], list[Any]]) -> float:
+    """How far outside its bounds something has to be."""
+    slack = cp.Variable(nonneg=True)
+    inside = bounds(slack)
+    if not inside:
         return 0.0
-    inside = [weights[-1] >= low - missing, weights[-1] <= high + missing]
-    assert _solve(missing, [*constraints, *inside])
-    return float(missing.value)
+    assert _solve(slack, [*constraints, *inside])
+    return float(slack.value)

@@ -14,9 +14,18 @@ from sekai.market import Compromise, project_weights
 from tests.market.mandate import Mandate, random_mandate, solver_answer
 
 PARTS = ["leverage", "sectors", "turnover", "immovable", "short", "margin"]
-COMBINATIONS = [
-    " ".join(chosen) for size in range(len(PARTS) + 1) for chosen in combinations(PARTS, size)
+
+
+def combined(parts: list[str], largest: int) -> list[str]:
+    return [" ".join(chosen) for size in range(largest + 1) for chosen in combinations(parts, size)]
+
+
+WITHOUT_EXPOSURES = combined(PARTS, len(PARTS))
+EXPOSURES = ["net", "beta", "net beta", "beta short margin"]
+WITH_EXPOSURES = [
+    f"{parts} {exposure}" for parts in combined([*PARTS, "to_cash"], 2) for exposure in EXPOSURES
 ]
+COMBINATIONS = combined([*PARTS, "net", "beta", "to_cash"], len(PARTS) + 3)
 FEW = settings(max_examples=200, deadline=None)
 
 
@@ -32,7 +41,7 @@ def is_attainable(mandate: Mandate) -> bool:
     try:
         mandate.project()
     except ValueError as error:
-        return "assets can bring cash only from" not in str(error)
+        return "assets can bring" not in str(error) and "net exposure" not in str(error)
     return True
 
 
@@ -40,13 +49,14 @@ def assert_agrees_with_the_solver(mandate: Mandate) -> None:
     projected, answer = mandate.project(), solver_answer(mandate)
     compromise = Compromise(int(projected.compromise))
 
-    assert bool(compromise & Compromise.CASH) == answer.cash_gives
+    assert bool(compromise & (Compromise.CASH | Compromise.NET)) == answer.cash_gives
+    assert bool(compromise & Compromise.BETA) == answer.beta_gives
     assert bool(compromise & Compromise.CUT_SHORT) == answer.cut_short
     if not answer.is_nearer(projected.weights, mandate):
         np.testing.assert_allclose(projected.weights, answer.weights, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("parts", COMBINATIONS)
+@pytest.mark.parametrize("parts", [*WITHOUT_EXPOSURES, *WITH_EXPOSURES])
 def test_every_combination_of_constraints_agrees_with_a_general_solver(parts: str) -> None:
     rng = np.random.default_rng(len(parts))
     tried = [random_mandate(rng, assets, parts) for assets in (1, 5, int(rng.integers(6, 61)))]
@@ -71,8 +81,10 @@ def test_what_is_projected_is_allowed(mandate: Mandate) -> None:
     assert abs(projected.weights.sum() - 1) <= 1e-12
     if not compromise & Compromise.CUT_SHORT:
         assert mandate.excess(projected.weights) <= 1e-12
-    if not compromise & (Compromise.CUT_SHORT | Compromise.CASH):
+    if not compromise & (Compromise.CUT_SHORT | Compromise.CASH | Compromise.NET):
         assert mandate.cash_excess(projected.weights) <= 1e-12
+    if not compromise & (Compromise.CUT_SHORT | Compromise.BETA):
+        assert mandate.beta_excess(projected.weights) <= 2e-12
     if mandate.turnover is not None:
         moved = np.abs(projected.weights - mandate.held)[:-1].sum()
         assert moved <= mandate.turnover + 1e-12

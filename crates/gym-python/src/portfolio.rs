@@ -372,6 +372,8 @@ fn logged(
     let rows = steps.len() / width;
     let table: Bound<'_, PyArray2<f64>> = steps.reshape([rows, width])?;
     dict.set_item("steps", table)?;
+    let ordered = PyArray1::from_vec(py, log.ordered).reshape([rows, assets + 1])?;
+    dict.set_item("ordered", ordered)?;
     Ok(dict)
 }
 

@@ -1,6 +1,6 @@
 //! Projection of target weights, for Python.
 
-use gym::portfolio::projection::{Compromise, Constraints, Projection, Workspace};
+use gym::portfolio::projection::{Compromise, Constraints, Projection, Untradable, Workspace};
 use market::InterruptCheck;
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
@@ -13,10 +13,12 @@ use crate::interrupt::interruptible;
 type Projected<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<u8>>);
 
 /// Project each row of `wanted` to the nearest allowed weights; the relaxed constraints are bits: 1
-/// bounds, 2 sectors, 4 leverage, 8 cash, 16 cut short by turnover.
+/// bounds, 2 sectors, 4 leverage, 8 cash, 16 cut short by turnover, 32 net exposure, 64 beta
+/// exposure, 128 positions.
 #[pyfunction]
 #[pyo3(signature = (wanted, held, movable, *, lower, upper, cash_lower, cash_upper, leverage=None,
-    sectors=None, sector_caps=None, turnover=None))]
+    sectors=None, sector_caps=None, turnover=None, net_exposure=None, betas=None,
+    beta_exposure=None, untradable="cash", min_weight=0.0, max_names=None, tolerance=0.0))]
 #[allow(clippy::too_many_arguments)] // keywords in Python
 pub(crate) fn project_weights<'py>(
     py: Python<'py>,
@@ -31,6 +33,13 @@ pub(crate) fn project_weights<'py>(
     sectors: Option<Vec<Option<usize>>>,
     sector_caps: Option<Vec<Option<f64>>>,
     turnover: Option<f64>,
+    net_exposure: Option<(f64, f64)>,
+    betas: Option<Vec<f64>>,
+    beta_exposure: Option<(f64, f64)>,
+    untradable: &str,
+    min_weight: f64,
+    max_names: Option<usize>,
+    tolerance: f64,
 ) -> PyResult<Projected<'py>> {
     let (sectors, sector_caps) = (sectors.unwrap_or_default(), sector_caps.unwrap_or_default());
     let constraints = Constraints {
@@ -42,6 +51,13 @@ pub(crate) fn project_weights<'py>(
         sectors,
         sector_caps,
         turnover,
+        net: net_exposure,
+        betas: betas.unwrap_or_default(),
+        beta: beta_exposure,
+        untradable: untradable_of(untradable)?,
+        min_weight,
+        max_names,
+        tolerance,
     };
     constraints.check().map_err(|error| PyValueError::new_err(error.to_string()))?;
     let (rows, assets) = (wanted.len()?, constraints.assets());
@@ -83,9 +99,22 @@ fn project_rows(
 fn bits(projection: Projection) -> u8 {
     match projection {
         Projection::Exact => 0,
-        Projection::Compromise(Compromise { bounds, sectors, leverage, cash, cut_short }) => {
-            let facts = [bounds, sectors, leverage, cash, cut_short];
+        Projection::Compromise(relaxed) => {
+            let Compromise { bounds, sectors, leverage, cash, cut_short, .. } = relaxed;
+            let Compromise { net, beta, positions, .. } = relaxed;
+            let facts = [bounds, sectors, leverage, cash, cut_short, net, beta, positions];
             facts.iter().rev().fold(0, |bits, &fact| 2 * bits + u8::from(fact))
+        }
+    }
+}
+
+fn untradable_of(name: &str) -> PyResult<Untradable> {
+    match name {
+        "cash" => Ok(Untradable::Cash),
+        "assets" => Ok(Untradable::Assets),
+        _ => {
+            let message = format!("untradable must be 'cash' or 'assets', got '{name}'");
+            Err(PyValueError::new_err(message))
         }
     }
 }

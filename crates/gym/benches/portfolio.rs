@@ -160,6 +160,7 @@ fn settings(assets: usize, shown: ObservedFeatures) -> PortfolioSettings {
         sectors: vec![],
         sector_caps: vec![],
         turnover: None,
+        ..Constraints::default()
     };
     let reward = RewardRule {
         terms: vec![(PortfolioTerm::LogReturn, 1.0)],

@@ -85,6 +85,7 @@ fn long_only(assets: usize) -> Constraints {
         sectors: Vec::new(),
         sector_caps: Vec::new(),
         turnover: None,
+        ..Constraints::default()
     }
 }
 

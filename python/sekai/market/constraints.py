@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,9 @@ from sekai.market.accounts import CashAccount, MarginAccount
 from sekai.storage.display import brief_repr
 
 __all__ = ["Compromise", "Constraints", "ProjectedWeights", "project_weights"]
+
+Bounds = float | tuple[float, float]
+"""Lower and upper bound, or one number for the bound of the absolute value."""
 
 FREE = 1e6
 """Weight of bounds that do not bind."""
@@ -31,8 +34,9 @@ class Constraints:
     long_short: bool = False
     """Allow negative weights; needs a `MarginAccount`."""
 
-    max_weight: float | Mapping[str, float] = 1.0
-    """Largest weight of an asset, long or short: one for all, or by name."""
+    max_weight: float | Mapping[str, float] | None = None
+    """Largest weight of an asset, long or short: one for all, or by name. None, and assets without
+    an entry, have no cap beyond the leverage of the account, which is 1 for a `CashAccount`."""
 
     max_cash: float | None = None
     """Largest weight of cash; None for no limit."""
@@ -46,6 +50,37 @@ class Constraints:
     turnover: float | None = None
     """Largest sum of absolute changes of weights in one decision."""
 
+    min_cash: float | None = None
+    """Smallest weight of cash; below 0 it limits borrowing. None for the limit of the account: 0
+    for a `CashAccount`."""
+
+    net_exposure: Bounds | None = None
+    """Bounds of the sum of the weights of assets: lower and upper, or one number for both sides; 0
+    is dollar-neutral."""
+
+    betas: Mapping[str, float] | None = None
+    """Beta of each asset by name, for `beta_exposure`; assets without an entry have a beta of 1."""
+
+    beta_exposure: Bounds | None = None
+    """Bounds of the sum of weights times betas: lower and upper, or one number for both sides; 0 is
+    beta-neutral."""
+
+    untradable: Literal["cash", "assets"] = "cash"
+    """Use of the weight wanted in assets that cannot be traded, which keep the weight that is held:
+    cash takes the difference, or all other assets and cash share it alike."""
+
+    min_weight: float = 0.0
+    """Smallest absolute weight of a position: a position is zero or at least this large. Not
+    convex; see `sekai.market.project_weights` for the heuristic."""
+
+    max_names: int | None = None
+    """Largest number of positions. Not convex; see `sekai.market.project_weights`."""
+
+    tolerance: float = 0.0
+    """Excess over the caps of assets, sectors and leverage that need not be traded back once drift
+    has caused it: the cap is the smaller of what is held and the cap plus the tolerance, never less
+    than the cap."""
+
     def settings(
         self,
         assets: Sequence[str],
@@ -56,13 +91,13 @@ class Constraints:
         is_cash = isinstance(account, CashAccount)
         if is_cash and self.long_short:
             raise ValueError("long_short needs a MarginAccount, got a CashAccount")
-        caps = self._weight_caps(assets)
+        caps = self._weight_caps(assets, account.leverage)
         limits = [limit for limit in (self.leverage, account.leverage) if limit is not None]
         sector_index, sector_caps = self._sector_caps(sectors)
         return {
             "lower": [-weight if self.long_short else 0.0 for weight in caps],
             "upper": caps,
-            "cash_lower": 0.0 if is_cash else -FREE,
+            "cash_lower": self._least_cash(is_cash),
             "cash_upper": FREE if self.max_cash is None else self.max_cash,
             # Without debt and short positions the weights sum to at most one.
             "leverage": None if is_cash and self.leverage is None else min(limits),
@@ -71,17 +106,37 @@ class Constraints:
             ),
             "sector_caps": sector_caps,
             "turnover": self.turnover,
+            "net": _bounds("net_exposure", self.net_exposure),
+            "betas": self._betas(assets),
+            "beta": _bounds("beta_exposure", self.beta_exposure),
+            "untradable": self.untradable,
+            "min_weight": self.min_weight,
+            "max_names": self.max_names,
+            "tolerance": self.tolerance,
         }
 
-    def _weight_caps(self, assets: Sequence[str]) -> list[float]:
-        if not isinstance(self.max_weight, Mapping):
-            return [self.max_weight] * len(assets)
-        unknown = sorted(set(self.max_weight) - set(assets))
-        if unknown:
+    def _least_cash(self, is_cash: bool) -> float:
+        if self.min_cash is None:
+            return 0.0 if is_cash else -FREE
+        if is_cash and self.min_cash < 0:
             raise ValueError(
-                f"unknown assets {unknown} in max_weight; expected some of {list(assets)}"
+                f"min_cash must be at least 0 with a CashAccount, got {self.min_cash}; use a "
+                "MarginAccount to borrow"
             )
-        return [self.max_weight.get(asset, 1.0) for asset in assets]
+        return self.min_cash
+
+    def _betas(self, assets: Sequence[str]) -> list[float]:
+        if (self.betas is None) != (self.beta_exposure is None):
+            present, missing = "betas", "beta_exposure"
+            if self.betas is None:
+                present, missing = missing, present
+            raise ValueError(f"{present} needs {missing}, got None; set both or neither")
+        return [] if self.betas is None else _by_asset("betas", self.betas, assets, 1.0)
+
+    def _weight_caps(self, assets: Sequence[str], leverage: float) -> list[float]:
+        if not isinstance(self.max_weight, Mapping):
+            return [leverage if self.max_weight is None else self.max_weight] * len(assets)
+        return _by_asset("max_weight", self.max_weight, assets, leverage)
 
     def _sector_caps(
         self, sectors: Mapping[str, str]
@@ -114,6 +169,12 @@ class Compromise(IntFlag):
     """Cash is outside its bounds."""
     CUT_SHORT = 16
     """The turnover cap stopped the move to weights that meet the rest."""
+    NET = 32
+    """Net exposure is outside its bounds."""
+    BETA = 64
+    """Beta exposure is outside its bounds."""
+    POSITIONS = 128
+    """Positions are smaller than `min_weight` or more than `max_names`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +190,10 @@ class ProjectedWeights:
 
     @property
     def exact(self) -> NDArray[np.bool_]:
-        """Mask of the rows that meet every constraint and are the nearest that do."""
+        """Mask of the rows that meet every constraint.
+
+        They are the nearest that do, unless the heuristic of `min_weight` and `max_names` was used.
+        """
         return np.equal(self.compromise, 0)
 
 
@@ -146,6 +210,13 @@ def project_weights(
     sectors: Sequence[int | None] | None = None,
     sector_caps: Sequence[float | None] | None = None,
     turnover: float | None = None,
+    net_exposure: Bounds | None = None,
+    betas: ArrayLike | None = None,
+    beta_exposure: Bounds | None = None,
+    untradable: Literal["cash", "assets"] = "cash",
+    min_weight: float = 0.0,
+    max_names: int | None = None,
+    tolerance: float = 0.0,
 ) -> ProjectedWeights:
     """Project target weights onto the constraints: the allowed weights nearest to `wanted`.
 
@@ -154,10 +225,18 @@ def project_weights(
     `wanted` are a batch, to which `held` and `movable` are broadcast.
 
     If no weights meet every constraint: assets that are not movable keep their weights, use the
-    caps first and may exceed them, leaving nothing for the others; bounds of cash are relaxed as
-    far as needed; and if the rest needs more turnover than its cap, the weights move from those
-    held towards the projection without that cap as far as the cap allows. `compromise` reports
-    which of these happened.
+    caps first and may exceed them, leaving nothing for the others; bounds of cash and net exposure,
+    then those of beta exposure are relaxed as far as needed; and if the rest needs more turnover
+    than its cap, the weights move from those held towards the projection without that cap as far as
+    the cap allows. `compromise` reports which of these happened.
+
+    Sets with `min_weight` and `max_names` are not convex, and a heuristic is used: unless the
+    projection meets both, the names of its largest absolute weights are kept, at most `max_names`
+    of them, and the target is projected onto the rest; then the smallest position below
+    `min_weight` is dropped, or the largest of them raised to it if none is below half of it, and
+    the target is projected again, until no such position is left. The result meets all constraints,
+    and is unchanged by a second projection; it need not be the nearest. If no such weights are
+    found, the bit `POSITIONS` is set.
 
     Args:
         wanted: Target weights, finite; they need not sum to one.
@@ -171,6 +250,15 @@ def project_weights(
         sectors: Sector of each asset, an index into `sector_caps`, or None.
         sector_caps: Largest sum of absolute weights in each sector, or None for no cap.
         turnover: Largest sum of absolute changes of the weights of assets.
+        net_exposure: Bounds of the sum of the weights of assets: both, or one for both sides.
+        betas: Beta of each asset, for `beta_exposure`.
+        beta_exposure: Bounds of the sum of weights times betas: both, or one for both sides.
+        untradable: Use of the weight wanted in assets that are not movable: `"cash"` takes the
+            difference to the weight held, or all other `"assets"` and cash share it alike.
+        min_weight: Smallest absolute weight of a position that is not zero.
+        max_names: Largest number of positions.
+        tolerance: Excess over `lower`, `upper`, `leverage` and `sector_caps` that need not be
+            traded back where `held` exceeds them.
 
     Raises:
         ValueError: arguments are inconsistent, or the constraints are infeasible.
@@ -197,8 +285,36 @@ def project_weights(
         sectors=sectors,
         sector_caps=sector_caps,
         turnover=turnover,
+        net_exposure=_bounds("net_exposure", net_exposure),
+        betas=None if betas is None else np.asarray(betas, np.float64).tolist(),
+        beta_exposure=_bounds("beta_exposure", beta_exposure),
+        untradable=untradable,
+        min_weight=min_weight,
+        max_names=max_names,
+        tolerance=tolerance,
     )
     return ProjectedWeights(weights.reshape(target.shape), compromise.reshape(target.shape[:-1]))
+
+
+def _bounds(name: str, bounds: Bounds | None) -> tuple[float, float] | None:
+    """Lower and upper bound."""
+    if bounds is None:
+        return None
+    if isinstance(bounds, int | float | np.number):
+        return -abs(float(bounds)), abs(float(bounds))
+    if len(bounds) != 2:
+        raise ValueError(f"{name} must be a number, or a lower and an upper bound, got {bounds!r}")
+    return float(bounds[0]), float(bounds[1])
+
+
+def _by_asset(
+    name: str, values: Mapping[str, float], assets: Sequence[str], default: float
+) -> list[float]:
+    """Value of each asset; the default where there is none."""
+    unknown = sorted(set(values) - set(assets))
+    if unknown:
+        raise ValueError(f"unknown assets {unknown} in {name}; expected some of {list(assets)}")
+    return [values.get(asset, default) for asset in assets]
 
 
 def _rows(name: str, values: NDArray[np.generic], shape: tuple[int, ...]) -> NDArray[Any]:

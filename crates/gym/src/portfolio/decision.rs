@@ -48,9 +48,9 @@ impl Portfolio {
         let (movable, all_movable) = (self.panel.movable(row), self.panel.all_movable(row));
         let is_tilt = matches!(self.settings.action, ActionMode::Tilts(_));
         let removed = &self.episode.removed;
-        // Holdings matter to the projection only if a turnover cap or an untradable asset couples
-        // them to the target.
-        let is_free = all_movable && removed.is_empty() && constraints.turnover.is_none();
+        // Holdings matter to the projection only if a constraint or an untradable asset couples them
+        // to the target.
+        let is_free = all_movable && removed.is_empty() && !constraints.needs_held();
         if is_free && !is_tilt {
             universe.held.resize(assets + 1, 0.0);
         } else {
@@ -82,6 +82,9 @@ impl Portfolio {
             universe.cut(movable, removed);
             let Universe { held, movable } = &*universe;
             constraints.project(target, held, movable, workspace, allowed);
+        }
+        if let Some(log) = &mut self.log {
+            log.note_ordered(agent, allowed);
         }
         if !all_movable {
             for (asset, order) in allowed.iter_mut().enumerate().take(assets) {

@@ -39,6 +39,9 @@ pub struct EpisodeLog {
     pub trades: Vec<Trade>,
     /// A row of numbers for each step and agent, see [`StepRow`].
     pub steps: Vec<f64>,
+    /// Ordered weights of assets and cash for each step and agent, after the projection; NaN for
+    /// orders in units, and for an agent that is gone.
+    pub ordered: Vec<f64>,
 }
 
 /// Columns of a row of [`EpisodeLog::steps`]: the agent, its reward, seconds that the step took
@@ -62,6 +65,8 @@ impl StepRow {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Log {
     pub(super) episodes: Vec<EpisodeLog>,
+    /// Ordered weights of the current step, agent by agent.
+    ordered: Vec<f64>,
 }
 
 impl Log {
@@ -80,6 +85,25 @@ impl Log {
     /// Log of the current episode.
     pub(super) fn current(&mut self) -> &mut EpisodeLog {
         self.episodes.last_mut().expect("a log is opened before anything is logged")
+    }
+
+    /// Forget the ordered weights of the last step.
+    pub(super) fn begin_step(&mut self, agents: usize, assets: usize) {
+        self.ordered.clear();
+        self.ordered.resize(agents * (assets + 1), f64::NAN);
+    }
+
+    /// Log the ordered weights of an agent.
+    pub(super) fn note_ordered(&mut self, agent: usize, weights: &[f64]) {
+        self.ordered[agent * weights.len()..][..weights.len()].copy_from_slice(weights);
+    }
+
+    /// Log the step of all agents.
+    pub(super) fn note_step(&mut self, rows: &mut Vec<f64>) {
+        let mut ordered = std::mem::take(&mut self.ordered);
+        let episode = self.current();
+        episode.steps.append(rows);
+        episode.ordered.append(&mut ordered);
     }
 
     /// Log positions in delisted assets that became cash.

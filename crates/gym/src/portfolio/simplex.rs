@@ -85,6 +85,7 @@ mod tests {
             sectors: vec![],
             sector_caps: vec![],
             turnover: None,
+            ..Constraints::default()
         }
     }
 

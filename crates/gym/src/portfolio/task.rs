@@ -257,6 +257,10 @@ impl Portfolio {
         if self.log.as_ref().is_some_and(|log| log.episodes.is_empty()) {
             self.open_log();
         }
+        let (agents, assets) = (self.agents(), self.panel.width().assets);
+        if let Some(log) = &mut self.log {
+            log.begin_step(agents, assets);
+        }
         Instant::now()
     }
 
@@ -274,7 +278,7 @@ impl Portfolio {
             rows.extend(account.weights(&self.panel));
         }
         if let Some(log) = &mut self.log {
-            log.current().steps.append(&mut rows);
+            log.note_step(&mut rows);
         }
     }
 

@@ -17,7 +17,7 @@ from sekai.core.result import ResetResult, StepResult
 from sekai.data import Bar, FeaturePanel, MarketData, Pipeline, RollingWindows
 from sekai.data.features.stream import FeatureStream
 from sekai.envs.portfolio.config import PortfolioConfig
-from sekai.envs.portfolio.log import current_holdings, join_logs, portfolio_scene
+from sekai.envs.portfolio.log import Holdings, current_holdings, join_logs
 from sekai.envs.portfolio.panel import (
     Benchmark,
     WindowSource,
@@ -283,7 +283,7 @@ class MarketBatch:
         if len(self._scene_levels) != len(data):
             self._scene_levels = self._benchmark.levels(data)
         agents = {name: agent.initial_cash for name, agent in self.config.members.items()}
-        scene = portfolio_scene(holdings, data, agents, self._scene_levels)
+        scene = _scene(holdings, data, agents, self._scene_levels)
         if len(agents) > 1:
             return scene
         # Infos of a batch are those of the first agent.
@@ -523,3 +523,42 @@ def _units_array(name: str, units: Units, assets: Sequence[str], free_slots: int
         raise ValueError(f"unknown assets {unknown} in {name}; expected some of {list(assets)}")
     result[: len(assets)] = [units.get(asset, 0.0) for asset in assets]
     return result
+
+
+def _scene(
+    holdings: Holdings, data: MarketData, agents: Mapping[str, float], benchmark: Floats
+) -> dict[str, Any]:
+    """State of portfolios for renderers.
+
+    Args:
+        holdings: cash and units of the agents.
+        data: all known rows.
+        agents: initial cash of each agent, by name.
+        benchmark: level of the benchmark in each row.
+    """
+    values = holdings.units * _marks(data, holdings.row, holdings.units)
+    equity = holdings.cash + values.sum(axis=1)
+    parts = np.column_stack([values, holdings.cash])
+    weights = np.divide(parts, equity[:, None], out=np.zeros_like(parts), where=equity[:, None] > 0)
+    return {
+        "seed": holdings.seed,
+        "episode": holdings.episode,
+        "tick": holdings.row,
+        "time": data.times[holdings.row],
+        "agents": tuple(agents),
+        "assets": data.assets,
+        "beginnings": np.array(list(agents.values())),
+        "equities": equity,
+        "weights": weights.astype(np.float32),
+        "benchmark": float(benchmark[holdings.row]),
+    }
+
+
+def _marks(data: MarketData, row: int, units: Floats) -> Floats:
+    """Last price of each asset that is held; 0 for others."""
+    closes = data.field("close")
+    marks = np.where(data.quoted[row], closes[row], 0.0)
+    for asset in np.flatnonzero(~data.quoted[row] & (units != 0).any(axis=0)):
+        quoted = np.flatnonzero(data.quoted[:row, asset])
+        marks[asset] = closes[quoted[-1], asset]
+    return marks

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from quant_gym_rs._core import PortfolioBatch
 from sekai.data import MarketData
+from sekai.envs.portfolio.exposures import ExposureLimits, Exposures
 from sekai.envs.portfolio.panel import INFO
 from sekai.error import ResetRequired
 from sekai.market.costs import COST_KINDS
@@ -20,6 +21,7 @@ from sekai.storage.display import brief_repr, html_table, short_time
 __all__ = [
     "COST_KINDS",
     "EpisodeLog",
+    "Holdings",
     "StepLog",
     "Trades",
     "current_holdings",
@@ -41,7 +43,7 @@ LEAD = 5
 SECONDS = 2
 """Column of a native step with its duration; NaN of an agent that took no part in it."""
 
-LOG_COLUMNS = ("row", "agent", "asset", "units", "price", "rate", "steps")
+LOG_COLUMNS = ("row", "agent", "asset", "units", "price", "rate", "steps", "ordered")
 """Columns of a native log that grow with it."""
 
 
@@ -149,6 +151,10 @@ class StepLog:
     weights: Floats
     """Weights of the assets, then of cash: steps by assets plus one."""
 
+    ordered_weights: Floats
+    """Weights ordered at the decision of the step, after the projection onto the constraints; NaN
+    for orders in units."""
+
     __repr__ = brief_repr
 
     def __len__(self) -> int:
@@ -221,11 +227,19 @@ class EpisodeLog:
     trades: Trades
     steps: StepLog
 
+    limits: tuple[ExposureLimits, ...] = ()
+    """Caps of each agent; empty if they are not known."""
+
     @classmethod
     def take(cls, batch: Any) -> list[EpisodeLog]:
         """Logs of all envs of a portfolio batch since the last call."""
-        agents = tuple(batch.config.members)
-        return [cls.of(log, batch.data, agents) for log in batch.take_log()]
+        members, data = batch.config.members, batch.data
+        limits = tuple(
+            ExposureLimits.of(member.constraints, member.account, data)
+            for member in members.values()
+        )
+        logs = [cls.of(log, data, tuple(members)) for log in batch.take_log()]
+        return [replace(log, limits=limits) for log in logs]
 
     @classmethod
     def take_by_agent(cls, batch: Any) -> dict[str, list[EpisodeLog]]:
@@ -262,7 +276,7 @@ class EpisodeLog:
             opening_cash=log["opening_cash"],
             opening_units=log["opening_units"].reshape(-1, len(data.assets)),
             trades=trades,
-            steps=_step_log(log["steps"][participated(log["steps"])], data),
+            steps=_step_log(log, data),
         )
 
     def __repr__(self) -> str:
@@ -358,6 +372,10 @@ class EpisodeLog:
             for sector in sorted(set(self.sectors.values()))
         }
 
+    def exposures(self) -> Exposures:
+        """Largest weight, sector and gross exposure at decisions and after drift."""
+        return Exposures.of(self)
+
     def of_agent(self, agent: int | str) -> EpisodeLog:
         """Log of one agent, selected by name or index."""
         if isinstance(agent, str) and agent not in self.agents:
@@ -370,6 +388,7 @@ class EpisodeLog:
             opening_units=self.opening_units[[index]],
             trades=_select_agent(self.trades, index),
             steps=_select_agent(self.steps, index),
+            limits=self.limits[index : index + 1],
         )
 
     def to_jsonl(self, path: str | Path) -> None:
@@ -425,35 +444,6 @@ def current_holdings(reader: PortfolioBatch, state: Mapping[str, Any], env: int)
     return Holdings(log["seed"], log["episode"], row, cash, units)
 
 
-def portfolio_scene(
-    holdings: Holdings, data: MarketData, agents: Mapping[str, float], benchmark: Floats
-) -> dict[str, Any]:
-    """State of portfolios for renderers.
-
-    Args:
-        holdings: cash and units of the agents.
-        data: all known rows.
-        agents: initial cash of each agent, by name.
-        benchmark: level of the benchmark in each row.
-    """
-    values = holdings.units * _marks(data, holdings.row, holdings.units)
-    equity = holdings.cash + values.sum(axis=1)
-    parts = np.column_stack([values, holdings.cash])
-    weights = np.divide(parts, equity[:, None], out=np.zeros_like(parts), where=equity[:, None] > 0)
-    return {
-        "seed": holdings.seed,
-        "episode": holdings.episode,
-        "tick": holdings.row,
-        "time": data.times[holdings.row],
-        "agents": tuple(agents),
-        "assets": data.assets,
-        "beginnings": np.array(list(agents.values())),
-        "equities": equity,
-        "weights": weights.astype(np.float32),
-        "benchmark": float(benchmark[holdings.row]),
-    }
-
-
 def join_logs(before: Sequence[NativeLog], after: Sequence[NativeLog]) -> list[NativeLog]:
     """Join native logs taken one after the other, as if they had been taken at once.
 
@@ -481,17 +471,9 @@ def _continues(first: NativeLog, second: NativeLog) -> bool:
     return int(last_row) == int(second["opening_row"])
 
 
-def _marks(data: MarketData, row: int, units: Floats) -> Floats:
-    """Last price of each asset that is held; 0 for others."""
-    closes = data.field("close")
-    marks = np.where(data.quoted[row], closes[row], 0.0)
-    for asset in np.flatnonzero(~data.quoted[row] & (units != 0).any(axis=0)):
-        quoted = np.flatnonzero(data.quoted[:row, asset])
-        marks[asset] = closes[quoted[-1], asset]
-    return marks
-
-
-def _step_log(table: Floats, data: MarketData) -> StepLog:
+def _step_log(log: Mapping[str, Any], data: MarketData) -> StepLog:
+    rows = participated(log["steps"])
+    table = log["steps"][rows]
     info = {name: table[:, LEAD + index] for index, name in enumerate(INFO)}
     row = info["time_index"].astype(np.int64)
     return StepLog(
@@ -505,6 +487,7 @@ def _step_log(table: Floats, data: MarketData) -> StepLog:
         margin_call=info["margin_call"] > 0,
         costs=np.stack([info[kind] for kind in COST_KINDS], axis=1),
         weights=table[:, LEAD + len(INFO) :],
+        ordered_weights=log["ordered"][rows],
         **{name: info[name] for name in SHARED_FIELDS},
     )
 
@@ -523,7 +506,7 @@ def _trade_columns(trades: Trades) -> dict[str, Any]:
 def _step_columns(steps: StepLog) -> dict[str, Any]:
     columns = {each.name: getattr(steps, each.name) for each in fields(steps)}
     costs = columns.pop("costs")
-    del columns["weights"]
+    del columns["weights"], columns["ordered_weights"]
     return {**columns, **{kind: costs[:, index] for index, kind in enumerate(COST_KINDS)}}
 
 

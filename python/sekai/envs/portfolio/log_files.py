@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from sekai.envs.portfolio.exposures import ExposureLimits
 from sekai.envs.portfolio.log import EpisodeLog, StepLog, Trades
 from sekai.error import DataError
 from sekai.market.costs import COST_KINDS
@@ -24,6 +25,9 @@ __all__ = ["read_jsonl", "read_parquet", "write_jsonl", "write_parquet"]
 
 Columns = dict[str, Any]
 """Columns of one kind of record, by name: arrays, or lists where an item is a list itself."""
+
+WEIGHTS = ("weights", "ordered_weights")
+"""Columns of `StepLog` with a row of weights for each step."""
 
 RECORD_KINDS = ("episode", "step", "trade")
 DTYPES: dict[str, Any] = {
@@ -101,11 +105,13 @@ def _tables(log: EpisodeLog) -> dict[str, Columns]:
         "opening_time": np.array([log.opening_time]),
         "opening_cash": [log.opening_cash.tolist()],
         "opening_units": [log.opening_units.ravel().tolist()],
+        "limits": [[limit for limits in log.limits for limit in limits.to_list()]],
     }
     steps = {each.name: getattr(log.steps, each.name) for each in fields(StepLog)}
     costs = steps.pop("costs")
     steps.update({kind: costs[:, index] for index, kind in enumerate(COST_KINDS)})
-    steps["weights"] = list(steps["weights"])
+    for name in WEIGHTS:
+        steps[name] = list(steps[name])
     trades = {each.name: getattr(log.trades, each.name) for each in fields(Trades)}
     return {"episode": episode, "step": steps, "trade": trades}
 
@@ -119,9 +125,12 @@ def _log_from(tables: dict[str, Columns]) -> EpisodeLog:
     assets = tuple(episode["assets"])
     sectors = zip(assets, episode["sectors"], strict=True)
     costs = [_array(kind, steps.pop(kind, ())) for kind in COST_KINDS]
-    weights = np.array(list(steps.pop("weights", ())), np.float64).reshape(-1, len(assets) + 1)
+    weights = {
+        name: np.array(list(steps.pop(name, ())), np.float64).reshape(-1, len(assets) + 1)
+        for name in WEIGHTS
+    }
     step_columns = _arrays(StepLog, steps)
-    step_columns.update(costs=np.stack(costs, axis=1), weights=weights)
+    step_columns.update(costs=np.stack(costs, axis=1), **weights)
     return EpisodeLog(
         env=int(episode["env"]),
         seed=int(episode["seed"]),
@@ -135,6 +144,7 @@ def _log_from(tables: dict[str, Columns]) -> EpisodeLog:
         opening_units=np.array(episode["opening_units"], np.float64).reshape(-1, len(assets)),
         trades=Trades(**_arrays(Trades, trades)),
         steps=StepLog(**step_columns),
+        limits=ExposureLimits.from_list(episode["limits"], assets, set(episode["sectors"]) - {""}),
     )
 
 

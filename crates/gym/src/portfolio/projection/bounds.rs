@@ -3,7 +3,7 @@
 //! Every weight is the target less a common level, clipped to its bounds; the sum is piecewise
 //! linear and decreasing in the level, so that a step on the right piece is exact.
 
-use super::{Constraints, TOLERANCE};
+use super::{Constraints, TOLERANCE, is_within};
 
 /// Sums are kept in lanes, in an order that is the same on every machine.
 const LANES: usize = 4;
@@ -49,7 +49,7 @@ impl Cash {
 pub(super) fn allow(constraints: &Constraints, weights: &[f64]) -> bool {
     let assets = constraints.assets();
     let cash = weights[assets];
-    if !(cash >= constraints.cash_lower - TOLERANCE && cash <= constraints.cash_upper + TOLERANCE) {
+    if !is_within(cash, constraints.cash_bounds()) {
         return false;
     }
     let (sum, excess) = sum_and_excess(&weights[..assets], &constraints.lower, &constraints.upper);
@@ -60,7 +60,7 @@ pub(super) fn allow(constraints: &Constraints, weights: &[f64]) -> bool {
 /// targets.
 pub(super) fn project(constraints: &Constraints, target: &[f64], allowed: &mut [f64]) -> bool {
     let assets = constraints.assets();
-    let (lower, upper) = (constraints.cash_lower, constraints.cash_upper);
+    let (lower, upper) = constraints.cash_bounds();
     let bounded = Bounded {
         target: &target[..assets],
         lower: &constraints.lower,

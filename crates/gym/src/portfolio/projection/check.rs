@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use super::beta::MISSED;
 use super::reach::{Room, attainable_sums};
 use super::{Constraints, TOLERANCE};
 
@@ -75,6 +76,61 @@ pub enum ConstraintsError {
         /// The upper bound of cash.
         upper: f64,
     },
+    /// Bounds of an exposure that leave nothing.
+    #[error("{name} needs finite bounds, lower <= upper, found {lower} and {upper}")]
+    Exposure {
+        /// The exposure.
+        name: &'static str,
+        /// The lower bound.
+        lower: f64,
+        /// The upper bound.
+        upper: f64,
+    },
+    /// Bounds of net exposure that contradict those of cash.
+    #[error(
+        "net exposure is one less cash: net_exposure from {lower} to {upper} leaves no weight of \
+         cash within its bounds; widen one of them"
+    )]
+    NetExposure {
+        /// The lower bound of the net exposure.
+        lower: f64,
+        /// Its upper bound.
+        upper: f64,
+    },
+    /// Invalid beta.
+    #[error("beta of asset {asset} must be finite, found {got}")]
+    Beta {
+        /// The asset.
+        asset: usize,
+        /// Actual value.
+        got: f64,
+    },
+    /// Bounds of beta exposure outside of what is attainable.
+    #[error(
+        "assets can bring beta exposure only from {least} to {most} within their bounds and caps, \
+         but beta_exposure is from {lower} to {upper}: widen one of them"
+    )]
+    BetaExposure {
+        /// Least attainable exposure.
+        least: f64,
+        /// Largest attainable exposure.
+        most: f64,
+        /// The lower bound.
+        lower: f64,
+        /// The upper bound.
+        upper: f64,
+    },
+    /// No position can be as large as required.
+    #[error("min_weight {got} exceeds the caps of all assets, at most {most}: lower it")]
+    MinWeight {
+        /// The largest cap.
+        most: f64,
+        /// Actual value.
+        got: f64,
+    },
+    /// No position is allowed.
+    #[error("max_names must be at least 1, found 0; leave it out for no limit")]
+    MaxNames,
 }
 
 impl Constraints {
@@ -97,7 +153,38 @@ impl Constraints {
         check_cap("leverage", self.leverage)?;
         check_cap("turnover", self.turnover)?;
         self.sector_caps.iter().try_for_each(|&cap| check_cap("a cap of sector_caps", cap))?;
-        self.check_attainable()
+        self.check_exposures()?;
+        self.check_positions()?;
+        self.check_attainable()?;
+        self.check_attainable_beta()
+    }
+
+    fn check_exposures(&self) -> Result<(), ConstraintsError> {
+        for (name, bounds) in [("net_exposure", self.net), ("beta_exposure", self.beta)] {
+            let (lower, upper) = bounds.unwrap_or_default();
+            if !(lower <= upper && lower.is_finite() && upper.is_finite()) {
+                return Err(ConstraintsError::Exposure { name, lower, upper });
+            }
+        }
+        let (least, most) = self.cash_bounds();
+        if let Some((lower, upper)) = self.net.filter(|_| least > most + TOLERANCE) {
+            return Err(ConstraintsError::NetExposure { lower, upper });
+        }
+        match self.betas.iter().enumerate().find(|(_, beta)| !beta.is_finite()) {
+            Some((asset, &got)) => Err(ConstraintsError::Beta { asset, got }),
+            None => Ok(()),
+        }
+    }
+
+    fn check_positions(&self) -> Result<(), ConstraintsError> {
+        check_cap("tolerance", Some(self.tolerance))?;
+        check_cap("min_weight", Some(self.min_weight))?;
+        let caps = self.lower.iter().map(|lower| -lower).chain(self.upper.iter().copied());
+        let (most, got) = (caps.fold(0.0, f64::max), self.min_weight);
+        if got > most {
+            return Err(ConstraintsError::MinWeight { most, got });
+        }
+        if self.max_names == Some(0) { Err(ConstraintsError::MaxNames) } else { Ok(()) }
     }
 
     fn check_lengths(&self) -> Result<(), ConstraintsError> {
@@ -110,6 +197,9 @@ impl Constraints {
             return Err(ConstraintsError::NoAssets);
         }
         length("upper", self.upper.len())?;
+        if self.beta.is_some() {
+            length("betas", self.betas.len())?;
+        }
         if !(self.sectors.is_empty() && self.sector_caps.is_empty()) {
             length("sectors", self.sectors.len())?;
         }
@@ -138,9 +228,18 @@ impl Constraints {
         let leverage = self.leverage.unwrap_or(f64::INFINITY);
         let sums = attainable_sums(sectors.map(room_of), leverage);
         let (least, most) = (1.0 - sums.most, 1.0 - sums.least);
-        let (lower, upper) = (self.cash_lower, self.cash_upper);
+        let (lower, upper) = self.cash_bounds();
         if upper < least - TOLERANCE || lower > most + TOLERANCE {
             return Err(ConstraintsError::Unattainable { least, most, lower, upper });
+        }
+        Ok(())
+    }
+
+    fn check_attainable_beta(&self) -> Result<(), ConstraintsError> {
+        let Some((lower, upper)) = self.beta else { return Ok(()) };
+        let (least, most) = self.attainable_beta();
+        if upper < least - MISSED || lower > most + MISSED {
+            return Err(ConstraintsError::BetaExposure { least, most, lower, upper });
         }
         Ok(())
     }

@@ -1,9 +1,11 @@
 //! Projection problem: movable assets, remaining caps, and the choice of solver.
 
+use super::beta::BetaSpace;
 use super::bounds::{Bounded, Cash};
 use super::evaluate::{Asset, Sums};
+use super::positions::PositionSpace;
 use super::reach::{Room, attainable_sums};
-use super::{Compromise, Constraints, TARGET_LIMIT, TOLERANCE};
+use super::{Compromise, Constraints, TARGET_LIMIT, TOLERANCE, Untradable, is_within};
 
 /// Reusable workspace for projections of one shape.
 #[derive(Clone, Debug)]
@@ -26,6 +28,10 @@ pub struct Workspace {
     /// Remaining caps; infinite where there is none.
     pub(super) leverage: f64,
     pub(super) turnover: f64,
+    pub(super) beta: BetaSpace,
+    /// Constraints relaxed to the tolerance, and those of chosen positions.
+    pub(super) drifted: Option<Box<Constraints>>,
+    pub(super) chosen: Option<Box<PositionSpace>>,
 }
 
 /// The assets that share a cap.
@@ -61,6 +67,9 @@ impl Workspace {
             budget: 0.0,
             leverage: f64::INFINITY,
             turnover: f64::INFINITY,
+            beta: BetaSpace::default(),
+            drifted: None,
+            chosen: None,
         }
     }
 
@@ -79,7 +88,11 @@ impl Workspace {
             compromise.cut_short = true;
             self.turnover = f64::INFINITY;
         }
-        self.find_weights();
+        if self.beta.is_bounded() {
+            self.find_with_beta(&mut compromise);
+        } else {
+            self.find_weights();
+        }
         if compromise.cut_short {
             self.stop_at(turnover);
         }
@@ -133,9 +146,18 @@ impl Workspace {
         let assets = constraints.assets();
         let mut compromise = self.take_caps(constraints, held, movable);
         self.gather(constraints, target, held, movable);
-        let (lower, upper) = (constraints.cash_lower, constraints.cash_upper);
-        self.cash = Cash { target: limited(target[assets]), lower, upper };
-        compromise.cash = self.relax_cash();
+        let (lower, upper) = constraints.cash_bounds();
+        let mut wanted = target[assets];
+        if constraints.untradable == Untradable::Cash {
+            let stuck = movable.iter().zip(target.iter().zip(held)).filter(|(can, _)| !**can);
+            wanted += stuck.map(|(_, (target, held))| target - held).sum::<f64>();
+        }
+        self.cash = Cash { target: limited(wanted), lower, upper };
+        if let Some(cash) = self.relax_cash() {
+            let is_outside = |bounds| !is_within(cash, bounds);
+            compromise.cash = is_outside((constraints.cash_lower, constraints.cash_upper));
+            compromise.net = constraints.net.is_some_and(|(l, u)| is_outside((1.0 - u, 1.0 - l)));
+        }
         compromise
     }
 
@@ -196,10 +218,12 @@ impl Workspace {
             self.lower[index] = constraints.lower[asset];
             self.upper[index] = constraints.upper[asset];
         }
+        let origin = &self.origin[..self.slots[self.slots.len() - 1].end];
+        self.beta.gather(constraints, held, movable, origin);
     }
 
-    /// Relax the bounds of cash if assets cannot meet them; returns true if relaxed.
-    fn relax_cash(&mut self) -> bool {
+    /// Relax the bounds of cash if assets cannot meet them; returns the weight of cash if relaxed.
+    fn relax_cash(&mut self) -> Option<f64> {
         let room_of = |slot: &Slot| {
             let mut room = Room::new(slot.cap);
             for asset in slot.start..slot.end {
@@ -209,14 +233,15 @@ impl Workspace {
         };
         let sums = attainable_sums(self.slots.iter().map(room_of), self.leverage);
         let (least, most) = (self.budget - sums.most, self.budget - sums.least);
-        let gives = least - self.cash.upper > TOLERANCE || self.cash.lower - most > TOLERANCE;
+        let above = (least - self.cash.upper > TOLERANCE).then_some(least);
+        let below = (self.cash.lower - most > TOLERANCE).then_some(most);
         self.cash.upper = self.cash.upper.max(least);
         self.cash.lower = self.cash.lower.min(most);
-        gives
+        above.or(below)
     }
 
     /// Find the weights; a second time from the result if huge numbers left rounding errors.
-    fn find_weights(&mut self) {
+    pub(super) fn find_weights(&mut self) {
         let count = self.count();
         self.weights[..count].copy_from_slice(&self.target[..count]);
         self.cash_weight = self.cash.target;

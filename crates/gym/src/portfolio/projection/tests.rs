@@ -8,7 +8,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use super::evaluate::{Asset, Prices};
-use super::{Constraints, Projection, TOLERANCE, Workspace};
+use super::{Constraints, Projection, TOLERANCE, Untradable, Workspace};
 
 const SECTORS: usize = 3;
 
@@ -63,6 +63,8 @@ fn cases() -> impl Strategy<Value = Case> {
             sectors: assets.iter().map(|row| Some(row.4).filter(|s| *s < sectors)).collect(),
             sector_caps,
             turnover,
+            untradable: Untradable::Assets,
+            ..Constraints::default()
         };
         let movable = assets.iter().map(|asset| !stuck || asset.5 > 0).collect();
         Case { constraints, target, held, movable }
@@ -209,6 +211,7 @@ fn constraints_survive_being_written() {
         sectors: vec![None, Some(0)],
         sector_caps: vec![Some(0.2)],
         turnover: None,
+        ..Constraints::default()
     };
 
     let bytes = postcard::to_allocvec(&constraints).expect("can be written");
