@@ -31,9 +31,12 @@ __all__ = [
     "StoredFeatures",
     "TickFeatures",
     "as_intraday",
+    "clock_times",
+    "day_or_none",
     "earlier_days",
     "frame_days",
     "order_window",
+    "times_of_day",
 ]
 
 OrderData: TypeAlias = DayTicks | IntradayData | MarketData | str | os.PathLike[str] | Any
@@ -109,6 +112,29 @@ def as_intraday(data: OrderData) -> IntradayData:
 def frame_days(data: Any) -> FrameIntraday:
     """Source of the days of a frame, read once."""
     return data if isinstance(data, FrameIntraday) else FrameIntraday(data)
+
+
+def clock_times(times: NDArray[np.datetime64]) -> NDArray[np.timedelta64]:
+    """Different times of day among timestamps, ascending."""
+    elapsed: NDArray[np.timedelta64] = np.unique(times - times.astype("datetime64[D]"))
+    return elapsed
+
+
+def times_of_day(days: IntradayData) -> int | None:
+    """Number of different times of day in the data; None for a source that does not list it.
+
+    No day has more ticks, and parts of the data with missing ticks have the same number.
+    """
+    if isinstance(days, SimulatedMinutes):
+        return days.ticks
+    if isinstance(days, SingleDay):
+        return len(days.ticks)
+    if isinstance(days, MarketIntraday):
+        return len(clock_times(days.data.calendar.local))
+    if isinstance(days, FrameIntraday):
+        clocks = [clock_times(days.ticks(asset).times) for asset in days.assets]
+        return len(np.unique(np.concatenate(clocks)))
+    return None
 
 
 def order_window(ticks: DayTicks, order: Order, *, closed: bool) -> tuple[int, int]:
@@ -331,14 +357,15 @@ def earlier_days(data: Any, stock_id: str, date: np.datetime64, count: int) -> l
     day, missed = date, 0
     while len(days) < count and missed < LONGEST_BREAK:
         day = day - np.timedelta64(1, "D")
-        ticks = _day_or_none(data, stock_id, day)
+        ticks = day_or_none(data, stock_id, day)
         missed = missed + 1 if ticks is None else 0
         if ticks is not None:
             days.append(ticks)
     return days
 
 
-def _day_or_none(data: Any, stock_id: str, day: np.datetime64) -> DayTicks | None:
+def day_or_none(data: Any, stock_id: str, day: np.datetime64) -> DayTicks | None:
+    """Ticks of an asset on a day; None if there are none."""
     if hasattr(data, "has"):
         ticks: DayTicks | None = data.day(stock_id, day) if data.has(stock_id, day) else None
         return ticks

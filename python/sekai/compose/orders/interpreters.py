@@ -219,7 +219,8 @@ class FullHistoryStateInterpreter(StateInterpreter[SAOEState, dict[str, Any]]):
         if rows.ndim != 2 or rows.shape[1] != self.data_dim or len(rows) > self.data_ticks:
             raise DataError(
                 f"features of {state.order.stock_id} on {state.order.date} must be at most "
-                f"{self.data_ticks} ticks by {self.data_dim}, got {rows.shape}"
+                f"{self.data_ticks} ticks by {self.data_dim}, got {rows.shape}; raise day_ticks "
+                "(data_ticks), or fix the features"
             )
         fitted = np.zeros((self.data_ticks, self.data_dim), np.float32)
         fitted[: len(rows)] = rows

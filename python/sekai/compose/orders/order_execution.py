@@ -14,7 +14,15 @@ from sekai.compose.component import EnvAware
 from sekai.compose.env_wrapper import EnvWrapper
 from sekai.compose.interpreter import ActionInterpreter, StateInterpreter
 from sekai.compose.orders.baselines import almgren_chriss_amounts
-from sekai.compose.orders.data import OrderData, SimulatedMinutes, TickFeatures, as_intraday
+from sekai.compose.orders.data import (
+    OrderData,
+    SimulatedMinutes,
+    TickFeatures,
+    as_intraday,
+    clock_times,
+    day_or_none,
+    times_of_day,
+)
 from sekai.compose.orders.interpreters import (
     CategoricalActionInterpreter,
     CurrentStepStateInterpreter,
@@ -76,8 +84,15 @@ class OrderExecution(EnvWrapper[Order, SAOEState, float, Any, Any]):
             _state(self.config, days),
             _action(self.config),
             RandomOrders(self.config, days),
-            _reward(self.config),
+            _reward(self.config, days),
         )
+
+    @staticmethod
+    def shared_options(data: MarketData, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Options that envs on parts of `data` must share: the ticks of a day."""
+        if options.get("day_ticks") is not None:
+            return {}
+        return {"day_ticks": times_of_day(as_intraday(data))}
 
     def optimal_schedule(
         self,
@@ -153,7 +168,7 @@ def _state(config: OrderExecutionConfig, days: IntradayData) -> StateInterpreter
     if isinstance(config.state, StateInterpreter):
         return config.state
     if config.state == "full_history":
-        shape = config.order_steps, config.day_ticks, len(config.columns)
+        shape = config.order_steps, resolve_day_ticks(config, days), len(config.columns)
         return FullHistoryStateInterpreter(*shape, TickFeatures(days, config.columns))
     if config.state == "current_step":
         return CurrentStepStateInterpreter(config.order_steps)
@@ -168,13 +183,41 @@ def _action(config: OrderExecutionConfig) -> ActionInterpreter[SAOEState, Any, f
     return TwapRelativeActionInterpreter()
 
 
-def _reward(config: OrderExecutionConfig) -> Reward[SAOEState] | None:
+def _reward(config: OrderExecutionConfig, days: IntradayData) -> Reward[SAOEState] | None:
     if config.reward is None or isinstance(config.reward, Reward):
         return config.reward
     if config.reward == "ppo":
-        return PPOReward(config.order_steps, end_time_index=config.day_ticks - 1)
+        day_ticks = resolve_day_ticks(config, days)
+        return PPOReward(config.order_steps, end_time_index=day_ticks - 1)
     kind = ShortfallReward if config.reward == "shortfall" else PAPenaltyReward
     return kind(penalty=config.penalty)
+
+
+SAMPLED_DAYS = 64
+"""Days that are read for the ticks of a day of a source that does not list its days."""
+
+
+def resolve_day_ticks(config: OrderExecutionConfig, days: IntradayData) -> int:
+    """Ticks of a day in observations: those of the config, or the times of day in the data."""
+    if config.day_ticks is not None:
+        return config.day_ticks
+    ticks = times_of_day(days)
+    if ticks is not None:
+        return ticks
+    if config.orders is not None:
+        pairs = [(order.stock_id, order.date) for order in config.orders]
+    else:
+        assets, dates = _assets(config, days), _dates(config, days)
+        pairs = [(asset, date) for asset in assets for date in dates]
+    chosen = np.unique(np.linspace(0, len(pairs) - 1, SAMPLED_DAYS).astype(np.intp))
+    sampled = (day_or_none(days, *pairs[index]) for index in chosen)
+    times = [clock_times(ticks.times) for ticks in sampled if ticks is not None]
+    if not times:
+        raise DataError(
+            f"none of {len(chosen)} days has ticks; choose others by assets= and days=, or pass "
+            "day_ticks="
+        )
+    return len(np.unique(np.concatenate(times)))
 
 
 STATES = ("full_history", "current_step", "dummy")
@@ -229,8 +272,9 @@ class OrderExecutionConfig:
     columns: tuple[str, ...] = ("$close", "$volume")
     """Columns of ticks in `full_history`, relative to the day's first value."""
 
-    day_ticks: int = 240
-    """Ticks of a day in `full_history`; no day may have more."""
+    day_ticks: int | None = None
+    """Ticks of a day in `full_history`; no day may have more. None for the number of different
+    times of day in the data."""
 
     action: str | ActionInterpreter[Any, Any, float] = "categorical"
     """Action: `categorical` (a share of the order), `twap_relative`, or an interpreter."""
@@ -247,8 +291,9 @@ class OrderExecutionConfig:
 
     def __post_init__(self) -> None:
         for name in ("order_steps", "ticks_per_step", "day_ticks"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
         least, most = self.amount
         if not (0 < least <= most and math.isfinite(most)):
             raise ValueError(f"amount must be two ascending numbers above 0, got {self.amount}")
