@@ -272,6 +272,7 @@ class OrderMatcher:
         min_cost: float = 0.0,
         impact_cost: float = 0.0,
         cash: float | None = None,
+        sessions: Sequence[int] = ...,
     ) -> Self:
         """Create an order of `amount`, executed from tick `first` up to `stop`, not included.
 
@@ -295,6 +296,7 @@ class OrderMatcher:
             min_cost: minimum commission.
             impact_cost: impact coefficient of the squared participation.
             cash: available cash; None if unlimited.
+            sessions: first tick of each session after the first.
         """
 
     def step(self, amount: float) -> OrderSummary:
@@ -306,6 +308,11 @@ class OrderMatcher:
     def fills(self, begin: int = 0, stop: int | None = None) -> NDArray[np.float64]:
         """Table of executed ticks: requested, filled, value, cost, price and volume."""
 
+    def boundary_after(self, tick: int) -> int: ...
+    def shortfall(self, begin: int, stop: int) -> float: ...
+    def advantage(self, begin: int, stop: int) -> float: ...
+    def concentration(self, begin: int, stop: int) -> float: ...
+    def price_score(self, stop: int, day_begin: int, day_stop: int) -> float: ...
     @property
     def done(self) -> bool: ...
     @property
@@ -315,7 +322,7 @@ class OrderMatcher:
     @property
     def tick(self) -> int: ...
     @property
-    def next_boundary(self) -> int: ...
+    def twap_price(self) -> float: ...
     @property
     def steps(self) -> int: ...
     @property

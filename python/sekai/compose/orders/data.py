@@ -26,6 +26,7 @@ __all__ = [
     "FeatureProvider",
     "OrderData",
     "PanelDays",
+    "SessionTicks",
     "SimulatedMinutes",
     "SingleDay",
     "StoredFeatures",
@@ -35,6 +36,7 @@ __all__ = [
     "day_or_none",
     "earlier_days",
     "frame_days",
+    "order_ticks",
     "order_window",
     "times_of_day",
 ]
@@ -64,6 +66,21 @@ class SingleDay:
                 f"{own_date}"
             )
         return self.ticks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SessionTicks(DayTicks):
+    """Ticks of one asset on several days, one session after another."""
+
+    sessions: tuple[int, ...] = ()
+    """First tick of each session after the first."""
+
+    def __post_init__(self) -> None:
+        # Joined from days that have been validated.
+        pass
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.stock_id, self.times, dict(self.columns), self.sessions)
 
 
 class PanelDays(MarketIntraday):
@@ -137,11 +154,51 @@ def times_of_day(days: IntradayData) -> int | None:
     return None
 
 
+def order_ticks(days: IntradayData, order: Order) -> DayTicks:
+    """Ticks of the day of an order, or of all days of an order over several days.
+
+    Days without ticks, such as holidays, are left out.
+    """
+    # The window ends before `end_time`.
+    last = (order.end_time - np.timedelta64(1, "ns")).astype("datetime64[D]")
+    if last <= order.date:
+        return days.day(order.stock_id, order.date)
+    if isinstance(days, SingleDay):
+        raise DataError(
+            f"order for {order.stock_id} from {order.start_time} to {order.end_time} spans several "
+            "days, but the data has one; pass data with all of its days"
+        )
+    dates = np.arange(order.date, last + np.timedelta64(1, "D"))
+    found = (day_or_none(days, order.stock_id, date) for date in dates)
+    parts = [ticks for ticks in found if ticks is not None]
+    if not parts:
+        raise DataError(
+            f"{order.stock_id} has no ticks from {order.date} to {last}; choose other times"
+        )
+    return parts[0] if len(parts) == 1 else _joined_days(parts)
+
+
+def _joined_days(parts: Sequence[DayTicks]) -> SessionTicks:
+    # A column such as `$tradable` is there only on days that need it.
+    names = dict.fromkeys(name for ticks in parts for name in ticks.columns)
+    absent = {name: 1.0 if name == TRADABLE else np.nan for name in names}
+    columns = {
+        name: np.concatenate(
+            [ticks.columns.get(name, np.full(len(ticks), absent[name])) for ticks in parts]
+        )
+        for name in names
+    }
+    lengths = [len(ticks) for ticks in parts]
+    times = np.concatenate([ticks.times for ticks in parts])
+    sessions = tuple(np.cumsum(lengths[:-1]).tolist())
+    return SessionTicks(parts[0].stock_id, times, columns, sessions)
+
+
 def order_window(ticks: DayTicks, order: Order, *, closed: bool) -> tuple[int, int]:
     """Window of an order: index of its first tick, and of the one after its last.
 
     Args:
-        ticks: the day.
+        ticks: the day, or the days.
         order: the order.
         closed: include a tick at the order's end.
     """
