@@ -21,8 +21,10 @@ __all__ = [
     "OfNotional",
     "OptimalExecutionBatch",
     "OrderBook",
+    "OrderExecutionBatch",
     "OrderMatcher",
     "OrderSummary",
+    "OrderTable",
     "PerLot",
     "Placement",
     "PortfolioAgents",
@@ -581,6 +583,46 @@ class OptimalExecutionBatch(_NativeBatch[NDArray[np.float32]]):
     def check(config: Any) -> None: ...
     def optimal_action(self) -> NDArray[np.float64]: ...
     def scene(self, env: int = 0) -> dict[str, Any]: ...
+
+@final
+class OrderTable:
+    """Ticks and features that orders of native batches are executed in."""
+
+    def __new__(cls) -> OrderTable: ...
+    def add_features(self, rows: NDArray[np.float32]) -> int: ...
+    def add_ticks(
+        self,
+        sell_price: NDArray[np.float64],
+        buy_price: NDArray[np.float64] | None,
+        volume: NDArray[np.float64],
+        *,
+        tradable: NDArray[np.bool_] | None = None,
+        current_cap: NDArray[np.float64] | None = None,
+        sessions: Sequence[int] = ...,
+        features: Sequence[tuple[int, int | None]] = ...,
+    ) -> int: ...
+    def __len__(self) -> int: ...
+
+@final
+class OrderExecutionBatch(_NativeBatch[dict[str, NDArray[Any]]]):
+    """Batch of order execution episodes."""
+
+    def __new__(
+        cls,
+        table: OrderTable,
+        settings: dict[str, Any],
+        num_envs: int = 1,
+        num_threads: int | None = None,
+        max_episode_steps: int | None = None,
+        *,
+        candidates: Sequence[int | None] | None = None,
+        assets: int = 1,
+        orders: Sequence[Sequence[tuple[int, bool, float, int, int]]] | None = None,
+    ) -> OrderExecutionBatch: ...
+    @staticmethod
+    def info_names() -> list[str]: ...
+    def order_infos(self) -> NDArray[np.float64]: ...
+    def final_order_infos(self) -> NDArray[np.float64]: ...
 
 @final
 class PortfolioPanel:

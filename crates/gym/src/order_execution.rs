@@ -5,9 +5,12 @@ mod day;
 mod direction;
 mod error;
 mod matching;
+mod numpy_random;
 mod reward;
 mod rules;
+mod source;
 mod summary;
+mod task;
 
 use std::sync::Arc;
 
@@ -19,7 +22,12 @@ pub use error::ExecutionError;
 use matching::Holdings;
 pub use matching::TickFill;
 pub use rules::{OrderRules, RulesError};
+pub use source::{OrderDraws, OrderSource, OrderTicks, SessionFeatures};
 pub use summary::Summary;
+pub use task::{
+    ORDER_INFO, ObservationRows, ObservedState, OrderLayout, OrderObservation, OrderTask,
+    OrderTaskSettings, SliceAction, SliceReward,
+};
 
 /// Execution of one order. Its window is a range of ticks, divided into steps that begin at
 /// multiples of `ticks_per_step`, counted from the first tick of each session: the first and the

@@ -358,14 +358,15 @@ class TickFeatures:
         # Days that were read again are other objects, so that rewritten files are not served stale.
         if cached is None or cached.ticks is not ticks or cached.before != before:
             empty = np.zeros((0, len(self.columns)), np.float32)
-            yesterday = self._rows(before[0]) if before else empty
-            features = DayFeatures(ticks.times, self._rows(ticks), yesterday)
+            yesterday = self.rows(before[0]) if before else empty
+            features = DayFeatures(ticks.times, self.rows(ticks), yesterday)
             cached = _CachedDay(ticks, before, features)
             self._cache.put(key, cached, sum(part.nbytes for part in features))
         result: DayFeatures = cached.features
         return result
 
-    def _rows(self, ticks: DayTicks) -> NDArray[np.float32]:
+    def rows(self, ticks: DayTicks) -> NDArray[np.float32]:
+        """Features of ticks, ticks by columns."""
         values = np.stack([ticks.column(name) for name in self.columns], axis=1)
         if self.relative:
             # The first value is known in every row that is shown.

@@ -33,10 +33,15 @@ from sekai.compose.orders.interpreters import (
 from sekai.compose.orders.order import Order, OrderDir
 from sekai.compose.orders.rewards import PAPenaltyReward, PPOReward, ShortfallReward
 from sekai.compose.orders.simulators import OrderCosts, SingleAssetOrderExecutionSimple
-from sekai.compose.orders.state import SAOEMetrics, SAOEState, price_advantage
+from sekai.compose.orders.state import (
+    SAOEMetrics,
+    SAOEState,
+    deal_prices,
+    price_advantage,
+)
 from sekai.compose.reward import Reward
 from sekai.data.frame_intraday import FrameIntraday
-from sekai.data.intraday import IntradayData
+from sekai.data.intraday import DayTicks, IntradayData
 from sekai.data.market_data import MarketData
 from sekai.envs.native_env import resolve_config
 from sekai.error import DataError, ResetRequired
@@ -80,9 +85,9 @@ class OrderExecution(EnvWrapper[Order, SAOEState, float, Any, Any]):
         self.config = resolve_config(OrderExecutionConfig, config, settings)
         days = as_intraday(self.config.simulated if self.config.data is None else self.config.data)
         super().__init__(
-            _SimulatorFactory(self.config, days),
-            _state(self.config, days),
-            _action(self.config),
+            OrderSimulatorFactory(self.config, days),
+            state_interpreter(self.config, days),
+            action_interpreter(self.config),
             RandomOrders(self.config, days),
             _reward(self.config, days),
         )
@@ -146,7 +151,7 @@ class _CausalLogSimulator(SingleAssetOrderExecutionSimple):
         super()._log(replace(metrics, pa=advantage))
 
 
-class _SimulatorFactory:
+class OrderSimulatorFactory:
     """Picklable factory of simulators."""
 
     def __init__(self, config: OrderExecutionConfig, days: IntradayData) -> None:
@@ -164,7 +169,10 @@ class _SimulatorFactory:
         )
 
 
-def _state(config: OrderExecutionConfig, days: IntradayData) -> StateInterpreter[SAOEState, Any]:
+def state_interpreter(
+    config: OrderExecutionConfig, days: IntradayData
+) -> StateInterpreter[SAOEState, Any]:
+    """State interpreter of a config."""
     if isinstance(config.state, StateInterpreter):
         return config.state
     if config.state == "full_history":
@@ -175,7 +183,8 @@ def _state(config: OrderExecutionConfig, days: IntradayData) -> StateInterpreter
     return DummyStateInterpreter()
 
 
-def _action(config: OrderExecutionConfig) -> ActionInterpreter[SAOEState, Any, float]:
+def action_interpreter(config: OrderExecutionConfig) -> ActionInterpreter[SAOEState, Any, float]:
+    """Action interpreter of a config."""
     if isinstance(config.action, ActionInterpreter):
         return config.action
     if config.action == "categorical":
@@ -358,28 +367,45 @@ class RandomOrders(EnvAware):
             window = self._window(asset, date, position)
             if window is not None:
                 return Order(asset, amount, direction, *window)
-        raise DataError(
-            f"none of {ATTEMPTS} random days has {self._ticks} ticks; choose others by assets= and "
-            "days=, or fewer steps by order_steps="
+        raise self.too_short()
+
+    @property
+    def num_days(self) -> int:
+        """Number of days of all assets."""
+        return len(self.assets) * len(self.dates)
+
+    def too_short(self) -> DataError:
+        """Error of days with too few ticks."""
+        return DataError(
+            f"none of {ATTEMPTS} random days has {self.order_ticks} ticks and a price; choose others by "
+            "assets= and days=, or fewer steps by order_steps="
         )
 
     @property
-    def _ticks(self) -> int:
+    def order_ticks(self) -> int:
+        """Ticks of a random order."""
         return self.config.order_steps * self.config.ticks_per_step
 
     def _window(self, asset: str, date: Any, position: float) -> tuple[Any, Any] | None:
-        """Start and end of whole steps in a day; None if it has too few ticks."""
-        try:
-            times = self.days.day(asset, date).times
-        except DataError:  # there are no ticks
+        """Start and end of whole steps in a day; None if it has too few ticks, or no price."""
+        ticks = day_or_none(self.days, asset, date)
+        if ticks is None or not has_prices(ticks, self.config.deal_price_type):
             return None
-        starts = (len(times) - self._ticks) // self.config.ticks_per_step + 1
+        times = ticks.times
+        starts = (len(times) - self.order_ticks) // self.config.ticks_per_step + 1
         if starts < 1:
             return None
         first = int(position * starts) * self.config.ticks_per_step
-        stop = first + self._ticks
+        stop = first + self.order_ticks
         end = times[stop] if stop < len(times) else times[-1] + np.timedelta64(1, "s")
         return times[first], end
+
+
+def has_prices(ticks: DayTicks, price_type: str) -> bool:
+    """Return True if orders of either direction have a price on a day."""
+    sides = OrderDir if price_type != "close" else (OrderDir.BUY,)
+    prices = (deal_prices(ticks, price_type, side).deal_price for side in sides)
+    return all(bool(((price > 0) & np.isfinite(price)).any()) for price in prices)
 
 
 def _assets(config: OrderExecutionConfig, days: IntradayData) -> Sequence[str]:

@@ -46,6 +46,7 @@ __all__ = [
     "OrderSimulator",
     "SingleAssetOrderExecution",
     "SingleAssetOrderExecutionSimple",
+    "simple_limits",
 ]
 
 
@@ -269,12 +270,13 @@ class SingleAssetOrderExecutionSimple(OrderSimulator):
             chosen,
             order_window(ticks, order, closed=False),
             ticks_per_step // data_granularity,
-            **_simple_limits(chosen, vol_threshold),
+            **simple_limits(chosen, vol_threshold),
             **asdict(costs or OrderCosts()),
         )
 
 
-def _simple_limits(data: BacktestData, threshold: float | None) -> dict[str, Any]:
+def simple_limits(data: BacktestData, threshold: float | None) -> dict[str, Any]:
+    """Limits of fills of the simple simulator: ticks without trading, and volume caps."""
     limits: dict[str, Any] = {}
     if TRADABLE in data.ticks.columns:
         limits["tradable"] = data.ticks.columns[TRADABLE] > 0
