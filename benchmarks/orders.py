@@ -1,4 +1,4 @@
-"""Benchmark of order execution: one order, and a thousand.
+"""Benchmark of order execution: one order, a thousand, and envs.
 
 Qlib's nested executors take about 3.6 s for one order of eight steps over a day of minutes. The
 thousand are executed on minutes of nine symbols, in the folder of `SEKAI_DATA` or beside the
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+import sekai
 from measure import interleaved, medians, show
 from sekai.compose import (
     TWAP,
@@ -121,6 +122,36 @@ def drawn_orders(panel: MarketData | None, count: int) -> tuple[list[Order], Any
     return orders, SimulatedMinutes() if panel is None else panel
 
 
+def envs(seconds: float = 2.0, num_envs: int = 256) -> list[list[str]]:
+    """Steps per second on the clock and of CPU time, of composed envs and of the native batch."""
+    kinds: dict[str, dict[str, Any]] = {
+        "composed, one env": {"num_envs": 1, "mode": "sync"},
+        "native, 1 thread": {"num_envs": num_envs, "num_threads": 1},
+        "native, 2 threads": {"num_envs": num_envs, "num_threads": 2},
+    }
+    rows = []
+    for name, options in kinds.items():
+        with sekai.make_vec("OrderExecution-v0", **options) as vec:
+            on_clock, of_cpu = stepped(vec, seconds)
+        rows.append([name, str(options["num_envs"]), f"{on_clock:,.0f}", f"{of_cpu:,.0f}"])
+    return rows
+
+
+def stepped(vec: Any, seconds: float) -> tuple[float, float]:
+    """Steps per second of random actions, on the clock and of CPU time."""
+    rng = np.random.default_rng(0)
+    actions = [rng.integers(0, vec.action_space.n, vec.num_envs) for _ in range(64)]
+    vec.reset(seed=0)
+    for action in actions:
+        vec.step(action)
+    begin, begin_cpu, steps = time.perf_counter(), time.process_time(), 0
+    while time.perf_counter() - begin < seconds:
+        for action in actions:
+            vec.step(action)
+        steps += len(actions) * vec.num_envs
+    return steps / (time.perf_counter() - begin), steps / (time.process_time() - begin_cpu)
+
+
 def worked(simulator: Any) -> int:
     """Work an order by TWAP; it is one."""
     policy = TWAP()
@@ -131,4 +162,6 @@ def worked(simulator: Any) -> int:
 
 if __name__ == "__main__":
     show("One order, ms", ["simulator", "ms", "times faster than 3.6 s"], one_order())
+    columns = ["kind", "envs", "steps/s", "steps/s of CPU time"]
+    show("OrderExecution-v0, steps per second", columns, envs())
     show("1,000 orders, TWAP", ["processes", "s", "fills", "mean filled"], many_orders())

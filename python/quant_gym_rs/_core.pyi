@@ -21,8 +21,10 @@ __all__ = [
     "OfNotional",
     "OptimalExecutionBatch",
     "OrderBook",
+    "OrderExecutionBatch",
     "OrderMatcher",
     "OrderSummary",
+    "OrderTable",
     "PerLot",
     "Placement",
     "PortfolioAgents",
@@ -272,6 +274,7 @@ class OrderMatcher:
         min_cost: float = 0.0,
         impact_cost: float = 0.0,
         cash: float | None = None,
+        sessions: Sequence[int] = ...,
     ) -> Self:
         """Create an order of `amount`, executed from tick `first` up to `stop`, not included.
 
@@ -295,6 +298,7 @@ class OrderMatcher:
             min_cost: minimum commission.
             impact_cost: impact coefficient of the squared participation.
             cash: available cash; None if unlimited.
+            sessions: first tick of each session after the first.
         """
 
     def step(self, amount: float) -> OrderSummary:
@@ -306,6 +310,11 @@ class OrderMatcher:
     def fills(self, begin: int = 0, stop: int | None = None) -> NDArray[np.float64]:
         """Table of executed ticks: requested, filled, value, cost, price and volume."""
 
+    def boundary_after(self, tick: int) -> int: ...
+    def shortfall(self, begin: int, stop: int) -> float: ...
+    def advantage(self, begin: int, stop: int) -> float: ...
+    def concentration(self, begin: int, stop: int) -> float: ...
+    def price_score(self, stop: int, day_begin: int, day_stop: int) -> float: ...
     @property
     def done(self) -> bool: ...
     @property
@@ -315,7 +324,7 @@ class OrderMatcher:
     @property
     def tick(self) -> int: ...
     @property
-    def next_boundary(self) -> int: ...
+    def twap_price(self) -> float: ...
     @property
     def steps(self) -> int: ...
     @property
@@ -574,6 +583,46 @@ class OptimalExecutionBatch(_NativeBatch[NDArray[np.float32]]):
     def check(config: Any) -> None: ...
     def optimal_action(self) -> NDArray[np.float64]: ...
     def scene(self, env: int = 0) -> dict[str, Any]: ...
+
+@final
+class OrderTable:
+    """Ticks and features that orders of native batches are executed in."""
+
+    def __new__(cls) -> OrderTable: ...
+    def add_features(self, rows: NDArray[np.float32]) -> int: ...
+    def add_ticks(
+        self,
+        sell_price: NDArray[np.float64],
+        buy_price: NDArray[np.float64] | None,
+        volume: NDArray[np.float64],
+        *,
+        tradable: NDArray[np.bool_] | None = None,
+        current_cap: NDArray[np.float64] | None = None,
+        sessions: Sequence[int] = ...,
+        features: Sequence[tuple[int, int | None]] = ...,
+    ) -> int: ...
+    def __len__(self) -> int: ...
+
+@final
+class OrderExecutionBatch(_NativeBatch[dict[str, NDArray[Any]]]):
+    """Batch of order execution episodes."""
+
+    def __new__(
+        cls,
+        table: OrderTable,
+        settings: dict[str, Any],
+        num_envs: int = 1,
+        num_threads: int | None = None,
+        max_episode_steps: int | None = None,
+        *,
+        candidates: Sequence[int | None] | None = None,
+        assets: int = 1,
+        orders: Sequence[Sequence[tuple[int, bool, float, int, int]]] | None = None,
+    ) -> OrderExecutionBatch: ...
+    @staticmethod
+    def info_names() -> list[str]: ...
+    def order_infos(self) -> NDArray[np.float64]: ...
+    def final_order_infos(self) -> NDArray[np.float64]: ...
 
 @final
 class PortfolioPanel:

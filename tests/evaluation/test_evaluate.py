@@ -10,11 +10,13 @@ import sekai
 from sekai.data import Pipeline, Windows
 from sekai.envs import Portfolio
 from sekai.evaluation import TrialLedger, evaluate, load_evaluation
+from sekai.evaluation.baselines import IncompatibleBaselineError
 from sekai.evaluation.env_source import as_env_source
 from sekai.evaluation.policy import as_policy
 from sekai.evaluation.recorder import run_episodes
 from sekai.evaluation.tasks import task_of
 from sekai.wrappers import FlattenObservation
+from tests.compose.orders.days import panel
 from tests.evaluation.worlds import ASSETS, planted
 
 DATA = planted()
@@ -205,6 +207,32 @@ def test_baselines_that_do_the_same_in_every_step_are_listed_once() -> None:
     assert list(fine.baselines) == ["twap", "vwap", "almgren_chriss", "all_at_once", "random"]
     # Who names them wants them.
     assert list(named.baselines) == ["twap", "almgren_chriss"]
+
+
+def test_a_baseline_that_cannot_run_is_left_out_and_flagged(tmp_path: Path) -> None:
+    found = evaluate("random", "OrderExecution-v0", seeds=8, env_options={"data": panel()},
+                     sensitivity=False)  # fmt: skip
+
+    assert "almgren_chriss" not in found.policies
+    assert {"twap", "vwap", "all_at_once"} & set(found.baselines)
+    flag = next(flag for flag in found.flags if flag.name == "baseline_left_out")
+    assert flag.level == "warning"
+    assert flag.message.startswith("almgren_chriss needs impact and volatility")
+    assert flag.message in found.summary()
+    assert flag.message in found.to_html(tmp_path / "report.html").read_text(encoding="utf-8")
+    found.to_json(tmp_path / "evaluation.json")
+    assert load_evaluation(tmp_path / "evaluation.json").flags == found.flags
+
+
+def test_baselines_of_which_none_can_run_are_refused() -> None:
+    with pytest.raises(IncompatibleBaselineError, match="synthetic minutes only"):
+        evaluate("random", "OrderExecution-v0", seeds=8, env_options={"data": panel()},
+                 baselines=["almgren_chriss"])  # fmt: skip
+
+
+def test_an_agent_that_cannot_run_is_refused() -> None:
+    with pytest.raises(IncompatibleBaselineError, match="synthetic minutes only"):
+        evaluate("almgren_chriss", "OrderExecution-v0", seeds=8, env_options={"data": panel()})
 
 
 def test_one_short_episode_is_refused() -> None:

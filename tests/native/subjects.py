@@ -466,7 +466,7 @@ def use_matcher(made: core.OrderMatcher) -> None:
     if not made.done:
         made.step(made.position / 2)
     assert made.total_steps >= 0
-    assert made.next_boundary >= 0
+    assert made.boundary_after(made.tick) >= made.tick
     copied: Any = made.__reduce__()
     core.OrderMatcher.from_bytes(*copied[1])
 

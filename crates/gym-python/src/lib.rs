@@ -45,6 +45,7 @@ mod order_columns;
 mod order_error;
 mod order_execution;
 mod order_records;
+mod order_task;
 mod panel_features;
 mod panel_rows;
 mod portfolio;
@@ -86,6 +87,8 @@ mod _core {
     use crate::order_execution::{OrderMatcher, OrderSummary};
     #[pymodule_export]
     use crate::order_records::{DepthLevel, Fill, Placement, QueuePosition, Resting};
+    #[pymodule_export]
+    use crate::order_task::{OrderExecutionBatch, OrderTable};
     #[pymodule_export]
     use crate::panel_features::{
         join_features, log_changes, logarithms, rolling_windows, show_features,

@@ -47,7 +47,7 @@ impl OrderMatcher {
     #[pyo3(signature = (price, volume, is_buy, amount, first, stop, *, ticks_per_step=30,
         carries=false, finishes=true, tradable=None, current_cap=None, cumulative_cap=None,
         factor=None, trade_unit=None, open_cost=0.0, close_cost=0.0, min_cost=0.0,
-        impact_cost=0.0, cash=None))]
+        impact_cost=0.0, cash=None, sessions=Vec::new()))]
     #[allow(clippy::too_many_arguments)] // keywords in Python
     fn new(
         price: Floats<'_>,
@@ -69,6 +69,7 @@ impl OrderMatcher {
         min_cost: f64,
         impact_cost: f64,
         cash: Option<f64>,
+        sessions: Vec<usize>,
     ) -> PyResult<Self> {
         let column =
             |values: Option<Floats<'_>>| values.map(|values| owned(&values.as_array())).transpose();
@@ -79,6 +80,7 @@ impl OrderMatcher {
             current_cap: column(current_cap)?,
             cumulative_cap: column(cumulative_cap)?,
             factor: column(factor)?,
+            sessions,
         };
         let rules = OrderRules {
             ticks_per_step,
@@ -122,13 +124,8 @@ impl OrderMatcher {
         begin: usize,
         stop: Option<usize>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let worked = self.0.fills().len();
-        let stop = stop.unwrap_or(worked);
-        if begin > stop || stop > worked {
-            return Err(PyValueError::new_err(format!(
-                "expected ticks within the {worked} executed ones, got {begin} to {stop}"
-            )));
-        }
+        let stop = stop.unwrap_or(self.0.fills().len());
+        self.check_ticks(begin, stop)?;
         let fills = &self.0.fills()[begin..stop];
         let mut table = Vec::with_capacity(6 * fills.len());
         table.extend(fills.iter().map(|fill| fill.requested));
@@ -138,6 +135,40 @@ impl OrderMatcher {
         table.extend_from_slice(&self.0.prices()[begin..stop]);
         table.extend_from_slice(&self.0.volumes()[begin..stop]);
         PyArray1::from_vec(py, table).reshape([6, fills.len()])
+    }
+
+    /// Negative implementation shortfall with costs of the window's `begin`th up to its `stop`th
+    /// tick, in basis points.
+    fn shortfall(&self, begin: usize, stop: usize) -> PyResult<f64> {
+        let first = self.check_ticks(begin, stop)?;
+        Ok(self.0.shortfall(first + begin, first + stop))
+    }
+
+    /// Price advantage over TWAP of the window's `begin`th up to its `stop`th tick in basis points,
+    /// weighted by their share of the order.
+    fn advantage(&self, begin: usize, stop: usize) -> PyResult<f64> {
+        let first = self.check_ticks(begin, stop)?;
+        Ok(self.0.advantage(first + begin, first + stop))
+    }
+
+    /// Sum of squared fills of the window's `begin`th up to its `stop`th tick, as shares of the
+    /// order.
+    fn concentration(&self, begin: usize, stop: usize) -> PyResult<f64> {
+        let first = self.check_ticks(begin, stop)?;
+        Ok(self.0.concentration(first + begin, first + stop))
+    }
+
+    /// 1, 0 or -1 for a good, a fair or a bad price of the window's first `stop` ticks, against the
+    /// mean price of the ticks `day_begin` up to `day_stop` of each session.
+    fn price_score(&self, stop: usize, day_begin: usize, day_stop: usize) -> PyResult<f64> {
+        let first = self.check_ticks(0, stop)?;
+        Ok(self.0.price_score(first + stop, day_begin..day_stop.max(day_begin)))
+    }
+
+    /// Mean of the known prices in the window; 0 if there is none.
+    #[getter]
+    fn twap_price(&self) -> f64 {
+        self.0.twap_price()
     }
 
     /// Return True if the order is filled or the window is over.
@@ -164,10 +195,9 @@ impl OrderMatcher {
         self.0.tick()
     }
 
-    /// The day's tick at which the next step ends.
-    #[getter]
-    fn next_boundary(&self) -> usize {
-        self.0.next_boundary()
+    /// The day's tick at which the step that contains a tick ends.
+    fn boundary_after(&self, tick: usize) -> usize {
+        self.0.boundary_after(tick)
     }
 
     /// Number of steps taken.
@@ -204,6 +234,19 @@ impl OrderMatcher {
 
     fn __deepcopy__(&self, _memo: &Bound<'_, PyAny>) -> Self {
         Self(self.0.clone())
+    }
+}
+
+impl OrderMatcher {
+    /// Check a range of executed ticks; return the day's tick at which the window begins.
+    fn check_ticks(&self, begin: usize, stop: usize) -> PyResult<usize> {
+        let worked = self.0.fills().len();
+        if begin <= stop && stop <= worked {
+            return Ok(self.0.tick() - worked);
+        }
+        Err(PyValueError::new_err(format!(
+            "ticks among the {worked} that have been worked were wanted, found {begin} to {stop}"
+        )))
     }
 }
 

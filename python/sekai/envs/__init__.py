@@ -65,7 +65,11 @@ register(
 )
 
 # Registered here with the others; `compose` is a later stage, loaded when the env is made.
-register("OrderExecution-v0", "sekai.compose.orders.order_execution:OrderExecution")
+register(
+    "OrderExecution-v0",
+    "sekai.compose.orders.order_execution:OrderExecution",
+    vector_entry_point="sekai.compose.orders.order_batch:order_execution_vec",
+)
 
 register(
     "OptimalExecution-v0",

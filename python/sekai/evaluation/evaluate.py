@@ -17,9 +17,14 @@ from typing import Any
 import numpy as np
 
 from sekai.data.intraday import Progress
-from sekai.evaluation.baselines import baseline, baseline_names, unknown_baseline
-from sekai.evaluation.env_source import as_env_source
-from sekai.evaluation.evaluation import Episode, Evaluation, Provenance
+from sekai.evaluation.baselines import (
+    IncompatibleBaselineError,
+    baseline,
+    baseline_names,
+    unknown_baseline,
+)
+from sekai.evaluation.env_source import EnvSource, as_env_source
+from sekai.evaluation.evaluation import Episode, Evaluation, Flag, Provenance
 from sekai.evaluation.flags import deflated_sharpe_flags, flags_of
 from sekai.evaluation.look_ahead import look_ahead_flags
 from sekai.evaluation.metrics import periods_per_year
@@ -50,6 +55,9 @@ MAX_SETTING_LENGTH = 200
 LONG_EPISODE = 2_000
 """Steps beyond which cost and delay sensitivity is left out by default."""
 
+LEFT_OUT = "baseline_left_out"
+"""Name of the flag of a baseline that cannot run in the env."""
+
 
 def evaluate(
     policy: Any,
@@ -77,7 +85,8 @@ def evaluate(
             by `make`.
         seeds: seeds of the episodes, or their number.
         baselines: names and policies to compare with; the defaults of the task if None, without
-            those whose actions are identical.
+            those whose actions are identical. Baselines that cannot run in this env are left out
+            with the flag "baseline_left_out".
         env_options: options for an id.
         name: name of the agent.
         level: confidence level.
@@ -90,15 +99,14 @@ def evaluate(
 
     Raises:
         ValueError: there is no baseline, or a single seed without a long dated episode.
+        IncompatibleBaselineError: no baseline can run in this env.
     """
     task = task_of(as_env_source(env, env_options))
     policies = _policies(policy, baselines, task, name)
     chosen = _seeds(seeds)
     source = task.recording_source()
     runs = EvaluationProgress(progress, len(policies) + 1)
-    played = {
-        key: run_episodes(one, source, task, chosen, progress=runs) for key, one in policies.items()
-    }
+    played, left_out = _played(policies, source, task, chosen, runs)
     agent_name = next(iter(policies))
     if baselines is None:
         played = _without_duplicates(played, agent_name)
@@ -114,6 +122,7 @@ def evaluate(
         ledger,
     )
     flags = [
+        *left_out,
         *flags_of(agent, others, comparisons, scorer.bootstraps),
         *task.flags(),
         *look_ahead_flags(policies[agent_name], task, chosen),
@@ -245,6 +254,27 @@ def _policy(policy: Any, task: Task, name: str | None) -> Policy:
         return as_multi_agent_policy(policy, name, find_baseline)
     known = find_baseline(policy) if isinstance(policy, str) else None
     return as_policy(policy, name) if known is None else known
+
+
+def _played(
+    policies: Mapping[str, Policy],
+    source: EnvSource,
+    task: Task,
+    seeds: Sequence[int],
+    progress: EvaluationProgress,
+) -> tuple[dict[str, list[Episode]], list[Flag]]:
+    """Episodes of the agent and of all baselines that can run, and flags of the others."""
+    agent, *baselines = policies
+    played = {agent: run_episodes(policies[agent], source, task, seeds, progress=progress)}
+    flags = []
+    for name in baselines:
+        try:
+            played[name] = run_episodes(policies[name], source, task, seeds, progress=progress)
+        except IncompatibleBaselineError as error:  # noqa: PERF203 - an episode takes longer
+            if len(flags) == len(baselines) - 1:
+                raise
+            flags.append(Flag(name=LEFT_OUT, level="warning", message=str(error)))
+    return played, flags
 
 
 def _without_duplicates(played: dict[str, list[Episode]], agent: str) -> dict[str, list[Episode]]:

@@ -12,7 +12,7 @@ import numpy as np
 from sekai.data import MarketData, Pipeline
 from sekai.data.splits import Amount, Fold, WalkForward
 from sekai.evaluation.env_source import as_env_source
-from sekai.evaluation.evaluate import FIRST_SEED, evaluate, provenance_of
+from sekai.evaluation.evaluate import FIRST_SEED, LEFT_OUT, evaluate, provenance_of
 from sekai.evaluation.evaluation import CapCheck, Episode, Evaluation, metric_columns
 from sekai.evaluation.flags import deflated_sharpe_flags, flags_of
 from sekai.evaluation.metrics import periods_per_year
@@ -234,14 +234,16 @@ def _joined(
     outcomes = {
         name: scorer.outcome(name, [_chained([fold.policies[name].episodes[0] for fold in folds])])
         for name in first.policies
+        # A baseline may be left out of some folds.
+        if all(name in fold.policies for fold in folds)
     }
     agent, *others = outcomes.values()
     comparisons = scorer.comparisons(agent, others)
-    errors = [
+    flags = [
         replace(flag, message=f"fold {number}: {flag.message}")
         for number, fold in enumerate(folds)
         for flag in fold.flags
-        if flag.level == "error"
+        if flag.level == "error" or flag.name == LEFT_OUT
     ]
     settings = {**first.provenance.settings, "folds": len(folds)}
     return replace(
@@ -250,7 +252,7 @@ def _joined(
         caps=_joined_caps(folds),
         periods_per_year=scorer.periods,
         comparisons=comparisons,
-        flags=[*flags_of(agent, others, comparisons, bootstraps=True), *errors],
+        flags=[*flags_of(agent, others, comparisons, bootstraps=True), *flags],
         provenance=provenance_of(command, digests, first.provenance.model, settings),
     )
 

@@ -84,6 +84,10 @@ def prepare(experiment: Experiment) -> EnvOptions:
     if experiment.data is None or experiment.source is None:
         return EnvOptions(options, options, options, "")
     panel = experiment.source.read(**experiment.source_options)
+    shared_options = getattr(experiment.env.entry, "shared_options", None)
+    if shared_options is not None:
+        # Of the whole data, so that observations of all parts have the same shape.
+        options = {**options, **shared_options(panel, options)}
     parts = split_data(
         experiment.data, panel, observed_rows(experiment), experiment.env.takes_features
     )

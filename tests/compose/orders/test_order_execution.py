@@ -20,10 +20,11 @@ from sekai.compose import (
     SimulatedMinutes,
     TwapRelativeActionInterpreter,
 )
+from sekai.data.market_data import MarketData
 from sekai.data.tick_store import TickStore
 from sekai.error import DataError, ResetRequired
 from sekai.utils.checker import check_causal, check_env
-from tests.compose.orders.days import order, panel
+from tests.compose.orders.days import MINUTE, order, panel, times
 
 SETTINGS: list[dict[str, Any]] = [
     {},
@@ -154,6 +155,71 @@ def test_stores_of_ticks_are_read(tmp_path: Path) -> None:
     assert env.status.initial_state.stock_id == "BBB"
     with pytest.raises(ValueError, match="pass them by assets="):
         OrderExecution(data=TickStore(tmp_path / "store"))
+
+
+def round_the_clock(days: int = 3, seed: int = 0) -> MarketData:
+    """Minutes of whole days, of which some are missing and more have no price."""
+    rng = np.random.default_rng(seed)
+    stamps = np.datetime64("2020-01-02T00:00", "ns") + np.arange(1440 * days) * MINUTE
+    stamps = stamps[np.sort(rng.choice(len(stamps), int(0.9 * len(stamps)), replace=False))]
+    close = 1.1 * np.exp(np.cumsum(rng.normal(0, 1e-4, (len(stamps), 2)), axis=0))
+    close[rng.random(close.shape) < 0.2] = np.nan
+    values = np.stack([close, np.where(np.isnan(close), np.nan, 50.0)], axis=2)
+    return MarketData(stamps, ["EUR_USD", "AUD_USD"], ["close", "volume"], values)
+
+
+def shown_ticks(env: Any) -> int:
+    return int(env.observation_space["data_processed"].shape[0])
+
+
+def test_the_ticks_of_a_day_are_those_of_the_data(tmp_path: Path) -> None:
+    import pandas as pd
+
+    minutes = round_the_clock()
+    TickStore.build(panel(ticks=150), tmp_path / "store")
+    store = {"data": tmp_path / "store", "assets": ["AAA"], "days": ["2020-01-03"]}
+    frame = pd.DataFrame({"close": 1.0, "volume": 1.0}, index=times(100))
+
+    assert shown_ticks(OrderExecution()) == 240
+    assert shown_ticks(OrderExecution(simulated=SimulatedMinutes(ticks=390))) == 390
+    assert shown_ticks(OrderExecution(data=panel(ticks=200))) == 200
+    assert len(np.unique(minutes.times.astype("datetime64[D]"), return_counts=True)[1]) == 3
+    assert shown_ticks(OrderExecution(data=minutes)) == 1440 - missing_of_all_days(minutes)
+    assert shown_ticks(OrderExecution(data=frame)) == 100
+    assert shown_ticks(OrderExecution(**store)) == 150
+    assert shown_ticks(OrderExecution(**store, day_ticks=300)) == 300
+    with pytest.raises(DataError, match="raise day_ticks"):
+        OrderExecution(data=panel(), days=["2020-01-03"], day_ticks=100).reset(seed=0)
+
+
+def missing_of_all_days(data: MarketData) -> int:
+    """Minutes of the day that no day has."""
+    clock = (data.times - data.times.astype("datetime64[D]")) // MINUTE
+    return 1440 - len(set(clock.tolist()))
+
+
+@pytest.mark.parametrize("reward", ["shortfall", "ppo"])
+def test_days_of_24_hours_with_missing_minutes_need_no_settings(reward: str) -> None:
+    env = sekai.make("OrderExecution-v0", data=round_the_clock(), reward=reward)
+
+    assert check_env(env, 30) == []
+    for seed in range(10):
+        result = env.reset(seed=seed)
+        while not getattr(result, "terminated", False):
+            result = env.step(1)
+        assert result.info["log"]["ffr"][1] == pytest.approx(1.0, abs=0.2)
+
+
+def test_parts_of_the_data_show_days_of_the_same_shape(tmp_path: Path) -> None:
+    minutes = round_the_clock(4)
+    early, late = minutes.split(0.2, 0.8)
+    assert shown_ticks(OrderExecution(data=early)) != shown_ticks(OrderExecution(data=late))
+
+    shared = OrderExecution.shared_options(minutes, {})
+
+    shown = {shown_ticks(OrderExecution(data=part, **shared)) for part in (early, late)}
+    assert shown == {shown_ticks(OrderExecution(data=minutes))}
+    assert OrderExecution.shared_options(minutes, {"day_ticks": 7}) == {}
 
 
 def test_days_that_are_too_short_are_refused_with_what_to_do() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import sekai
 from sekai.compose import TWAP, VWAP, Order, OrderDir, run_orders
 from sekai.data import MarketData, Policies
 from tests.data.panels import real
@@ -60,3 +62,31 @@ def test_without_caps_only_the_suspended_are_not_filled(
         last = report.fills[report.fills["order"] == place][-1]
         assert np.isnan(last["price"]), "the last minute fills the rest where there is a price"
     assert len(unfilled) < 60
+
+
+def test_an_experiment_on_real_minutes_trains_evaluates_and_reports(tmp_path: Path) -> None:
+    (tmp_path / "fx.toml").write_text(
+        f"""
+        [env]
+        id = "OrderExecution-v0"
+        [data]
+        source = "{real(FILE)}"
+        timezone = "UTC"
+        policies = {{calendars = "union"}}
+        split = [0.7, 0.3]
+        [train]
+        steps = 64
+        n_envs = 2
+        [evaluate]
+        seeds = 8
+        sensitivity = false
+        """
+    )
+
+    result = sekai.run_experiment(tmp_path / "fx.toml", runs=tmp_path / "runs")
+
+    evaluation = result.evaluation
+    assert evaluation is not None
+    assert {"twap", "vwap"} & set(evaluation.baselines)
+    assert "baseline_left_out" in [flag.name for flag in evaluation.flags]
+    assert "almgren_chriss needs impact" in result.run.report.read_text(encoding="utf-8")

@@ -1,10 +1,12 @@
-//! Market data of one day for order execution.
+//! Market data of one session or several for order execution.
+
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Market data of one day, per tick, for an order of one direction. All columns have one value per
-/// tick.
+/// Market data of one day, or of the days of an order, per tick and for an order of one direction.
+/// All columns have one value per tick.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OrderDay {
     /// Fill price; NaN or 0 where there is none.
@@ -19,6 +21,8 @@ pub struct OrderDay {
     pub cumulative_cap: Option<Vec<f64>>,
     /// Adjustment factor: adjusted shares times this are real shares, traded in whole units.
     pub factor: Option<Vec<f64>>,
+    /// First tick of each session after the first; empty for one session.
+    pub sessions: Vec<usize>,
 }
 
 /// Invalid market data of a day.
@@ -45,6 +49,14 @@ pub enum DayError {
         /// Actual value.
         got: f64,
     },
+    /// Invalid first ticks of sessions.
+    #[error("sessions must begin at ascending ticks from 1 to {last}, got {got:?}")]
+    Sessions {
+        /// The last tick.
+        last: usize,
+        /// Actual values.
+        got: Vec<usize>,
+    },
 }
 
 impl OrderDay {
@@ -69,7 +81,29 @@ impl OrderDay {
                 return Err(DayError::Length { column, expected, got });
             }
         }
+        let ends = self.sessions.iter().skip(1).copied().chain([expected]);
+        let is_ascending = self.sessions.iter().zip(ends).all(|(begin, end)| *begin < end);
+        if !is_ascending || self.sessions.first() == Some(&0) {
+            let got = self.sessions.clone();
+            return Err(DayError::Sessions { last: expected - 1, got });
+        }
         self.check_factor()
+    }
+
+    /// Ticks of the session of `tick`.
+    #[must_use]
+    #[inline]
+    pub fn session(&self, tick: usize) -> Range<usize> {
+        let later = self.session_index(tick);
+        let start = if later == 0 { 0 } else { self.sessions[later - 1] };
+        start..self.sessions.get(later).copied().unwrap_or(self.price.len())
+    }
+
+    /// Index of the session of `tick`.
+    #[must_use]
+    #[inline]
+    pub fn session_index(&self, tick: usize) -> usize {
+        self.sessions.partition_point(|begin| *begin <= tick)
     }
 
     fn check_factor(&self) -> Result<(), DayError> {
@@ -79,6 +113,11 @@ impl OrderDay {
             }
         }
         Ok(())
+    }
+
+    /// Encode the columns as bytes.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        postcard::to_allocvec(self).expect("numbers and columns can always be written")
     }
 
     /// Number of ticks.

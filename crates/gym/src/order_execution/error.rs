@@ -44,6 +44,12 @@ pub enum ExecutionError {
         /// Number of steps taken.
         steps: usize,
     },
+    /// Invalid data or settings of episodes.
+    #[error("orders cannot be drawn: {reason}")]
+    Source {
+        /// Problem.
+        reason: &'static str,
+    },
     /// Invalid bytes.
     #[error("malformed order state: expected bytes of `state_dict`")]
     Damaged,

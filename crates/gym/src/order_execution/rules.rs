@@ -9,10 +9,10 @@ use super::direction::Direction;
 const LEAST_VALUE: f64 = 1e-5;
 
 /// Rules of order execution; the defaults have no costs or limits.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OrderRules {
     /// Number of ticks per step. Steps begin at multiples of it, counted from the first tick of the
-    /// day.
+    /// session.
     pub ticks_per_step: usize,
     /// Request the amount that a cap left unfilled again in later ticks of the step.
     pub carries: bool,

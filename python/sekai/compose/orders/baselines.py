@@ -55,7 +55,7 @@ class VWAP:
     """VWAP: amounts in proportion to the expected volume.
 
     Args:
-        profile: expected volume of each tick of a day, in any unit.
+        profile: expected volume of each tick of the order's day or days, in any unit.
         data: or days of ticks, of which those before the order's are averaged.
         days: number of days to average; fewer if there are fewer, and TWAP if there is none.
     """
@@ -83,7 +83,7 @@ class VWAP:
     def _expected(self, state: SAOEState) -> Floats:
         if self.profile is not None:
             return self.profile
-        key = state.order.key_by_day
+        key = (*state.order.key_by_day, len(state.ticks_index))
         if self._cached is None or self._cached[0] != key:
             earlier = earlier_days(self.data, state.order.stock_id, state.order.date, self.days)
             self._cached = key, volume_profile(earlier, state.ticks_index)
@@ -130,8 +130,8 @@ def almgren_chriss_amounts(state: SAOEState, **model: float) -> Floats:
         return np.zeros(0)
     ticks = state.ticks_left
     optimum = AlmgrenChriss(shares=state.position, horizon=float(ticks), steps=ticks, **model)
-    bounds = np.arange(state.next_boundary, state.stop_tick, state.ticks_per_step)
-    held = optimum.trajectory()[np.array([0, *(bounds - state.cur_tick), ticks])]
+    ends = np.array([state.cur_tick, *state.boundaries(state.cur_tick)])
+    held = optimum.trajectory()[ends - state.cur_tick]
     amounts: Floats = -np.diff(held)
     return amounts
 

@@ -26,14 +26,19 @@ __all__ = [
     "FeatureProvider",
     "OrderData",
     "PanelDays",
+    "SessionTicks",
     "SimulatedMinutes",
     "SingleDay",
     "StoredFeatures",
     "TickFeatures",
     "as_intraday",
+    "clock_times",
+    "day_or_none",
     "earlier_days",
     "frame_days",
+    "order_ticks",
     "order_window",
+    "times_of_day",
 ]
 
 OrderData: TypeAlias = DayTicks | IntradayData | MarketData | str | os.PathLike[str] | Any
@@ -61,6 +66,21 @@ class SingleDay:
                 f"{own_date}"
             )
         return self.ticks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SessionTicks(DayTicks):
+    """Ticks of one asset on several days, one session after another."""
+
+    sessions: tuple[int, ...] = ()
+    """First tick of each session after the first."""
+
+    def __post_init__(self) -> None:
+        # Joined from days that have been validated.
+        pass
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.stock_id, self.times, dict(self.columns), self.sessions)
 
 
 class PanelDays(MarketIntraday):
@@ -111,11 +131,74 @@ def frame_days(data: Any) -> FrameIntraday:
     return data if isinstance(data, FrameIntraday) else FrameIntraday(data)
 
 
+def clock_times(times: NDArray[np.datetime64]) -> NDArray[np.timedelta64]:
+    """Different times of day among timestamps, ascending."""
+    elapsed: NDArray[np.timedelta64] = np.unique(times - times.astype("datetime64[D]"))
+    return elapsed
+
+
+def times_of_day(days: IntradayData) -> int | None:
+    """Number of different times of day in the data; None for a source that does not list it.
+
+    No day has more ticks, and parts of the data with missing ticks have the same number.
+    """
+    if isinstance(days, SimulatedMinutes):
+        return days.ticks
+    if isinstance(days, SingleDay):
+        return len(days.ticks)
+    if isinstance(days, MarketIntraday):
+        return len(clock_times(days.data.calendar.local))
+    if isinstance(days, FrameIntraday):
+        clocks = [clock_times(days.ticks(asset).times) for asset in days.assets]
+        return len(np.unique(np.concatenate(clocks)))
+    return None
+
+
+def order_ticks(days: IntradayData, order: Order) -> DayTicks:
+    """Ticks of the day of an order, or of all days of an order over several days.
+
+    Days without ticks, such as holidays, are left out.
+    """
+    # The window ends before `end_time`.
+    last = (order.end_time - np.timedelta64(1, "ns")).astype("datetime64[D]")
+    if last <= order.date:
+        return days.day(order.stock_id, order.date)
+    if isinstance(days, SingleDay):
+        raise DataError(
+            f"order for {order.stock_id} from {order.start_time} to {order.end_time} spans several "
+            "days, but the data has one; pass data with all of its days"
+        )
+    dates = np.arange(order.date, last + np.timedelta64(1, "D"))
+    found = (day_or_none(days, order.stock_id, date) for date in dates)
+    parts = [ticks for ticks in found if ticks is not None]
+    if not parts:
+        raise DataError(
+            f"{order.stock_id} has no ticks from {order.date} to {last}; choose other times"
+        )
+    return parts[0] if len(parts) == 1 else _joined_days(parts)
+
+
+def _joined_days(parts: Sequence[DayTicks]) -> SessionTicks:
+    # A column such as `$tradable` is there only on days that need it.
+    names = dict.fromkeys(name for ticks in parts for name in ticks.columns)
+    absent = {name: 1.0 if name == TRADABLE else np.nan for name in names}
+    columns = {
+        name: np.concatenate(
+            [ticks.columns.get(name, np.full(len(ticks), absent[name])) for ticks in parts]
+        )
+        for name in names
+    }
+    lengths = [len(ticks) for ticks in parts]
+    times = np.concatenate([ticks.times for ticks in parts])
+    sessions = tuple(np.cumsum(lengths[:-1]).tolist())
+    return SessionTicks(parts[0].stock_id, times, columns, sessions)
+
+
 def order_window(ticks: DayTicks, order: Order, *, closed: bool) -> tuple[int, int]:
     """Window of an order: index of its first tick, and of the one after its last.
 
     Args:
-        ticks: the day.
+        ticks: the day, or the days.
         order: the order.
         closed: include a tick at the order's end.
     """
@@ -275,14 +358,15 @@ class TickFeatures:
         # Days that were read again are other objects, so that rewritten files are not served stale.
         if cached is None or cached.ticks is not ticks or cached.before != before:
             empty = np.zeros((0, len(self.columns)), np.float32)
-            yesterday = self._rows(before[0]) if before else empty
-            features = DayFeatures(ticks.times, self._rows(ticks), yesterday)
+            yesterday = self.rows(before[0]) if before else empty
+            features = DayFeatures(ticks.times, self.rows(ticks), yesterday)
             cached = _CachedDay(ticks, before, features)
             self._cache.put(key, cached, sum(part.nbytes for part in features))
         result: DayFeatures = cached.features
         return result
 
-    def _rows(self, ticks: DayTicks) -> NDArray[np.float32]:
+    def rows(self, ticks: DayTicks) -> NDArray[np.float32]:
+        """Features of ticks, ticks by columns."""
         values = np.stack([ticks.column(name) for name in self.columns], axis=1)
         if self.relative:
             # The first value is known in every row that is shown.
@@ -331,14 +415,15 @@ def earlier_days(data: Any, stock_id: str, date: np.datetime64, count: int) -> l
     day, missed = date, 0
     while len(days) < count and missed < LONGEST_BREAK:
         day = day - np.timedelta64(1, "D")
-        ticks = _day_or_none(data, stock_id, day)
+        ticks = day_or_none(data, stock_id, day)
         missed = missed + 1 if ticks is None else 0
         if ticks is not None:
             days.append(ticks)
     return days
 
 
-def _day_or_none(data: Any, stock_id: str, day: np.datetime64) -> DayTicks | None:
+def day_or_none(data: Any, stock_id: str, day: np.datetime64) -> DayTicks | None:
+    """Ticks of an asset on a day; None if there are none."""
     if hasattr(data, "has"):
         ticks: DayTicks | None = data.day(stock_id, day) if data.has(stock_id, day) else None
         return ticks

@@ -161,7 +161,8 @@ Floats32 = NDArray[np.float32]
 class FullHistoryStateInterpreter(StateInterpreter[SAOEState, dict[str, Any]]):
     """State interpreter of features of today and yesterday, progress and history of the order.
 
-    Rows of today at and after the current time are zeros: the future is never shown.
+    Rows of today at and after the current time are zeros: the future is never shown. Today is the
+    day of the next step, also of an order over several days.
 
     Args:
         max_step: most steps of an order.
@@ -204,7 +205,7 @@ class FullHistoryStateInterpreter(StateInterpreter[SAOEState, dict[str, Any]]):
     def interpret(self, simulator_state: SAOEState) -> dict[str, Any]:
         """Observation of the state."""
         state = simulator_state
-        day = self.provider.features(state.order.stock_id, state.order.date)
+        day = self.provider.features(state.order.stock_id, state.date)
         known = int(np.searchsorted(day.times, state.cur_time))
         return {
             "data_processed": self._fitted(day.today[:known], state),
@@ -218,8 +219,9 @@ class FullHistoryStateInterpreter(StateInterpreter[SAOEState, dict[str, Any]]):
         """Rows padded with zeros."""
         if rows.ndim != 2 or rows.shape[1] != self.data_dim or len(rows) > self.data_ticks:
             raise DataError(
-                f"features of {state.order.stock_id} on {state.order.date} must be at most "
-                f"{self.data_ticks} ticks by {self.data_dim}, got {rows.shape}"
+                f"features of {state.order.stock_id} on {state.date} must be at most "
+                f"{self.data_ticks} ticks by {self.data_dim}, got {rows.shape}; raise day_ticks "
+                "(data_ticks), or fix the features"
             )
         fitted = np.zeros((self.data_ticks, self.data_dim), np.float32)
         fitted[: len(rows)] = rows

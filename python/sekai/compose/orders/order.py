@@ -35,8 +35,9 @@ class OrderDir(enum.IntEnum):
 class Order:
     """Order for an amount of one asset within one time window.
 
-    Simulators take orders of one day. Times are local times of the market, as strings, datetimes,
-    or timestamps of NumPy or pandas; the direction also as `"buy"` or `"sell"`.
+    The window may span several days, see `SingleAssetOrderExecutionSimple`. Times are local times
+    of the market, as strings, datetimes, or timestamps of NumPy or pandas; the direction also as
+    `"buy"` or `"sell"`.
     """
 
     stock_id: str

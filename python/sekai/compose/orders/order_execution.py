@@ -14,7 +14,15 @@ from sekai.compose.component import EnvAware
 from sekai.compose.env_wrapper import EnvWrapper
 from sekai.compose.interpreter import ActionInterpreter, StateInterpreter
 from sekai.compose.orders.baselines import almgren_chriss_amounts
-from sekai.compose.orders.data import OrderData, SimulatedMinutes, TickFeatures, as_intraday
+from sekai.compose.orders.data import (
+    OrderData,
+    SimulatedMinutes,
+    TickFeatures,
+    as_intraday,
+    clock_times,
+    day_or_none,
+    times_of_day,
+)
 from sekai.compose.orders.interpreters import (
     CategoricalActionInterpreter,
     CurrentStepStateInterpreter,
@@ -25,10 +33,15 @@ from sekai.compose.orders.interpreters import (
 from sekai.compose.orders.order import Order, OrderDir
 from sekai.compose.orders.rewards import PAPenaltyReward, PPOReward, ShortfallReward
 from sekai.compose.orders.simulators import OrderCosts, SingleAssetOrderExecutionSimple
-from sekai.compose.orders.state import SAOEMetrics, SAOEState, price_advantage
+from sekai.compose.orders.state import (
+    SAOEMetrics,
+    SAOEState,
+    deal_prices,
+    price_advantage,
+)
 from sekai.compose.reward import Reward
 from sekai.data.frame_intraday import FrameIntraday
-from sekai.data.intraday import IntradayData
+from sekai.data.intraday import DayTicks, IntradayData
 from sekai.data.market_data import MarketData
 from sekai.envs.native_env import resolve_config
 from sekai.error import DataError, ResetRequired
@@ -72,12 +85,19 @@ class OrderExecution(EnvWrapper[Order, SAOEState, float, Any, Any]):
         self.config = resolve_config(OrderExecutionConfig, config, settings)
         days = as_intraday(self.config.simulated if self.config.data is None else self.config.data)
         super().__init__(
-            _SimulatorFactory(self.config, days),
-            _state(self.config, days),
-            _action(self.config),
+            OrderSimulatorFactory(self.config, days),
+            state_interpreter(self.config, days),
+            action_interpreter(self.config),
             RandomOrders(self.config, days),
-            _reward(self.config),
+            _reward(self.config, days),
         )
+
+    @staticmethod
+    def shared_options(data: MarketData, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Options that envs on parts of `data` must share: the ticks of a day."""
+        if options.get("day_ticks") is not None:
+            return {}
+        return {"day_ticks": times_of_day(as_intraday(data))}
 
     def optimal_schedule(
         self,
@@ -131,7 +151,7 @@ class _CausalLogSimulator(SingleAssetOrderExecutionSimple):
         super()._log(replace(metrics, pa=advantage))
 
 
-class _SimulatorFactory:
+class OrderSimulatorFactory:
     """Picklable factory of simulators."""
 
     def __init__(self, config: OrderExecutionConfig, days: IntradayData) -> None:
@@ -149,18 +169,22 @@ class _SimulatorFactory:
         )
 
 
-def _state(config: OrderExecutionConfig, days: IntradayData) -> StateInterpreter[SAOEState, Any]:
+def state_interpreter(
+    config: OrderExecutionConfig, days: IntradayData
+) -> StateInterpreter[SAOEState, Any]:
+    """State interpreter of a config."""
     if isinstance(config.state, StateInterpreter):
         return config.state
     if config.state == "full_history":
-        shape = config.order_steps, config.day_ticks, len(config.columns)
+        shape = config.order_steps, resolve_day_ticks(config, days), len(config.columns)
         return FullHistoryStateInterpreter(*shape, TickFeatures(days, config.columns))
     if config.state == "current_step":
         return CurrentStepStateInterpreter(config.order_steps)
     return DummyStateInterpreter()
 
 
-def _action(config: OrderExecutionConfig) -> ActionInterpreter[SAOEState, Any, float]:
+def action_interpreter(config: OrderExecutionConfig) -> ActionInterpreter[SAOEState, Any, float]:
+    """Action interpreter of a config."""
     if isinstance(config.action, ActionInterpreter):
         return config.action
     if config.action == "categorical":
@@ -168,13 +192,41 @@ def _action(config: OrderExecutionConfig) -> ActionInterpreter[SAOEState, Any, f
     return TwapRelativeActionInterpreter()
 
 
-def _reward(config: OrderExecutionConfig) -> Reward[SAOEState] | None:
+def _reward(config: OrderExecutionConfig, days: IntradayData) -> Reward[SAOEState] | None:
     if config.reward is None or isinstance(config.reward, Reward):
         return config.reward
     if config.reward == "ppo":
-        return PPOReward(config.order_steps, end_time_index=config.day_ticks - 1)
+        day_ticks = resolve_day_ticks(config, days)
+        return PPOReward(config.order_steps, end_time_index=day_ticks - 1)
     kind = ShortfallReward if config.reward == "shortfall" else PAPenaltyReward
     return kind(penalty=config.penalty)
+
+
+SAMPLED_DAYS = 64
+"""Days that are read for the ticks of a day of a source that does not list its days."""
+
+
+def resolve_day_ticks(config: OrderExecutionConfig, days: IntradayData) -> int:
+    """Ticks of a day in observations: those of the config, or the times of day in the data."""
+    if config.day_ticks is not None:
+        return config.day_ticks
+    ticks = times_of_day(days)
+    if ticks is not None:
+        return ticks
+    if config.orders is not None:
+        pairs = [(order.stock_id, order.date) for order in config.orders]
+    else:
+        assets, dates = _assets(config, days), _dates(config, days)
+        pairs = [(asset, date) for asset in assets for date in dates]
+    chosen = np.unique(np.linspace(0, len(pairs) - 1, SAMPLED_DAYS).astype(np.intp))
+    sampled = (day_or_none(days, *pairs[index]) for index in chosen)
+    times = [clock_times(ticks.times) for ticks in sampled if ticks is not None]
+    if not times:
+        raise DataError(
+            f"none of {len(chosen)} days has ticks; choose others by assets= and days=, or pass "
+            "day_ticks="
+        )
+    return len(np.unique(np.concatenate(times)))
 
 
 STATES = ("full_history", "current_step", "dummy")
@@ -229,8 +281,9 @@ class OrderExecutionConfig:
     columns: tuple[str, ...] = ("$close", "$volume")
     """Columns of ticks in `full_history`, relative to the day's first value."""
 
-    day_ticks: int = 240
-    """Ticks of a day in `full_history`; no day may have more."""
+    day_ticks: int | None = None
+    """Ticks of a day in `full_history`; no day may have more. None for the number of different
+    times of day in the data."""
 
     action: str | ActionInterpreter[Any, Any, float] = "categorical"
     """Action: `categorical` (a share of the order), `twap_relative`, or an interpreter."""
@@ -247,8 +300,9 @@ class OrderExecutionConfig:
 
     def __post_init__(self) -> None:
         for name in ("order_steps", "ticks_per_step", "day_ticks"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
         least, most = self.amount
         if not (0 < least <= most and math.isfinite(most)):
             raise ValueError(f"amount must be two ascending numbers above 0, got {self.amount}")
@@ -313,28 +367,45 @@ class RandomOrders(EnvAware):
             window = self._window(asset, date, position)
             if window is not None:
                 return Order(asset, amount, direction, *window)
-        raise DataError(
-            f"none of {ATTEMPTS} random days has {self._ticks} ticks; choose others by assets= and "
-            "days=, or fewer steps by order_steps="
+        raise self.too_short()
+
+    @property
+    def num_days(self) -> int:
+        """Number of days of all assets."""
+        return len(self.assets) * len(self.dates)
+
+    def too_short(self) -> DataError:
+        """Error of days with too few ticks."""
+        return DataError(
+            f"none of {ATTEMPTS} random days has {self.order_ticks} ticks and a price; choose others by "
+            "assets= and days=, or fewer steps by order_steps="
         )
 
     @property
-    def _ticks(self) -> int:
+    def order_ticks(self) -> int:
+        """Ticks of a random order."""
         return self.config.order_steps * self.config.ticks_per_step
 
     def _window(self, asset: str, date: Any, position: float) -> tuple[Any, Any] | None:
-        """Start and end of whole steps in a day; None if it has too few ticks."""
-        try:
-            times = self.days.day(asset, date).times
-        except DataError:  # there are no ticks
+        """Start and end of whole steps in a day; None if it has too few ticks, or no price."""
+        ticks = day_or_none(self.days, asset, date)
+        if ticks is None or not has_prices(ticks, self.config.deal_price_type):
             return None
-        starts = (len(times) - self._ticks) // self.config.ticks_per_step + 1
+        times = ticks.times
+        starts = (len(times) - self.order_ticks) // self.config.ticks_per_step + 1
         if starts < 1:
             return None
         first = int(position * starts) * self.config.ticks_per_step
-        stop = first + self._ticks
+        stop = first + self.order_ticks
         end = times[stop] if stop < len(times) else times[-1] + np.timedelta64(1, "s")
         return times[first], end
+
+
+def has_prices(ticks: DayTicks, price_type: str) -> bool:
+    """Return True if orders of either direction have a price on a day."""
+    sides = OrderDir if price_type != "close" else (OrderDir.BUY,)
+    prices = (deal_prices(ticks, price_type, side).deal_price for side in sides)
+    return all(bool(((price > 0) & np.isfinite(price)).any()) for price in prices)
 
 
 def _assets(config: OrderExecutionConfig, days: IntradayData) -> Sequence[str]:

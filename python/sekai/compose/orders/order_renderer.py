@@ -100,7 +100,7 @@ def step_fills(state: SAOEState) -> tuple[Floats, Floats, Floats]:
     fills = state.history.fills()
     filled = fills["filled"]
     ticks = state.first_tick + np.arange(len(filled))
-    steps = ticks // state.ticks_per_step
+    steps = np.searchsorted(state.boundaries(state.first_tick), ticks, side="right")
     amounts, weighted, value = (
         np.bincount(steps, weights=column, minlength=1).astype(np.float64)
         for column in (filled, filled * ticks, fills["value"])

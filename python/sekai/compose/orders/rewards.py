@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sekai.compose.orders.order import OrderDir
-from sekai.compose.orders.state import SAOEState
+from sekai.compose.orders.state import SAOEMetrics, SAOEState
 from sekai.compose.reward import Reward
 
 __all__ = ["PAPenaltyReward", "PPOReward", "ShortfallReward"]
@@ -13,17 +12,18 @@ __all__ = ["PAPenaltyReward", "PPOReward", "ShortfallReward"]
 FILLED = 1e-6
 """Amount left below which an order counts as filled."""
 
-GOOD_RATIO = 1.1
-
 
 def _concentration(state: SAOEState) -> float:
     """Sum of squared fills of the last step's ticks, as shares of the order."""
     last = state.last_step
     if last is None:
         return 0.0
-    begin = int(np.searchsorted(state.ticks_for_order, last.datetime))
-    shares = state.history.filled(begin) / state.order.amount
-    return float(np.square(shares).sum())
+    return state.history.matcher.concentration(*_last_ticks(state, last))
+
+
+def _last_ticks(state: SAOEState, last: SAOEMetrics) -> tuple[int, int]:
+    """Range of the last step's ticks in the window."""
+    return int(np.searchsorted(state.ticks_for_order, last.datetime)), state.history.worked
 
 
 class PAPenaltyReward(Reward[SAOEState]):
@@ -45,7 +45,8 @@ class PAPenaltyReward(Reward[SAOEState]):
         last = simulator_state.last_step
         if last is None:
             return 0.0
-        advantage = last.pa * last.deal_amount / simulator_state.order.amount
+        matcher = simulator_state.history.matcher
+        advantage = matcher.advantage(*_last_ticks(simulator_state, last))
         penalty = self.penalty * _concentration(simulator_state)
         self.log("reward/pa", advantage * self.scale)
         self.log("reward/penalty", (0.0 - penalty) * self.scale)
@@ -71,28 +72,18 @@ class ShortfallReward(Reward[SAOEState]):
         state, last = simulator_state, simulator_state.last_step
         if last is None:
             return 0.0
-        begin = int(np.searchsorted(state.ticks_for_order, last.datetime))
-        cost = float(state.history.matcher.fills(begin, state.history.worked)[3].sum())
-        arrival = _arrival_price(state)
-        gained = state.order.sign * (last.deal_amount * arrival - last.trade_value) - cost
-        advantage = gained / (state.order.amount * arrival) * 1e4 if arrival > 0 else 0.0
+        advantage = state.history.matcher.shortfall(*_last_ticks(state, last))
         penalty = self.penalty * _concentration(state)
         self.log("reward/shortfall", advantage * self.scale)
         self.log("reward/penalty", (0.0 - penalty) * self.scale)
         return (advantage - penalty) * self.scale
 
 
-def _arrival_price(state: SAOEState) -> float:
-    """First known price of the window; 0 if there is none."""
-    prices = state.backtest_data.deal_price[state.first_tick : state.cur_tick]
-    known = prices[(prices > 0) & np.isfinite(prices)]
-    return float(known[0]) if len(known) else 0.0
-
-
 class PPOReward(Reward[SAOEState]):
     """Reward of 1, 0 or -1 at the end: mean fill price against the day's mean price.
 
-    Given after step `max_step - 1` and when nothing is left; 0 before.
+    The mean is over all days of an order over several days. Given after step `max_step - 1` and
+    when nothing is left; 0 before.
 
     Args:
         max_step: steps of an order.
@@ -114,20 +105,5 @@ class PPOReward(Reward[SAOEState]):
         is_last = simulator_state.cur_step == self.max_step - 1
         if not is_last and simulator_state.position >= FILLED:
             return 0.0
-        ratio = self._ratio(simulator_state)
-        if ratio < 1.0:
-            return -1.0
-        return 0.0 if ratio < GOOD_RATIO else 1.0
-
-    def _ratio(self, state: SAOEState) -> float:
-        market = _mean(state.backtest_data.deal_price[self.ticks])
-        _, filled, value, _, price, _ = state.history.matcher.fills(0, state.history.worked)
-        own = float(value.sum() / filled.sum()) if filled.sum() > 0 else _mean(price)
-        if own <= 0 or market <= 0:
-            return 1.0
-        return own / market if state.order.direction is OrderDir.SELL else market / own
-
-
-def _mean(prices: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
-    known = prices[(prices > 0) & np.isfinite(prices)]
-    return float(known.mean()) if len(known) else 0.0
+        history, ticks = simulator_state.history, self.ticks
+        return history.matcher.price_score(history.worked, ticks.start, ticks.stop)

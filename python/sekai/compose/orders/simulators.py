@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from quant_gym_rs._core import OrderMatcher
 from sekai.compat.qlib import QlibConfig, current_qlib, init_qlib
 from sekai.compose.logs.collector import LogLevel
-from sekai.compose.orders.data import TRADABLE, OrderData, as_intraday, frame_days, order_window
+from sekai.compose.orders.data import (
+    TRADABLE,
+    OrderData,
+    as_intraday,
+    frame_days,
+    order_ticks,
+    order_window,
+)
 from sekai.compose.orders.order import Order, OrderDir
 from sekai.compose.orders.qlib_config import ExchangeConfig, ExecutorConfig
 from sekai.compose.orders.state import (
@@ -39,19 +46,20 @@ __all__ = [
     "OrderSimulator",
     "SingleAssetOrderExecution",
     "SingleAssetOrderExecutionSimple",
+    "simple_limits",
 ]
 
 
 class OrderSimulator(Simulator[Order, SAOEState, float]):
-    """Simulator of an order that trades an amount per step over the ticks of its day.
+    """Simulator of an order that trades an amount per step over the ticks of its day or days.
 
-    Steps begin at multiples of `ticks_per_step`, counted from the day's first tick, so that an
-    order that starts in between has a short first step.
+    Steps begin at multiples of `ticks_per_step`, counted from the first tick of each day, so that
+    an order that starts in between has a short first step, and no step spans two days.
 
     Args:
         order: the order.
-        data: deal prices and volumes of its day.
-        window: index of the order's first tick in the day, and of the one after its last.
+        data: deal prices and volumes of its day, or of all of its days.
+        window: index of the order's first tick, and of the one after its last.
         ticks_per_step: ticks in a step.
         **rules: caps, units, costs and cash, see `quant_gym_rs._core.OrderMatcher`.
     """
@@ -71,7 +79,6 @@ class OrderSimulator(Simulator[Order, SAOEState, float]):
         self.ticks_index = data.ticks.times
         self._first, self._stop = window
         self.ticks_for_order = self.ticks_index[slice(*window)]
-        self.twap_price = _mean_price(order, data.deal_price, window)
         self.metrics: SAOEMetrics | None = None
         self._steps: tuple[SAOEMetrics, ...] = ()
         self._matcher = OrderMatcher(
@@ -81,8 +88,14 @@ class OrderSimulator(Simulator[Order, SAOEState, float]):
             order.amount,
             *window,
             ticks_per_step=ticks_per_step,
+            sessions=getattr(data.ticks, "sessions", ()),
             **rules,
         )
+        if not ((data.deal_price > 0) & np.isfinite(data.deal_price)).any():
+            raise DataError(
+                f"{order.stock_id} has no price on {order.date}; choose another day or fix the data"
+            )
+        self.twap_price = self._matcher.twap_price
 
     def step(self, amount: float) -> None:
         """Trade `amount` over the ticks of the next step.
@@ -202,17 +215,6 @@ class OrderSimulator(Simulator[Order, SAOEState, float]):
                 env.logger.add_any(name, getattr(self, name), LogLevel.DEBUG)
 
 
-def _mean_price(order: Order, prices: NDArray[np.float64], window: tuple[int, int]) -> float:
-    """Mean price in the window; 0 if the asset was suspended all the time."""
-    is_known = (prices > 0) & np.isfinite(prices)
-    if not is_known.any():
-        raise DataError(
-            f"{order.stock_id} has no price on {order.date}; choose another day or fix the data"
-        )
-    known = prices[slice(*window)][is_known[slice(*window)]]
-    return float(known.mean()) if len(known) else 0.0
-
-
 def _floats(values: Any) -> NDArray[np.float64]:
     return np.ascontiguousarray(values, np.float64)
 
@@ -223,7 +225,9 @@ class SingleAssetOrderExecutionSimple(OrderSimulator):
     The amount of a step is spread equally over its ticks, each of which fills at most
     `vol_threshold` times its volume. Amounts above a cap are dropped; those of a tick without a
     price pass to the next. The last tick of the window orders all that is left. The window has
-    the ticks from the order's start up to but not including its end.
+    the ticks from the order's start up to but not including its end. Of an order over several
+    days, what is left at the end of a day goes on with the first tick of the next day that has
+    ticks; days without ticks are skipped.
 
     Args:
         order: the order.
@@ -259,19 +263,20 @@ class SingleAssetOrderExecutionSimple(OrderSimulator):
             )
         if (data is None) == (data_dir is None):
             raise TypeError("pass one of data and data_dir, got both or neither")
-        ticks = as_intraday(data_dir if data is None else data).day(order.stock_id, order.date)
+        ticks = order_ticks(as_intraday(data_dir if data is None else data), order)
         chosen = deal_prices(ticks, deal_price_type, order.direction)
         super().__init__(
             order,
             chosen,
             order_window(ticks, order, closed=False),
             ticks_per_step // data_granularity,
-            **_simple_limits(chosen, vol_threshold),
+            **simple_limits(chosen, vol_threshold),
             **asdict(costs or OrderCosts()),
         )
 
 
-def _simple_limits(data: BacktestData, threshold: float | None) -> dict[str, Any]:
+def simple_limits(data: BacktestData, threshold: float | None) -> dict[str, Any]:
+    """Limits of fills of the simple simulator: ticks without trading, and volume caps."""
     limits: dict[str, Any] = {}
     if TRADABLE in data.ticks.columns:
         limits["tradable"] = data.ticks.columns[TRADABLE] > 0
@@ -320,8 +325,9 @@ class SingleAssetOrderExecution(OrderSimulator):
     ) -> None:
         if order.end_time.astype("datetime64[D]") != order.date:
             raise ValueError(
-                f"an order must be within one day, got one from {order.start_time} to "
-                f"{order.end_time}"
+                f"an order by Qlib's rules must be within one day, got one from "
+                f"{order.start_time} to {order.end_time}; split it into one order for each day, or "
+                "use SingleAssetOrderExecutionSimple"
             )
         exchange = ExchangeConfig.of(exchange_config)
         executor = ExecutorConfig.of(executor_config, exchange.freq)

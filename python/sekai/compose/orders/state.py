@@ -44,16 +44,16 @@ class SAOEState:
     metrics: SAOEMetrics | None
     """Metrics of the whole order, once it is done."""
     backtest_data: BacktestData
-    """The whole day; values at or after `cur_time` are not known yet."""
+    """The days of the order; values at or after `cur_time` are not known yet."""
     ticks_per_step: int
     ticks_index: NDArray[np.datetime64]
-    """All ticks of the day."""
+    """All ticks of the order's day; of an order over several days, of all of them."""
     ticks_for_order: NDArray[np.datetime64]
     """The ticks of the order's window."""
     cur_tick: int
-    """Number of ticks of the day that are over."""
+    """Number of ticks in `ticks_index` that are over."""
     first_tick: int
-    """Index of the window's first tick in the day."""
+    """Index of the window's first tick."""
     num_steps: int
     """Steps in the window; fewer are taken if the order is filled before its end."""
     history: OrderHistory
@@ -79,10 +79,24 @@ class SAOEState:
         return self.first_tick + len(self.ticks_for_order)
 
     @property
+    def date(self) -> np.datetime64:
+        """Day of the next step, or of the last one after the end."""
+        tick = min(self.cur_tick, self.stop_tick - 1)
+        day: np.datetime64 = self.ticks_index[tick].astype("datetime64[D]")
+        return day
+
+    @property
     def next_boundary(self) -> int:
-        """Index of the tick at which the next step ends."""
-        boundary = (self.cur_tick // self.ticks_per_step + 1) * self.ticks_per_step
-        return min(boundary, self.stop_tick)
+        """Index of the tick at which the next step ends, at the latest with its session."""
+        return self.history.matcher.boundary_after(self.cur_tick)
+
+    def boundaries(self, tick: int) -> list[int]:
+        """Ticks at which the step of a tick and all later steps end."""
+        boundaries = []
+        while tick < self.stop_tick:
+            tick = self.history.matcher.boundary_after(tick)
+            boundaries.append(tick)
+        return boundaries
 
     @property
     def step_ticks(self) -> int:
@@ -282,7 +296,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BacktestData:
-    """Ticks of a day with the deal price of one direction in each."""
+    """Ticks of a day, or of the days of an order, with the deal price of one direction."""
 
     ticks: DayTicks
     deal_price: Floats

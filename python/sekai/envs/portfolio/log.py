@@ -27,7 +27,6 @@ __all__ = [
     "current_holdings",
     "join_logs",
     "participated",
-    "portfolio_scene",
 ]
 
 Floats = NDArray[np.float64]

@@ -49,7 +49,7 @@ _REGISTERED: dict[tuple[str, str], Callable[[], Any]] = {}
 
 
 class IncompatibleBaselineError(SekaiError, ValueError):
-    """A baseline cannot run in this env."""
+    """A baseline cannot run in this env; `evaluate` leaves it out and flags it."""
 
 
 def register_baseline(

@@ -14,7 +14,7 @@ from sekai.compose.orders.interpreters import CategoricalActionInterpreter
 from sekai.compose.orders.state import SAOEState
 from sekai.evaluation.baselines import IncompatibleBaselineError
 from sekai.evaluation.policy import EpisodeContext, Policy, StepContext
-from sekai.evaluation.tasks.execution import ExecutionTask
+from sekai.evaluation.tasks.execution import ExecutionTask, OrderExecutionTask
 
 __all__ = [
     "AlmgrenChrissSchedule",
@@ -157,16 +157,25 @@ def vwap() -> OrderExecutionPolicy:
     return OrderExecutionPolicy("vwap", amount)
 
 
+class AlmgrenChrissOrderPolicy(OrderExecutionPolicy):
+    """Almgren-Chriss schedule of an order; needs synthetic data, whose impact is known."""
+
+    def begin(self, context: EpisodeContext) -> None:
+        """Reject data whose impact and volatility are unknown."""
+        assert isinstance(context.task, OrderExecutionTask)
+        if context.task.config().data is not None:
+            raise IncompatibleBaselineError(
+                f"{self.name} needs impact and volatility, which are known for synthetic minutes "
+                "only"
+            )
+        super().begin(context)
+
+
 def almgren_chriss() -> OrderExecutionPolicy:
     """Almgren-Chriss schedule; needs synthetic data, whose impact and volatility are known."""
 
     def amount(env: Any, state: SAOEState) -> float:
-        if env.config.data is not None:
-            raise IncompatibleBaselineError(
-                "almgren_chriss needs impact and volatility, which are known for synthetic "
-                "minutes only; leave it out"
-            )
         schedule = env.optimal_schedule()
         return float(schedule[0]) if len(schedule) else 0.0
 
-    return OrderExecutionPolicy("almgren_chriss", amount)
+    return AlmgrenChrissOrderPolicy("almgren_chriss", amount)

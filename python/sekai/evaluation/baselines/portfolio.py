@@ -65,8 +65,8 @@ class TargetWeights(Policy):
         space: Any = context.vec.observation_space
         if not {"weights", "mask"} <= set(getattr(space, "spaces", ())):
             raise IncompatibleBaselineError(
-                f"{self.name} needs observations with 'weights' and 'mask', got {space}; leave it "
-                "out, or remove the wrapper that hides them"
+                f"{self.name} needs observations with 'weights' and 'mask', got {space}; "
+                "remove the wrapper that hides them"
             )
         assert isinstance(context.task, PortfolioTask), "target weights need a portfolio task"
         self._task = context.task
@@ -189,8 +189,8 @@ class EstimatedWeights(TargetWeights):
         data = self._task.data
         if data is None:
             raise IncompatibleBaselineError(
-                f"{self.name} needs the prices of the env's data, which are not available; leave "
-                "it out"
+                f"{self.name} needs the prices of the env's data, which are not available; pass an "
+                "env id with its data as env_options"
             )
         if self._data is not data:
             # Estimates depend on the row only, not on costs or holdings.

@@ -59,7 +59,7 @@ class TradingRule(Policy):
         if len(columns) != self._symbols:
             raise IncompatibleBaselineError(
                 f"{self.name} needs the feature {name} of {self._symbols} symbols, got "
-                f"{len(columns)}; leave it out, or remove the wrapper that hides the feature"
+                f"{len(columns)}; remove the wrapper that hides the feature"
             )
         return np.asarray(step.observations, np.float64)[:, columns]
 
@@ -149,7 +149,7 @@ class OptimalQuotes(Policy):
         envs = getattr(self.context.vec, "envs", None)
         if not envs:
             raise IncompatibleBaselineError(
-                "optimal_quotes needs envs in this process; leave it out, or use mode='sync'"
+                "optimal_quotes needs envs in this process; use mode='sync'"
             )
         return np.stack([env.unwrapped.optimal_action() for env in envs])
 

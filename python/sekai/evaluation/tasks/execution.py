@@ -98,6 +98,11 @@ class OrderExecutionTask(Task):
     headline = "price_advantage"
     baselines = ("twap", "vwap", "almgren_chriss", "all_at_once", "random")
 
+    def __init__(self, source: EnvSource) -> None:
+        # Baselines read the state of the order, which envs of a native batch do not have.
+        options = source.options
+        super().__init__(source if options is None else source.with_options(mode="sync"))
+
     def config(self) -> OrderExecutionConfig:
         """Config of the envs; the default one where it is unknown."""
         return config_of(OrderExecutionConfig, self.source)
