@@ -338,7 +338,7 @@ def _callbacks(
         callbacks.append(Evaluate(experiment.id, every=every, env_options=prepared.validation))
     seconds = train.checkpoint_seconds
     callbacks.append(
-        Checkpoint(run.checkpoints, every=train.checkpoint_every, seconds=seconds, envs=None)
+        Checkpoint(run.checkpoints, every=train.checkpoint_every, seconds=seconds)
     )
     callbacks.append(Track(run.curve))
     if options.progress:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import torch
 
-from sekai.core.portable_state import portable
-from sekai.error import SekaiError, StateError
+from sekai.error import SekaiError
 from sekai.training.actions import ActionMap
 from sekai.training.agent_settings import (
     AgentSettings,
@@ -26,39 +23,23 @@ from sekai.training.agent_settings import (
 )
 from sekai.training.callbacks.callback import Callback, CallbackList
 from sekai.training.callbacks.reporting import ProgressBar
-from sekai.training.checkpoint import (
-    ModelFileError,
-    agent_content,
-    env_of,
-    load_network,
-    network_of,
-    read_agent,
-    require_functions,
-    settings_of,
-    space_of,
-    windows_of,
-    write_file,
-)
 from sekai.training.multi_agent.groups import Group, TeamPolicy
-from sekai.training.multi_agent.joint_env import JointSpaces, JointTrainingEnv
-from sekai.training.normalizers import Gather
-from sekai.training.observations import Leaf, WindowGather, leaves_of, window_gather
+from sekai.training.multi_agent.joint_env import JointTrainingEnv
+from sekai.training.observations import WindowGather, leaves_of, window_gather
 from sekai.training.ray.cluster import EngineName, rollout_engine
 from sekai.training.rng import EnvSlice, RandomStream
 from sekai.training.rollout import EpisodeStatistics
+from sekai.training.saving import SavableAgent
 from sekai.training.shaping import LearnWhere, RewardShaping, RewardTransform
-from sekai.training.trained_policy import PolicyNetwork, TrainedPolicy
+from sekai.training.trained_policy import TrainedPolicy
 from sekai.training.training_envs import make_training_envs
-from sekai.vector.vec_env import Seeds, VecEnv
+from sekai.vector.vec_env import VecEnv
 
-__all__ = ["Agent", "DivergedError", "Metrics", "load_policy"]
+__all__ = ["Agent", "DivergedError", "Metrics"]
 
 LOG = logging.getLogger(__name__)
 
 Metrics: TypeAlias = dict[str, float]
-
-STATE_ERRORS = (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError)
-"""Errors that a malformed state can raise."""
 
 Own = TypeVar("Own", bound="Agent")
 
@@ -83,7 +64,7 @@ class RolloutEngine(Protocol):
         """Set the agent's own envs to the state of those in workers."""
 
 
-class Agent(ABC):
+class Agent(SavableAgent):
     """Policy that is trained on an env.
 
     The same seed and settings on the same env give the same policy, bit for bit.
@@ -102,14 +83,8 @@ class Agent(ABC):
         changes: single hyperparameters, instead of those of `settings`.
     """
 
-    settings_type: ClassVar[type[AgentSettings]] = AgentSettings
-    settings: AgentSettings
     actions: ActionMap
     gather: WindowGather | None = None
-    network: PolicyNetwork
-    """Trained networks, which checkpoints save."""
-
-    _engine: RolloutEngine | None = None
     _watch: Callable[[Any, int], None] | None = None
     """Called with the result of each step, if infos select the steps to learn from."""
 
@@ -163,10 +138,6 @@ class Agent(ABC):
         """Env steps in an iteration, summed over envs."""
 
     @abstractmethod
-    def _start(self, seed: Seeds) -> None:
-        """Reset the envs."""
-
-    @abstractmethod
     def _act_steps(self, step_counts: Sequence[int]) -> None:
         """Step all envs and store the transitions.
 
@@ -189,30 +160,6 @@ class Agent(ABC):
     @abstractmethod
     def _load_acting_state(self, state: Mapping[str, Any]) -> None:
         """Restore `_acting_state`."""
-
-    @abstractmethod
-    def _learning_state(self) -> dict[str, Any]:
-        """Training state of the algorithm."""
-
-    @abstractmethod
-    def _load_learning_state(self, state: Mapping[str, Any]) -> None:
-        """Restore `_learning_state`."""
-
-    @classmethod
-    def make_network(
-        cls,
-        leaves: Mapping[str, Leaf],
-        actions: ActionMap,
-        settings: Any,
-        gather: Gather | None = None,
-    ) -> PolicyNetwork | None:
-        """Make the untrained network of one agent; None if it cannot act alone."""
-        return None
-
-    @classmethod
-    def make_team(cls, spaces: JointSpaces, settings: Any) -> PolicyNetwork | None:
-        """Make the untrained networks of several agents; None for single-agent algorithms."""
-        return None
 
     def fit(
         self: Own,
@@ -313,108 +260,6 @@ class Agent(ABC):
         spaces = self.vec.observation_space, self.vec.action_space
         return TrainedPolicy(self.network, *spaces, self.randomness)
 
-    def save(
-        self, path: str | os.PathLike[str], *, training: bool = True, envs: bool = True
-    ) -> Path:
-        """Save the agent to a file atomically.
-
-        Args:
-            path: a file that ends in .safetensors, or a folder for it.
-            training: include the training state, so that `resume` continues bit for bit; otherwise
-                only the policy is saved.
-            envs: include the state of running episodes; otherwise resumed training starts new
-                ones. Envs of other frameworks can seldom be saved.
-        """
-        content = agent_content(self)
-        try:
-            if training:
-                content["training"] = self._training_state(envs)
-            return write_file(path, content)
-        except StateError as error:
-            raise StateError(f"{error}: save(..., envs=False) saves all but the envs") from error
-
-    @classmethod
-    def load(cls: type[Own], path: str | os.PathLike[str], env: Any = None, **given: Any) -> Own:
-        """Load a saved agent, to act or to train further.
-
-        Args:
-            path: model file.
-            env: env to train on; None for the env that the file names.
-            given: other arguments of the agent, such as `env_options`.
-        """
-        return cls._from_content(read_agent(path, cls.__name__), path, env, given)
-
-    @classmethod
-    def resume(
-        cls: type[Own],
-        path: str | os.PathLike[str],
-        steps: int | None = None,
-        callbacks: Sequence[Callback] = (),
-        env: Any = None,
-        *,
-        total: int | None = None,
-        **given: Any,
-    ) -> Own:
-        """Continue training from a checkpoint, bit for bit.
-
-        Args:
-            path: model file with the training state.
-            steps: steps to train; None only loads the agent.
-            callbacks: as in `fit`.
-            env: env to train on, the same as before; None for the env that the file names.
-            total: as in `fit`; None for the value in the file.
-            given: other arguments of the agent, such as `env_options`.
-        """
-        content = read_agent(path, cls.__name__)
-        if "training" not in content:
-            raise ModelFileError(f"{path} was saved with training=False: use {cls.__name__}.load")
-        agent = cls._from_content(content, path, env, given)
-        agent._load_training_state(content["training"])
-        return agent if steps is None else agent.fit(steps, callbacks, total=total)
-
-    @classmethod
-    def _from_content(
-        cls: type[Own], content: Mapping[str, Any], path: Any, env: Any, given: Any
-    ) -> Own:
-        is_named_by_file = env is None
-        if is_named_by_file:
-            env = env_of(content, path)
-        require_functions(content, given, path)
-        settings = settings_of(content, cls.settings_type)
-        # The network of the file is validated before envs and buffers are allocated.
-        cls.saved_network(content, settings)
-        try:
-            agent = cls(env, seed=content["seed"], settings=settings, **given)
-        except (*STATE_ERRORS, OverflowError, MemoryError) as error:
-            if not is_named_by_file or isinstance(error, SekaiError):
-                raise
-            raise ModelFileError(
-                f"{path}: the env that the file names cannot be made: {error}: pass env=..."
-            ) from error
-        for name in ("observation_space", "action_space"):
-            if space_of(content, name) != getattr(agent.vec, name):
-                raise ModelFileError(f"{path} was trained with another {name}")
-        load_network(agent.network, content["network"])
-        agent._network_loaded()
-        agent.steps = content["steps"]
-        return agent
-
-    @classmethod
-    def saved_network(
-        cls, content: Mapping[str, Any], settings: AgentSettings
-    ) -> PolicyNetwork | None:
-        """Network of a model file, without envs; None if it cannot act alone."""
-        seen, done = (space_of(content, name) for name in ("observation_space", "action_space"))
-
-        def make() -> PolicyNetwork | None:
-            spaces = JointSpaces.of(seen, done)
-            if spaces is not None:
-                return cls.make_team(spaces, settings)
-            gather = windows_of(content)
-            return cls.make_network(leaves_of(seen), ActionMap(done), settings, gather)
-
-        return network_of(content, make)
-
     def close(self) -> None:
         """Close the envs."""
         self.vec.close()
@@ -471,67 +316,6 @@ class Agent(ABC):
         """Other arguments of the agent of a worker."""
         return {} if self._watch is None else {"learn_where": self.shaping.learn_where}
 
-    def _network_loaded(self) -> None:  # noqa: B027 (optional hook)
-        """Update what depends on the network after its weights were loaded."""
-
-    def _training_state(self, envs: bool) -> dict[str, Any]:
-        if self._engine is not None and envs:
-            self._engine.sync_envs()
-        states = self._callback_states if self._callbacks is None else self._callbacks.state_dict()
-        return {
-            "randomness": self.randomness.state,
-            "has_begun": self._has_begun,
-            "iterations": self.iterations,
-            "planned_steps": self.planned_steps,
-            "total_steps": self.total_steps,
-            "callbacks": states,
-            "functions": self.shaping.names(),
-            "episodes": self.episodes.state_dict(),
-            "envs": portable(self.vec.state_dict()) if self._has_begun and envs else None,
-            "learning": self._learning_state(),
-        }
-
-    def _load_training_state(self, state: Mapping[str, Any]) -> None:
-        try:
-            self.randomness.restore(state["randomness"])
-            self._has_begun = bool(state["has_begun"])
-            self.iterations = int(state["iterations"])
-            self.planned_steps = int(state["planned_steps"])
-            self.total_steps = int(state["total_steps"])
-            self._callback_states = dict(state["callbacks"])
-            self.episodes.load_state_dict(state["episodes"])
-            self._load_learning_state(state["learning"])
-            if self._has_begun:
-                self._start(self.seed)
-            if state["envs"] is not None:
-                self.vec.load_state_dict(state["envs"])
-                self._load_learning_state(state["learning"])
-        except STATE_ERRORS as error:
-            raise ModelFileError(f"the training state of the file is invalid: {error}") from error
-
-
-def load_policy(path: str | os.PathLike[str]) -> TrainedPolicy | TeamPolicy:
-    """Load the policy of a saved agent, with its normalizer, without envs and training state.
-
-    Raises:
-        ModelFileError: the file holds no agent, or one that cannot act without its env.
-    """
-    content = read_agent(path)
-    kind = _subclasses(Agent).get(content["algorithm"])
-    if kind is None:
-        raise ModelFileError(f"{path}: unknown algorithm {content['algorithm']!r:.80}")
-    network = kind.saved_network(content, settings_of(content, kind.settings_type))
-    if network is None or content.get("windows") is not None:
-        raise ModelFileError(
-            f"{path} cannot act without its env, whose data holds the windows it reads: use "
-            f"{kind.__name__}.load"
-        )
-    seen, done = (space_of(content, name) for name in ("observation_space", "action_space"))
-    spaces, randomness = JointSpaces.of(seen, done), RandomStream(content["seed"])
-    if spaces is not None:
-        return TeamPolicy(network, spaces, randomness)
-    return TrainedPolicy(network, seen, done, randomness)
-
 
 class DeferredInterrupt:
     """Context that defers the first keyboard interrupt; the second has its usual effect.
@@ -586,10 +370,3 @@ def _with_policy(base: AgentSettings, policy: Any, changes: Mapping[str, Any]) -
     elif isinstance(policy, Mapping):
         policy = base.policy.replaced(**policy)
     return {**changes, "policy": policy}
-
-
-def _subclasses(base: Any) -> dict[str, type[Agent]]:
-    kinds = {kind.__name__: kind for kind in base.__subclasses__()}
-    for kind in base.__subclasses__():
-        kinds.update(_subclasses(kind))
-    return kinds
