@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sekai.cli.failure import CommandError, guarded
-from sekai.cli.options import ImportOption, QuietOption, RunArgument, RunsOption
+from sekai.cli.options import AllowOption, ImportOption, QuietOption, RunArgument, RunsOption
 from sekai.cli.screen import note, waiting
 from sekai.experiment.run_folder import DEFAULT_ROOT, find_run, lock_run
 
@@ -34,6 +34,7 @@ def evaluate(
             "--sensitivity/--no-sensitivity", help="Evaluate under higher costs and delays too."
         ),
     ] = None,
+    allow: AllowOption = None,
     runs: RunsOption = DEFAULT_ROOT,
     imports: ImportOption = None,
     quiet: QuietOption = False,
@@ -68,7 +69,7 @@ def evaluate(
     message = f"evaluating on {experiment.evaluate.seeds} unseen seeds"
     with lock_run(folder.path), waiting(message, quiet):
         try:
-            evaluation = evaluate_run(experiment, prepare(experiment), folder, command)
+            evaluation = evaluate_run(experiment, prepare(experiment), folder, command, allow or ())
         except ModelFileError as error:
             raise CommandError(f"{error}; {folder.retrain_hint}") from error
         report = write_run_report(evaluation, folder.report, note)

@@ -172,7 +172,9 @@ def documented_fields(config: type) -> list[FieldDoc]:
     sources: dict[str, tuple[str, str]] = {}
     for base in reversed(config.__mro__):
         if dataclasses.is_dataclass(base):
-            sources.update({name: (kind, text) for name, kind, text in _source_fields(base)})
+            for name, kind, text in _source_fields(base):
+                # A field with another default keeps its description.
+                sources[name] = (kind, text or sources.get(name, ("", ""))[1])
     docs = []
     for field in dataclasses.fields(config):
         kind, text = sources.get(field.name, (str(field.type), ""))

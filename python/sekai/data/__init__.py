@@ -15,6 +15,7 @@ from sekai.data.market_data import PRICE_FIELDS, MarketData
 from sekai.data.problems import Policies, Problem, Problems, inspect
 from sekai.data.qlib import QlibIntraday, QlibProvider, write_qlib
 from sekai.data.reading.options import Options
+from sekai.data.signature import DataSignature, data_signature, require_same_data
 from sekai.data.simulators import Disruptions, Regime, regime_path, simulate_gbm, simulate_regimes
 from sekai.data.splits import Fold, WalkForward
 from sekai.data.streaming import Bar, BarFeed
@@ -29,6 +30,7 @@ __all__ = [
     "BarFeed",
     "BundledSet",
     "Calendar",
+    "DataSignature",
     "DayCache",
     "DayTicks",
     "Disruptions",
@@ -61,6 +63,7 @@ __all__ = [
     "bundled_sets",
     "check_features",
     "compute",
+    "data_signature",
     "default_pipeline",
     "feature_kinds",
     "feature_names",
@@ -69,6 +72,7 @@ __all__ = [
     "make_feature",
     "regime_path",
     "register_feature",
+    "require_same_data",
     "simulate_gbm",
     "simulate_regimes",
     "write_qlib",

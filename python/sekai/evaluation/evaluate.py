@@ -9,7 +9,7 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,7 @@ def evaluate(
     sensitivity: bool = True,
     ledger: Ledger | None = None,
     command: str | None = None,
+    allow: Collection[str] = (),
 ) -> Evaluation:
     """Evaluate a policy against baselines on the same seeds, costs and fills.
 
@@ -78,12 +79,15 @@ def evaluate(
         sensitivity: also evaluate at other costs and delays.
         ledger: trial ledger of this data, or the path of its file; this trial is added.
         command: command that reproduces the evaluation; the command line if None.
+        allow: differences from the data of training that are allowed: `bar_length`, `calendar`,
+            `features`, `assets`.
 
     Raises:
+        DataMismatchError: the env has other bars, features or assets than the policy requires.
         ValueError: there is no baseline, or a single seed without a long dated episode.
     """
     task = task_of(as_env_source(env, env_options))
-    policies = _policies(policy, baselines, task, name)
+    policies = _policies(policy, baselines, task, name, allow)
     chosen = _seeds(seeds)
     source = task.recording_source()
     played = {key: run_episodes(one, source, task, chosen) for key, one in policies.items()}
@@ -115,6 +119,7 @@ def evaluate(
         "seeds": chosen,
         "level": level,
         "baselines": list(compared)[1:],
+        **({"allow": list(allow)} if allow else {}),
     }
     return Evaluation(
         name=agent_name,
@@ -186,9 +191,13 @@ def _seeds(seeds: int | Sequence[int]) -> list[int]:
 
 
 def _policies(
-    policy: Any, baselines: Policies | None, task: Task, name: str | None
+    policy: Any,
+    baselines: Policies | None,
+    task: Task,
+    name: str | None,
+    allow: Collection[str],
 ) -> dict[str, Policy]:
-    agent = _policy(policy, task, name)
+    agent = _policy(policy, task, name, allow)
     if baselines is None:
         baselines = task.baselines
     pairs = baselines.items() if isinstance(baselines, Mapping) else ((None, b) for b in baselines)
@@ -196,7 +205,7 @@ def _policies(
     for label, given in pairs:
         if isinstance(given, str) and not os.path.exists(given):
             baseline(given, task.name)  # Raises with the known names if there is none.
-        other = _policy(given, task, label)
+        other = _policy(given, task, label, allow)
         label = label or other.name
         key, number = label, 2
         while key in others:
@@ -210,14 +219,14 @@ def _policies(
     return {own if own not in others else f"{own} (evaluated)": agent, **others}
 
 
-def _policy(policy: Any, task: Task, name: str | None) -> Policy:
+def _policy(policy: Any, task: Task, name: str | None, allow: Collection[str]) -> Policy:
     def find_baseline(name: str) -> Policy | None:
         return baseline(name, task.name) if name in baseline_names(task.name) else None
 
     if task.source.is_multi_agent:
-        return as_multi_agent_policy(policy, name, find_baseline)
+        return as_multi_agent_policy(policy, name, find_baseline, allow)
     known = find_baseline(policy) if isinstance(policy, str) else None
-    return as_policy(policy, name) if known is None else known
+    return as_policy(policy, name, allow) if known is None else known
 
 
 def _without_duplicates(played: dict[str, list[Episode]], agent: str) -> dict[str, list[Episode]]:

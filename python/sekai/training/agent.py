@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import logging
 import signal
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from html import escape
+from textwrap import fill
 from types import FrameType, TracebackType
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import torch
 
+from sekai.config.convert import documented_fields, type_hints
 from sekai.error import SekaiError
 from sekai.training.actions import ActionMap
 from sekai.training.agent_settings import (
@@ -30,6 +36,7 @@ from sekai.training.ray.cluster import EngineName, rollout_engine
 from sekai.training.rng import EnvSlice, RandomStream
 from sekai.training.rollout import EpisodeStatistics
 from sekai.training.saving import SavableAgent
+from sekai.training.settings import Settings
 from sekai.training.shaping import LearnWhere, RewardShaping, RewardTransform
 from sekai.training.trained_policy import TrainedPolicy
 from sekai.training.training_envs import make_training_envs
@@ -83,10 +90,23 @@ class Agent(SavableAgent):
         changes: single hyperparameters, instead of those of `settings`.
     """
 
+    __signature__: ClassVar[inspect.Signature]
     actions: ActionMap
+    _short_length: int | None = None
     gather: WindowGather | None = None
     _watch: Callable[[Any, int], None] | None = None
     """Called with the result of each step, if infos select the steps to learn from."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Give each algorithm a signature and a help text with its settings by name."""
+        super().__init_subclass__(**kwargs)
+        if "settings_type" in vars(cls):
+            cls.__signature__ = _signature(cls.settings_type)
+            own = inspect.cleandoc(cls.__doc__ or "")
+            cls.__doc__ = f"{own}\n\n{_arguments(cls.settings_type)}"
+        elif "__init__" in vars(cls):
+            parameters = list(inspect.signature(cls.__init__).parameters.values())
+            cls.__signature__ = inspect.Signature(parameters[1:])
 
     def __init__(
         self,
@@ -112,7 +132,9 @@ class Agent(SavableAgent):
         """Env steps so far, summed over envs."""
         self.iterations = 0
         self.planned_steps = 0
-        """Steps at which the current `fit` ends."""
+        """Steps at which the current `fit` ends: those requested, in whole iterations."""
+        self.requested_steps = 0
+        """Steps at which the current `fit` was requested to end."""
         self.total_steps = 0
         """Steps at which schedules end; saved with the agent."""
         self.is_between_iterations = True
@@ -124,6 +146,33 @@ class Agent(SavableAgent):
         self._callbacks: CallbackList | None = None
         self._callback_states: Mapping[str, Any] = {}
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.env_name!r}, seed={self.seed}, steps={self.steps})"
+
+    def _repr_html_(self) -> str:
+        """Table of the algorithm, env, steps and changed settings, for notebooks."""
+        rows = {
+            "env": f"{self.env_name} x {self.vec.num_envs}",
+            "steps": f"{self.steps:,}",
+            "seed": self.seed,
+            **_changed(self.settings, type(self.settings)()),
+        }
+        cells = (
+            f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
+            for name, value in rows.items()
+        )
+        title = escape(type(self).__name__)
+        return f"<table><caption>{title}</caption>{''.join(cells)}</table>"
+
+    @property
+    def env_name(self) -> str:
+        """Id of the env, or the name of its class or function."""
+        given = self.env_given
+        if isinstance(given, str):
+            return given
+        name = getattr(given, "id", None) or getattr(given, "__name__", None)
+        return str(name or type(getattr(given, "unwrapped", given)).__name__)
+
     @abstractmethod
     def _build(self) -> None:
         """Make networks, optimizers and buffers."""
@@ -134,8 +183,22 @@ class Agent(SavableAgent):
 
     @property
     @abstractmethod
+    def _full_length(self) -> int:
+        """Steps of each env in an iteration, by the settings."""
+
+    @property
+    def iteration_length(self) -> int:
+        """Steps of each env in an iteration; fewer in a `fit` of less than an iteration."""
+        return self._full_length if self._short_length is None else self._short_length
+
+    @property
     def iteration_steps(self) -> int:
         """Env steps in an iteration, summed over envs."""
+        return self.iteration_length * self.vec.num_envs
+
+    def _set_length(self, steps: int | None) -> None:
+        """Shorten iterations to `steps` of each env; None for the length by the settings."""
+        self._short_length = steps
 
     @abstractmethod
     def _act_steps(self, step_counts: Sequence[int]) -> None:
@@ -174,6 +237,11 @@ class Agent(SavableAgent):
     ) -> Own:
         """Train for a number of env steps, rounded up to whole iterations.
 
+        An iteration has `n_steps * n_envs` steps (PPO, A2C) or `steps_per_iteration * n_envs`
+        steps (the others). If `steps` are fewer, the iteration is shortened to them, rounded up to
+        a step of each env. A larger number that is rounded up is logged, and shown by the progress
+        bar.
+
         Schedules such as a linear `learning_rate_schedule` end at `total` steps, which is saved
         with the agent: `fit(n, total=2 * n)` and `resume(path, n)` train the same policy as
         `fit(2 * n)`, bit for bit.
@@ -200,9 +268,13 @@ class Agent(SavableAgent):
                 f"total must be above the {self.steps} steps trained so far, was {total}"
             )
         listeners = CallbackList(self, [*callbacks, ProgressBar()] if progress else callbacks)
-        rollouts = rollout_engine(self, engine, workers, address)
-        self.planned_steps, self.total_steps = end, total or max(self.total_steps, end)
-        with _threads(self.settings.threads), DeferredInterrupt() as interrupt, rollouts, listeners:
+        self.total_steps = total or max(self.total_steps, end)
+        with ExitStack() as parts:
+            parts.enter_context(self._planned(steps))
+            parts.enter_context(_threads(self.settings.threads))
+            interrupt = parts.enter_context(DeferredInterrupt())
+            parts.enter_context(rollout_engine(self, engine, workers, address))
+            parts.enter_context(listeners)
             is_running = listeners.begin(self._callback_states)
             self._callbacks, self._callback_states = listeners, {}
             while is_running and self.steps < self.planned_steps:
@@ -211,6 +283,24 @@ class Agent(SavableAgent):
         if interrupt.is_requested:
             raise KeyboardInterrupt
         return self
+
+    @contextmanager
+    def _planned(self, steps: int) -> Iterator[None]:
+        """Plan a `fit` of whole iterations, shorter ones if the steps are less than one."""
+        envs = self.vec.num_envs
+        if steps < self.iteration_steps:
+            self._set_length(-(-steps // envs))
+        length = self.iteration_steps
+        self.planned_steps = self.steps + -(-steps // length) * length
+        self.requested_steps = self.steps + steps
+        if self.planned_steps > self.requested_steps:
+            text = "%d steps were requested and %d are taken: iterations have %d steps of %d envs"
+            taken = self.planned_steps - self.steps
+            LOG.info(text, steps, taken, self.iteration_length, envs)
+        try:
+            yield
+        finally:
+            self._set_length(None)
 
     def _run_iteration(self) -> Metrics:
         self.is_between_iterations = False
@@ -255,10 +345,18 @@ class Agent(SavableAgent):
     @property
     def policy(self) -> TrainedPolicy | TeamPolicy:
         """Policy without the training state."""
+        signature = self.data_signature
         if isinstance(self.vec, JointTrainingEnv):
-            return TeamPolicy(self.network, self.vec.spaces, self.randomness)
-        spaces = self.vec.observation_space, self.vec.action_space
-        return TrainedPolicy(self.network, *spaces, self.randomness)
+            spaces = self.vec.spaces
+            return TeamPolicy(self.network, spaces, self.randomness, data_signature=signature)
+        return TrainedPolicy(
+            self.network,
+            self.vec.observation_space,
+            self.vec.action_space,
+            self.randomness,
+            make=partial(self.make_network, settings=self.settings, gather=self.gather),
+            data_signature=signature,
+        )
 
     def close(self) -> None:
         """Close the envs."""
@@ -349,6 +447,51 @@ class DeferredInterrupt:
             raise KeyboardInterrupt
         self.is_requested = True
         LOG.warning("interrupted: training ends after this iteration; once more ends it at once")
+
+
+def _signature(settings_type: type[AgentSettings]) -> inspect.Signature:
+    """Signature of an algorithm: arguments of `Agent`, and its settings by name."""
+    own = [
+        parameter
+        for parameter in inspect.signature(Agent.__init__).parameters.values()
+        if parameter.name not in ("self", "changes")
+    ]
+    names = {parameter.name for parameter in own}
+    hints = type_hints(settings_type)
+    settings = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default,
+            annotation=hints.get(field.name, Any),
+        )
+        for field in dataclasses.fields(settings_type)
+        if field.name not in names
+    ]
+    return inspect.Signature([*own, *settings])
+
+
+def _arguments(settings_type: type[AgentSettings]) -> str:
+    """Description of all arguments of an algorithm, for `help`."""
+    shared = inspect.cleandoc(Agent.__doc__ or "").partition("Args:\n")[2]
+    lines = [f"Args:\n{shared.partition('    changes:')[0].rstrip()}"]
+    for field in documented_fields(settings_type):
+        if field.name != "policy":
+            text = f"{field.name}: {field.text} Default {field.default}."
+            lines.append(fill(text, 96, initial_indent="    ", subsequent_indent="        "))
+    return "\n".join(lines) + "\n\nDefaults of settings are tuned for known env ids."
+
+
+def _changed(settings: Settings, defaults: Settings, prefix: str = "") -> dict[str, Any]:
+    """Settings that differ from the defaults, by name."""
+    changed: dict[str, Any] = {}
+    for field in dataclasses.fields(settings):
+        value, default = getattr(settings, field.name), getattr(defaults, field.name)
+        if isinstance(value, Settings):
+            changed.update(_changed(value, default, f"{prefix}{field.name}."))
+        elif value != default:
+            changed[f"{prefix}{field.name}"] = value
+    return changed
 
 
 @contextmanager

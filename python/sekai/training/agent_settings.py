@@ -69,6 +69,7 @@ class PolicySettings(Settings):
     """True lets actor and critic share the backbone: fewer weights, not less time."""
 
     activation: Literal["tanh", "relu", "silu"] = "tanh"
+    """Activation of hidden layers."""
 
     std_init: float = 0.5
     """Initial standard deviation of Gaussian actions in [-1, 1]."""
@@ -102,7 +103,11 @@ class AgentSettings(Settings):
     """Environments that act in parallel, if they are made from an id or a function."""
 
     learning_rate: float = 3e-4
+    """Step size of the optimizer."""
+
     learning_rate_schedule: Schedule = "constant"
+    """"constant", or "linear" decay to zero at the total steps of training."""
+
     gamma: float = 0.99
     """Discount factor."""
 
@@ -116,6 +121,7 @@ class AgentSettings(Settings):
     """Threads of torch: more help with large networks and idle cores."""
 
     policy: PolicySettings = dataclasses.field(default_factory=PolicySettings)
+    """Architecture of the networks."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

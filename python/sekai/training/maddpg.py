@@ -259,11 +259,11 @@ class MADDPG(MultiAgentOffPolicyAgent):
     def _update_normalizers(self) -> None:
         seen, paid, _ = self._latest()
         self.network.inputs.update(seen)
-        self._update_risks(self.settings.steps_per_iteration)
+        self._update_risks(self.iteration_length)
         if self.scaler is not None:
             done = paid.terminated | paid.truncated
             tables = self._penalized(paid.rewards), done, paid.acted
-            steps = self.settings.steps_per_iteration
+            steps = self.iteration_length
             self.scaler.update(*(table.reshape(steps, -1) for table in tables))
 
     def _rewards_of(self, paid: AgentTransitions, index: int) -> tuple[Tensor, Tensor]:

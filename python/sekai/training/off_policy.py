@@ -261,9 +261,12 @@ class OffPolicyAgent(Agent):
         return OffPolicyNetwork(leaves, actions, settings.policy, cls.actor_kind, gather)
 
     @property
-    def iteration_steps(self) -> int:
-        """Env steps in an iteration, summed over envs."""
-        return self.settings.steps_per_iteration * self.vec.num_envs
+    def _full_length(self) -> int:
+        return self.settings.steps_per_iteration
+
+    def _set_length(self, steps: int | None) -> None:
+        # Gradient steps follow whole groups of `train_freq` steps.
+        super()._set_length(None if steps is None else max(steps, self.settings.train_freq))
 
     def _iterate(self) -> Metrics:
         settings, metrics = self.settings, []
@@ -271,8 +274,8 @@ class OffPolicyAgent(Agent):
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["scale"]
         n_envs, stride = self.vec.num_envs, settings.train_freq
-        for first in range(0, settings.steps_per_iteration, stride):
-            steps = range(first, min(first + stride, settings.steps_per_iteration))
+        for first in range(0, self.iteration_length, stride):
+            steps = range(first, min(first + stride, self.iteration_length))
             self._run_envs([self.steps + step * n_envs for step in steps])
             self._shape(len(steps))
             is_due = len(steps) == stride and self.replay.is_open
@@ -388,7 +391,7 @@ class OffPolicyAgent(Agent):
 
     def _update_normalizers(self) -> None:
         """Update the running moments with the steps of this iteration."""
-        rows = self.replay.latest(self.settings.steps_per_iteration)
+        rows = self.replay.latest(self.iteration_length)
         self.network.inputs.update(self.replay.observations(rows))
         self._update_risks(len(rows))
         if self.scaler is not None:

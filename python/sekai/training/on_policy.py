@@ -165,9 +165,20 @@ class OnPolicyAgent(Agent):
         return TeamNetwork(groups, networks, spaces)
 
     @property
-    def iteration_steps(self) -> int:
-        """Env steps in an iteration, summed over envs."""
-        return self.settings.n_steps * self.vec.num_envs
+    def _full_length(self) -> int:
+        return self.settings.n_steps
+
+    def _set_length(self, steps: int | None) -> None:
+        super()._set_length(steps)
+        if self.rollout.steps != self.iteration_length:
+            state = self.rollout.state()
+            self.rollout = RolloutBuffer(self.vec, self.actions, self.iteration_length)
+            self.rollout.load_state(state)
+            for learner in self.learners.values():
+                learner.use_rollout(self.rollout)
+
+    def _worker_settings(self, n_envs: int) -> AgentSettings:
+        return self.settings.replaced(n_envs=n_envs, n_steps=self.iteration_length)
 
     def _iterate(self) -> Metrics:
         for learner in self.learners.values():
@@ -289,6 +300,13 @@ class Learner:
         if settings.norm_reward:
             self.scaler = RewardScaler(settings.gamma, rollout.count)
         self.gradient_step = GradientStep(network, settings)
+
+    def use_rollout(self, rollout: RolloutBuffer) -> None:
+        """Read another rollout of the same envs from now on."""
+        if isinstance(self.rollout, GroupRollout):
+            self.rollout.rollout = rollout
+        else:
+            self.rollout = rollout
 
     @torch.no_grad()
     def batch(self) -> Batch:

@@ -344,9 +344,9 @@ class QMIX(MultiAgentOffPolicyAgent):
     def _update_normalizers(self) -> None:
         seen, paid, over = self._latest()
         self.network.inputs.update(seen)
-        self._update_risks(self.settings.steps_per_iteration)
+        self._update_risks(self.iteration_length)
         if self.scaler is not None:
-            steps = self.settings.steps_per_iteration
+            steps = self.iteration_length
             rewards = self._penalized(self._team_rewards(paid))
             self.scaler.update(rewards.reshape(steps, -1), over.reshape(steps, -1))
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 import logging
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
 from sekai.core.portable_state import portable
+from sekai.data.signature import (
+    DataSignature,
+    checked_allow,
+    data_signature,
+    require_same_data,
+)
 from sekai.error import SekaiError, StateError
 from sekai.training.actions import ActionMap
 from sekai.training.agent_settings import AgentSettings
@@ -25,6 +32,7 @@ from sekai.training.checkpoint import (
     read_agent,
     require_functions,
     settings_of,
+    signature_of,
     space_of,
     windows_of,
     write_file,
@@ -32,7 +40,7 @@ from sekai.training.checkpoint import (
 from sekai.training.multi_agent.groups import TeamPolicy
 from sekai.training.multi_agent.joint_env import JointSpaces
 from sekai.training.normalizers import Gather
-from sekai.training.observations import Leaf, leaves_of
+from sekai.training.observations import Leaf, WindowGather, leaves_of
 from sekai.training.rng import RandomStream
 from sekai.training.rollout import EpisodeStatistics
 from sekai.training.shaping import RewardShaping
@@ -54,11 +62,21 @@ UNSAVED_ENVS = "running episodes cannot be saved; resumed training starts new on
 Own = TypeVar("Own", bound="SavableAgent")
 
 
+class SavedData(NamedTuple):
+    """Data that the agent of a file was trained on, and the allowed differences."""
+
+    data_signature: DataSignature | None
+    allow: tuple[str, ...]
+
+
 class SavableAgent(ABC):
     """Files of an agent: `save`, `load` and `resume`."""
 
     settings_type: ClassVar[type[AgentSettings]] = AgentSettings
     settings: AgentSettings
+    env_given: Any
+    env_options: dict[str, Any]
+    gather: WindowGather | None
     seed: int
     steps: int
     iterations: int
@@ -154,16 +172,32 @@ class SavableAgent(ABC):
         state = {**self._training_state(envs=False), "unsaved": unsaved}
         return write_file(path, {**content, "training": state})
 
+    @cached_property
+    def data_signature(self) -> DataSignature | None:
+        """Bar length, calendar, features and assets of the envs; None without market data."""
+        return data_signature(self.vec)
+
     @classmethod
-    def load(cls: type[Own], path: str | os.PathLike[str], env: Any = None, **given: Any) -> Own:
+    def load(
+        cls: type[Own],
+        path: str | os.PathLike[str],
+        env: Any = None,
+        *,
+        allow: Collection[str] = (),
+        **given: Any,
+    ) -> Own:
         """Load a saved agent, to act or to train further.
 
         Args:
             path: model file.
             env: env to train on; None for the env that the file names.
+            allow: differences from the data of the file that are allowed; see `load_policy`.
             given: other arguments of the agent, such as `env_options`.
+
+        Raises:
+            DataMismatchError: the env has other bars, features or assets than the file.
         """
-        return cls._from_content(read_agent(path, cls.__name__), path, env, given)
+        return cls._from_content(read_agent(path, cls.__name__), path, env, given, allow)
 
     @classmethod
     def resume(
@@ -174,6 +208,7 @@ class SavableAgent(ABC):
         env: Any = None,
         *,
         total: int | None = None,
+        allow: Collection[str] = (),
         **given: Any,
     ) -> Own:
         """Continue training from a checkpoint, bit for bit.
@@ -184,19 +219,31 @@ class SavableAgent(ABC):
             callbacks: as in `fit`.
             env: env to train on, the same as before; None for the env that the file names.
             total: as in `fit`; None for the value in the file.
+            allow: as in `load`.
             given: other arguments of the agent, such as `env_options`.
         """
         content = read_agent(path, cls.__name__)
         if "training" not in content:
             raise ModelFileError(f"{path} was saved with training=False: use {cls.__name__}.load")
-        agent = cls._from_content(content, path, env, given)
-        agent._load_training_state(content["training"])
+        agent = cls._from_content(content, path, env, given, allow)
+        state, trained = content["training"], signature_of(content)
+        current = agent.data_signature
+        if allow and trained and current and trained.differences(current):
+            # Running episodes belong to the data of the file.
+            state = {**state, "envs": None, "unsaved": {"envs": "the env has other data"}}
+        agent._load_training_state(state)
         return agent if steps is None else agent.fit(steps, callbacks, total=total)
 
     @classmethod
     def _from_content(
-        cls: type[Own], content: Mapping[str, Any], path: Any, env: Any, given: Any
+        cls: type[Own],
+        content: Mapping[str, Any],
+        path: Any,
+        env: Any,
+        given: Mapping[str, Any],
+        allow: Collection[str],
     ) -> Own:
+        trained = SavedData(signature_of(content), checked_allow(allow))
         is_named_by_file = env is None
         if is_named_by_file:
             env = env_of(content, path)
@@ -212,8 +259,11 @@ class SavableAgent(ABC):
             raise ModelFileError(
                 f"{path}: the env that the file names cannot be made: {error}: pass env=..."
             ) from error
+        require_same_data(trained, agent.vec)
         for name in ("observation_space", "action_space"):
-            if space_of(content, name) != getattr(agent.vec, name):
+            is_equal = space_of(content, name) == getattr(agent.vec, name)
+            # Of another number of assets the weights are compared.
+            if not is_equal and "assets" not in trained.allow:
                 raise ModelFileError(f"{path} was trained with another {name}")
         load_network(agent.network, content["network"])
         agent._network_loaded()
@@ -283,8 +333,18 @@ class SavableAgent(ABC):
         LOG.warning("the file has no running episodes (%s): the envs were reset", reason)
 
 
-def load_policy(path: str | os.PathLike[str]) -> TrainedPolicy | TeamPolicy:
+def load_policy(
+    path: str | os.PathLike[str], *, allow: Collection[str] = ()
+) -> TrainedPolicy | TeamPolicy:
     """Load the policy of a saved agent, with its normalizer, without envs and training state.
+
+    The policy requires the data that it was trained on: `evaluate` and `LiveRunner` refuse other
+    ones.
+
+    Args:
+        path: model file.
+        allow: differences that are allowed nevertheless: `bar_length`, `calendar`, `features`,
+            `assets`.
 
     Raises:
         ModelFileError: the file holds no agent, or one that cannot act without its env.
@@ -293,7 +353,8 @@ def load_policy(path: str | os.PathLike[str]) -> TrainedPolicy | TeamPolicy:
     kind = _subclasses(SavableAgent).get(content["algorithm"])
     if kind is None:
         raise ModelFileError(f"{path}: unknown algorithm {content['algorithm']!r:.80}")
-    network = kind.saved_network(content, settings_of(content, kind.settings_type))
+    settings = settings_of(content, kind.settings_type)
+    network = kind.saved_network(content, settings)
     if network is None or content.get("windows") is not None:
         raise ModelFileError(
             f"{path} cannot act without its env, whose data holds the windows it reads: use "
@@ -301,9 +362,13 @@ def load_policy(path: str | os.PathLike[str]) -> TrainedPolicy | TeamPolicy:
         )
     seen, done = (space_of(content, name) for name in ("observation_space", "action_space"))
     spaces, randomness = JointSpaces.of(seen, done), RandomStream(content["seed"])
+    signature = signature_of(content)
     if spaces is not None:
-        return TeamPolicy(network, spaces, randomness)
-    return TrainedPolicy(network, seen, done, randomness)
+        return TeamPolicy(network, spaces, randomness, data_signature=signature, allow=allow)
+    make = partial(kind.make_network, settings=settings)
+    return TrainedPolicy(
+        network, seen, done, randomness, make=make, data_signature=signature, allow=allow
+    )
 
 
 def _subclasses(base: Any) -> dict[str, type[SavableAgent]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sekai.data.signature import DataSignature, checked_allow
 from sekai.error import SpaceError
 from sekai.spaces import Space
 from sekai.training.actions import ActionMap, flat_mask
@@ -420,9 +421,16 @@ class TeamPolicy:
     """Policy of several agents: observations by agent to actions by agent."""
 
     def __init__(
-        self, network: PolicyNetwork, spaces: JointSpaces, randomness: RandomStream
+        self,
+        network: PolicyNetwork,
+        spaces: JointSpaces,
+        randomness: RandomStream,
+        *,
+        data_signature: DataSignature | None = None,
+        allow: Collection[str] = (),
     ) -> None:
         self.network, self.randomness = network, randomness
+        self.data_signature, self.allow = data_signature, checked_allow(allow)
         self.observation_spaces = spaces.observation_spaces
         self.action_spaces = spaces.action_spaces
         self.actions = spaces.actions

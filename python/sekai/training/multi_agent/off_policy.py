@@ -159,7 +159,7 @@ class MultiAgentOffPolicyAgent(OffPolicyAgent):
 
     def _latest(self) -> tuple[dict[str, Tensor], AgentTransitions, Tensor]:
         """Observations and outcomes of this iteration, and where an episode was over."""
-        drawn = self._steps_of(self.settings.steps_per_iteration)
+        drawn = self._steps_of(self.iteration_length)
         return drawn["observation"], AgentTransitions.of(drawn), drawn["truncated"]
 
     def _steps_of(self, count: int) -> dict[str, Any]:
