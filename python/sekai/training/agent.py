@@ -36,7 +36,7 @@ from sekai.training.ray.cluster import EngineName, rollout_engine
 from sekai.training.rng import EnvSlice, RandomStream
 from sekai.training.rollout import EpisodeStatistics
 from sekai.training.saving import SavableAgent
-from sekai.training.settings import Settings
+from sekai.training.settings import Settings, resolve_device
 from sekai.training.shaping import LearnWhere, RewardShaping, RewardTransform
 from sekai.training.trained_policy import TrainedPolicy
 from sekai.training.training_envs import make_training_envs
@@ -87,6 +87,8 @@ class Agent(SavableAgent):
             learn from: of a rollout of PPO and A2C, of `train_freq` steps of the others.
         learn_where: mask of the steps to learn from: a function of the same, or the name of a part
             of observations or infos; the other steps still count in returns.
+        device: device of the networks: "cpu", "cuda", "cuda:1", "mps", or "auto" for the first of
+            cuda, mps and cpu that is available. Envs and buffers stay on the CPU.
         changes: single hyperparameters, instead of those of `settings`.
     """
 
@@ -118,9 +120,11 @@ class Agent(SavableAgent):
         env_options: Mapping[str, Any] | None = None,
         reward_transform: RewardTransform | None = None,
         learn_where: LearnWhere | None = None,
+        device: str | torch.device = "cpu",
         **changes: Any,
     ) -> None:
         self.shaping = RewardShaping(reward_transform, learn_where)
+        self.device = resolve_device(device)
         self.env_given = env
         self.env_options = dict(env_options or {})
         self.seed = seed

@@ -216,6 +216,7 @@ class OffPolicyAgent(Agent):
         self.replay = ReplayBuffer(self.vec, self.actions, steps)
         self.network = self.make_network(self.leaves, self.actions, settings, self.gather)
         self.network.add_critics(self.critic_count)
+        self.network.to(self.device)
         self._build_targets()
         self._build_optimizer()
 
@@ -324,10 +325,10 @@ class OffPolicyAgent(Agent):
         scaled = rewards.float() if self.scaler is None else self.scaler(rewards)
         return Transitions(
             self.network.inputs(drawn["observation"]),
-            drawn["action"],
+            drawn["action"].to(self.device),
             self.network.inputs(drawn["next"]),
-            scaled.unsqueeze(-1),
-            drawn["terminated"].unsqueeze(-1),
+            scaled.unsqueeze(-1).to(self.device),
+            drawn["terminated"].unsqueeze(-1).to(self.device),
         )
 
     def _start(self, seed: Seeds) -> None:
@@ -352,7 +353,7 @@ class OffPolicyAgent(Agent):
 
     def _explore(self, seen: dict[str, Tensor]) -> Tensor:
         """Actions with exploration noise."""
-        return self.network.choose(seen, deterministic=False)
+        return self.network.choose(seen, deterministic=False).cpu()
 
     def _count_episodes(self) -> None:
         row = self.replay.latest(1)[0]

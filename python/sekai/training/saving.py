@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
+import torch
 
 from sekai.core.portable_state import portable
 from sekai.data.signature import (
@@ -43,6 +44,7 @@ from sekai.training.normalizers import Gather
 from sekai.training.observations import Leaf, WindowGather, leaves_of
 from sekai.training.rng import RandomStream
 from sekai.training.rollout import EpisodeStatistics
+from sekai.training.settings import resolve_device
 from sekai.training.shaping import RewardShaping
 from sekai.training.trained_policy import PolicyNetwork, TrainedPolicy
 from sekai.vector.vec_env import Seeds, VecEnv
@@ -86,6 +88,7 @@ class SavableAgent(ABC):
     network: PolicyNetwork
     """Trained networks, which checkpoints save."""
 
+    device: torch.device
     randomness: RandomStream
     episodes: EpisodeStatistics
     shaping: RewardShaping
@@ -334,7 +337,10 @@ class SavableAgent(ABC):
 
 
 def load_policy(
-    path: str | os.PathLike[str], *, allow: Collection[str] = ()
+    path: str | os.PathLike[str],
+    *,
+    allow: Collection[str] = (),
+    device: str | torch.device = "cpu",
 ) -> TrainedPolicy | TeamPolicy:
     """Load the policy of a saved agent, with its normalizer, without envs and training state.
 
@@ -345,6 +351,7 @@ def load_policy(
         path: model file.
         allow: differences that are allowed nevertheless: `bar_length`, `calendar`, `features`,
             `assets`.
+        device: device of the network, as for agents; any, whatever it was trained on.
 
     Raises:
         ModelFileError: the file holds no agent, or one that cannot act without its env.
@@ -363,6 +370,7 @@ def load_policy(
     seen, done = (space_of(content, name) for name in ("observation_space", "action_space"))
     spaces, randomness = JointSpaces.of(seen, done), RandomStream(content["seed"])
     signature = signature_of(content)
+    network.to(resolve_device(device))
     if spaces is not None:
         return TeamPolicy(network, spaces, randomness, data_signature=signature, allow=allow)
     make = partial(kind.make_network, settings=settings)

@@ -269,7 +269,7 @@ class GroupRollout:
                 found = self._whose({**seen, PRESENT: finals[ALIVE]}, which)
             else:
                 found = self.group.told(seen_by(finals, name), which)
-            after[number * self.world.num_envs + envs] = judge(found).reshape(-1)
+            after[number * self.world.num_envs + envs] = judge(found).reshape(-1).cpu()
 
     def _whose(self, found: dict[str, Tensor], which: Tensor) -> dict[str, Tensor]:
         return {**found, WHICH: which} if len(self.group.agents) > 1 else found
@@ -312,6 +312,11 @@ class TeamInputs(nn.Module):
         return [read for read in self.each if isinstance(read, Inputs)]
 
     @property
+    def device(self) -> torch.device:
+        """Device of the network, to which inputs are moved."""
+        return self.readers[0].device
+
+    @property
     def leaves(self) -> dict[str, Leaf]:
         """Leaves of all agents, by input name."""
         found = {
@@ -335,7 +340,11 @@ class TeamInputs(nn.Module):
         for group, inputs in zip(self.groups, self.readers, strict=True):
             for number, name in enumerate(group.agents):
                 told = self._told(group, joint, name, number)
-                masks = {leaf: rows for leaf, rows in told.items() if is_action_mask(leaf)}
+                masks = {
+                    leaf: rows.to(inputs.device)
+                    for leaf, rows in told.items()
+                    if is_action_mask(leaf)
+                }
                 read = {**inputs(told), **masks}
                 found.update({f"{name}/{leaf}": numbers for leaf, numbers in read.items()})
         return found
