@@ -77,8 +77,8 @@ class Agent(SavableAgent):
     The same seed and settings on the same env give the same policy, bit for bit.
 
     Args:
-        env: an id, a spec, a vector env, an env of sekai, gymnasium or PettingZoo, or a function
-            that makes one.
+        env: an id, a spec, a vector env (of sekai, gymnasium or stable-baselines3), an env of
+            sekai, gymnasium or PettingZoo, or a function that makes one.
         policy: name of a backbone, or settings of the networks.
         seed: seed of the networks, the envs and the actions.
         settings: hyperparameters; None for the defaults, tuned for known env ids.
