@@ -10,6 +10,7 @@ __all__ = [
     "BusyError",
     "ClosedError",
     "DataError",
+    "DataMismatchError",
     "DuplicateEnvError",
     "FeedEndedError",
     "FeedError",
@@ -113,6 +114,10 @@ class DataError(SekaiError, ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self.args, vars(self)
+
+
+class DataMismatchError(SekaiError, ValueError):
+    """A policy is used on other bars, features or assets than it was trained on."""
 
 
 class UnknownEnvError(SekaiError, LookupError):

@@ -8,6 +8,7 @@ import signal
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sekai.data import simulate_gbm
@@ -142,6 +143,46 @@ def test_rows_of_a_folder_are_traded_as_they_come(runs: Path, tmp_path: Path) ->
 
     assert found.code == 0, found.err
     assert "30 rows" in found.out
+
+
+def test_other_bars_than_those_of_training_are_refused_or_allowed_by_name(
+    runs: Path, tmp_path: Path
+) -> None:
+    daily = simulate_gbm(assets=3, rows=730, seed=1)
+    hours = daily.times[699] + np.arange(1, 31) * np.timedelta64(1, "h")
+    place = tmp_path / "rows"
+    place.mkdir()
+    daily.rows(700, 730).replace(times=hours).to_parquet(place / "more.parquet")
+    feed = tmp_path / "feed.toml"
+    feed.write_text(f'kind = "folder"\npath = "{place}"\n', encoding="utf-8")
+    command = ("paper", "small", "--runs", runs, "--feed", feed, "--bars", "5", "-q")
+
+    refused = call(*command, "--session", "refused")
+    assert refused.code != 0
+    assert "trained on bars of 86400 s" in refused.err
+    assert "--allow bar_length" in refused.err
+
+    found = call(*command, "--session", "allowed", "--allow", "bar_length")
+    assert found.code == 0, found.err
+    assert "5 rows" in found.out
+    resumed = call(*command, "--session", "allowed", "--resume")
+    assert resumed.code == 0, resumed.err
+    unknown = call(*command, "--allow", "bar_lenght")
+    assert unknown.code != 0
+    assert "did you mean 'bar_length'" in unknown.err
+
+
+def test_a_run_on_other_data_than_its_policy_is_refused(runs: Path) -> None:
+    config = runs / "small" / "config.toml"
+    text = config.read_text(encoding="utf-8")
+    config.write_text(text.replace("assets = 3", 'assets = ["X", "Y", "Z"]'), encoding="utf-8")
+
+    for command in ("paper", "evaluate"):
+        found = call(command, "small", "--runs", runs, "-q")
+        assert found.code != 0
+        assert "--allow assets" in found.err
+    found = call("paper", "small", "--runs", runs, "-q", "--bars", "2", "--allow", "assets")
+    assert found.code == 0, found.err
 
 
 KLINES = """

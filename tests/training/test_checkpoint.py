@@ -1,14 +1,19 @@
-"""What checkpoints do about envs that cannot be kept."""
+"""Checkpoints of envs whose running episodes cannot be saved."""
 
 from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
+import sekai
 from sekai.error import StateError
-from sekai.training import PPO, Checkpoint, latest_checkpoint
+from sekai.training import DDPG, PPO, Agent, Checkpoint, latest_checkpoint
+from sekai.training.checkpoint import read_file
+from sekai.wrappers import TimeLimit
 
 CART_POLE = "gymnasium/CartPole-v1"
 
@@ -17,24 +22,77 @@ def learner() -> PPO:
     return PPO(CART_POLE, n_envs=2, n_steps=8)
 
 
-def test_envs_are_kept_where_they_can_be_if_nobody_insists(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def wrapped() -> Any:
+    return TimeLimit(sekai.make(CART_POLE), 50)
+
+
+@pytest.mark.parametrize("env", [CART_POLE, wrapped], ids=["id", "wrapped"])
+def test_the_default_checkpoint_keeps_all_but_running_episodes_and_says_so_once(
+    env: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     pytest.importorskip("gymnasium")
 
     with caplog.at_level(logging.WARNING):
-        learner().fit(48, [Checkpoint(tmp_path, every=1, envs=None)])
+        agent = PPO(env, n_envs=2, n_steps=8).fit(48, [Checkpoint(tmp_path, every=1)])
+        agent.save(tmp_path / "again")
 
-    assert [record.message for record in caplog.records] == [
+    (record,) = caplog.records
+    assert record.message.startswith(
         "running episodes cannot be saved; resumed training starts new ones"
-    ]
+    )
     file = latest_checkpoint(tmp_path)
     assert file is not None
-    assert PPO.resume(file, 16, env=CART_POLE).steps == 64
+    unsaved = read_file(file)["training"]["unsaved"]
+    assert list(unsaved) == ["envs"]
+    assert unsaved["envs"] in record.message
 
 
-def test_who_insists_on_envs_that_cannot_be_kept_is_refused(tmp_path: Path) -> None:
+def test_a_resume_without_episodes_resets_the_envs_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("gymnasium")
+    agent = learner().fit(48)
+    path = agent.save(tmp_path)
+    caplog.clear()
+
+    resumed = PPO.resume(path, env=CART_POLE)
+
+    assert "the envs were reset" in caplog.text
+    assert _equal(resumed, agent)
+    assert torch.equal(resumed.randomness.state, agent.randomness.state)
+    assert _optimizer_steps(resumed) == _optimizer_steps(agent) > 0
+    assert resumed.episodes.summary == agent.episodes.summary
+    assert resumed.fit(16).steps == 64
+    # Other episodes than those at the start of training.
+    first = PPO.resume(path, env=CART_POLE).rollout.state()["seen"]
+    assert not (learner().vec.reset(seed=0).observations == first).all()
+
+
+def test_replay_and_target_networks_are_resumed_without_episodes(tmp_path: Path) -> None:
+    pytest.importorskip("gymnasium")
+    env = "gymnasium/Pendulum-v1"
+    small: dict[str, Any] = {"n_envs": 2, "learning_starts": 16, "batch_size": 8}
+    agent = DDPG(env, steps_per_iteration=16, buffer_size=500, **small).fit(96)
+
+    resumed = DDPG.resume(agent.save(tmp_path), env=env)
+
+    assert len(resumed.replay) == len(agent.replay) == 96
+    assert _equal(resumed, agent)
+
+
+def test_required_envs_that_cannot_be_saved_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("gymnasium")
 
     with pytest.raises(StateError, match="envs=False"):
-        learner().fit(16, [Checkpoint(tmp_path, every=1)])
+        learner().fit(16, [Checkpoint(tmp_path, every=1, envs=True)])
+    assert latest_checkpoint(tmp_path) is None
+
+
+def _equal(one: Agent, other: Agent) -> bool:
+    own, theirs = one.network.state_dict(), other.network.state_dict()
+    return all(torch.equal(own[name], theirs[name]) for name in theirs)
+
+
+def _optimizer_steps(agent: PPO) -> float:
+    states = agent.learners[""].gradient_step.optimizer.state_dict()["state"]
+    return float(states[0]["step"])

@@ -181,7 +181,7 @@ def test_a_composed_simulator_is_kept_without_its_episode(tmp_path: Path) -> Non
     agent = school.fit(A2C, iterations=2, n_envs=4, **SMALL)
 
     with pytest.raises(StateError, match="envs=False"):
-        agent.save(tmp_path)
+        agent.save(tmp_path, envs=True)
     school.fit(A2C, iterations=2, n_envs=4, callbacks=[Checkpoint(tmp_path, envs=False)], **SMALL)
     again = A2C.resume(tmp_path / "00000002.safetensors", env=school.training_envs(4))
     assert again.iterations == 2

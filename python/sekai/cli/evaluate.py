@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sekai.cli.failure import CommandError, guarded
-from sekai.cli.options import ImportOption, QuietOption, RunArgument, RunsOption
+from sekai.cli.options import AllowOption, ImportOption, QuietOption, RunArgument, RunsOption
 from sekai.cli.screen import note, say, waiting
 from sekai.experiment.run_folder import DEFAULT_ROOT, RunFolder, find_run, lock_run
 
@@ -45,6 +45,7 @@ def evaluate(
         ),
     ] = False,
     folds: Annotated[int | None, typer.Option(help="Number of walk-forward folds.")] = None,
+    allow: AllowOption = None,
     runs: RunsOption = DEFAULT_ROOT,
     imports: ImportOption = None,
     quiet: QuietOption = False,
@@ -76,10 +77,10 @@ def evaluate(
         source.set(("evaluate", "walk_forward"), changed, "--walk-forward")
         _walk_forward(read_experiment(source, imports or ()), folder, quiet)
     else:
-        _evaluate(read_experiment(source, imports or ()), folder, quiet)
+        _evaluate(read_experiment(source, imports or ()), folder, allow, quiet)
 
 
-def _evaluate(experiment: Experiment, folder: RunFolder, quiet: bool) -> None:
+def _evaluate(experiment: Experiment, folder: RunFolder, allow: AllowOption, quiet: bool) -> None:
     from sekai.cli.summary import show_summary
     from sekai.experiment.index_page import refresh_index
     from sekai.experiment.preparation import prepare
@@ -89,7 +90,9 @@ def _evaluate(experiment: Experiment, folder: RunFolder, quiet: bool) -> None:
     message = f"evaluating on {experiment.evaluate.seeds} unseen seeds"
     with lock_run(folder.path), waiting(message, quiet):
         try:
-            evaluation = evaluate_run(experiment, prepare(experiment), folder, _command())
+            evaluation = evaluate_run(
+                experiment, prepare(experiment), folder, _command(), allow or ()
+            )
         except ModelFileError as error:
             raise CommandError(f"{error}; {folder.retrain_hint}") from error
         report = write_run_report(evaluation, folder.report, note)

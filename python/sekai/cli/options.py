@@ -7,13 +7,21 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["ImportOption", "QuietOption", "RunArgument", "RunsOption"]
+__all__ = ["AllowOption", "ImportOption", "QuietOption", "RunArgument", "RunsOption"]
 
 RunArgument = Annotated[str, typer.Argument(help="Name of a run, or its folder.")]
 
 RunsOption = Annotated[Path, typer.Option(envvar="SEKAI_RUNS", help="Folder of the runs.")]
 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+
+AllowOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Difference from the data of training to allow: bar_length, calendar, features or "
+        "assets; repeatable.",
+    ),
+]
 
 ImportOption = Annotated[
     list[str] | None,

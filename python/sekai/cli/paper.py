@@ -19,7 +19,7 @@ import typer
 
 import sekai
 from sekai.cli.failure import FAILED, INTERRUPTED, CommandError, guarded
-from sekai.cli.options import ImportOption, QuietOption, RunArgument, RunsOption
+from sekai.cli.options import AllowOption, ImportOption, QuietOption, RunArgument, RunsOption
 from sekai.cli.screen import errors, note, say, show_table
 from sekai.experiment.run_folder import DEFAULT_ROOT, RunFolder, find_run
 from sekai.storage.files import atomic_write
@@ -59,6 +59,8 @@ class PaperOptions:
 
     speed: float | None = None
     on_stop: OnStop | None = None
+    allow: list[str] | None = None
+    """Differences from the data of training that are allowed."""
 
     def save(self, file: Path) -> None:
         """Write the options atomically."""
@@ -83,7 +85,7 @@ class PaperOptions:
         return PaperOptions(**{**asdict(defaults), **passed})
 
     def _checked(self) -> PaperOptions:
-        kinds = {"feed": str, "limits": dict, "speed": (int, float), "on_stop": str}
+        kinds = {"feed": str, "limits": dict, "speed": (int, float), "on_stop": str, "allow": list}
         for name, kind in kinds.items():
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):  # type: ignore[arg-type]
@@ -133,6 +135,7 @@ def paper(
             "unless others are passed.",
         ),
     ] = False,
+    allow: AllowOption = None,
     runs: RunsOption = DEFAULT_ROOT,
     imports: ImportOption = None,
     quiet: QuietOption = False,
@@ -154,6 +157,7 @@ def paper(
         limits=_read_limits(limits),
         speed=speed,
         on_stop=_checked_on_stop(on_stop),
+        allow=allow,
     )
     started = start_paper(folder, options, name=session, resume=resume, imports=imports or ())
     if not quiet:
@@ -190,6 +194,7 @@ def start_paper(
     """
     from sekai.cli.feed_file import read_feed
     from sekai.config.toml_file import ConfigSource
+    from sekai.data import require_same_data
     from sekai.experiment.reading import read_experiment
     from sekai.live import LiveConfig, LiveRunner, PaperBroker
     from sekai.training import load_policy
@@ -207,7 +212,9 @@ def start_paper(
         raise CommandError(f'{options.feed} has no history; set history = "..." in it')
     env_options = {**_live_options(others), "data": feed.history}
     env_options["keep_rows"] = _rows_to_keep(env_options)
-    env, policy = sekai.make("Portfolio-v0", **env_options), load_policy(run.policy)
+    env = sekai.make("Portfolio-v0", **env_options)
+    policy = load_policy(run.policy, allow=options.allow or ())
+    require_same_data(policy, env)
     config = LiveConfig(limits=_limits(options), on_stop=options.on_stop or "hold")
     # All options are valid: the session folder can be created.
     folder.path.mkdir(parents=True, exist_ok=True)

@@ -15,17 +15,20 @@ if TYPE_CHECKING:
     from sekai.compat.gymnasium.vectors import from_gymnasium_vector, gymnasium_vector
     from sekai.compat.pettingzoo import from_pettingzoo, to_pettingzoo
     from sekai.compat.qlib import current_qlib, init_qlib
-    from sekai.compat.stable_baselines3 import to_stable_baselines3
+    from sekai.compat.stable_baselines3 import from_stable_baselines3, to_stable_baselines3
 
 __all__ = [
     "adapt_env",
+    "adapt_vector",
     "current_qlib",
     "from_gymnasium",
     "from_gymnasium_vector",
     "from_pettingzoo",
+    "from_stable_baselines3",
     "gymnasium_vector",
     "init_qlib",
     "is_foreign_env",
+    "is_foreign_vector",
     "space_from_gymnasium",
     "space_to_gymnasium",
     "to_gymnasium",
@@ -38,6 +41,7 @@ MODULES = {
     "from_gymnasium": "gymnasium.envs",
     "from_gymnasium_vector": "gymnasium.vectors",
     "from_pettingzoo": "pettingzoo",
+    "from_stable_baselines3": "stable_baselines3",
     "gymnasium_vector": "gymnasium.vectors",
     "init_qlib": "qlib",
     "space_from_gymnasium": "gymnasium.spaces",
@@ -64,6 +68,31 @@ def adapt_env(env: Any) -> Any:
 
     is_single = hasattr(env, "action_space") and not callable(env.action_space)
     return from_gymnasium(env) if is_single else from_pettingzoo(env)
+
+
+def is_foreign_vector(env: Any) -> bool:
+    """Return True for a vector env of gymnasium or stable-baselines3."""
+    names = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(env).__mro__}
+    return bool(names & {("gymnasium", "VectorEnv"), ("stable_baselines3", "VecEnv")})
+
+
+def adapt_vector(env: Any) -> Any:
+    """Convert a vector env of gymnasium or stable-baselines3 to one that training can use.
+
+    Any other object is returned as it is.
+
+    Raises:
+        ValueError: the vector env resets finished envs in the next step only.
+    """
+    if not is_foreign_vector(env):
+        return env
+    if any(kind.__module__.startswith("stable_baselines3.") for kind in type(env).__mro__):
+        from sekai.compat import from_stable_baselines3
+
+        return from_stable_baselines3(env)
+    from sekai.compat.gymnasium.vectors import same_step_vector
+
+    return same_step_vector(env)
 
 
 def __getattr__(name: str) -> Any:

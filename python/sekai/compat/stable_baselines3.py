@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.core.autoreset import FINAL_INFO, FINAL_OBSERVATION, reset_info
+from sekai.core.autoreset import FINAL_INFO, FINAL_OBSERVATION, carried_info, reset_info
+from sekai.core.result import VecResetResult, VecStepResult
+from sekai.error import StateError
 from sekai.stats import EpisodeStats
 from sekai.storage.optional import optional_import
-from sekai.vector import VecEnv
+from sekai.vector import StepBuffers, VecEnv
+from sekai.vector.vec_env import Ids, Options, Seeds
 
 optional_import("stable_baselines3", "sb3", "sekai.compat.to_stable_baselines3")
 
 from stable_baselines3.common.vec_env import VecEnv as SB3VecEnv  # noqa: E402
 
 from sekai.compat.gymnasium.spaces import (  # noqa: E402
+    owned,
+    space_from_gymnasium,
     space_to_gymnasium,
     value_from_gymnasium,
     value_to_gymnasium,
 )
+from sekai.compat.gymnasium.vectors import written  # noqa: E402
 
-__all__ = ["StableBaselinesVecEnv", "to_stable_baselines3"]
+__all__ = ["StableBaselinesVecEnv", "from_stable_baselines3", "to_stable_baselines3"]
+
+
+NO_IDS = (
+    "vector envs of stable-baselines3 step and reset all their envs; pass a function that makes a "
+    "single env to step some alone"
+)
 
 
 class StableBaselinesVecEnv(SB3VecEnv):
@@ -153,6 +165,109 @@ class StableBaselinesVecEnv(SB3VecEnv):
 def to_stable_baselines3(env: VecEnv) -> StableBaselinesVecEnv:
     """Convert a sekai vector env to a VecEnv of stable-baselines3."""
     return StableBaselinesVecEnv(env)
+
+
+class ImportedSB3VecEnv(VecEnv):
+    """`sekai.vector.VecEnv` around a VecEnv of stable-baselines3, which is its `sb3_env`.
+
+    An episode was truncated if its last info has `TimeLimit.truncated`, else terminated.
+    """
+
+    def __init__(self, env: SB3VecEnv) -> None:
+        if not isinstance(env, SB3VecEnv):
+            raise TypeError(f"env must be a VecEnv of stable-baselines3, got {env!r}")
+        self.sb3_env = env
+        self.num_envs = env.num_envs
+        self.observation_space = space_from_gymnasium(env.observation_space)
+        self.action_space = space_from_gymnasium(env.action_space)
+        self.autoreset = "same_step"
+        self._is_closed = False
+        # Wrappers have neither the infos of resets nor the seeds.
+        self._inner = env.unwrapped
+
+    def reset(
+        self, *, seed: Seeds = None, options: Options = None, ids: Ids | None = None
+    ) -> VecResetResult[Any]:
+        """Start an episode in every env."""
+        if ids is not None:
+            raise ValueError(f"{NO_IDS}, got ids={list(ids)}")
+        if options is not None:
+            self.sb3_env.set_options(options)  # type: ignore[arg-type]
+        if seed is not None:
+            self._seed(seed)
+        observations = self.sb3_env.reset()
+        infos = [dict(info) for info in self._inner.reset_infos]
+        return VecResetResult(owned(observations), infos)
+
+    def step(
+        self, actions: Any, *, ids: Ids | None = None, out: StepBuffers | None = None
+    ) -> VecStepResult[Any]:
+        """Step every env."""
+        if ids is not None:
+            raise ValueError(f"{NO_IDS}, got ids={list(ids)}")
+        observations, rewards, dones, infos = self.sb3_env.step(actions)
+        is_cut = np.array([bool(info.get("TimeLimit.truncated", False)) for info in infos])
+        finished = np.asarray(dones, np.bool_)
+        result: VecStepResult[Any] = VecStepResult(
+            owned(observations),
+            np.array(rewards, dtype=np.float64),
+            finished & ~is_cut,
+            finished & is_cut,
+            [self._info(index, info) for index, info in enumerate(infos)],
+        )
+        return result if out is None else written(result, out)
+
+    def get_attr(self, name: str) -> list[Any]:
+        """Attribute of each env."""
+        return list(self.sb3_env.get_attr(name))
+
+    def set_attr(self, name: str, value: Any, *, per_env: bool = False) -> None:
+        """Set an attribute of every env."""
+        for index, own in enumerate(value if per_env else [value] * self.num_envs):
+            self.sb3_env.set_attr(name, own, [index])
+
+    def call(self, name: str, /, *args: Any, **kwargs: Any) -> list[Any]:
+        """Call a method of each env and return the results."""
+        return list(self.sb3_env.env_method(name, *args, **kwargs))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Refuse: vector envs of stable-baselines3 have no state."""
+        raise StateError("the state of a VecEnv of stable-baselines3 is not available")
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Refuse: vector envs of stable-baselines3 have no state."""
+        raise StateError("the state of a VecEnv of stable-baselines3 cannot be restored")
+
+    def close(self) -> None:
+        """Close every env."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.sb3_env.close()
+
+    @property
+    def closed(self) -> bool:
+        """True if the vector env has been closed."""
+        return self._is_closed
+
+    def _seed(self, seed: Any) -> None:
+        if isinstance(seed, (int, np.integer)):
+            self.sb3_env.seed(int(seed))
+            return
+        # SB3 spreads one seed; several are set as it stores them until the next reset.
+        self._inner._seeds = [None if own is None else int(own) for own in seed]
+
+    def _info(self, index: int, info: dict[str, Any]) -> dict[str, Any]:
+        if "terminal_observation" not in info:
+            return dict(info)
+        last = {key: value for key, value in info.items() if key != "terminal_observation"}
+        begun = dict(self._inner.reset_infos[index])
+        final = {FINAL_OBSERVATION: info["terminal_observation"], FINAL_INFO: last}
+        return {**begun, **carried_info(last, begun), **final}
+
+
+def from_stable_baselines3(env: SB3VecEnv) -> VecEnv:
+    """Convert a VecEnv of stable-baselines3 to a sekai vector env, for training and evaluation."""
+    return env.sekai_env if isinstance(env, StableBaselinesVecEnv) else ImportedSB3VecEnv(env)
 
 
 def _sb3_statistics(stats: EpisodeStats) -> dict[str, float]:

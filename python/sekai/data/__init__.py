@@ -16,6 +16,7 @@ from sekai.data.panel_io import inspect
 from sekai.data.problems import Policies, Problem, Problems
 from sekai.data.qlib import QlibIntraday, QlibProvider, write_qlib
 from sekai.data.reading.options import Options
+from sekai.data.signature import DataSignature, data_signature, require_same_data
 from sekai.data.simulators import Disruptions, Regime, regime_path, simulate_gbm, simulate_regimes
 from sekai.data.splits import Fold, WalkForward
 from sekai.data.streaming import Bar, BarFeed
@@ -30,6 +31,7 @@ __all__ = [
     "BarFeed",
     "BundledSet",
     "Calendar",
+    "DataSignature",
     "DayCache",
     "DayTicks",
     "Disruptions",
@@ -62,6 +64,7 @@ __all__ = [
     "bundled_sets",
     "check_features",
     "compute",
+    "data_signature",
     "default_pipeline",
     "feature_kinds",
     "feature_names",
@@ -70,6 +73,7 @@ __all__ = [
     "make_feature",
     "regime_path",
     "register_feature",
+    "require_same_data",
     "simulate_gbm",
     "simulate_regimes",
     "write_qlib",

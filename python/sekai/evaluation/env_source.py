@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sekai.compat import adapt_env, is_foreign_env
+from sekai.compat import adapt_env, adapt_vector, is_foreign_env
 from sekai.core.autoreset import FINAL_INFO
 from sekai.core.env import Env
 from sekai.core.multi_agent import MultiAgentEnv
@@ -193,6 +193,7 @@ def as_env_source(env: Any, options: Mapping[str, Any] | None = None) -> EnvSour
             f"env_options {list(options)} need an env id or a spec, got {env!r}; set them when "
             "making the env"
         )
+    env = adapt_vector(env)
     if isinstance(env, VecEnv):
         return _from_vec(env)
     if isinstance(env, MultiAgentVecEnv):

@@ -9,7 +9,7 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,7 @@ def evaluate(
     ledger: Ledger | None = None,
     command: str | None = None,
     progress: Progress | None = None,
+    allow: Collection[str] = (),
 ) -> Evaluation:
     """Evaluate a policy against baselines on the same seeds, costs and fills.
 
@@ -96,13 +97,16 @@ def evaluate(
         command: command that reproduces the evaluation; the command line if None.
         progress: True for a progress bar on standard error, False for none, or a function of the
             done and the total count; if None, a bar on a terminal or in a notebook after a moment.
+        allow: differences from the data of training that are allowed: `bar_length`, `calendar`,
+            `features`, `assets`.
 
     Raises:
+        DataMismatchError: the env has other bars, features or assets than the policy requires.
         ValueError: there is no baseline, or a single seed without a long dated episode.
         IncompatibleBaselineError: no baseline can run in this env.
     """
     task = task_of(as_env_source(env, env_options))
-    policies = _policies(policy, baselines, task, name)
+    policies = _policies(policy, baselines, task, name, allow)
     chosen = _seeds(seeds)
     source = task.recording_source()
     runs = EvaluationProgress(progress, len(policies) + 1)
@@ -136,6 +140,7 @@ def evaluate(
         "seeds": chosen,
         "level": level,
         "baselines": list(compared)[1:],
+        **({"allow": list(allow)} if allow else {}),
     }
     longest = max(len(episode.rewards) for episode in played[agent_name])
     is_sensitive = longest <= LONG_EPISODE if sensitivity is None else sensitivity
@@ -219,15 +224,19 @@ def _seeds(seeds: int | Sequence[int]) -> list[int]:
 
 
 def _policies(
-    policy: Any, baselines: Policies | None, task: Task, name: str | None
+    policy: Any,
+    baselines: Policies | None,
+    task: Task,
+    name: str | None,
+    allow: Collection[str],
 ) -> dict[str, Policy]:
-    agent = _policy(policy, task, name)
+    agent = _policy(policy, task, name, allow)
     if baselines is None:
         baselines = task.baselines
     pairs = baselines.items() if isinstance(baselines, Mapping) else ((None, b) for b in baselines)
     others: dict[str, Policy] = {}
     for label, given in pairs:
-        other = _policy(given, task, label)
+        other = _policy(given, task, label, allow)
         label = label or other.name
         key, number = label, 2
         while key in others:
@@ -241,7 +250,7 @@ def _policies(
     return {own if own not in others else f"{own} (evaluated)": agent, **others}
 
 
-def _policy(policy: Any, task: Task, name: str | None) -> Policy:
+def _policy(policy: Any, task: Task, name: str | None, allow: Collection[str]) -> Policy:
     def find_baseline(name: str) -> Policy | None:
         if name in baseline_names(task.name):
             return baseline(name, task.name)
@@ -251,9 +260,9 @@ def _policy(policy: Any, task: Task, name: str | None) -> Policy:
         return None
 
     if task.source.is_multi_agent:
-        return as_multi_agent_policy(policy, name, find_baseline)
+        return as_multi_agent_policy(policy, name, find_baseline, allow)
     known = find_baseline(policy) if isinstance(policy, str) else None
-    return as_policy(policy, name) if known is None else known
+    return as_policy(policy, name, allow) if known is None else known
 
 
 def _played(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.data.signature import checked_allow, require_same_data
+from sekai.error import SpaceError
 from sekai.evaluation.env_source import AgentVecView, EnvSource, TeamVecEnv, agent_infos
 from sekai.vector.batching import Batcher
 from sekai.vector.vec_env import VecEnv
@@ -58,6 +60,12 @@ class Policy(ABC):
 
     name = "agent"
 
+    trained: Any = None
+    """Agent or policy of `sekai.training`, which requires the data it was trained on."""
+
+    allow: tuple[str, ...] = ()
+    """Differences from that data that are allowed; see `sekai.data.require_same_data`."""
+
     ignores_wrappers = False
     """True if the policy acts in the env without wrappers that change observations or actions."""
 
@@ -67,6 +75,7 @@ class Policy(ABC):
 
     def begin(self, context: EpisodeContext) -> None:
         """Prepare for a new episode in each env."""
+        require_same_data(self.trained, context.vec, self.allow)
         self.context = context
 
     @abstractmethod
@@ -86,6 +95,23 @@ class _BatchPolicy(Policy):
     def __init__(self, name: str, predict: Callable[..., Any]) -> None:
         self.name, self._predict = name, predict
         self._takes_masks = "action_mask" in inspect.signature(predict).parameters
+
+    def begin(self, context: EpisodeContext) -> None:
+        super().begin(context)
+        policy = getattr(self.trained, "policy", self.trained)
+        if getattr(policy, "observation_space", None) is None:
+            return
+        spaces = context.vec.observation_space, context.vec.action_space
+        if _layout(spaces) == _layout((policy.observation_space, policy.action_space)):
+            self._predict = self.trained.predict_batch
+        elif "assets" in {*self.allow, *policy.allow}:
+            self._predict = policy.on_spaces(*spaces).predict_batch
+        else:
+            raise SpaceError(
+                f"{self.name} was trained on observations {policy.observation_space!r} and actions "
+                f"{policy.action_space!r}; the env has {spaces[0]!r} and {spaces[1]!r}: evaluate "
+                "it on an env with the settings of its training"
+            )
 
     def decide(self, step: StepContext) -> Any:
         if step.masks is not None and self._takes_masks:
@@ -190,8 +216,9 @@ class _PerAgentPolicy(Policy):
 class _JointPolicy(Policy):
     """Trained policy that decides for all agents at once."""
 
-    def __init__(self, name: str, policy: Any) -> None:
-        self.name, self._policy = name, policy
+    def __init__(self, name: str, policy: Any, allow: tuple[str, ...]) -> None:
+        self.name, self._policy, self.allow = name, policy, allow
+        self.trained = policy if hasattr(policy, "data_signature") else None
 
     def decide(self, step: StepContext) -> Any:
         if step.masks is None:
@@ -208,7 +235,7 @@ class _JointPolicy(Policy):
         }
 
 
-def as_policy(policy: Any, name: str | None = None) -> Policy:
+def as_policy(policy: Any, name: str | None = None, allow: Collection[str] = ()) -> Policy:
     """Convert an agent, a function or a saved file into a `Policy`.
 
     Args:
@@ -216,13 +243,21 @@ def as_policy(policy: Any, name: str | None = None) -> Policy:
             `predict`; a function from one observation to one action; a `Policy`; or the path of a
             saved agent.
         name: name in results; taken from the policy if None.
+        allow: differences from the data of training that are allowed.
     """
     if isinstance(policy, Policy):
         return policy
     if isinstance(policy, (str, os.PathLike)):
         from sekai.training import load_policy
 
-        return as_policy(load_policy(policy), name or Path(policy).stem)
+        return as_policy(load_policy(policy), name or Path(policy).stem, allow)
+    made = _as_policy(policy, name)
+    made.allow = checked_allow(allow)
+    made.trained = policy if hasattr(policy, "data_signature") else None
+    return made
+
+
+def _as_policy(policy: Any, name: str | None) -> Policy:
     name = name or getattr(policy, "__name__", None) or type(policy).__name__
     name = "agent" if name == "<lambda>" else name
     if getattr(policy, "gather", None) is not None:
@@ -240,7 +275,10 @@ def as_policy(policy: Any, name: str | None = None) -> Policy:
 
 
 def as_multi_agent_policy(
-    policy: Any, name: str | None, find_baseline: Callable[[str], Policy | None]
+    policy: Any,
+    name: str | None,
+    find_baseline: Callable[[str], Policy | None],
+    allow: Collection[str] = (),
 ) -> Policy:
     """Convert a policy, or one for each agent, into a `Policy` of a multi-agent env.
 
@@ -249,11 +287,12 @@ def as_multi_agent_policy(
             agent: anything that `as_policy` takes, or the name of a baseline.
         name: name in results; taken from the policy if None.
         find_baseline: returns a new baseline by name; None if there is none.
+        allow: differences from the data of training that are allowed.
     """
 
     def single(policy: Any) -> Policy:
         known = find_baseline(policy) if isinstance(policy, str) else None
-        return as_policy(policy) if known is None else known
+        return as_policy(policy, allow=allow) if known is None else known
 
     if isinstance(policy, Policy):
         return policy
@@ -263,10 +302,22 @@ def as_multi_agent_policy(
     if isinstance(policy, (str, os.PathLike)) and find_baseline(os.fspath(policy)) is None:
         from sekai.training import load_policy
 
-        return as_multi_agent_policy(load_policy(policy), name or Path(policy).stem, find_baseline)
+        loaded = load_policy(policy, allow=allow)
+        return as_multi_agent_policy(loaded, name or Path(policy).stem, find_baseline)
     if hasattr(getattr(policy, "policy", policy), "action_spaces"):
-        return _JointPolicy(name or type(policy).__name__, policy)
+        return _JointPolicy(name or type(policy).__name__, policy, checked_allow(allow))
     return _PerAgentPolicy(name or single(policy).name, lambda: single(policy))
+
+
+def _layout(space: Any) -> Any:
+    """Shapes of a space by name; bounds, which depend on the data, are left out."""
+    if isinstance(space, tuple):
+        return tuple(_layout(part) for part in space)
+    parts = getattr(space, "spaces", None)
+    if isinstance(parts, Mapping):
+        return {name: _layout(part) for name, part in parts.items()}
+    sizes = (getattr(space, name, None) for name in ("n", "nvec"))
+    return type(space).__name__, space.shape, [np.asarray(size).tolist() for size in sizes]
 
 
 def _action_of(predicted: Any) -> Any:

@@ -8,7 +8,7 @@ import platform
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -234,7 +234,11 @@ def run_to_resume(file: Path, name: str | None, runs: Path) -> RunFolder:
 
 
 def evaluate_run(
-    experiment: Experiment, prepared: EnvOptions, run: RunFolder, command: str
+    experiment: Experiment,
+    prepared: EnvOptions,
+    run: RunFolder,
+    command: str,
+    allow: Collection[str] = (),
 ) -> Evaluation:
     """Evaluate the saved policy of a run beside baselines on unseen seeds, and save the result.
 
@@ -243,6 +247,7 @@ def evaluate_run(
         prepared: options of the test env.
         run: the run.
         command: command that started the evaluation, for the record.
+        allow: differences from the data of training that are allowed; see `evaluate`.
     """
     from sekai.evaluation import save_evaluation
     from sekai.evaluation.evaluate import evaluate
@@ -261,6 +266,7 @@ def evaluate_run(
         sensitivity=section.sensitivity,
         ledger=TrialLedger(run.ledger),
         command=command,
+        allow=allow,
     )
     evaluation = dataclasses.replace(evaluation, learning=run.curve.columns())
     save_evaluation(evaluation, run.evaluation)
@@ -375,9 +381,7 @@ def _callbacks(
     if every is not None:
         callbacks.append(Evaluate(experiment.id, every=every, env_options=prepared.validation))
     seconds = train.checkpoint_seconds
-    callbacks.append(
-        Checkpoint(run.checkpoints, every=train.checkpoint_every, seconds=seconds, envs=None)
-    )
+    callbacks.append(Checkpoint(run.checkpoints, every=train.checkpoint_every, seconds=seconds))
     callbacks.append(Track(run.curve))
     if options.progress:
         seconds = 0.5 if sys.stderr.isatty() else PLAIN_SECONDS

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from sekai.core.env import Env
+from sekai.data.signature import BarLengthGuard, require_same_data
 from sekai.error import JournalError
 from sekai.live.account import BrokerAccount
 from sekai.live.broker import Broker
@@ -52,7 +53,9 @@ class LiveRunner:
     collects between rows. The previous setting is restored when the last session has ended.
 
     Args:
-        policy: object with `predict`, or a function of the observation.
+        policy: object with `predict`, or a function of the observation. Policies of
+            `sekai.training` require the bars, features and assets that they were trained on; see
+            `load_policy(path, allow=...)`.
         env: `Portfolio-v0` with `stream=True` and `execution=Execution(sizing="decision")`.
         feed: source of the rows.
         broker: executes the orders.
@@ -73,6 +76,8 @@ class LiveRunner:
         # The session is named after the folder, and `.` has no name.
         self.folder = SessionFolder(Path(os.path.abspath(folder)))
         self.feed, self.broker = feed, broker
+        require_same_data(policy, env)
+        self._bars = BarLengthGuard(policy)
         self._decide = policy_function(policy)
         self.episode = LiveEpisode(env, self.config.seed)
         self.switch = KillSwitch(self.folder.kill)
@@ -323,6 +328,7 @@ class LiveRunner:
         return event
 
     async def _process_row(self, event: BarEvent) -> bool:
+        self._bars.check(bar_time(event.bar) - self.session.row_time)
         is_new = await self.session.process_row(event)
         if is_new:
             if self.episode.row % self.config.snapshot_every == 0:

@@ -7,7 +7,7 @@ for _package in ("torch", "safetensors"):
 
 # ruff: noqa: E402 (the packages are checked before modules import them)
 from sekai.training.a2c import A2C, A2CSettings
-from sekai.training.agent import Agent, DivergedError, load_policy
+from sekai.training.agent import Agent, DivergedError
 from sekai.training.agent_settings import AgentSettings, PolicySettings
 from sekai.training.callbacks import (
     Callback,
@@ -26,6 +26,7 @@ from sekai.training.ppo import PPO, PPOSettings
 from sekai.training.qmix import QMIX, QMIXSettings
 from sekai.training.ray.fit_many import Fitted, fit_many
 from sekai.training.sac import SAC, SACSettings
+from sekai.training.saving import load_policy
 from sekai.training.trained_policy import TrainedPolicy
 from sekai.training.vessel import SeedSetError, TrainingVessel
 

@@ -79,7 +79,8 @@ class ActionMap:
             used: mask of the components in use, of the same shape: unused weights are exactly
                 zero, other unused numbers as near to it as the space allows. None for all.
         """
-        space, count, chosen = self.space, chosen.shape[0], chosen.detach()
+        space, count, chosen = self.space, chosen.shape[0], chosen.detach().cpu()
+        used = None if used is None else used.cpu()
         if isinstance(space, Discrete):
             picks: NDArray[Any] = chosen[:, 0].numpy()
             return picks + int(space.start)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import logging
-import os
 import signal
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from html import escape
+from textwrap import fill
 from types import FrameType, TracebackType
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import torch
 
-from sekai.core.portable_state import portable
-from sekai.error import SekaiError, StateError
+from sekai.config.convert import documented_fields, type_hints
+from sekai.error import SekaiError
 from sekai.training.actions import ActionMap
 from sekai.training.agent_settings import (
     AgentSettings,
@@ -26,39 +29,24 @@ from sekai.training.agent_settings import (
 )
 from sekai.training.callbacks.callback import Callback, CallbackList
 from sekai.training.callbacks.reporting import ProgressBar
-from sekai.training.checkpoint import (
-    ModelFileError,
-    agent_content,
-    env_of,
-    load_network,
-    network_of,
-    read_agent,
-    require_functions,
-    settings_of,
-    space_of,
-    windows_of,
-    write_file,
-)
 from sekai.training.multi_agent.groups import Group, TeamPolicy
-from sekai.training.multi_agent.joint_env import JointSpaces, JointTrainingEnv
-from sekai.training.normalizers import Gather
-from sekai.training.observations import Leaf, WindowGather, leaves_of, window_gather
+from sekai.training.multi_agent.joint_env import JointTrainingEnv
+from sekai.training.observations import WindowGather, leaves_of, window_gather
 from sekai.training.ray.cluster import EngineName, rollout_engine
 from sekai.training.rng import EnvSlice, RandomStream
 from sekai.training.rollout import EpisodeStatistics
+from sekai.training.saving import SavableAgent
+from sekai.training.settings import Settings, resolve_device
 from sekai.training.shaping import LearnWhere, RewardShaping, RewardTransform
-from sekai.training.trained_policy import PolicyNetwork, TrainedPolicy
+from sekai.training.trained_policy import TrainedPolicy
 from sekai.training.training_envs import make_training_envs
-from sekai.vector.vec_env import Seeds, VecEnv
+from sekai.vector.vec_env import VecEnv
 
-__all__ = ["Agent", "DivergedError", "Metrics", "load_policy"]
+__all__ = ["Agent", "DivergedError", "Metrics"]
 
 LOG = logging.getLogger(__name__)
 
 Metrics: TypeAlias = dict[str, float]
-
-STATE_ERRORS = (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError)
-"""Errors that a malformed state can raise."""
 
 Own = TypeVar("Own", bound="Agent")
 
@@ -83,14 +71,14 @@ class RolloutEngine(Protocol):
         """Set the agent's own envs to the state of those in workers."""
 
 
-class Agent(ABC):
+class Agent(SavableAgent):
     """Policy that is trained on an env.
 
     The same seed and settings on the same env give the same policy, bit for bit.
 
     Args:
-        env: an id, a spec, a vector env, an env of sekai, gymnasium or PettingZoo, or a function
-            that makes one.
+        env: an id, a spec, a vector env (of sekai, gymnasium or stable-baselines3), an env of
+            sekai, gymnasium or PettingZoo, or a function that makes one.
         policy: name of a backbone, or settings of the networks.
         seed: seed of the networks, the envs and the actions.
         settings: hyperparameters; None for the defaults, tuned for known env ids.
@@ -99,19 +87,28 @@ class Agent(ABC):
             learn from: of a rollout of PPO and A2C, of `train_freq` steps of the others.
         learn_where: mask of the steps to learn from: a function of the same, or the name of a part
             of observations or infos; the other steps still count in returns.
+        device: device of the networks: "cpu", "cuda", "cuda:1", "mps", or "auto" for the first of
+            cuda, mps and cpu that is available. Envs and buffers stay on the CPU.
         changes: single hyperparameters, instead of those of `settings`.
     """
 
-    settings_type: ClassVar[type[AgentSettings]] = AgentSettings
-    settings: AgentSettings
+    __signature__: ClassVar[inspect.Signature]
     actions: ActionMap
+    _short_length: int | None = None
     gather: WindowGather | None = None
-    network: PolicyNetwork
-    """Trained networks, which checkpoints save."""
-
-    _engine: RolloutEngine | None = None
     _watch: Callable[[Any, int], None] | None = None
     """Called with the result of each step, if infos select the steps to learn from."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Give each algorithm a signature and a help text with its settings by name."""
+        super().__init_subclass__(**kwargs)
+        if "settings_type" in vars(cls):
+            cls.__signature__ = _signature(cls.settings_type)
+            own = inspect.cleandoc(cls.__doc__ or "")
+            cls.__doc__ = f"{own}\n\n{_arguments(cls.settings_type)}"
+        elif "__init__" in vars(cls):
+            parameters = list(inspect.signature(cls.__init__).parameters.values())
+            cls.__signature__ = inspect.Signature(parameters[1:])
 
     def __init__(
         self,
@@ -123,9 +120,11 @@ class Agent(ABC):
         env_options: Mapping[str, Any] | None = None,
         reward_transform: RewardTransform | None = None,
         learn_where: LearnWhere | None = None,
+        device: str | torch.device = "cpu",
         **changes: Any,
     ) -> None:
         self.shaping = RewardShaping(reward_transform, learn_where)
+        self.device = resolve_device(device)
         self.env_given = env
         self.env_options = dict(env_options or {})
         self.seed = seed
@@ -137,7 +136,9 @@ class Agent(ABC):
         """Env steps so far, summed over envs."""
         self.iterations = 0
         self.planned_steps = 0
-        """Steps at which the current `fit` ends."""
+        """Steps at which the current `fit` ends: those requested, in whole iterations."""
+        self.requested_steps = 0
+        """Steps at which the current `fit` was requested to end."""
         self.total_steps = 0
         """Steps at which schedules end; saved with the agent."""
         self.is_between_iterations = True
@@ -149,6 +150,33 @@ class Agent(ABC):
         self._callbacks: CallbackList | None = None
         self._callback_states: Mapping[str, Any] = {}
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.env_name!r}, seed={self.seed}, steps={self.steps})"
+
+    def _repr_html_(self) -> str:
+        """Table of the algorithm, env, steps and changed settings, for notebooks."""
+        rows = {
+            "env": f"{self.env_name} x {self.vec.num_envs}",
+            "steps": f"{self.steps:,}",
+            "seed": self.seed,
+            **_changed(self.settings, type(self.settings)()),
+        }
+        cells = (
+            f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
+            for name, value in rows.items()
+        )
+        title = escape(type(self).__name__)
+        return f"<table><caption>{title}</caption>{''.join(cells)}</table>"
+
+    @property
+    def env_name(self) -> str:
+        """Id of the env, or the name of its class or function."""
+        given = self.env_given
+        if isinstance(given, str):
+            return given
+        name = getattr(given, "id", None) or getattr(given, "__name__", None)
+        return str(name or type(getattr(given, "unwrapped", given)).__name__)
+
     @abstractmethod
     def _build(self) -> None:
         """Make networks, optimizers and buffers."""
@@ -159,12 +187,22 @@ class Agent(ABC):
 
     @property
     @abstractmethod
+    def _full_length(self) -> int:
+        """Steps of each env in an iteration, by the settings."""
+
+    @property
+    def iteration_length(self) -> int:
+        """Steps of each env in an iteration; fewer in a `fit` of less than an iteration."""
+        return self._full_length if self._short_length is None else self._short_length
+
+    @property
     def iteration_steps(self) -> int:
         """Env steps in an iteration, summed over envs."""
+        return self.iteration_length * self.vec.num_envs
 
-    @abstractmethod
-    def _start(self, seed: Seeds) -> None:
-        """Reset the envs."""
+    def _set_length(self, steps: int | None) -> None:
+        """Shorten iterations to `steps` of each env; None for the length by the settings."""
+        self._short_length = steps
 
     @abstractmethod
     def _act_steps(self, step_counts: Sequence[int]) -> None:
@@ -190,30 +228,6 @@ class Agent(ABC):
     def _load_acting_state(self, state: Mapping[str, Any]) -> None:
         """Restore `_acting_state`."""
 
-    @abstractmethod
-    def _learning_state(self) -> dict[str, Any]:
-        """Training state of the algorithm."""
-
-    @abstractmethod
-    def _load_learning_state(self, state: Mapping[str, Any]) -> None:
-        """Restore `_learning_state`."""
-
-    @classmethod
-    def make_network(
-        cls,
-        leaves: Mapping[str, Leaf],
-        actions: ActionMap,
-        settings: Any,
-        gather: Gather | None = None,
-    ) -> PolicyNetwork | None:
-        """Make the untrained network of one agent; None if it cannot act alone."""
-        return None
-
-    @classmethod
-    def make_team(cls, spaces: JointSpaces, settings: Any) -> PolicyNetwork | None:
-        """Make the untrained networks of several agents; None for single-agent algorithms."""
-        return None
-
     def fit(
         self: Own,
         steps: int,
@@ -226,6 +240,11 @@ class Agent(ABC):
         address: str | None = None,
     ) -> Own:
         """Train for a number of env steps, rounded up to whole iterations.
+
+        An iteration has `n_steps * n_envs` steps (PPO, A2C) or `steps_per_iteration * n_envs`
+        steps (the others). If `steps` are fewer, the iteration is shortened to them, rounded up to
+        a step of each env. A larger number that is rounded up is logged, and shown by the progress
+        bar.
 
         Schedules such as a linear `learning_rate_schedule` end at `total` steps, which is saved
         with the agent: `fit(n, total=2 * n)` and `resume(path, n)` train the same policy as
@@ -253,9 +272,13 @@ class Agent(ABC):
                 f"total must be above the {self.steps} steps trained so far, got {total}"
             )
         listeners = CallbackList(self, [*callbacks, ProgressBar()] if progress else callbacks)
-        rollouts = rollout_engine(self, engine, workers, address)
-        self.planned_steps, self.total_steps = end, total or max(self.total_steps, end)
-        with _threads(self.settings.threads), DeferredInterrupt() as interrupt, rollouts, listeners:
+        self.total_steps = total or max(self.total_steps, end)
+        with ExitStack() as parts:
+            parts.enter_context(self._planned(steps))
+            parts.enter_context(_threads(self.settings.threads))
+            interrupt = parts.enter_context(DeferredInterrupt())
+            parts.enter_context(rollout_engine(self, engine, workers, address))
+            parts.enter_context(listeners)
             is_running = listeners.begin(self._callback_states)
             self._callbacks, self._callback_states = listeners, {}
             while is_running and self.steps < self.planned_steps:
@@ -264,6 +287,24 @@ class Agent(ABC):
         if interrupt.is_requested:
             raise KeyboardInterrupt
         return self
+
+    @contextmanager
+    def _planned(self, steps: int) -> Iterator[None]:
+        """Plan a `fit` of whole iterations, shorter ones if the steps are less than one."""
+        envs = self.vec.num_envs
+        if steps < self.iteration_steps:
+            self._set_length(-(-steps // envs))
+        length = self.iteration_steps
+        self.planned_steps = self.steps + -(-steps // length) * length
+        self.requested_steps = self.steps + steps
+        if self.planned_steps > self.requested_steps:
+            text = "%d steps were requested and %d are taken: iterations have %d steps of %d envs"
+            taken = self.planned_steps - self.steps
+            LOG.info(text, steps, taken, self.iteration_length, envs)
+        try:
+            yield
+        finally:
+            self._set_length(None)
 
     def _run_iteration(self) -> Metrics:
         self.is_between_iterations = False
@@ -308,112 +349,18 @@ class Agent(ABC):
     @property
     def policy(self) -> TrainedPolicy | TeamPolicy:
         """Policy without the training state."""
+        signature = self.data_signature
         if isinstance(self.vec, JointTrainingEnv):
-            return TeamPolicy(self.network, self.vec.spaces, self.randomness)
-        spaces = self.vec.observation_space, self.vec.action_space
-        return TrainedPolicy(self.network, *spaces, self.randomness)
-
-    def save(
-        self, path: str | os.PathLike[str], *, training: bool = True, envs: bool = True
-    ) -> Path:
-        """Save the agent to a file atomically.
-
-        Args:
-            path: a file that ends in .safetensors, or a folder for it.
-            training: include the training state, so that `resume` continues bit for bit; otherwise
-                only the policy is saved.
-            envs: include the state of running episodes; otherwise resumed training starts new
-                ones. Envs of other frameworks can seldom be saved.
-        """
-        content = agent_content(self)
-        try:
-            if training:
-                content["training"] = self._training_state(envs)
-            return write_file(path, content)
-        except StateError as error:
-            raise StateError(f"{error}: save(..., envs=False) saves all but the envs") from error
-
-    @classmethod
-    def load(cls: type[Own], path: str | os.PathLike[str], env: Any = None, **given: Any) -> Own:
-        """Load a saved agent, to act or to train further.
-
-        Args:
-            path: model file.
-            env: env to train on; None for the env that the file names.
-            given: other arguments of the agent, such as `env_options`.
-        """
-        return cls._from_content(read_agent(path, cls.__name__), path, env, given)
-
-    @classmethod
-    def resume(
-        cls: type[Own],
-        path: str | os.PathLike[str],
-        steps: int | None = None,
-        callbacks: Sequence[Callback] = (),
-        env: Any = None,
-        *,
-        total: int | None = None,
-        **given: Any,
-    ) -> Own:
-        """Continue training from a checkpoint, bit for bit.
-
-        Args:
-            path: model file with the training state.
-            steps: steps to train; None only loads the agent.
-            callbacks: as in `fit`.
-            env: env to train on, the same as before; None for the env that the file names.
-            total: as in `fit`; None for the value in the file.
-            given: other arguments of the agent, such as `env_options`.
-        """
-        content = read_agent(path, cls.__name__)
-        if "training" not in content:
-            raise ModelFileError(f"{path} was saved with training=False: use {cls.__name__}.load")
-        agent = cls._from_content(content, path, env, given)
-        agent._load_training_state(content["training"])
-        return agent if steps is None else agent.fit(steps, callbacks, total=total)
-
-    @classmethod
-    def _from_content(
-        cls: type[Own], content: Mapping[str, Any], path: Any, env: Any, given: Any
-    ) -> Own:
-        is_named_by_file = env is None
-        if is_named_by_file:
-            env = env_of(content, path)
-        require_functions(content, given, path)
-        settings = settings_of(content, cls.settings_type)
-        # The network of the file is validated before envs and buffers are allocated.
-        cls.saved_network(content, settings)
-        try:
-            agent = cls(env, seed=content["seed"], settings=settings, **given)
-        except (*STATE_ERRORS, OverflowError, MemoryError) as error:
-            if not is_named_by_file or isinstance(error, SekaiError):
-                raise
-            raise ModelFileError(
-                f"{path}: the env that the file names cannot be made: {error}: pass env=..."
-            ) from error
-        for name in ("observation_space", "action_space"):
-            if space_of(content, name) != getattr(agent.vec, name):
-                raise ModelFileError(f"{path} was trained with another {name}")
-        load_network(agent.network, content["network"])
-        agent._network_loaded()
-        agent.steps = content["steps"]
-        return agent
-
-    @classmethod
-    def saved_network(
-        cls, content: Mapping[str, Any], settings: AgentSettings
-    ) -> PolicyNetwork | None:
-        """Network of a model file, without envs; None if it cannot act alone."""
-        seen, done = (space_of(content, name) for name in ("observation_space", "action_space"))
-
-        def make() -> PolicyNetwork | None:
-            spaces = JointSpaces.of(seen, done)
-            if spaces is not None:
-                return cls.make_team(spaces, settings)
-            gather = windows_of(content)
-            return cls.make_network(leaves_of(seen), ActionMap(done), settings, gather)
-
-        return network_of(content, make)
+            spaces = self.vec.spaces
+            return TeamPolicy(self.network, spaces, self.randomness, data_signature=signature)
+        return TrainedPolicy(
+            self.network,
+            self.vec.observation_space,
+            self.vec.action_space,
+            self.randomness,
+            make=partial(self.make_network, settings=self.settings, gather=self.gather),
+            data_signature=signature,
+        )
 
     def close(self) -> None:
         """Close the envs."""
@@ -471,67 +418,6 @@ class Agent(ABC):
         """Other arguments of the agent of a worker."""
         return {} if self._watch is None else {"learn_where": self.shaping.learn_where}
 
-    def _network_loaded(self) -> None:  # noqa: B027 (optional hook)
-        """Update what depends on the network after its weights were loaded."""
-
-    def _training_state(self, envs: bool) -> dict[str, Any]:
-        if self._engine is not None and envs:
-            self._engine.sync_envs()
-        states = self._callback_states if self._callbacks is None else self._callbacks.state_dict()
-        return {
-            "randomness": self.randomness.state,
-            "has_begun": self._has_begun,
-            "iterations": self.iterations,
-            "planned_steps": self.planned_steps,
-            "total_steps": self.total_steps,
-            "callbacks": states,
-            "functions": self.shaping.names(),
-            "episodes": self.episodes.state_dict(),
-            "envs": portable(self.vec.state_dict()) if self._has_begun and envs else None,
-            "learning": self._learning_state(),
-        }
-
-    def _load_training_state(self, state: Mapping[str, Any]) -> None:
-        try:
-            self.randomness.restore(state["randomness"])
-            self._has_begun = bool(state["has_begun"])
-            self.iterations = int(state["iterations"])
-            self.planned_steps = int(state["planned_steps"])
-            self.total_steps = int(state["total_steps"])
-            self._callback_states = dict(state["callbacks"])
-            self.episodes.load_state_dict(state["episodes"])
-            self._load_learning_state(state["learning"])
-            if self._has_begun:
-                self._start(self.seed)
-            if state["envs"] is not None:
-                self.vec.load_state_dict(state["envs"])
-                self._load_learning_state(state["learning"])
-        except STATE_ERRORS as error:
-            raise ModelFileError(f"the training state of the file is invalid: {error}") from error
-
-
-def load_policy(path: str | os.PathLike[str]) -> TrainedPolicy | TeamPolicy:
-    """Load the policy of a saved agent, with its normalizer, without envs and training state.
-
-    Raises:
-        ModelFileError: the file holds no agent, or one that cannot act without its env.
-    """
-    content = read_agent(path)
-    kind = _subclasses(Agent).get(content["algorithm"])
-    if kind is None:
-        raise ModelFileError(f"{path}: unknown algorithm {content['algorithm']!r:.80}")
-    network = kind.saved_network(content, settings_of(content, kind.settings_type))
-    if network is None or content.get("windows") is not None:
-        raise ModelFileError(
-            f"{path} cannot act without its env, whose data holds the windows it reads: use "
-            f"{kind.__name__}.load"
-        )
-    seen, done = (space_of(content, name) for name in ("observation_space", "action_space"))
-    spaces, randomness = JointSpaces.of(seen, done), RandomStream(content["seed"])
-    if spaces is not None:
-        return TeamPolicy(network, spaces, randomness)
-    return TrainedPolicy(network, seen, done, randomness)
-
 
 class DeferredInterrupt:
     """Context that defers the first keyboard interrupt; the second has its usual effect.
@@ -567,6 +453,51 @@ class DeferredInterrupt:
         LOG.warning("interrupted: training ends after this iteration; once more ends it at once")
 
 
+def _signature(settings_type: type[AgentSettings]) -> inspect.Signature:
+    """Signature of an algorithm: arguments of `Agent`, and its settings by name."""
+    own = [
+        parameter
+        for parameter in inspect.signature(Agent.__init__).parameters.values()
+        if parameter.name not in ("self", "changes")
+    ]
+    names = {parameter.name for parameter in own}
+    hints = type_hints(settings_type)
+    settings = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default,
+            annotation=hints.get(field.name, Any),
+        )
+        for field in dataclasses.fields(settings_type)
+        if field.name not in names
+    ]
+    return inspect.Signature([*own, *settings])
+
+
+def _arguments(settings_type: type[AgentSettings]) -> str:
+    """Description of all arguments of an algorithm, for `help`."""
+    shared = inspect.cleandoc(Agent.__doc__ or "").partition("Args:\n")[2]
+    lines = [f"Args:\n{shared.partition('    changes:')[0].rstrip()}"]
+    for field in documented_fields(settings_type):
+        if field.name != "policy":
+            text = f"{field.name}: {field.text} Default {field.default}."
+            lines.append(fill(text, 96, initial_indent="    ", subsequent_indent="        "))
+    return "\n".join(lines) + "\n\nDefaults of settings are tuned for known env ids."
+
+
+def _changed(settings: Settings, defaults: Settings, prefix: str = "") -> dict[str, Any]:
+    """Settings that differ from the defaults, by name."""
+    changed: dict[str, Any] = {}
+    for field in dataclasses.fields(settings):
+        value, default = getattr(settings, field.name), getattr(defaults, field.name)
+        if isinstance(value, Settings):
+            changed.update(_changed(value, default, f"{prefix}{field.name}."))
+        elif value != default:
+            changed[f"{prefix}{field.name}"] = value
+    return changed
+
+
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
     """Set the number of torch threads, on which the rounding of sums depends."""
@@ -586,10 +517,3 @@ def _with_policy(base: AgentSettings, policy: Any, changes: Mapping[str, Any]) -
     elif isinstance(policy, Mapping):
         policy = base.policy.replaced(**policy)
     return {**changes, "policy": policy}
-
-
-def _subclasses(base: Any) -> dict[str, type[Agent]]:
-    kinds = {kind.__name__: kind for kind in base.__subclasses__()}
-    for kind in base.__subclasses__():
-        kinds.update(_subclasses(kind))
-    return kinds

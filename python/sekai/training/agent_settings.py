@@ -25,11 +25,19 @@ class PolicySettings(Settings):
 
     backbone: str = "auto"
     """"mlp" reads the flattened observation. "mean", "max", "attention" and "graph" encode assets
-    one by one and differ in how information is exchanged between them. "auto" is "mean" if the
-    observation has assets, else "mlp". See `register_backbone` for custom ones."""
+    one by one and differ in how information is exchanged between them. "cnn" has convolutions over
+    images. "auto" is "mean" if the observation has assets, "cnn" if it has images (uint8, three
+    axes), else "mlp". See `register_backbone` for custom ones."""
 
     net_arch: tuple[int, ...] = (64, 64)
-    """Sizes of the hidden layers of "mlp"."""
+    """Sizes of the hidden layers of "mlp", and after the features of "cnn"."""
+
+    cnn_layers: tuple[tuple[int, int, int], ...] = ()
+    """Channels, kernel size and stride of each convolution of "cnn"; () for NatureCNN, or smaller
+    kernels for images of less than 36 pixels a side."""
+
+    cnn_features: int = 256
+    """Features of an image after the convolutions of "cnn"."""
 
     encoder: str = "mlp"
     """Encoder of one asset: "mlp", "convolution" or "gru"."""
@@ -82,10 +90,18 @@ class PolicySettings(Settings):
         require(
             self.activation in ACTIVATIONS, "activation", f"one of {ACTIVATIONS}", self.activation
         )
+        convolutions = tuple(tuple(layer) for layer in self.cnn_layers)
+        are_counts = all(
+            len(layer) == 3 and all(type(count) is int and count > 0 for count in layer)
+            for layer in convolutions
+        )
+        expected = "triples of channels, kernel size and stride, at least 1 each"
+        require(are_counts, "cnn_layers", expected, self.cnn_layers)
+        object.__setattr__(self, "cnn_layers", convolutions)
         are_sizes = all(isinstance(size, int) and size > 0 for size in self.net_arch)
         require(are_sizes, "net_arch", "integers of at least 1", self.net_arch)
         self._require_positive("std_init")
-        self._require_count("width", "encoder_layers", "aggregator_layers", "heads")
+        self._require_count("cnn_features", "width", "encoder_layers", "aggregator_layers", "heads")
         require(self.graph in GRAPHS, "graph", f"one of {GRAPHS}", self.graph)
         feature = self.correlated_feature
         is_index = isinstance(feature, int) and feature >= 0
@@ -106,7 +122,7 @@ class AgentSettings(Settings):
     """Step size of the optimizer."""
 
     learning_rate_schedule: Schedule = "constant"
-    """"constant", or "linear" decay to zero at the end of training."""
+    """"constant", or "linear" decay to zero at the total steps of training."""
 
     gamma: float = 0.99
     """Discount factor."""
@@ -121,6 +137,7 @@ class AgentSettings(Settings):
     """Threads of torch: more help with large networks and idle cores."""
 
     policy: PolicySettings = dataclasses.field(default_factory=PolicySettings)
+    """Architecture of the networks."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

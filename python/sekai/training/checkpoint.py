@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from sekai.data.signature import DataSignature
 from sekai.error import SekaiError, StateError
 from sekai.registry import EnvSpec
 from sekai.registry import spec as spec_of
@@ -33,7 +34,7 @@ from sekai.training.trained_policy import PolicyNetwork
 from sekai.vector.vec_env import VecEnv
 
 if TYPE_CHECKING:
-    from sekai.training.agent import Agent
+    from sekai.training.saving import SavableAgent
 
 __all__ = [
     "ModelFileError",
@@ -46,6 +47,7 @@ __all__ = [
     "read_file",
     "require_functions",
     "settings_of",
+    "signature_of",
     "space_of",
     "windows_of",
     "write_file",
@@ -54,7 +56,7 @@ __all__ = [
 NAME = "agent.safetensors"
 """File name in a folder."""
 
-FORMAT = "3"
+FORMAT = "4"
 MAX_FILE_BYTES = 64 * 2**30
 """Largest file that is read."""
 
@@ -211,8 +213,9 @@ MAX_BUFFER_NUMBERS = 2**32
 PACKAGES = ("sekai", "torch", "numpy")
 
 
-def agent_content(agent: Agent) -> dict[str, Any]:
+def agent_content(agent: SavableAgent) -> dict[str, Any]:
     """Content of a model file, without the training state."""
+    signature = agent.data_signature
     return {
         "algorithm": type(agent).__name__,
         "settings": agent.settings.to_dict(),
@@ -223,6 +226,7 @@ def agent_content(agent: Agent) -> dict[str, Any]:
         "action_space": agent.vec.action_space.to_jsonable(),
         "windows": None if agent.gather is None else list(agent.gather.shape),
         "data": data_digest(agent.vec),
+        "data_signature": None if signature is None else signature.to_dict(),
         "versions": {
             "python": platform.python_version(),
             **{name: version(name) for name in PACKAGES},
@@ -231,7 +235,7 @@ def agent_content(agent: Agent) -> dict[str, Any]:
     }
 
 
-def spec_json(agent: Agent) -> str | None:
+def spec_json(agent: SavableAgent) -> str | None:
     """Env spec with options and wrappers as JSON; None if it cannot be serialized."""
     given = agent.env_given
     if isinstance(given, str):
@@ -327,6 +331,15 @@ def _check_rows(content: Mapping[str, Any], settings: AgentSettings) -> None:
         raise ModelFileError(
             f"the buffer of the file has {numbers} numbers; expected at most {MAX_BUFFER_NUMBERS}"
         )
+
+
+def signature_of(content: Mapping[str, Any]) -> DataSignature | None:
+    """Data signature of a model file; None if it was trained without market data."""
+    values = content.get("data_signature")
+    try:
+        return None if values is None else DataSignature.from_dict(values)
+    except ValueError as error:
+        raise ModelFileError(f"invalid data signature: {error}") from error
 
 
 def windows_of(content: Mapping[str, Any]) -> WindowGather | None:

@@ -94,7 +94,8 @@ class DDPG(OffPolicyAgent):
             std * fresh,
             kept * self.noise + math.sqrt(1 - kept * kept) * std * fresh,
         )
-        return (self.network.choose(seen, deterministic=True) + self.noise).clamp(-1.0, 1.0)
+        chosen = self.network.choose(seen, deterministic=True).cpu()
+        return (chosen + self.noise).clamp(-1.0, 1.0)
 
     def _acting_state(self) -> dict[str, Any]:
         return {**super()._acting_state(), "noise": self.noise.numpy()}

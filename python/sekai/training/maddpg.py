@@ -235,6 +235,7 @@ class MADDPG(MultiAgentOffPolicyAgent):
 
     def _build_targets(self) -> None:
         self.network.add_critics()
+        self.network.to(self.device)
         self.target_actors = target_copy(self.network.actors)
         self.target_critics = target_copy(self.network.critics)
 
@@ -250,20 +251,20 @@ class MADDPG(MultiAgentOffPolicyAgent):
         return actors + [(list(critic.parameters()), 1.0) for critic in self.network.critics]
 
     def _explore(self, seen: dict[str, Tensor]) -> Tensor:
-        actions = self.network.choose(seen, deterministic=False)
+        actions = self.network.choose(seen, deterministic=False).cpu()
         actions = self._with_random(seen, actions, self.settings.exploration_eps)
-        scales = self.network.noise_scales
+        scales = self.network.noise_scales.cpu()
         noise = normal(actions.shape) * self.settings.noise_std * scales
         return torch.where(scales > 0, (actions + noise).clamp(-1.0, 1.0), actions)
 
     def _update_normalizers(self) -> None:
         seen, paid, _ = self._latest()
         self.network.inputs.update(seen)
-        self._update_risks(self.settings.steps_per_iteration)
+        self._update_risks(self.iteration_length)
         if self.scaler is not None:
             done = paid.terminated | paid.truncated
             tables = self._penalized(paid.rewards), done, paid.acted
-            steps = self.settings.steps_per_iteration
+            steps = self.iteration_length
             self.scaler.update(*(table.reshape(steps, -1) for table in tables))
 
     def _rewards_of(self, paid: AgentTransitions, index: int) -> tuple[Tensor, Tensor]:
@@ -336,19 +337,20 @@ class MADDPG(MultiAgentOffPolicyAgent):
         paid, network = AgentTransitions.of(drawn), self.network
         penalized = self._penalized(paid.rewards)
         rewards = penalized.float() if self.scaler is None else self.scaler(penalized)
-        following = network.inputs(drawn["next"])
+        following, device = network.inputs(drawn["next"]), self.device
+        goes_on, acted = paid.goes_on.to(device), paid.acted.to(device)
         next_actions = {
-            name: actor(self._actor_inputs(name, following)) * paid.goes_on[:, index, None]
+            name: actor(self._actor_inputs(name, following)) * goes_on[:, index, None]
             for index, (name, actor) in enumerate(zip(self.agents, self.target_actors, strict=True))
         }
         batch = JointTransitions(
             observations=network.inputs(drawn["observation"]),
-            present=paid.acted.float(),
-            actions=network.as_read(drawn["action"], paid.acted),
+            present=acted.float(),
+            actions=network.as_read(drawn["action"].to(device), acted),
             next_observations=following,
-            next_present=paid.goes_on.float(),
+            next_present=goes_on.float(),
             next_actions=next_actions,
-            rewards=rewards,
-            terminated=paid.terminated,
+            rewards=rewards.to(device),
+            terminated=paid.terminated.to(device),
         )
-        return batch, paid.known & drawn["learnt"]
+        return batch, (paid.known & drawn["learnt"]).to(device)

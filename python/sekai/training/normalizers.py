@@ -20,6 +20,9 @@ CLIP_REWARD = 100.0
 """Scaled rewards are clipped to this magnitude. A single reward at the end of an episode of n steps
 is about the square root of n, far below: only outliers are clipped."""
 
+MAX_PIXEL = 255.0
+"""Images are divided by this instead."""
+
 EPSILON = 1e-8
 """Added to variances."""
 
@@ -58,6 +61,10 @@ class ObservationNormalizer(nn.Module):
         self._set_scales()
         self.register_load_state_dict_post_hook(_reset_scales)  # type: ignore[no-untyped-call]
 
+    def _apply(self, fn: Any, recurse: bool = True) -> ObservationNormalizer:
+        # Moments stay in double precision on the CPU, beside the envs: some devices have none.
+        return self
+
     @torch.no_grad()
     def update(self, observations: Mapping[str, Tensor]) -> None:
         """Update the moments with a batch."""
@@ -86,7 +93,11 @@ class ObservationNormalizer(nn.Module):
         """Normalized and clipped values of one leaf."""
         if name not in self.names:
             return numbers
-        mean, scale = self._scales[self.names.index(name)]
+        index = self.names.index(name)
+        if self._scales[index][0].device != numbers.device:
+            first, second = self._scales[index]
+            self._scales[index] = first.to(numbers.device), second.to(numbers.device)
+        mean, scale = self._scales[index]
         # Rows of slots may have more axes than moments, or fewer.
         rows = numbers if self.slots is None else numbers.reshape(len(numbers), -1, mean.numel())
         # In place after the subtraction: windows are large, and allocation costs most.
@@ -124,6 +135,8 @@ class Inputs(nn.Module):
         gather: window lookup, if observations hold window indices.
     """
 
+    anchor: Tensor
+
     def __init__(
         self,
         leaves: Mapping[str, Leaf],
@@ -137,7 +150,14 @@ class Inputs(nn.Module):
         self.leaves = {name: leaf for name, leaf in read.items() if not is_action_mask(name)}
         """Leaves of the output."""
         self.normalizer, self.gather = normalizer, gather
+        # Moves with the network: inputs follow it.
+        self.register_buffer("anchor", torch.empty(0), persistent=False)
         self._integers = {name for name, leaf in self.leaves.items() if not leaf.is_measured}
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the network, to which inputs are moved."""
+        return self.anchor.device
 
     def forward(self, observations: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Floats of each leaf, in the shape of the leaf."""
@@ -156,9 +176,12 @@ class Inputs(nn.Module):
             self.normalizer.update(part if self.gather is None else self.gather(part))
 
     def _preprocess(self, name: str, values: Tensor) -> Tensor:
+        values = values.to(self.anchor.device)
         if name in self._integers:
             return _one_hot(self.leaves[name], values)
         numbers = values.float()
+        if self.leaves[name].is_image:
+            return numbers.mul_(1.0 / MAX_PIXEL)
         return numbers if self.normalizer is None else self.normalizer(name, numbers)
 
 
@@ -237,13 +260,13 @@ def _is_scaled(name: str, leaf: Leaf, slots: Slots | None) -> bool:
         return False
     # Masks and row indices are not amounts.
     no_amount = is_action_mask(name) or name.rpartition("/")[2] in ("mask", "index")
-    return leaf.is_measured and not no_amount
+    return leaf.is_measured and not leaf.is_image and not no_amount
 
 
 def _one_hot(leaf: Leaf, values: Tensor) -> Tensor:
     numbers = values.long().reshape(len(values), -1)
     if leaf.starts:
-        numbers = numbers - torch.tensor(leaf.starts)
+        numbers = numbers - torch.tensor(leaf.starts, device=numbers.device)
     hot = [
         nn.functional.one_hot(number, count)
         for number, count in zip(numbers.unbind(-1), leaf.choices, strict=True)

@@ -28,6 +28,7 @@ __all__ = [
     "is_action_mask",
     "leaves_of",
     "observed_mask",
+    "on_device",
     "slots_of",
     "tensors_of",
     "window_gather",
@@ -52,6 +53,9 @@ class Leaf:
 
     starts: tuple[int, ...] = ()
     """First value of each integer, if not zero."""
+
+    is_image: bool = False
+    """True for pixels from 0 to 255, of shape (height, width, channels) or channels first."""
 
     @property
     def is_measured(self) -> bool:
@@ -83,6 +87,13 @@ def arrays_of(batch: Any, name: str = ROOT) -> dict[str, NDArray[Any]]:
 def tensors_of(batch: Any) -> dict[str, torch.Tensor]:
     """Tensors of a batch by leaf name, sharing the memory of the arrays."""
     return {name: torch.from_numpy(array) for name, array in arrays_of(batch).items()}
+
+
+def on_device(values: Any, device: torch.device) -> Any:
+    """Tensors of a nested dict on a device; those that are there already are not copied."""
+    if isinstance(values, Mapping):
+        return {name: on_device(part, device) for name, part in values.items()}
+    return values.to(device) if isinstance(values, Tensor) else values
 
 
 def is_action_mask(name: str) -> bool:
@@ -133,7 +144,8 @@ def _leaf(name: str, space: Space[Any]) -> Leaf:
         counts = tuple(int(count) for count in np.ravel(space.nvec))
         return Leaf(space.shape, counts, _starts(space.start))
     if isinstance(space, (Box, Simplex, MultiBinary)):
-        return Leaf(tuple(space.shape))
+        is_image = len(space.shape) == 3 and space.dtype == np.uint8
+        return Leaf(tuple(space.shape), is_image=is_image)
     raise SpaceError(
         f"a policy reads Box, Simplex, Discrete, MultiDiscrete, MultiBinary, MaskedBox and what "
         f"holds them; {name!r} is {space!r}: wrap the env, for example in FlattenObservation"

@@ -216,6 +216,7 @@ class OffPolicyAgent(Agent):
         self.replay = ReplayBuffer(self.vec, self.actions, steps)
         self.network = self.make_network(self.leaves, self.actions, settings, self.gather)
         self.network.add_critics(self.critic_count)
+        self.network.to(self.device)
         self._build_targets()
         self._build_optimizer()
 
@@ -261,9 +262,12 @@ class OffPolicyAgent(Agent):
         return OffPolicyNetwork(leaves, actions, settings.policy, cls.actor_kind, gather)
 
     @property
-    def iteration_steps(self) -> int:
-        """Env steps in an iteration, summed over envs."""
-        return self.settings.steps_per_iteration * self.vec.num_envs
+    def _full_length(self) -> int:
+        return self.settings.steps_per_iteration
+
+    def _set_length(self, steps: int | None) -> None:
+        # Gradient steps follow whole groups of `train_freq` steps.
+        super()._set_length(None if steps is None else max(steps, self.settings.train_freq))
 
     def _iterate(self) -> Metrics:
         settings, metrics = self.settings, []
@@ -271,8 +275,8 @@ class OffPolicyAgent(Agent):
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["scale"]
         n_envs, stride = self.vec.num_envs, settings.train_freq
-        for first in range(0, settings.steps_per_iteration, stride):
-            steps = range(first, min(first + stride, settings.steps_per_iteration))
+        for first in range(0, self.iteration_length, stride):
+            steps = range(first, min(first + stride, self.iteration_length))
             self._run_envs([self.steps + step * n_envs for step in steps])
             self._shape(len(steps))
             is_due = len(steps) == stride and self.replay.is_open
@@ -321,10 +325,10 @@ class OffPolicyAgent(Agent):
         scaled = rewards.float() if self.scaler is None else self.scaler(rewards)
         return Transitions(
             self.network.inputs(drawn["observation"]),
-            drawn["action"],
+            drawn["action"].to(self.device),
             self.network.inputs(drawn["next"]),
-            scaled.unsqueeze(-1),
-            drawn["terminated"].unsqueeze(-1),
+            scaled.unsqueeze(-1).to(self.device),
+            drawn["terminated"].unsqueeze(-1).to(self.device),
         )
 
     def _start(self, seed: Seeds) -> None:
@@ -349,7 +353,7 @@ class OffPolicyAgent(Agent):
 
     def _explore(self, seen: dict[str, Tensor]) -> Tensor:
         """Actions with exploration noise."""
-        return self.network.choose(seen, deterministic=False)
+        return self.network.choose(seen, deterministic=False).cpu()
 
     def _count_episodes(self) -> None:
         row = self.replay.latest(1)[0]
@@ -388,7 +392,7 @@ class OffPolicyAgent(Agent):
 
     def _update_normalizers(self) -> None:
         """Update the running moments with the steps of this iteration."""
-        rows = self.replay.latest(self.settings.steps_per_iteration)
+        rows = self.replay.latest(self.iteration_length)
         self.network.inputs.update(self.replay.observations(rows))
         self._update_risks(len(rows))
         if self.scaler is not None:

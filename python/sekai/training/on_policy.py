@@ -114,13 +114,14 @@ class OnPolicyAgent(Agent):
     def _build(self) -> None:
         self.rollout = RolloutBuffer(self.vec, self.actions, self.settings.n_steps)
         if isinstance(self.vec, JointTrainingEnv):
-            self.network = team = self.make_team(self.vec.spaces, self.settings)
+            self.network = team = self.make_team(self.vec.spaces, self.settings).to(self.device)
             self.learners = {
                 group.name: Learner(self, self._group_rollout(self.vec, group), network)
                 for group, network in team.pairs()
             }
         else:
-            self.network = self.make_network(self.leaves, self.actions, self.settings, self.gather)
+            network = self.make_network(self.leaves, self.actions, self.settings, self.gather)
+            self.network = network.to(self.device)
             self.learners = {"": Learner(self, self.rollout, self.network)}
 
     def _group_rollout(self, vec: JointTrainingEnv, group: Group) -> GroupRollout:
@@ -165,9 +166,20 @@ class OnPolicyAgent(Agent):
         return TeamNetwork(groups, networks, spaces)
 
     @property
-    def iteration_steps(self) -> int:
-        """Env steps in an iteration, summed over envs."""
-        return self.settings.n_steps * self.vec.num_envs
+    def _full_length(self) -> int:
+        return self.settings.n_steps
+
+    def _set_length(self, steps: int | None) -> None:
+        super()._set_length(steps)
+        if self.rollout.steps != self.iteration_length:
+            state = self.rollout.state()
+            self.rollout = RolloutBuffer(self.vec, self.actions, self.iteration_length)
+            self.rollout.load_state(state)
+            for learner in self.learners.values():
+                learner.use_rollout(self.rollout)
+
+    def _worker_settings(self, n_envs: int) -> AgentSettings:
+        return self.settings.replaced(n_envs=n_envs, n_steps=self.iteration_length)
 
     def _iterate(self) -> Metrics:
         for learner in self.learners.values():
@@ -249,6 +261,11 @@ class Batch:
     def __len__(self) -> int:
         return len(self.actions)
 
+    def on(self, device: torch.device) -> Batch:
+        """Samples on the device of the network; raw observations and rows stay with the envs."""
+        names = ("actions", "advantages", "returns")
+        return dataclasses.replace(self, **{name: getattr(self, name).to(device) for name in names})
+
     def select(self, indices: Tensor) -> Batch:
         """Select samples by index."""
 
@@ -257,7 +274,7 @@ class Batch:
                 return None
             if isinstance(value, dict):
                 return {name: take(part) for name, part in value.items()}
-            return value.index_select(0, indices)
+            return value.index_select(0, indices.to(value.device))
 
         fields = (field.name for field in dataclasses.fields(self))
         return Batch(**{name: take(getattr(self, name)) for name in fields})
@@ -279,8 +296,9 @@ class Learner:
         self.rollout, self.network = rollout, network
         self.shaping = None if agent.shaping.is_plain else agent.shaping
         self.is_central = network.critic_inputs is not network.inputs
-        # Gathered windows are not preprocessed once for all epochs: they need not fit memory.
-        self.preprocesses = network.inputs.gather is None
+        # Windows and images are not preprocessed once for all epochs: they need not fit memory.
+        has_images = any(leaf.is_image for leaf in network.inputs.leaves.values())
+        self.preprocesses = network.inputs.gather is None and not has_images
         self.mask_names = network.actor.mask_names
         self.risk = make_risk(
             settings.risk, settings.risk_weight, settings.risk_level, rollout.count
@@ -290,12 +308,20 @@ class Learner:
             self.scaler = RewardScaler(settings.gamma, rollout.count)
         self.gradient_step = GradientStep(network, settings)
 
+    def use_rollout(self, rollout: RolloutBuffer) -> None:
+        """Read another rollout of the same envs from now on."""
+        if isinstance(self.rollout, GroupRollout):
+            self.rollout.rollout = rollout
+        else:
+            self.rollout = rollout
+
     @torch.no_grad()
     def batch(self) -> Batch:
         """Samples of the collected rollout with advantages and returns."""
+        device = self.network.inputs.device
         if isinstance(self.rollout, GroupRollout):
-            return self._group_batch(self.rollout)
-        return self._single_batch(self.rollout)
+            return self._group_batch(self.rollout).on(device)
+        return self._single_batch(self.rollout).on(device)
 
     def _single_batch(self, rollout: RolloutBuffer) -> Batch:
         tables = rollout.observed
@@ -393,7 +419,11 @@ class Learner:
             return observations
         inputs = self.network.inputs(observations)
         return {
-            **{name: rows for name, rows in observations.items() if name not in inputs},
+            **{
+                name: rows.to(self.network.inputs.device)
+                for name, rows in observations.items()
+                if name not in inputs
+            },
             **inputs,
         }
 
@@ -401,8 +431,11 @@ class Learner:
         """Values of `count` rows of the rollout, of which `observations` may be preprocessed."""
         critic, chunks = self.network.critic, _chunks(count)
         if observations is None or self.is_central:
-            return torch.cat([critic(self.rollout.critic_observations(part)) for part in chunks])
-        return torch.cat([critic(_part(observations, part), self.preprocesses) for part in chunks])
+            parts = [critic(self.rollout.critic_observations(part)) for part in chunks]
+        else:
+            parts = [critic(_part(observations, part), self.preprocesses) for part in chunks]
+        # Advantages are computed on the CPU: a loop over steps of a few numbers each.
+        return torch.cat(parts).cpu()
 
     @torch.no_grad()
     def log_probs(self, batch: Batch) -> Tensor:
@@ -454,7 +487,10 @@ class GradientStep:
         self.weights = list(network.parameters())
         self.max_grad_norm = settings.max_grad_norm
         self.optimizer = torch.optim.Adam(
-            self.weights, settings.learning_rate, eps=1e-5, fused=True
+            self.weights,
+            settings.learning_rate,
+            eps=1e-5,
+            fused=self.weights[0].device.type in ("cpu", "cuda"),
         )
 
     def set_learning_rate(self, rate: float) -> None:
@@ -505,7 +541,7 @@ def next_values(
         names = cuts[0][2]
         finals = {name: torch.cat([rows[name] for _, _, rows in cuts]) for name in names}
         sizes = [len(envs) for _, envs, _ in cuts]
-        bootstrapped = torch.split(critic(finals).reshape(-1), sizes)
+        bootstrapped = torch.split(critic(finals).reshape(-1).cpu(), sizes)
         for (step, envs, _), value in zip(cuts, bootstrapped, strict=True):
             after[step, torch.from_numpy(envs)] = value
     return after
@@ -522,7 +558,9 @@ def mean_of(metrics: Sequence[Mapping[str, Tensor]]) -> Metrics:
     """Mean of each metric over the gradient steps that report it."""
     names = dict.fromkeys(name for step in metrics for name in step)
     return {
-        name: float(torch.stack([step[name] for step in metrics if name in step]).double().mean())
+        name: float(
+            torch.stack([step[name] for step in metrics if name in step]).cpu().double().mean()
+        )
         for name in names
     }
 

@@ -25,7 +25,7 @@ from sekai.training.multi_agent.groups import (
 )
 from sekai.training.multi_agent.joint_env import JointSpaces, JointTrainingEnv, seen_by
 from sekai.training.multi_agent.off_policy import AgentTransitions, MultiAgentOffPolicyAgent
-from sekai.training.observations import is_action_mask, leaves_of, observed_mask
+from sekai.training.observations import is_action_mask, leaves_of, observed_mask, on_device
 from sekai.training.off_policy import OffPolicySettings, target_copy
 from sekai.training.policies.actor_critic import Backbone, backbone, linear
 from sekai.training.policies.off_policy import one_hot
@@ -234,7 +234,7 @@ class QMIXNetwork(PolicyNetwork):
         """Mask of actions that exist and are not forbidden: batch by agents by actions."""
         parts = []
         for index, name in enumerate(self.agents):
-            seen = seen_by(observations, name)
+            seen = on_device(seen_by(observations, name), self.inputs.device)
             count = len(next(iter(seen.values())))
             free = self.exists[index].expand(count, -1)
             for mask in (observed_mask(seen), self.values.network_of(name).allowed(seen)):
@@ -261,11 +261,14 @@ class QMIXNetwork(PolicyNetwork):
         self, observations: Mapping[str, Tensor], inputs: Mapping[str, Tensor], present: Tensor
     ) -> Tensor:
         """State of the mixer: that of the env, or the observations of all agents."""
+        device = self.inputs.device
+        present = present.to(device)
         if self.has_state:
-            states = [seen_by(observations, name)[STATE].flatten(1).float() for name in self.agents]
+            seen = (seen_by(observations, name)[STATE].to(device) for name in self.agents)
+            states = [rows.flatten(1).float() for rows in seen]
             # Absent agents observe nothing: the state of the first present one is taken.
             first = present.int().argmax(dim=-1)
-            return torch.stack(states, dim=1)[torch.arange(len(first)), first]
+            return torch.stack(states, dim=1)[torch.arange(len(first), device=device), first]
         parts = [
             inputs[name].flatten(1) if inputs[name].dim() > 1 else inputs[name].unsqueeze(1)
             for name in self._state_leaves
@@ -339,14 +342,15 @@ class QMIX(MultiAgentOffPolicyAgent):
         return super()._act(steps)
 
     def _explore(self, seen: dict[str, Tensor]) -> Tensor:
-        return self._with_random(seen, self.network.choose(seen, deterministic=True), self._eps)
+        chosen = self.network.choose(seen, deterministic=True).cpu()
+        return self._with_random(seen, chosen, self._eps)
 
     def _update_normalizers(self) -> None:
         seen, paid, over = self._latest()
         self.network.inputs.update(seen)
-        self._update_risks(self.settings.steps_per_iteration)
+        self._update_risks(self.iteration_length)
         if self.scaler is not None:
-            steps = self.settings.steps_per_iteration
+            steps = self.iteration_length
             rewards = self._penalized(self._team_rewards(paid))
             self.scaler.update(rewards.reshape(steps, -1), over.reshape(steps, -1))
 
@@ -373,31 +377,34 @@ class QMIX(MultiAgentOffPolicyAgent):
 
     def _mixed_loss(self, drawn: dict[str, Any], paid: AgentTransitions, rows: Tensor) -> Tensor:
         """Squared TD error of the team's Q-values."""
-        network, over = self.network, drawn["truncated"]
+        network, over, device = self.network, drawn["truncated"], self.device
         with torch.no_grad():
             seen, following = drawn["observation"], drawn["next"]
             inputs, next_inputs = network.inputs(seen), network.inputs(following)
             state = network.state(seen, inputs, paid.acted)
             next_state = network.state(following, next_inputs, paid.goes_on)
-            chosen = {name: self.vec.actions.of(drawn["action"], name) for name in self.agents}
+            actions = drawn["action"].to(device)
+            chosen = {name: self.vec.actions.of(actions, name) for name in self.agents}
             taken = network.one_hot(chosen)
             # Double Q-learning: the trained networks choose, the target networks evaluate.
             best = network.greedy(network.values(next_inputs), network.allowed(following))
             rewards = self._penalized(self._team_rewards(paid))
             scaled = rewards.float() if self.scaler is None else self.scaler(rewards)
-            terminated = over & ~paid.truncated.any(-1)
+            terminated = (over & ~paid.truncated.any(-1)).to(device)
+            scaled, rows = scaled.to(device), rows.to(device)
+            goes_on, acted = paid.goes_on.to(device), paid.acted.to(device)
             next_values = self.target_mixer(
                 (self.target_values(_rows(next_inputs, rows)) * network.one_hot(best)[rows]).sum(
                     -1, keepdim=True
                 ),
-                paid.goes_on.float()[rows],
+                goes_on.float()[rows],
                 next_state[rows],
             ).squeeze(-1)
             continues = self.settings.gamma * (~terminated[rows]).int()
             targets = scaled[rows] + continues * next_values
         utilities = network.values(_rows(inputs, rows))
         own = (utilities * taken[rows]).sum(-1, keepdim=True)
-        values = network.mixer(own, paid.acted.float()[rows], state[rows]).squeeze(-1)
+        values = network.mixer(own, acted.float()[rows], state[rows]).squeeze(-1)
         return mse_loss(values, targets, reduction="none").mean()
 
 

@@ -281,6 +281,11 @@ class EpisodeStatistics:
             self._returns[ended] = 0.0
             self._lengths[ended] = 0
 
+    def drop_running(self) -> None:
+        """Forget episodes that are not completed, after a reset of the envs."""
+        self._returns[:] = 0.0
+        self._lengths[:] = 0
+
     @property
     def summary(self) -> EpisodeSummary:
         """Means over the last 100 episodes; NaN before the first is completed."""

@@ -65,7 +65,7 @@ class SAC(OffPolicyAgent):
     critic_count = 2
 
     def _build_targets(self) -> None:
-        log_temperature = torch.tensor(math.log(self.settings.initial_ent_coef))
+        log_temperature = torch.tensor(math.log(self.settings.initial_ent_coef), device=self.device)
         self.network.log_temperature = nn.Parameter(log_temperature)
         self.target_critics = target_copy(self.network.critics)
 

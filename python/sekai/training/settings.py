@@ -8,13 +8,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
+
 from sekai.config.convert import SCALARS, require
 from sekai.config.toml_file import dump_toml, read_toml
 from sekai.storage.names import did_you_mean
 
-__all__ = ["SEVERAL_KINDS", "Settings", "require"]
+__all__ = ["SEVERAL_KINDS", "Settings", "require", "resolve_device"]
 
 Own = TypeVar("Own", bound="Settings")
+
+DEVICES = "'cpu', 'cuda', 'cuda:N', 'mps' or 'auto'"
 
 SEVERAL_KINDS = "several kinds"
 """Metadata key of a field that accepts values of other types than the default's."""
@@ -74,6 +78,32 @@ class Settings:
             require(is_count, name, "a whole number of at least 1", value)
 
 
+def resolve_device(device: str | torch.device) -> torch.device:
+    """Device of the networks by name; "auto" is the first of cuda, mps and cpu that is available.
+
+    Raises:
+        ValueError: the device is unknown, or not available here.
+    """
+    has_mps = torch.backends.mps.is_available()
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "mps" if has_mps else "cpu")
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"unknown device {device!r}; expected {DEVICES}") from error
+    counts = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(has_mps)}
+    if found.type not in counts:
+        raise ValueError(f"unsupported device {device!r}; expected {DEVICES}")
+    count = counts[found.type]
+    if (found.index or 0) >= count:
+        there = [name for name, number in counts.items() if number]
+        raise ValueError(
+            f"device {str(device)!r} is not available; torch reports {count} of its type, use "
+            f"{' or '.join(map(repr, there))}, or 'auto'"
+        )
+    return found
+
+
 def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
     factory: Any = field.default_factory
     if isinstance(factory, type) and issubclass(factory, Settings):
@@ -99,4 +129,4 @@ def _plain(value: Any) -> Any:
         return value.to_dict()
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
-    return list(value) if isinstance(value, tuple) else value
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value

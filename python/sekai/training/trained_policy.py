@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sekai.data.signature import DataSignature, checked_allow
 from sekai.error import SpaceError
 from sekai.spaces import Space
 from sekai.training.actions import ActionMap, flat_mask
-from sekai.training.observations import ACTION_MASK, is_action_mask, leaves_of, tensors_of
+from sekai.training.observations import (
+    ACTION_MASK,
+    Leaf,
+    is_action_mask,
+    leaves_of,
+    tensors_of,
+)
 from sekai.training.rng import RandomStream
 from sekai.vector.batching import Batcher
 
@@ -38,8 +45,22 @@ class PolicyNetwork(nn.Module):
         return self.choose(observations, deterministic=True)
 
 
+NetworkFactory = Callable[[Mapping[str, Leaf], ActionMap], PolicyNetwork | None]
+"""Makes an untrained network for observation leaves and actions."""
+
+
 class TrainedPolicy:
-    """Policy: observations to actions."""
+    """Policy: observations to actions.
+
+    Args:
+        network: trained network.
+        observation_space: observation space of the env.
+        action_space: action space of the env.
+        randomness: random stream of sampled actions.
+        make: makes an untrained network of the same kind, for `on_spaces`.
+        data_signature: data that the policy was trained on; None without market data.
+        allow: names of differences from that data that are allowed; see `load_policy`.
+    """
 
     def __init__(
         self,
@@ -47,7 +68,13 @@ class TrainedPolicy:
         observation_space: Space[Any],
         action_space: Space[Any],
         randomness: RandomStream,
+        *,
+        make: NetworkFactory | None = None,
+        data_signature: DataSignature | None = None,
+        allow: Collection[str] = (),
     ) -> None:
+        self._make, self.data_signature = make, data_signature
+        self.allow = checked_allow(allow)
         self.network = network
         self.observation_space, self.action_space = observation_space, action_space
         self.randomness = randomness
@@ -55,6 +82,42 @@ class TrainedPolicy:
         self.actions = ActionMap(action_space)
         self._seen = Batcher(observation_space)
         self._done = Batcher(action_space)
+
+    def on_spaces(self, observation_space: Space[Any], action_space: Space[Any]) -> TrainedPolicy:
+        """Same policy for another number of assets.
+
+        Backbones that share weights between assets fit any number of them.
+
+        Raises:
+            SpaceError: the network has weights of single assets or observations.
+        """
+        made = None
+        if self._make is not None:
+            made = self._make(leaves_of(observation_space), ActionMap(action_space))
+        saved = {
+            name: weights
+            for name, weights in self.network.state_dict().items()
+            if not name.startswith(self.network.for_learning)
+        }
+        own = {} if made is None else made.state_dict()
+        if made is None or {name: weights.shape for name, weights in own.items()} != {
+            name: weights.shape for name, weights in saved.items()
+        }:
+            raise SpaceError(
+                f"the policy does not fit {observation_space!r}: it was trained on "
+                f"{self.observation_space!r}; train it on this env, or for other numbers of assets "
+                "use a backbone that shares weights, such as 'mean'"
+            )
+        made.load_state_dict(saved)
+        return TrainedPolicy(
+            made,
+            observation_space,
+            action_space,
+            self.randomness,
+            make=self._make,
+            data_signature=self.data_signature,
+            allow=self.allow,
+        )
 
     def predict(self, observation: Any, deterministic: bool = True, action_mask: Any = None) -> Any:
         """Action for one observation of one env.

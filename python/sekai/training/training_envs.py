@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.compat import adapt_env, is_foreign_env
+from sekai.compat import adapt_env, adapt_vector, is_foreign_env
 from sekai.core.env import Env
 from sekai.core.multi_agent import MultiAgentEnv
 from sekai.error import StateError
@@ -44,13 +44,14 @@ def as_vec_env(
     """Make a vector env.
 
     Args:
-        env: an id or a spec; a vector env, used as it is; one env of sekai, gymnasium or
-            PettingZoo; or a function that makes one.
+        env: an id or a spec; a vector env of sekai, gymnasium or stable-baselines3; one env of
+            sekai, gymnasium or PettingZoo; or a function that makes one.
         num_envs: number of envs, if they are made from an id, a spec or a function.
         options: keyword arguments of `make_vec`. Envs without a native batch run in this process
             by default.
     """
     given = dict(options or {})
+    env = adapt_vector(env)
     if isinstance(env, (str, EnvSpec)):
         spec = env if isinstance(env, EnvSpec) else spec_of(env)
         if spec.vector_entry_point is None:
@@ -61,7 +62,10 @@ def as_vec_env(
         raise ValueError(f"env_options need an env id or a spec, got {env!r} with {list(given)}")
     if isinstance(env, (VecEnv, MultiAgentVecEnv)):
         if _autoreset(env) != "same_step":
-            raise ValueError(f"training needs autoreset='same_step', got {_autoreset(env)!r}")
+            raise ValueError(
+                f"training needs autoreset='same_step', got {_autoreset(env)!r}; make the vector "
+                "env with autoreset='same_step', or pass its id or a function that makes one env"
+            )
         return env
     if isinstance(env, (Env, MultiAgentEnv)) or is_foreign_env(env):
         return _vec_of([lambda: adapt_env(env)])
@@ -69,7 +73,8 @@ def as_vec_env(
         return _vec_of([lambda: adapt_env(env())] * num_envs)
     raise TypeError(
         f"cannot make envs from {env!r}; expected an id, a spec, an env of sekai, gymnasium or "
-        "PettingZoo, a vector env or a function that makes an env"
+        "PettingZoo, a vector env of sekai, gymnasium or stable-baselines3, or a function that "
+        "makes an env"
     )
 
 

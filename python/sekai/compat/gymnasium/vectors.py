@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import gymnasium.vector
@@ -21,7 +22,7 @@ from sekai.compat.gymnasium.spaces import (
 from sekai.core.autoreset import FINAL_INFO, FINAL_OBSERVATION, carried_info
 from sekai.core.result import VecResetResult, VecStepResult
 from sekai.error import StateError
-from sekai.vector import StepBuffers, VecEnv
+from sekai.vector import StepBuffers, SyncVecEnv, VecEnv
 from sekai.vector.vec_env import Ids, Options, Seeds, checked_ids
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "ExportedVectorEnv",
     "from_gymnasium_vector",
     "gymnasium_vector",
+    "same_step_vector",
     "split_infos",
     "to_gymnasium_keys",
 ]
@@ -248,7 +250,7 @@ class ImportedVecEnv(VecEnv):
             np.array(truncated, dtype=np.bool_),
             split_infos(infos, self.num_envs),
         )
-        return result if out is None else _written(result, out)
+        return result if out is None else written(result, out)
 
     def get_attr(self, name: str) -> list[Any]:
         """Attribute of each env."""
@@ -304,6 +306,8 @@ def from_gymnasium_vector(
 ) -> ImportedVecEnv:
     """Convert a gymnasium vector env to a sekai vector env.
 
+    Training needs an autoreset in the same step; see `sekai.compat.adapt_vector`.
+
     Args:
         env: the vector env, or an id for `gymnasium.make_vec`.
         kwargs: further arguments of `gymnasium.make_vec`.
@@ -313,6 +317,30 @@ def from_gymnasium_vector(
     if kwargs:
         raise TypeError(f"an env instance takes no further arguments, got {kwargs}")
     return ImportedVecEnv(env)
+
+
+def same_step_vector(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> VecEnv:
+    """Convert a gymnasium vector env to one that resets finished envs in the same step.
+
+    Single envs of a `SyncVectorEnv`, in any mode, are stepped by a `SyncVecEnv`.
+
+    Raises:
+        ValueError: the vector env resets in the next step, and its envs are not at hand.
+    """
+    if isinstance(env, ExportedVectorEnv):
+        return env.sekai_env
+    if type(env) is gymnasium.vector.SyncVectorEnv:
+        from sekai.compat.gymnasium.envs import from_gymnasium
+
+        return SyncVecEnv([partial(from_gymnasium, own) for own in env.envs])
+    mode = env.metadata.get("autoreset_mode")
+    if mode != gymnasium.vector.AutoresetMode.SAME_STEP:
+        raise ValueError(
+            f"{type(env).__name__} has autoreset mode {mode}; training needs SAME_STEP: make it by "
+            "gymnasium.make_vec(..., vector_kwargs={'autoreset_mode': "
+            "gymnasium.vector.AutoresetMode.SAME_STEP}), or pass a function that makes a single env"
+        )
+    return from_gymnasium_vector(env)
 
 
 def _seeds_by_env(seed: Any, ids: Any, chosen: list[int], count: int) -> Any:
@@ -333,12 +361,28 @@ def _rows(batch: Any, ids: list[int]) -> Any:
     return batch[ids]
 
 
-def _written(result: VecStepResult[Any], out: StepBuffers) -> VecStepResult[Any]:
+def written(result: VecStepResult[Any], out: StepBuffers) -> VecStepResult[Any]:
     _write(result.observations, out.observations)
     np.copyto(out.rewards, result.rewards)
     np.copyto(out.terminated, result.terminated)
     np.copyto(out.truncated, result.truncated)
+    if out.final_observations is not None:
+        for index in np.flatnonzero(result.terminated | result.truncated).tolist():
+            if FINAL_OBSERVATION in result.infos[index]:
+                write_row(result.infos[index][FINAL_OBSERVATION], out.final_observations, index)
     return VecStepResult(out.observations, out.rewards, out.terminated, out.truncated, result.infos)
+
+
+def write_row(values: Any, buffers: Any, index: int) -> None:
+    """Write the observation of one env into its row of a batch."""
+    if isinstance(values, dict):
+        for key, part in values.items():
+            write_row(part, buffers[key], index)
+    elif isinstance(values, tuple):
+        for part, buffer in zip(values, buffers, strict=True):
+            write_row(part, buffer, index)
+    else:
+        buffers[index] = values
 
 
 def _write(values: Any, buffers: Any) -> None:

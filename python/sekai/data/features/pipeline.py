@@ -112,6 +112,17 @@ class Pipeline:
         return max(known) if len(known) == len(rows) else None
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """Scaling, clipping, mask and dtype in JSON types."""
+        custom = None if self.scaling is None else type(self.scaling).__name__
+        return {
+            "scaling": self._scaling_name or custom,
+            "clip": None if self.clip is None else list(self.clip),
+            "mask": self.mask,
+            "dtype": self.dtype.name,
+        }
+
+    @property
     def learns(self) -> bool:
         """True if there is anything to fit."""
         return self.scaling is not None or any(feature.learns for feature in self.features)
@@ -263,14 +274,10 @@ class Pipeline:
         return pipeline
 
     def _description(self) -> dict[str, Any]:
-        custom = None if self.scaling is None else type(self.scaling).__name__
         return {
             "version": VERSION,
             "features": [feature.spec or feature.name for feature in self.features],
-            "scaling": self._scaling_name or custom,
-            "clip": None if self.clip is None else list(self.clip),
-            "mask": self.mask,
-            "dtype": self.dtype.name,
+            **self.settings,
         }
 
     def _learned(self) -> dict[str, Any]:

@@ -14,7 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from quant_gym_rs._core import PortfolioAgents, PortfolioBatch, PortfolioPanel
 from sekai.core.result import ResetResult, StepResult
-from sekai.data import Bar, FeaturePanel, MarketData, Pipeline, RollingWindows
+from sekai.data import (
+    Bar,
+    DataSignature,
+    FeaturePanel,
+    MarketData,
+    Pipeline,
+    RollingWindows,
+)
 from sekai.data.features.stream import FeatureStream
 from sekai.envs.portfolio.config import PortfolioConfig
 from sekai.envs.portfolio.log import Holdings, current_holdings, join_logs
@@ -161,6 +168,11 @@ class MarketBatch:
     def assets(self) -> tuple[str, ...]:
         """Names of the assets, without free slots."""
         return self._data.assets[: len(self._data.assets) - self._free_slots]
+
+    @property
+    def data_signature(self) -> DataSignature:
+        """Bar length, calendar, features and assets."""
+        return _signature(self)
 
     @property
     def rows(self) -> int:
@@ -408,6 +420,11 @@ class BatchLayer:
         return self.market.assets
 
     @property
+    def data_signature(self) -> DataSignature:
+        """Bar length, calendar, features and assets."""
+        return _signature(self)
+
+    @property
     def rows(self) -> int:
         """Number of known rows."""
         return self.market.rows
@@ -485,6 +502,13 @@ class BatchLayer:
 def _finish(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
+
+
+def _signature(batch: MarketBatch | BatchLayer) -> DataSignature:
+    shown: Any = batch.windows if batch.features is None else batch.features
+    names = shown.features if batch.features is None else shown.names
+    pipeline = batch.pipeline or getattr(shown, "pipeline", None)
+    return DataSignature.of(batch.data, names, pipeline, batch.assets)
 
 
 def _open_stream(

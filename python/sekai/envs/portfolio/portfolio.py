@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from quant_gym_rs._core import PortfolioAgents
 from sekai.core.result import ResetResult, StepResult
 from sekai.core.sync_async import run_coroutine
-from sekai.data import Bar, BarFeed, MarketData, RollingWindows, Windows, simulate_regimes
+from sekai.data import (
+    Bar,
+    BarFeed,
+    DataSignature,
+    MarketData,
+    RollingWindows,
+    Windows,
+    simulate_regimes,
+)
 from sekai.envs.native_env import NativeEnv, resolve_config
 from sekai.envs.portfolio.batch import AccountReport, BatchLayer, MarketBatch, Observation
 from sekai.envs.portfolio.config import PortfolioConfig
@@ -77,6 +85,11 @@ class MarketDataEnv:
     def assets(self) -> tuple[str, ...]:
         """Names of the assets, without free slots."""
         return self.batch.assets
+
+    @property
+    def data_signature(self) -> DataSignature:
+        """Bar length, calendar, features and assets, which policies trained here require."""
+        return self.batch.data_signature
 
     def push(self, bar: Bar) -> None:
         """Append the next row of a stream. A rejected one changes nothing. Thread-safe."""

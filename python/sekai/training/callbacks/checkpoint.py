@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sekai.error import StateError
 from sekai.training.callbacks.callback import Callback, Mode, Monitor
 from sekai.training.settings import require
 
@@ -17,8 +15,6 @@ if TYPE_CHECKING:
     from sekai.training.agent import Agent
 
 __all__ = ["Checkpoint", "latest_checkpoint"]
-
-LOG = logging.getLogger(__name__)
 
 BEST = "best.safetensors"
 SUFFIX = ".safetensors"
@@ -37,7 +33,7 @@ class Checkpoint(Callback):
         keep: number of files that are kept.
         monitor: metric; the agent with its best value is saved as `best.safetensors`.
         mode: "max" or "min".
-        envs: as in `Agent.save`; None saves the envs if they support it.
+        envs: as in `Agent.save`.
     """
 
     def __init__(
@@ -49,7 +45,7 @@ class Checkpoint(Callback):
         keep: int = 3,
         monitor: str | None = None,
         mode: Mode = "max",
-        envs: bool | None = True,
+        envs: bool | None = None,
     ) -> None:
         require(every is None or every >= 1, "every", "None or at least 1 iteration", every)
         require(seconds is None or seconds > 0, "seconds", "None or above 0", seconds)
@@ -124,14 +120,7 @@ class Checkpoint(Callback):
             files[number].unlink(missing_ok=True)
 
     def _write(self, agent: Agent, name: str) -> None:
-        try:
-            agent.save(self.folder / name, envs=self.envs is not False)
-        except StateError:
-            if self.envs is not None:
-                raise
-            self.envs = False
-            agent.save(self.folder / name, envs=False)
-            LOG.warning("running episodes cannot be saved; resumed training starts new ones")
+        agent.save(self.folder / name, envs=self.envs)
 
 
 def latest_checkpoint(folder: str | os.PathLike[str]) -> Path | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from sekai.error import SpaceError
+from sekai.data.signature import checked_allow, require_same_data
+from sekai.error import DataMismatchError, SpaceError
 from sekai.training.callbacks.callback import Callback, Mode, Monitor
 from sekai.training.checkpoint import load_network
 from sekai.training.settings import require
@@ -40,6 +41,7 @@ class Evaluate(Callback):
         save: path for the policy with the highest mean return, without training state.
         prefix: prefix of the metrics.
         env_options: keyword arguments of the env, if it is an id: held-out data, for example.
+        allow: differences from the data of training that are allowed; see `load_policy`.
     """
 
     def __init__(
@@ -52,7 +54,9 @@ class Evaluate(Callback):
         save: str | os.PathLike[str] | None = None,
         prefix: str = "eval/",
         env_options: Mapping[str, Any] | None = None,
+        allow: Collection[str] = (),
     ) -> None:
+        self.allow = checked_allow(allow)
         require(every >= 1, "every", "at least 1 iteration", every)
         require(episodes >= 1, "episodes", "at least 1", episodes)
         self.env, self.env_options = env, env_options
@@ -65,6 +69,11 @@ class Evaluate(Callback):
     def on_start(self, agent: Agent) -> None:
         """Make the envs and check their spaces."""
         vec = make_training_envs(self.env, self.episodes, self.env_options)
+        try:
+            require_same_data(agent, vec, self.allow)
+        except DataMismatchError:
+            self._close(vec)
+            raise
         for name in ("observation_space", "action_space"):
             if getattr(vec, name) != getattr(agent.vec, name):
                 self._close(vec)

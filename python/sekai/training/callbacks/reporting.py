@@ -78,7 +78,10 @@ class ProgressBar(Callback):
         seconds = max(time.monotonic() - self._began, 1e-9)
         speed = (agent.steps - self._steps_before) / seconds
         left = (agent.planned_steps - agent.steps) / speed if speed else math.inf
-        parts = [f"{agent.steps:,}/{agent.planned_steps:,} steps", f"{speed:,.0f}/s"]
+        rounded = ""
+        if agent.planned_steps > agent.requested_steps:
+            rounded = f" ({agent.requested_steps:,} in iterations of {agent.iteration_steps:,})"
+        parts = [f"{agent.steps:,}/{agent.planned_steps:,} steps{rounded}", f"{speed:,.0f}/s"]
         figures = [f"{SHORT.get(n, n)} {self._known[n]:.4g}" for n in _shown(self._known)]
         # Narrow terminals cut off the end.
         return "  ".join([*parts, f"left {_clock(left)}", *figures])
@@ -194,7 +197,7 @@ class Track(Callback):
         """Have episodes listed for the tracker."""
         if self.tracker is not None:
             agent.episodes.is_listing = True
-            self.tracker.on_reset(_name(agent), agent.seed)
+            self.tracker.on_reset(agent.env_name, agent.seed)
 
     def after_iteration(self, agent: Agent, metrics: Mapping[str, float]) -> None:
         """Write metrics and episodes."""
@@ -218,8 +221,3 @@ class Track(Callback):
 
     def _new_file(self) -> EventFile:
         return EventFile(self._folder, "train", "Track(folder)")
-
-
-def _name(agent: Agent) -> str:
-    given = agent.env_given
-    return given if isinstance(given, str) else getattr(given, "id", type(given).__name__)

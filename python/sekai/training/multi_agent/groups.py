@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sekai.data.signature import DataSignature, checked_allow
 from sekai.error import SpaceError
 from sekai.spaces import Space
 from sekai.training.actions import ActionMap, flat_mask
@@ -268,7 +269,7 @@ class GroupRollout:
                 found = self._whose({**seen, PRESENT: finals[ALIVE]}, which)
             else:
                 found = self.group.told(seen_by(finals, name), which)
-            after[number * self.world.num_envs + envs] = judge(found).reshape(-1)
+            after[number * self.world.num_envs + envs] = judge(found).reshape(-1).cpu()
 
     def _whose(self, found: dict[str, Tensor], which: Tensor) -> dict[str, Tensor]:
         return {**found, WHICH: which} if len(self.group.agents) > 1 else found
@@ -311,6 +312,11 @@ class TeamInputs(nn.Module):
         return [read for read in self.each if isinstance(read, Inputs)]
 
     @property
+    def device(self) -> torch.device:
+        """Device of the network, to which inputs are moved."""
+        return self.readers[0].device
+
+    @property
     def leaves(self) -> dict[str, Leaf]:
         """Leaves of all agents, by input name."""
         found = {
@@ -334,7 +340,11 @@ class TeamInputs(nn.Module):
         for group, inputs in zip(self.groups, self.readers, strict=True):
             for number, name in enumerate(group.agents):
                 told = self._told(group, joint, name, number)
-                masks = {leaf: rows for leaf, rows in told.items() if is_action_mask(leaf)}
+                masks = {
+                    leaf: rows.to(inputs.device)
+                    for leaf, rows in told.items()
+                    if is_action_mask(leaf)
+                }
                 read = {**inputs(told), **masks}
                 found.update({f"{name}/{leaf}": numbers for leaf, numbers in read.items()})
         return found
@@ -420,9 +430,16 @@ class TeamPolicy:
     """Policy of several agents: observations by agent to actions by agent."""
 
     def __init__(
-        self, network: PolicyNetwork, spaces: JointSpaces, randomness: RandomStream
+        self,
+        network: PolicyNetwork,
+        spaces: JointSpaces,
+        randomness: RandomStream,
+        *,
+        data_signature: DataSignature | None = None,
+        allow: Collection[str] = (),
     ) -> None:
         self.network, self.randomness = network, randomness
+        self.data_signature, self.allow = data_signature, checked_allow(allow)
         self.observation_spaces = spaces.observation_spaces
         self.action_spaces = spaces.action_spaces
         self.actions = spaces.actions

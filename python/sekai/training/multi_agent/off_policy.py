@@ -83,7 +83,7 @@ class MultiAgentOffPolicyAgent(OffPolicyAgent):
         steps = max(settings.buffer_size // self.vec.num_envs, settings.steps_per_iteration)
         self.replay = ReplayBuffer(self.vec, self.actions, steps, len(self.agents))
         self._make_risks(self._reward_rows() // self.vec.num_envs)
-        self.network = self.make_team(self.vec.spaces, settings)
+        self.network = self.make_team(self.vec.spaces, settings).to(self.device)
         self._build_targets()
         self._build_optimizer()
 
@@ -159,7 +159,7 @@ class MultiAgentOffPolicyAgent(OffPolicyAgent):
 
     def _latest(self) -> tuple[dict[str, Tensor], AgentTransitions, Tensor]:
         """Observations and outcomes of this iteration, and where an episode was over."""
-        drawn = self._steps_of(self.settings.steps_per_iteration)
+        drawn = self._steps_of(self.iteration_length)
         return drawn["observation"], AgentTransitions.of(drawn), drawn["truncated"]
 
     def _steps_of(self, count: int) -> dict[str, Any]:

@@ -1,3 +1,5 @@
 """Policy networks: backbones, encoders, heads and distributions for any space."""
 
-import sekai.training.policies.assets  # noqa: F401 (registers the backbones for assets)
+# ruff: noqa: F401 (these register their backbones)
+import sekai.training.policies.assets
+import sekai.training.policies.images

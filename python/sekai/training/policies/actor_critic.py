@@ -108,7 +108,7 @@ Factory = Callable[[Mapping[str, Leaf], PolicySettings], Backbone]
 """Makes a backbone for observations with these leaves."""
 
 BACKBONES: dict[str, Factory] = {"mlp": MLPBackbone}
-"""Backbones by name; `policies.assets` adds those for assets."""
+"""Backbones by name; `policies.assets` and `policies.images` add theirs."""
 
 
 def register_backbone(name: str, factory: Factory) -> None:
@@ -127,7 +127,9 @@ def backbone(leaves: Mapping[str, Leaf], settings: PolicySettings) -> Backbone:
     """Make the backbone that the settings name, for leaves as `Inputs` preprocesses them."""
     name = settings.backbone
     if name == "auto":
-        name = "mlp" if slots_of(leaves, settings) is None else DEFAULT_AGGREGATOR
+        has_images = any(leaf.is_image for leaf in leaves.values())
+        others = "cnn" if has_images else "mlp"
+        name = others if slots_of(leaves, settings) is None else DEFAULT_AGGREGATOR
     if name not in BACKBONES:
         known = ", ".join(["auto", *BACKBONES])
         raise ValueError(f"backbone must be one of {known}, got {settings.backbone!r}")
@@ -292,7 +294,8 @@ class MultiCategorical(Distribution):
         if sample_shape:
             raise ValueError(f"sample_shape must be empty, got {sample_shape}")
         choices = [
-            (logs - exponential(logs.shape, logs.dtype).log()).argmax(dim=-1) for logs in self.logs
+            (logs - exponential(logs.shape, logs.dtype).log().to(logs.device)).argmax(dim=-1)
+            for logs in self.logs
         ]
         return torch.stack(choices, dim=-1)
 
@@ -336,6 +339,7 @@ class DiagGaussian(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Sample with the reparameterization trick."""
         noise = normal(torch.Size(sample_shape) + self.loc.shape, self.loc.dtype)
+        noise = noise.to(self.loc.device)
         return self.loc + self.scale * (noise if self.used is None else noise * self.used)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
@@ -432,7 +436,8 @@ class Actor(nn.Module):
         """Mask of allowed actions; None if observations have none."""
         # A mask passed to `predict` takes precedence over parts of the observation.
         names = (ACTION_MASK,) if ACTION_MASK in observations else self.mask_names
-        masks = [observations[name] for name in names if name in observations]
+        device = self.inputs.device
+        masks = [observations[name].to(device) for name in names if name in observations]
         if not masks:
             return None
         return torch.cat([mask.reshape(len(mask), -1) != 0 for mask in masks], dim=-1)

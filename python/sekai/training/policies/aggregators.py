@@ -59,7 +59,9 @@ def zero_unused(slots: Tensor, mask: Tensor | None) -> Tensor:
 def counted(slots: Tensor, mask: Tensor | None) -> Tensor:
     """Number of slots in use, at least one: batch by one."""
     if mask is None:
-        return torch.full((len(slots), 1), float(slots.shape[1]), dtype=slots.dtype)
+        return torch.full(
+            (len(slots), 1), float(slots.shape[1]), dtype=slots.dtype, device=slots.device
+        )
     return mask.sum(1, keepdim=True).clamp_min(1).to(slots.dtype)
 
 
@@ -186,7 +188,7 @@ class Graph(Aggregator):
         else:
             together = correlations(windows[..., self.feature])
             near = torch.sigmoid(self.nearness[0] * together + self.nearness[1])
-        near = near * ~torch.eye(near.shape[-1], dtype=torch.bool)
+        near = near * ~torch.eye(near.shape[-1], dtype=torch.bool, device=near.device)
         if mask is not None:
             near = near * mask.unsqueeze(1)
         return near / near.sum(-1, keepdim=True).clamp_min(1e-6)

@@ -69,14 +69,15 @@ class SquashedGaussianActor(nn.Module):
         """Actions in [-1, 1]."""
         means, std = self(inputs)
         if not deterministic:
-            means = means + std * normal(means.shape)
+            means = means + std * normal(means.shape).to(means.device)
         return torch.tanh(means)
 
     def sample(self, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Reparameterized actions with their log-probabilities."""
         means, std = self(inputs)
         gaussian: Any = Normal(means, std, validate_args=False)
-        numbers = gaussian.rsample()
+        # The stream of the agent, on any device.
+        numbers = means + normal(means.shape).to(means.device) * std
         actions: Tensor = _BoundedTanh.apply(numbers)
         log_probs: Tensor = gaussian.log_prob(numbers).sum(-1)
         squash: Any = TanhTransform()
@@ -206,7 +207,7 @@ def _joint_layer(features: int, actions: int, width: int) -> nn.Sequential:
 
 
 def _gumbel_softmax(logits: Tensor, temperature: float) -> Tensor:
-    noise = -exponential(logits.shape).log()
+    noise = -exponential(logits.shape).log().to(logits.device)
     soft = torch.softmax((logits + noise) / temperature, dim=-1)
     hard = torch.zeros_like(soft).scatter_(-1, soft.argmax(-1, keepdim=True), 1.0)
     return hard + soft - soft.detach()

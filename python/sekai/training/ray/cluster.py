@@ -98,6 +98,11 @@ def rollout_engine(
     check_engine(engine, workers, address)
     if engine == "local":
         return nullcontext()
+    if agent.device.type != "cpu":
+        raise ValueError(
+            f"engine='ray' acts on the CPU of its workers, bit for bit as the agent; got "
+            f"device={str(agent.device)!r}, use device='cpu' or engine='local'"
+        )
     from sekai.training.ray.remote_rollouts import RemoteRollouts
 
     return RemoteRollouts(agent, workers, address)
