@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sekai.compat.gymnasium.vectors import from_gymnasium_vector, gymnasium_vector
     from sekai.compat.pettingzoo import from_pettingzoo, to_pettingzoo
     from sekai.compat.qlib import current_qlib, init_qlib
-    from sekai.compat.stable_baselines3 import to_stable_baselines3
+    from sekai.compat.stable_baselines3 import from_sb3_vec_env, to_stable_baselines3
 
 __all__ = [
     "adapt_env",
@@ -23,6 +23,7 @@ __all__ = [
     "from_gymnasium",
     "from_gymnasium_vector",
     "from_pettingzoo",
+    "from_sb3_vec_env",
     "gymnasium_vector",
     "init_qlib",
     "is_foreign_env",
@@ -38,6 +39,7 @@ MODULES = {
     "from_gymnasium": "gymnasium.envs",
     "from_gymnasium_vector": "gymnasium.vectors",
     "from_pettingzoo": "pettingzoo",
+    "from_sb3_vec_env": "stable_baselines3",
     "gymnasium_vector": "gymnasium.vectors",
     "init_qlib": "qlib",
     "space_from_gymnasium": "gymnasium.spaces",
