@@ -102,7 +102,7 @@ def test_a_session_goes_on_with_the_limits_it_was_begun_with(runs: Path, tmp_pat
 
     (folder,) = sessions(runs)
     status = read_status(folder.status)
-    assert (status.bars, status.orders_sent) == (5, 0)
+    assert (status.bars, status.orders_sent) == (10, 0)
     assert status.orders_refused > 0
 
 

@@ -244,8 +244,7 @@ def _limits(options: PaperOptions) -> RiskLimits:
 
     if options.limits is not None:
         return RiskLimits.from_dict(options.limits)
-    # A replay may submit years of orders within a minute.
-    return RiskLimits(max_orders_per_minute=None) if options.feed is None else RiskLimits()
+    return RiskLimits()
 
 
 def _session_folder(run: RunFolder, name: str | None, resume: bool) -> SessionFolder:
