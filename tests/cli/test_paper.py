@@ -220,7 +220,7 @@ def test_what_cannot_be_done_is_said(runs: Path, arguments: list[str], words: st
         ('kind = "folder"\n', "a folder feed needs path"),
         (
             'kind = "folder"\npath = "x"\nspeed = 3\n',
-            "feed.toml:3:1: a folder feed has no key 'speed'; expected one of path",
+            "feed.toml:3:1: a folder feed has no key 'speed'; expected one of history, path",
         ),
         (
             'kind = "recorded"\npath = "feed.toml"\nrows_of = "candles"\n',
