@@ -753,7 +753,11 @@ class PyTradingEnv:
     """Trading env: sell (0), hold (1) or buy (2) in an agent-based order-book market."""
 
     def __new__(
-        cls, max_ticks: int = 10_000, seed: int | None = None, num_symbols: int = 1
+        cls,
+        max_ticks: int = 10_000,
+        seed: int | None = None,
+        num_symbols: int = 1,
+        privileged: bool = False,
     ) -> PyTradingEnv: ...
     def reset(self, seed: int | None = None) -> NDArray[np.float64]: ...
     def step(
@@ -776,6 +780,7 @@ class PyVecTradingEnv:
         base_seed: int | None = None,
         autoreset: bool = True,
         num_threads: int | None = None,
+        privileged: bool = False,
     ) -> PyVecTradingEnv: ...
     def reset_all(self, seeds: Sequence[int] | None = None) -> NDArray[np.float64]: ...
     def step_all(

@@ -103,7 +103,7 @@ def test_a_session_goes_on_with_the_limits_it_was_begun_with(runs: Path, tmp_pat
 
     (folder,) = sessions(runs)
     status = read_status(folder.status)
-    assert (status.bars, status.orders_sent) == (5, 0)
+    assert (status.bars, status.orders_sent) == (10, 0)
     assert status.orders_refused > 0
 
 
@@ -261,7 +261,7 @@ def test_what_cannot_be_done_is_said(runs: Path, arguments: list[str], words: st
         ('kind = "folder"\n', "a folder feed needs path"),
         (
             'kind = "folder"\npath = "x"\nspeed = 3\n',
-            "feed.toml:3:1: a folder feed has no key 'speed'; expected one of path",
+            "feed.toml:3:1: a folder feed has no key 'speed'; expected one of history, path",
         ),
         (
             'kind = "recorded"\npath = "feed.toml"\nrows_of = "candles"\n',

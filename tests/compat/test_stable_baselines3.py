@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from stable_baselines3 import A2C, PPO
+from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
 
-from sekai.compat import to_gymnasium, to_stable_baselines3
-from sekai.vector import SyncVecEnv
+from sekai.compat import from_stable_baselines3, to_gymnasium, to_stable_baselines3
+from sekai.stats import EpisodeStats
+from sekai.vector import StepBuffers, SyncVecEnv, VecEnv
 from sekai.wrappers import RecordEpisodeStatistics, TimeLimit
 from tests.worlds import Market, RandomWalk
 
@@ -167,3 +169,101 @@ def test_their_wrappers_work_around_it() -> None:
     ended = [infos[0] for _, _, dones, infos in steps if dones[0]]
     assert ended
     assert all(info["episode"]["l"] <= 8 for info in ended)
+
+
+def dummy(count: int = 3, *, monitored: bool = False) -> Any:
+    """Their own vector env: walks that are cut after five steps or end after three."""
+
+    def make(ends: bool) -> Any:
+        env: Any = to_gymnasium(TimeLimit(Numbered(ends), 5))
+        return Monitor(env) if monitored else env
+
+    return DummyVecEnv([lambda ends=index % 2 == 1: make(ends) for index in range(count)])
+
+
+@pytest.mark.parametrize("seed", [7, [3, 9, 4]])
+def test_an_imported_vec_env_gives_the_same_trajectory(seed: Any) -> None:
+    theirs, ours = dummy(), from_stable_baselines3(dummy())
+    theirs._seeds = [7, 8, 9] if seed == 7 else seed
+
+    start, result = theirs.reset(), ours.reset(seed=seed)
+
+    assert isinstance(ours, VecEnv)
+    assert np.array_equal(result.observations, start)
+    assert result.infos == theirs.reset_infos
+    for actions in actions_of(theirs, 0, 30):
+        observations, rewards, dones, infos = theirs.step(actions)
+        step = ours.step(actions)
+        assert np.array_equal(step.observations, observations)
+        assert np.array_equal(step.rewards, rewards)
+        assert step.rewards.dtype == np.float64
+        assert np.array_equal(step.dones, dones)
+        for index in np.flatnonzero(dones):
+            info = step.infos[index]
+            assert step.truncated[index] == infos[index]["TimeLimit.truncated"]
+            assert np.array_equal(info["final_observation"], infos[index]["terminal_observation"])
+            assert info["final_info"] == {"steps": infos[index]["steps"]}
+            assert info["episode_number"] == theirs.reset_infos[index]["episode_number"]
+    ours.close()
+    ours.close()
+    assert ours.closed
+
+
+def test_statistics_of_their_monitor_become_ours_also_through_wrappers() -> None:
+    vec = from_stable_baselines3(VecNormalize(dummy(2, monitored=True)))
+    vec.reset(seed=0, options={"start": 1})
+
+    steps = [vec.step(np.zeros((2, 2), np.float32)) for _ in range(5)]
+
+    ended = [step.infos[0] for step in steps if step.dones[0]]
+    assert [info["episode"].episode_length for info in ended] == [5]
+    assert isinstance(ended[0]["episode"], EpisodeStats)
+    assert ended[0]["episode"].truncated
+    assert ended[0]["episode_number"] == 2
+
+
+def test_an_imported_vec_env_goes_there_and_back_through_both_bridges() -> None:
+    plain = SyncVecEnv([lambda: TimeLimit(Numbered(), 4)] * 2)
+    both = from_stable_baselines3(
+        to_stable_baselines3(SyncVecEnv([lambda: TimeLimit(Numbered(), 4)] * 2))
+    )
+    first, last = np.zeros((2, 2, 2), np.float32)
+    buffers = StepBuffers(first, np.zeros(2), *np.zeros((2, 2), np.bool_), last)
+
+    assert np.array_equal(
+        both.reset(seed=[1, 2]).observations, plain.reset(seed=[1, 2]).observations
+    )
+    for actions in actions_of(both, 1, 12):
+        ours, expected = both.step(actions, out=buffers), plain.step(actions)
+        assert ours.observations is buffers.observations
+        assert np.array_equal(ours.observations, expected.observations)
+        assert np.array_equal(ours.truncated, expected.truncated)
+        assert list(map(contents, ours.infos)) == list(map(contents, expected.infos))
+        for index in np.flatnonzero(expected.dones):
+            assert np.array_equal(last[index], expected.infos[index]["final_observation"])
+
+
+def test_an_imported_vec_env_continues_from_its_state() -> None:
+    vec = from_stable_baselines3(dummy())
+    vec.reset(seed=5)
+    state = vec.state_dict()
+    actions = np.zeros((3, 2), np.float32)
+    first = [vec.step(actions).observations for _ in range(8)]
+
+    vec.load_state_dict(state)
+
+    assert np.array_equal([vec.step(actions).observations for _ in range(8)], first)
+    vec.set_attr("noise", [0.1, 0.2, 0.3], per_env=True)
+    assert vec.get_attr("noise") == [0.1, 0.2, 0.3]
+    assert len(vec.call("state_dict")) == 3
+
+
+def test_what_an_imported_vec_env_cannot_do_is_refused_with_the_remedy() -> None:
+    vec = from_stable_baselines3(dummy())
+
+    with pytest.raises(ValueError, match="take no ids.*from_gymnasium.*SyncVecEnv"):
+        vec.reset(ids=[0])
+    with pytest.raises(ValueError, match="expected 3 seeds, one per env, got 2"):
+        vec.reset(seed=[1, 2])
+    with pytest.raises(TypeError, match="must be a VecEnv of stable-baselines3"):
+        from_stable_baselines3(RandomWalk())  # type: ignore[arg-type]

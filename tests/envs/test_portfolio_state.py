@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sekai
-from sekai.data import MarketData, Pipeline
+from sekai.data import Bar, MarketData, Pipeline
 from sekai.envs import Portfolio
-from sekai.error import StateError
+from sekai.error import ResetRequired, StateError
 from tests.data.holed_panels import make_panel
 from tests.envs.streamed_worlds import LOOKBACK, same, streamed, wanted, worlds
 
@@ -127,6 +127,76 @@ def test_a_stream_is_restored_after_the_same_bars() -> None:
         for one in (env, again):
             one.push(bar)
         assert same(env.step(EQUAL), again.step(EQUAL))
+
+
+@given(world=worlds(), known=st.integers(LOOKBACK + 2, 12), seed=st.integers(0, 2**32))
+@settings(deadline=None, max_examples=40)
+def test_a_back_test_that_ended_with_the_data_continues_on_a_stream(
+    world: dict[str, Any], known: int, seed: int
+) -> None:
+    data, rng = world["data"], np.random.default_rng(seed)
+    # A live session decides on every row.
+    options = {**world, "episode_rows": None, "decisions": "every_row"}
+    known = min(known, len(data) - 1)
+    whole = Portfolio(**options, starts=LOOKBACK)
+    back_test = Portfolio(**{**options, "data": data.rows(0, known)}, starts=LOOKBACK)
+    for env in (whole, back_test):
+        env.reset(seed=seed)
+    while True:
+        action = wanted(rng, len(data.assets))
+        results = [env.step(action) for env in (whole, back_test)]
+        if results[1].done:
+            break
+    if results[1].terminated:
+        return
+    assert results[1].truncated
+
+    live = Portfolio(**{**options, "data": data.rows(0, known)}, stream=True)
+    live.load_state_dict(back_test.state_dict())
+
+    for bar in Bar.each(data, known):
+        action = wanted(rng, len(data.assets))
+        live.push(bar)
+        expected, result = whole.step(action), live.step(action)
+        assert same(expected.observation, result.observation)
+        assert (expected.reward, expected.info) == (result.reward, result.info)
+        if expected.done:
+            break
+
+
+def test_a_back_test_continues_on_a_longer_panel_and_stays_over_on_its_own() -> None:
+    data, starts = DATA.rows(0, 30, warm_up=12), {"starts": "sequential", "episode_rows": None}
+    ended = Portfolio(data=data, **{**SETTINGS, **starts})
+    ended.reset(seed=0)
+    while not ended.step(EQUAL).done:
+        pass
+    same_rows = Portfolio(data=data, **{**SETTINGS, **starts})
+    more_rows = Portfolio(data=DATA, **{**SETTINGS, "episode_rows": None})
+
+    for env in (same_rows, more_rows):
+        env.load_state_dict(ended.state_dict())
+
+    with pytest.raises(ResetRequired):
+        same_rows.step(EQUAL)
+    results = [more_rows.step(EQUAL) for _ in range(20)]
+    assert results[0].info["time_index"] == 30
+    assert [result.truncated for result in results] == [False] * 19 + [True]
+
+
+def test_an_episode_that_reached_its_rows_is_over_on_a_stream_too() -> None:
+    env = Portfolio(data=DATA.rows(0, 30), **{**SETTINGS, "episode_rows": 5})
+    env.reset(seed=0)
+    while not env.step(EQUAL).done:
+        pass
+    live = Portfolio(
+        data=DATA.rows(0, 30), features=("log_return",), lookback=LOOKBACK, episode_rows=5,
+        stream=True,
+    )  # fmt: skip
+
+    live.load_state_dict(env.state_dict())
+
+    with pytest.raises(ResetRequired):
+        live.step(EQUAL)
 
 
 def test_a_stream_is_restored_on_a_longer_history() -> None:

@@ -88,8 +88,8 @@ def test_episodes_begin_in_markets_with_different_pasts() -> None:
 
 
 def test_what_an_agent_does_changes_the_market_and_what_it_does_not_do_does_not() -> None:
-    held, again = follow([1] * 50), follow([1] * 50)
-    bought = follow([2] + [1] * 49)
+    held, again = (follow([1] * 50, privileged=True) for _ in range(2))
+    bought = follow([2] + [1] * 49, privileged=True)
 
     assert np.array_equal(held.observations, again.observations)
     assert np.array_equal(held.observations[0], bought.observations[0])

@@ -141,7 +141,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
     assert config.market.account.taker_fee > 0
     assert config.market.population == "light"
     assert (config.normalize, config.privileged, config.full55, config.agent) == (
-        *(False, True),
+        *(False, False),
         *(False, False),
     )
 

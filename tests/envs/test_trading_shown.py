@@ -60,9 +60,10 @@ def test_normalised_prices_are_divided_by_the_mid_and_nothing_else_changes() -> 
     assert np.array_equal(plain.rewards, normal.rewards)
 
 
-def test_without_privilege_the_fair_value_cannot_be_seen() -> None:
-    shown = follow(choices(2, 150), seed=2, **NEWSY)
-    hidden = follow(choices(2, 150), seed=2, privileged=False, **NEWSY)
+def test_the_fair_value_is_hidden_unless_privileged_features_are_requested() -> None:
+    shown = follow(choices(2, 150), seed=2, privileged=True, **NEWSY)
+    hidden = follow(choices(2, 150), seed=2, **NEWSY)
+    assert hidden.observations.shape == shown.observations.shape == (151, 54)
     for name in NAMES:
         if name in FAIR:
             assert set(hidden.feature(name)) == {FAIR[name]}
@@ -128,7 +129,9 @@ def test_news_is_shown_from_its_first_tick_to_its_last() -> None:
     list(product(["calm", "normal", "volatile", "crisis"], ["light", "standard"])),
 )
 def test_any_weather_and_population_runs_within_the_ranges(regime: Any, population: Any) -> None:
-    path = follow(choices(0, 250), regime=regime, population=population, full55=True)
+    path = follow(
+        choices(0, 250), regime=regime, population=population, full55=True, privileged=True
+    )
     low, high = np.array([(row[4], row[5]) for row in feature_registry(full55=True)]).T
 
     assert np.isfinite(path.observations).all()
@@ -151,7 +154,7 @@ def test_rougher_weather_is_rougher() -> None:
 
 
 def test_a_warm_market_has_values_for_all_features_from_the_first_step() -> None:
-    env = Trading(**NEWSY)
+    env = Trading(privileged=True, **NEWSY)
     starts = np.array([env.reset(seed=seed).observation for seed in range(30)])
     neutral = np.array([row[3] for row in feature_registry()])
 

@@ -358,7 +358,7 @@ def test_trials_on_the_same_data_make_a_ratio_worth_less(tmp_path: Path) -> None
 
 
 def test_what_no_trader_knows_is_told() -> None:
-    options = {"max_ticks": 20, "privileged": False}
+    options = {"max_ticks": 20}
     shown = evaluate("random", "Trading-v0", seeds=8, sensitivity=False,
                      env_options=options | {"privileged": True})  # fmt: skip
     hidden = evaluate("random", "Trading-v0", seeds=8, sensitivity=False, env_options=options)

@@ -80,6 +80,8 @@ def outcome(folder: Path) -> dict[str, Any]:
         "equity": status.equity,
         "cash": status.cash,
         "positions": status.positions,
+        "counts": (status.bars, status.decisions, status.orders_sent, status.fills),
+        "costs": status.costs,
         # Sorted: what was missed is told before what is new.
         "trades": sorted((t.order_id, t.report_id, t.units, t.price, t.cost) for t in trades),
     }

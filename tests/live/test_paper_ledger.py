@@ -18,6 +18,7 @@ from sekai.live.orders import BrokerOrder
 from sekai.live.paper.broker import PaperBroker
 from sekai.live.paper.faults import PaperFaults
 from sekai.market import Execution
+from tests.live.sessions import world
 from tests.live.trading import WORLDS, account_of, rows_of
 from tests.live.worlds import ticks
 
@@ -321,3 +322,16 @@ def test_what_cannot_be_written_is_not_answered_and_is_not_there_afterwards(
         await again.close()
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("name", ["session", "session/paper.jsonl"])
+def test_the_folder_of_a_ledger_is_created(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "live" / name
+
+    broker = PaperBroker.like(world().env(), path)
+
+    assert (tmp_path / "live" / "session" / "paper.jsonl").is_file()
+    asyncio.run(broker.close())
+    again = PaperBroker.like(world().env(), str(tmp_path / "live" / "session"))
+    assert asyncio.run(again.account()).cash == asyncio.run(broker.account()).cash
+    asyncio.run(again.close())

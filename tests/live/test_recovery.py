@@ -38,6 +38,7 @@ from tests.live.sessions import FREE, World, follow, session, world
 
 NEVER_STALE = dataclasses.replace(FREE, max_staleness_seconds=None)
 SOON_STALE = dataclasses.replace(FREE, max_staleness_seconds=0.05)
+EQUAL = np.full(4, 0.25)
 CARRIED = Execution(sizing="decision", participation=1e-7, unfilled="carry")
 
 
@@ -122,7 +123,7 @@ def test_a_policy_that_writes_into_what_it_is_shown_changes_nothing_else(tmp_pat
     assert digests[0] == digests[1]
     assert len(set(digests[0])) == 20
     # It goes on from a snapshot of what it was shown.
-    assert run(place, tmp_path / "scribbling", policy=scribbling).bars == 40
+    assert run(place, tmp_path / "scribbling", policy=scribbling).bars == 60
     assert check_parity(tmp_path / "scribbling", place.env()) == Parity(rows=60, equal=60)
 
 
@@ -162,7 +163,7 @@ def test_a_row_that_came_long_before_a_restart_moves_no_money(
 
     status = run(place, folder, feed=place.feed(stop=place.known + 5), limits=limits)
 
-    assert (status.decisions, status.orders_refused) == (1, 3 - sent)
+    assert (status.decisions, status.orders_refused) == (5, 3 - sent)
     assert len(taken(folder, 5)) == sent
 
 
@@ -215,11 +216,87 @@ def test_pulled_while_orders_leave_the_switch_holds_back_the_others(folder: Path
 def test_the_rate_of_orders_is_counted_from_before_a_restart(folder: Path) -> None:
     place = world()
     limits = dataclasses.replace(NEVER_STALE, max_orders_per_minute=9)
-    run(place, folder, bars=3, limits=limits)
+    run(place, folder, feed=Live(place.data, place.known), bars=3, limits=limits)
 
-    status = run(place, folder, bars=3, limits=limits)
+    status = run(place, folder, feed=Live(place.data, place.known), bars=3, limits=limits)
 
-    assert (status.orders_sent, status.orders_refused) == (0, 9)
+    assert (status.orders_sent, status.orders_refused) == (9, 9)
+    assert status.refusals == {"max_orders_per_minute": 9}
+
+
+@pytest.mark.parametrize("seconds", [20, 60])
+def test_the_order_rate_of_a_replay_is_measured_by_its_rows(folder: Path, seconds: int) -> None:
+    place = with_rows_every(seconds)
+    limits = dataclasses.replace(NEVER_STALE, max_orders_per_minute=6)
+    parts = [run(place, folder, bars=bars, limits=limits) for bars in (4, 5)]
+
+    # Three orders a row: rows of a minute keep the limit at any speed, and so does every third
+    # and fourth row of 20 seconds; restarts do not reset it.
+    allowed = {20: [9, 18], 60: [12, 27]}[seconds]
+    assert [status.orders_sent for status in parts] == allowed
+    assert parts[1].orders_refused == 27 - allowed[1]
+
+
+def test_the_end_of_a_session_says_that_orders_were_refused(folder: Path) -> None:
+    place = with_rows_every(20)
+    limits = dataclasses.replace(NEVER_STALE, max_orders_per_minute=6)
+
+    status = run(place, folder, bars=9, limits=limits)
+
+    assert status.state == "stopped"
+    assert status.reason == "9 orders were refused by risk limits: max_orders_per_minute 9"
+    assert run(world(), folder.parent / "other", bars=9).reason == ""
+
+
+COUNTS = ("bars", "decisions", "orders_sent", "orders_refused", "refusals", "fills", "costs")
+
+
+@pytest.mark.parametrize("snapshot_every", [4, 1000])
+def test_counts_continue_over_restarts(tmp_path: Path, snapshot_every: int) -> None:
+    place, held = world(), {"snapshot_every": snapshot_every, "policy": lambda _: EQUAL}
+    limits = dataclasses.replace(NEVER_STALE, max_order_notional=26_000.0)
+    whole = run(place, tmp_path / "whole", bars=20, limits=limits, **held)
+
+    parts = [
+        run(place, tmp_path / "parts", bars=bars, limits=limits, **held) for bars in (3, 7, 9, 1)
+    ]
+
+    assert whole.fills > 0
+    assert whole.costs["commission"] > 0
+    assert [status.bars for status in parts] == [3, 10, 19, 20]
+    # The last row's orders are cancelled at each stop, and so never filled.
+    assert parts[-1].fills <= whole.fills
+    for name in ("bars", "decisions"):
+        assert getattr(parts[-1], name) == getattr(whole, name)
+    read = list(read_journal(SessionFolder(tmp_path / "parts").journal))
+    assert parts[-1].fills == sum(
+        record.kind == "report" and record.fields["kind"] == "filled" for record in read
+    )
+    assert parts[-1].orders_sent == sum(record.kind == "sent" for record in read)
+
+
+def test_counts_of_a_crashed_session_are_those_of_a_whole_one(folder: Path) -> None:
+    place = world()
+    whole = run(place, folder.parent / "whole", bars=9)
+    killed_before_sending(place, folder, 5)
+
+    status = run(place, folder, feed=place.feed(stop=place.known + 9))
+
+    for name in COUNTS:
+        assert getattr(status, name) == getattr(whole, name), name
+
+
+def with_rows_every(seconds: int) -> World:
+    """A market with a row every so many seconds."""
+    place = world()
+    times = place.data.times[0] + np.arange(len(place.data)) * np.timedelta64(seconds, "s")
+    return World(place.data.replace(times=times, frequency=None), place.known, place.settings)
+
+
+class Live(ReplayFeed):
+    """Rows that count as live."""
+
+    is_replay = False
 
 
 def test_rows_that_were_missed_are_taken_in_and_not_traded_on(folder: Path) -> None:
@@ -233,7 +310,7 @@ def test_rows_that_were_missed_are_taken_in_and_not_traded_on(folder: Path) -> N
 
     status = run(place, folder, feed=Remembers(place.data, place.known, stop_row=place.known + 16))
 
-    assert (status.bars, status.decisions) == (6, 1)
+    assert (status.bars, status.decisions) == (16, 11)
 
 
 def test_what_is_held_is_compared_with_what_was_held_before(folder: Path) -> None:
@@ -266,7 +343,7 @@ def test_a_ruined_account_halts_a_session_for_good(folder: Path) -> None:
     found = [run(place, folder, policy=_on_credit, limits=off) for _ in range(2)]
 
     assert [status.state for status in found] == ["halted", "halted"]
-    assert [status.bars for status in found] == [21, 0]
+    assert [status.bars for status in found] == [21, 21]
     assert found[0].equity == found[1].equity < 0
 
 
@@ -287,7 +364,7 @@ def test_a_row_that_is_none_is_told_of_and_passed_over(folder: Path, wrong: str)
     assert (status.state, status.bars) == ("stopped", 9)
     assert "malformed row rejected" in status.alerts[0]
     assert kinds(folder)["notice"] == 1
-    assert run(place, folder).bars == 10
+    assert run(place, folder).bars == 19
 
 
 def test_a_snapshot_that_knows_more_than_the_journal_is_not_used(folder: Path) -> None:
@@ -300,7 +377,7 @@ def test_a_snapshot_that_knows_more_than_the_journal_is_not_used(folder: Path) -
 
     status = run(place, folder, place.broker())
 
-    assert status.bars == 45
+    assert status.bars == 60
     assert any("newer than the journal" in alert for alert in status.alerts)
 
 
@@ -358,7 +435,7 @@ def test_who_cannot_open_a_session_lets_go_of_its_broker(folder: Path) -> None:
 
     asyncio.run(both())
 
-    assert run(place, folder).bars == 55
+    assert run(place, folder).bars == 60
 
 
 @pytest.mark.parametrize("is_saved", [True, False], ids=["snapshot", "replay"])

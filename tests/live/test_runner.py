@@ -179,7 +179,7 @@ def test_a_stopped_session_goes_on_where_it_was(tmp_path: Path) -> None:
 
     again = session(place, folder, broker=place.broker(tmp_path / "paper.jsonl"))
 
-    assert (first.bars, again.bars) == (25, 35)
+    assert (first.bars, again.bars) == (25, 60)
     assert check_parity(folder, place.env()) == Parity(rows=60, equal=60)
     # What stood when it was stopped was cancelled, and was decided on anew when it went on.
     trades = trades_of(SessionFolder(folder).journal)

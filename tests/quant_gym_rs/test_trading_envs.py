@@ -66,8 +66,10 @@ def test_spaces_are_gymnasiums_own() -> None:
     assert several.action_space == gymnasium.spaces.MultiDiscrete([3, 3])
 
 
-def test_it_is_the_market_of_trading_v0() -> None:
-    env, task = PyTradingEnv(max_ticks=60), Trading(max_ticks=60)
+@pytest.mark.parametrize("privileged", [False, True])
+def test_it_is_the_market_of_trading_v0(privileged: bool) -> None:
+    env = PyTradingEnv(max_ticks=60, privileged=privileged)
+    task = Trading(max_ticks=60, privileged=privileged)
     assert np.array_equal(env.reset(seed=8), task.reset(seed=8).observation)
     for action in choices(8, 60):
         obs, reward, terminated, truncated, info = env.step(action)
@@ -79,6 +81,15 @@ def test_it_is_the_market_of_trading_v0() -> None:
         )
         assert info == result.info
     assert truncated
+
+
+def test_the_fair_value_is_hidden_unless_privileged_features_are_requested() -> None:
+    column = PyTradingEnv().feature_names().index("f_price_to_fair")
+
+    assert PyTradingEnv().reset(1)[column] == PyVecTradingEnv(1).reset_all([1])[0, column] == 1.0
+    shown = PyTradingEnv(privileged=True).reset(1)
+    assert shown[column] != 1.0
+    assert np.array_equal(PyVecTradingEnv(1, privileged=True).reset_all([1])[0], shown)
 
 
 def path(env: PyTradingEnv, seed: int | None) -> list[Any]:

@@ -23,7 +23,11 @@ const MOST_SYMBOLS: usize = 1_000;
 const SECTOR: usize = 4;
 
 /// A task of the default market with these settings.
-pub(crate) fn prototype(max_ticks: u64, num_symbols: usize) -> PyResult<Trading<SellHoldBuy>> {
+pub(crate) fn prototype(
+    max_ticks: u64,
+    num_symbols: usize,
+    privileged: bool,
+) -> PyResult<Trading<SellHoldBuy>> {
     if !(1..=MOST_SYMBOLS).contains(&num_symbols) {
         return Err(PyValueError::new_err(format!(
             "num_symbols must be from 1 to {MOST_SYMBOLS}, got {num_symbols}"
@@ -36,7 +40,8 @@ pub(crate) fn prototype(max_ticks: u64, num_symbols: usize) -> PyResult<Trading<
     };
     let symbols = (0..num_symbols).map(symbol).collect();
     let market = MarketConfig { symbols, ..usual.clone() };
-    let settings = TradingSettings { market, max_ticks, ..TradingSettings::default() };
+    let mut settings = TradingSettings { market, max_ticks, ..TradingSettings::default() };
+    settings.features.privileged = privileged;
     Trading::new(settings).map_err(|error| refused(&error))
 }
 
@@ -52,14 +57,15 @@ pub(crate) struct PyTradingEnv {
 #[pymethods]
 impl PyTradingEnv {
     #[new]
-    #[pyo3(signature = (max_ticks=10_000, seed=None, num_symbols=1))]
+    #[pyo3(signature = (max_ticks=10_000, seed=None, num_symbols=1, privileged=false))]
     fn new(
         py: Python<'_>,
         max_ticks: u64,
         seed: Option<u64>,
         num_symbols: usize,
+        privileged: bool,
     ) -> PyResult<Self> {
-        let prototype = prototype(max_ticks, num_symbols)?;
+        let prototype = prototype(max_ticks, num_symbols, privileged)?;
         let observation = vec![0.0; prototype.layout()];
         let batch =
             Batch::try_new(&prototype, 1, Some(1), entropy(py)?).map_err(errors::of_memory)?;

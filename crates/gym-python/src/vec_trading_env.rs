@@ -37,7 +37,7 @@ pub(crate) struct PyVecTradingEnv {
 #[pymethods]
 impl PyVecTradingEnv {
     #[new]
-    #[pyo3(signature = (num_envs, max_ticks=10_000, base_seed=None, autoreset=true, num_threads=None))]
+    #[pyo3(signature = (num_envs, max_ticks=10_000, base_seed=None, autoreset=true, num_threads=None, privileged=false))]
     fn new(
         py: Python<'_>,
         num_envs: usize,
@@ -45,12 +45,13 @@ impl PyVecTradingEnv {
         base_seed: Option<u64>,
         autoreset: bool,
         num_threads: Option<i64>,
+        privileged: bool,
     ) -> PyResult<Self> {
         if num_envs == 0 {
             return Err(PyValueError::new_err("num_envs must be at least 1, was 0"));
         }
         let num_threads = num_threads.map(thread_count).transpose()?;
-        let prototype = prototype(max_ticks, 1)?;
+        let prototype = prototype(max_ticks, 1, privileged)?;
         let batch = Batch::try_new(&prototype, num_envs, num_threads, entropy(py)?)
             .map_err(errors::of_memory)?;
         errors::check_memory("observations", num_envs, prototype.layout() * size_of::<f64>())?;

@@ -18,7 +18,7 @@ const SLICE_NANOSECONDS: u64 = 100_000_000;
 #[derive(Clone, Debug)]
 pub struct Batch<T> {
     pub(crate) episodes: Vec<Episode<T>>,
-    step_limit: Option<u64>,
+    pub(crate) step_limit: Option<u64>,
     threads: Threads,
     /// Current info of each env, one row per env.
     infos: Vec<f64>,

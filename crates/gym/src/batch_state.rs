@@ -68,7 +68,7 @@ impl<T: Task> Batch<T> {
         self.check_header(&mut body)?;
         let mut episodes = self.episodes.clone();
         for episode in &mut episodes {
-            read_episode(episode, &mut body)?;
+            read_episode(episode, self.step_limit, &mut body)?;
         }
         if !body.is_empty() {
             return Err(SnapshotError::Length { expected: 0, got: body.len() }.into());
@@ -102,7 +102,11 @@ fn rules_of(task: &impl Task) -> Vec<u8> {
     rules
 }
 
-fn read_episode(episode: &mut Episode<impl Task>, body: &mut &[u8]) -> Result<(), SnapshotError> {
+fn read_episode(
+    episode: &mut Episode<impl Task>,
+    step_limit: Option<u64>,
+    body: &mut &[u8],
+) -> Result<(), SnapshotError> {
     episode.seed = read_number(body)?;
     episode.begun = read_number(body)?;
     episode.steps = read_number(body)?;
@@ -114,6 +118,10 @@ fn read_episode(episode: &mut Episode<impl Task>, body: &mut &[u8]) -> Result<()
     episode.task.decode(body)?;
     if episode.is_running && episode.task.is_over() {
         return Err(SnapshotError::Impossible { got: "an episode that runs on behind its end" });
+    }
+    if episode.task.ends_with_data() && episode.begun > 0 && !episode.task.is_over() {
+        // It had ended with its data, and this data has more rows or is still growing.
+        episode.is_running |= step_limit.is_none_or(|limit| episode.steps < limit);
     }
     Ok(())
 }

@@ -86,6 +86,11 @@ pub trait Task: Clone + Send + Sync {
         false
     }
 
+    /// Return true if episodes end where the data ends: a decoded one continues on longer data.
+    fn ends_with_data(&self) -> bool {
+        false
+    }
+
     /// Begin the episode of `key` and write its first observation.
     fn begin(&mut self, key: EpisodeKey, observation: RowsOf<'_, Self>);
 

@@ -1,8 +1,9 @@
-"""Feed files: a live or replayed feed described in TOML."""
+"""Feed files: a live or replayed feed and its history, described in TOML."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from sekai.live import Feed
     from sekai.live.feeds import Decoder
 
-__all__ = ["read_feed"]
+__all__ = ["FeedFile"]
 
 _ROWS: dict[str, Any] = {
     "decoder": Literal["binance", "json"],
@@ -28,40 +29,154 @@ _ROWS: dict[str, Any] = {
 }
 KEYS: Mapping[str, Mapping[str, Any]] = {
     "replay": {"path": str, "speed": float, "start_row": int},
-    "folder": {"path": str, "poll_seconds": float},
-    "recorded": {"path": str, "speed": float, **_ROWS},
-    "websocket": {"url": str, "url_variable": str, **_ROWS, "stale_seconds": float},
-}
+    "folder": {"path": str, "poll_seconds": float, "history": dict},
+    "recorded": {"path": str, "speed": float, **_ROWS, "history": dict},
+    "websocket": {
+        "url": str, "url_variable": str, **_ROWS, "stale_seconds": float, "history": dict,
+    },
+}  # fmt: skip
 """Types of the keys of each kind of feed."""
 
-
-def read_feed(file: Path | None, data: MarketData, speed: float | None) -> Feed:
-    """Build the feed of a file; a replay of the data without one.
-
-    Args:
-        file: TOML file with `kind` and the keys of that kind.
-        data: history; for a replay, the rows after its warm-up are replayed.
-        speed: speed of a replay, overriding that of the file.
-    """
-    from sekai.live.feeds import ReplayFeed
-
-    if file is None:
-        return ReplayFeed(data, max(data.warm_up, 1), speed)
-    source = ConfigSource.read(file)
-    kind, options = _checked(source)
-    if speed is not None:
-        options["speed"] = speed
-    return _BUILDERS[kind](_FeedFile(source, options, data))
+HISTORY_KEYS: Mapping[str, Any] = {
+    "path": str,
+    "url": str,
+    "url_variable": str,
+    "cold_start": bool,
+    "rows": int,
+}
+DEFAULT_KLINES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class _FeedFile:
+class FeedFile:
+    """Feed described in a file.
+
+    Args:
+        source: content of the file: `kind`, the keys of that kind, and a table `[history]`.
+        kind: kind of the feed.
+        options: the other keys.
+    """
+
+    source: ConfigSource
+    kind: str
+    options: dict[str, Any]
+
+    @classmethod
+    def read(cls, file: Path) -> FeedFile:
+        """Read and check a file."""
+        source = ConfigSource.read(file)
+        kind, options = _checked(source)
+        made = cls(source, kind, options)
+        made._check_history()
+        return made
+
+    def feed(
+        self, like: MarketData, history: MarketData | None, speed: float | None = None
+    ) -> Feed:
+        """Build the feed.
+
+        Args:
+            like: panel with the assets and fields of a row.
+            history: rows before the first one; None for a cold start.
+            speed: speed of a replay, overriding that of the file.
+        """
+        options = self.options if speed is None else {**self.options, "speed": speed}
+        return _BUILDERS[self.kind](_FeedParts(self.source, options, like, history))
+
+    @property
+    def has_history(self) -> bool:
+        """True if the file names its history; otherwise it is that of the run."""
+        return bool(self.options.get("history"))
+
+    @property
+    def is_cold_start(self) -> bool:
+        """True if the history is collected from the feed itself."""
+        return bool(self.options.get("history", {}).get("cold_start"))
+
+    @property
+    def history_rows(self) -> int | None:
+        """Number of rows of history, if the file sets it."""
+        rows: int | None = self.options.get("history", {}).get("rows")
+        return rows
+
+    @property
+    def row_seconds(self) -> float | None:
+        """Length of a row, if the file sets it."""
+        if self.kind not in ("websocket", "recorded"):
+            return None
+        parts = _FeedParts(self.source, self.options, None, None)
+        decoder = _decoder(parts) if "decoder" in self.options else None
+        return self.options.get("seconds") or _candle_seconds(self.options, decoder)
+
+    def read_history(self, like: MarketData) -> MarketData:
+        """Read the history from its file, or fetch it from the venue."""
+        table = self.options["history"]
+        history = self._file(table["path"]) if "path" in table else self._klines(table, like)
+        missing = [name for name in like.assets if name not in history.assets]
+        missing += [name for name in like.fields if name not in history.fields]
+        if missing:
+            self._refuse(f"history lacks {', '.join(missing)}, which the run was trained on")
+        return history.select(like.assets, like.fields).replace(warm_up=0)
+
+    def _file(self, path: str) -> MarketData:
+        from sekai.experiment.preparation import data_source
+
+        source = data_source(path)
+        if source is None:
+            self._refuse(f"there is no file or folder {path}; expected rows of history")
+        return source.read()
+
+    def _klines(self, table: Mapping[str, Any], like: MarketData) -> MarketData:
+        from sekai.live.feeds import fetch_klines
+        from sekai.live.feeds.bars_from_trades import BAR_FIELDS
+
+        url, seconds = _url(table), self.row_seconds
+        if not url or not seconds:
+            self._refuse("klines need url or url_variable, and seconds of the feed")
+        if unknown := sorted(set(like.fields) - set(BAR_FIELDS)):
+            self._refuse(f"klines have no {', '.join(unknown)}; set path to a file that has")
+        rows = table.get("rows", DEFAULT_KLINES)
+        try:
+            return fetch_klines(url, like.assets, seconds, rows, fields=like.fields)
+        except ValueError as error:
+            self._refuse(str(error))
+
+    def _check_history(self) -> None:
+        table = self.options.get("history")
+        if table is None:
+            return
+        try:
+            require_known("[history]", table, HISTORY_KEYS, ("history",))
+            for name, value in table.items():
+                convert(HISTORY_KEYS[name], value, ("history", name))
+        except ConversionError as error:
+            self.source.refuse(error.path, str(error), value=not error.is_key)
+        chosen = [name for name in table if name != "rows" and table[name] is not False]
+        if len(chosen) != 1:
+            self._refuse(
+                "[history] needs one of path (a file), url or url_variable (klines of the venue) "
+                f"and cold_start = true (rows of the feed), got {', '.join(chosen) or 'none'}"
+            )
+        if self.is_cold_start and self.kind == "recorded":
+            self._refuse("a recording cannot be waited for; set path to rows before it")
+
+    def _refuse(self, message: str) -> NoReturn:
+        self.source.refuse(("history",), message)
+
+
+@dataclass(frozen=True, slots=True)
+class _FeedParts:
     source: ConfigSource
     options: dict[str, Any]
-    data: MarketData
+    like: Any
+    history: MarketData | None
 
     def refuse(self, key: str, message: str) -> NoReturn:
         self.source.refuse((key,), message)
+
+
+def _url(options: Mapping[str, Any]) -> str | None:
+    return options.get("url") or os.environ.get(options.get("url_variable", ""))
 
 
 def _checked(source: ConfigSource) -> tuple[str, dict[str, Any]]:
@@ -80,7 +195,7 @@ def _checked(source: ConfigSource) -> tuple[str, dict[str, Any]]:
     return kind, options
 
 
-def _replay(file: _FeedFile) -> Feed:
+def _replay(file: _FeedParts) -> Feed:
     from sekai.experiment.preparation import data_source
     from sekai.live.feeds import ReplayFeed
 
@@ -88,31 +203,31 @@ def _replay(file: _FeedFile) -> Feed:
     source = data_source(path)
     if source is None:
         file.refuse("path", f"there is no file or folder {path}; expected rows to replay")
-    start = file.options.get("start_row", max(file.data.warm_up, 1))
+    start = file.options.get("start_row", max(file.like.warm_up, 1))
     return ReplayFeed(source.read(), start, file.options.get("speed"))
 
 
-def _folder(file: _FeedFile) -> Feed:
+def _folder(file: _FeedParts) -> Feed:
     from sekai.live.feeds import CheckedFeed, FolderFeed
 
     seconds = file.options.get("poll_seconds", 0.25)
-    return CheckedFeed(FolderFeed(file.options["path"], file.data, poll_seconds=seconds))
+    return CheckedFeed(FolderFeed(file.options["path"], file.history, poll_seconds=seconds))
 
 
-def _recorded(file: _FeedFile) -> Feed:
+def _recorded(file: _FeedParts) -> Feed:
     from sekai.live.feeds import RecordedFeed
 
     decoder = _decoder(file) if "decoder" in file.options else None
     aggregate = _aggregation(file, decoder)
     speed = file.options.get("speed")
-    return aggregate(RecordedFeed(file.options["path"], decoder, speed=speed, history=file.data))
+    return aggregate(RecordedFeed(file.options["path"], decoder, speed=speed, history=file.history))
 
 
-def _websocket(file: _FeedFile) -> Feed:
+def _websocket(file: _FeedParts) -> Feed:
     from sekai.live.feeds import CheckedFeed, FeedRules, WebSocketFeed
 
     options = file.options
-    url = options.get("url") or os.environ.get(options.get("url_variable", ""))
+    url = _url(options)
     if not url:
         file.refuse(
             "url_variable",
@@ -121,7 +236,7 @@ def _websocket(file: _FeedFile) -> Feed:
         )
     decoder = _decoder(file)
     aggregate = _aggregation(file, decoder)
-    feed = WebSocketFeed(url, decoder, symbols=file.data.assets, history=file.data)
+    feed = WebSocketFeed(url, decoder, symbols=file.like.assets, history=file.history)
     seconds = _candle_seconds(options, decoder)
     # Where every event is a candle, that much time without one is normal.
     default = 30.0 if seconds is None else 1.5 * seconds + 30.0
@@ -129,11 +244,11 @@ def _websocket(file: _FeedFile) -> Feed:
     return aggregate(CheckedFeed(feed, rules))
 
 
-def _aggregation(file: _FeedFile, decoder: Decoder | None) -> Callable[[Feed], Feed]:
+def _aggregation(file: _FeedParts, decoder: Decoder | None) -> Callable[[Feed], Feed]:
     """Aggregation of trades or candles to rows of all assets."""
     from sekai.live.feeds import BarsFromCandles, BarsFromTrades
 
-    options, data = file.options, file.data
+    options, like = file.options, file.like
     candle_seconds = _candle_seconds(options, decoder)
     kind = options.get("rows_of", "trades" if candle_seconds is None else "candles")
     seconds = options.get("seconds", candle_seconds if kind == "candles" else None)
@@ -142,15 +257,37 @@ def _aggregation(file: _FeedFile, decoder: Decoder | None) -> Callable[[Feed], F
             file.refuse("seconds", "rows of candles need seconds: the length of a candle")
         wait = options.get("wait_seconds", 5.0)
         return lambda feed: BarsFromCandles(
-            feed, data.assets, seconds, history=data, wait_seconds=wait
+            feed,
+            like.assets,
+            seconds,
+            history=file.history,
+            fields=like.fields,
+            wait_seconds=wait,
         )
     if "wait_seconds" in options:
         file.refuse("wait_seconds", 'wait_seconds needs rows of candles: set rows_of = "candles"')
     if seconds is None:
         return lambda feed: feed
+    _check_age(file, seconds)
     return lambda feed: BarsFromTrades(
-        feed, data.assets, seconds, history=data, fields=tuple(data.fields)
+        feed, like.assets, seconds, history=file.history, fields=tuple(like.fields)
     )
+
+
+def _check_age(file: _FeedParts, seconds: float) -> None:
+    """Refuse a history that ends too long before live trades to be continued row by row."""
+    from sekai.live.feeds.bars_from_trades import MAX_EMPTY_BARS
+
+    if file.history is None or ("url" not in file.options and "url_variable" not in file.options):
+        return
+    age = (time.time_ns() - int(file.history.calendar.nanoseconds[-1])) / 1e9
+    if age / seconds > MAX_EMPTY_BARS:
+        file.refuse(
+            "kind",
+            f"history ends at {file.history.times[-1]}, more than {MAX_EMPTY_BARS:,} rows of "
+            f"{seconds:g} s ago; add a table [history] with path (a file with later rows), url "
+            "(klines of the venue) or cold_start = true (collect rows before trading)",
+        )
 
 
 def _candle_seconds(options: Mapping[str, Any], decoder: Decoder | None) -> float | None:
@@ -165,7 +302,7 @@ def _candle_seconds(options: Mapping[str, Any], decoder: Decoder | None) -> floa
     return None
 
 
-def _decoder(file: _FeedFile) -> Decoder:
+def _decoder(file: _FeedParts) -> Decoder:
     from sekai.live.feeds import BinanceDecoder, JsonDecoder, JsonMapping
 
     if file.options.get("decoder", "binance") == "binance":
@@ -176,7 +313,7 @@ def _decoder(file: _FeedFile) -> Decoder:
         file.refuse("json", f"[json] of the feed: {error}")
 
 
-_BUILDERS: dict[str, Callable[[_FeedFile], Feed]] = {
+_BUILDERS: dict[str, Callable[[_FeedParts], Feed]] = {
     "replay": _replay,
     "folder": _folder,
     "recorded": _recorded,

@@ -26,9 +26,10 @@ from sekai.storage.files import atomic_write
 from sekai.storage.strict_json import parse_json
 
 if TYPE_CHECKING:
+    from sekai.cli.feed_file import FeedFile
     from sekai.data import MarketData
     from sekai.experiment.experiment import Experiment
-    from sekai.live import LiveRunner, Parity, RiskLimits, SessionFolder, SessionStatus
+    from sekai.live import Feed, LiveRunner, Parity, RiskLimits, SessionFolder, SessionStatus
 
 __all__ = ["EXAMPLES", "PaperOptions", "PaperSession", "paper", "start_paper"]
 
@@ -192,7 +193,6 @@ def start_paper(
         resume: continue an existing session.
         imports: modules of the user that register what the run names.
     """
-    from sekai.cli.feed_file import read_feed
     from sekai.config.toml_file import ConfigSource
     from sekai.data import require_same_data
     from sekai.experiment.reading import read_experiment
@@ -207,9 +207,9 @@ def start_paper(
             f"{run.name} trades {experiment.id}; a paper session needs a run of Portfolio-v0"
         )
     data, others = _test_data(experiment)
-    feed = read_feed(None if options.feed is None else Path(options.feed), data, options.speed)
+    feed = _feed(options, folder, data, others)
     if feed.history is None:
-        raise CommandError(f'{options.feed} has no history; set history = "..." in it')
+        raise CommandError(f"{options.feed} has no rows before start_row; set it to at least 1")
     env_options = {**_live_options(others), "data": feed.history}
     env_options["keep_rows"] = _rows_to_keep(env_options)
     env = sekai.make("Portfolio-v0", **env_options)
@@ -222,6 +222,71 @@ def start_paper(
     options.save(folder.facts)
     runner = LiveRunner(policy, env, feed, broker, folder.path, config)
     return PaperSession(runner, folder, env_options)
+
+
+def _feed(
+    options: PaperOptions, folder: SessionFolder, data: MarketData, env_options: dict[str, Any]
+) -> Feed:
+    """Feed of a session, with its history: that of the session, of the feed file, or of the run."""
+    from sekai.cli.feed_file import FeedFile
+    from sekai.live.feeds import ReplayFeed
+    from sekai.live.feeds.history import load_history, save_history
+
+    if options.feed is None:
+        return ReplayFeed(data, max(data.warm_up, 1), options.speed)
+    file = FeedFile.read(Path(options.feed))
+    history = data
+    if folder.history.exists():
+        history = load_history(folder.history)
+    elif file.has_history:
+        # Stored with the session, which can only continue on the same rows.
+        is_cold = file.is_cold_start
+        history = _collect(file, folder, data, env_options) if is_cold else file.read_history(data)
+        folder.path.mkdir(parents=True, exist_ok=True)
+        save_history(folder.history, history)
+    return file.feed(data, history, options.speed)
+
+
+def _collect(
+    file: FeedFile, folder: SessionFolder, data: MarketData, env_options: dict[str, Any]
+) -> MarketData:
+    """Collect rows of a feed until the features are ready; nothing is traded meanwhile."""
+    from sekai.live import SessionStatus, collect_history
+    from sekai.live.status import StatusWriter
+
+    rows = file.history_rows or _rows_for_features(data, env_options)
+    folder.path.mkdir(parents=True, exist_ok=True)
+    note(f"cold start: collecting {rows} rows for the features; nothing is traded meanwhile")
+
+    def report(count: int) -> None:
+        text = f"cold start: {count} of {rows} rows collected, nothing is traded yet"
+        writer.offer(SessionStatus(session=folder.path.name, state="starting", reason=text))
+
+    async def collect() -> MarketData:
+        feed = file.feed(data, None)
+        async with feed:
+            return await collect_history(
+                feed, data.assets, rows, fields=data.fields, seconds=file.row_seconds,
+                note_row=report,
+            )  # fmt: skip
+
+    with StatusWriter(folder.status) as writer:
+        report(0)
+        return asyncio.run(collect())
+
+
+def _rows_for_features(data: MarketData, options: dict[str, Any]) -> int:
+    """Rows after which the window of an env holds features of complete windows."""
+    from sekai.envs.portfolio.config import PortfolioConfig
+    from sekai.envs.portfolio.panel import compute_features
+
+    pipeline = compute_features(data, options.get("features"))[1]
+    lookback = int(options.get("lookback", PortfolioConfig().lookback))
+    if pipeline is not None and pipeline.lookback is None:
+        raise CommandError(
+            "features have no fixed lookback; set rows in [history] of the feed file"
+        )
+    return lookback - 1 + (1 if pipeline is None else max(1, int(pipeline.lookback or 1)))
 
 
 def _checked_on_stop(value: str | None) -> OnStop | None:
@@ -251,8 +316,7 @@ def _limits(options: PaperOptions) -> RiskLimits:
 
     if options.limits is not None:
         return RiskLimits.from_dict(options.limits)
-    # A replay may submit years of orders within a minute.
-    return RiskLimits(max_orders_per_minute=None) if options.feed is None else RiskLimits()
+    return RiskLimits()
 
 
 def _session_folder(run: RunFolder, name: str | None, resume: bool) -> SessionFolder:

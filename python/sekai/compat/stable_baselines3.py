@@ -1,4 +1,4 @@
-"""Adapter of vector envs to stable-baselines3."""
+"""Adapters between sekai vector envs and VecEnvs of stable-baselines3."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from sekai.error import StateError
 from sekai.stats import EpisodeStats
 from sekai.storage.optional import optional_import
 from sekai.vector import StepBuffers, VecEnv
-from sekai.vector.vec_env import Ids, Options, Seeds
+from sekai.vector.vec_env import Ids, Options, Seeds, per_env_options
 
-optional_import("stable_baselines3", "sb3", "sekai.compat.to_stable_baselines3")
+optional_import("stable_baselines3", "sb3", "sekai.compat.stable_baselines3")
 
+from stable_baselines3.common.vec_env import SubprocVecEnv  # noqa: E402
 from stable_baselines3.common.vec_env import VecEnv as SB3VecEnv  # noqa: E402
 
 from sekai.compat.gymnasium.spaces import (  # noqa: E402
@@ -27,15 +28,17 @@ from sekai.compat.gymnasium.spaces import (  # noqa: E402
     value_from_gymnasium,
     value_to_gymnasium,
 )
-from sekai.compat.gymnasium.vectors import written  # noqa: E402
+from sekai.compat.gymnasium.vectors import copied_env, written_into  # noqa: E402
 
-__all__ = ["StableBaselinesVecEnv", "from_stable_baselines3", "to_stable_baselines3"]
+__all__ = [
+    "ImportedSB3VecEnv",
+    "StableBaselinesVecEnv",
+    "from_stable_baselines3",
+    "to_stable_baselines3",
+]
 
-
-NO_IDS = (
-    "vector envs of stable-baselines3 step and reset all their envs; pass a function that makes a "
-    "single env to step some alone"
-)
+TERMINAL_OBSERVATION = "terminal_observation"
+TRUNCATED = "TimeLimit.truncated"
 
 
 class StableBaselinesVecEnv(SB3VecEnv):
@@ -84,7 +87,7 @@ class StableBaselinesVecEnv(SB3VecEnv):
             self._info(index, info, bool(dones[index])) for index, info in enumerate(result.infos)
         ]
         for index in np.flatnonzero(dones):
-            infos[index]["TimeLimit.truncated"] = not bool(result.terminated[index])
+            infos[index][TRUNCATED] = not bool(result.terminated[index])
         rewards = result.rewards.astype(np.float32)
         return self._observed(result.observations), rewards, dones, infos
 
@@ -152,11 +155,11 @@ class StableBaselinesVecEnv(SB3VecEnv):
 
     def _info(self, index: int, info: dict[str, Any], is_done: bool) -> dict[str, Any]:
         if not is_done:
-            return {**info, "TimeLimit.truncated": False}
+            return {**info, TRUNCATED: False}
         self.reset_infos[index] = reset_info(info)
         space = self.sekai_env.observation_space
         last = {**info[FINAL_INFO]}
-        last["terminal_observation"] = value_to_gymnasium(space, info[FINAL_OBSERVATION])
+        last[TERMINAL_OBSERVATION] = value_to_gymnasium(space, info[FINAL_OBSERVATION])
         if isinstance(last.get("episode"), EpisodeStats):
             last["episode"] = _sb3_statistics(last["episode"])
         return last
@@ -167,10 +170,16 @@ def to_stable_baselines3(env: VecEnv) -> StableBaselinesVecEnv:
     return StableBaselinesVecEnv(env)
 
 
+def _sb3_statistics(stats: EpisodeStats) -> dict[str, float]:
+    return {"r": stats.episode_return, "l": stats.episode_length, "t": stats.elapsed_time}
+
+
 class ImportedSB3VecEnv(VecEnv):
     """`sekai.vector.VecEnv` around a VecEnv of stable-baselines3, which is its `sb3_env`.
 
-    An episode was truncated if its last info has `TimeLimit.truncated`, else terminated.
+    One seed becomes seed, seed + 1, ... as in stable-baselines3; a list of seeds is used as it is.
+    `info["episode"]` of its monitors becomes an `EpisodeStats`. `state_dict` is a deep copy of the
+    VecEnv, which needs its envs in this process.
     """
 
     def __init__(self, env: SB3VecEnv) -> None:
@@ -181,41 +190,44 @@ class ImportedSB3VecEnv(VecEnv):
         self.observation_space = space_from_gymnasium(env.observation_space)
         self.action_space = space_from_gymnasium(env.action_space)
         self.autoreset = "same_step"
-        self._is_closed = False
-        # Wrappers have neither the infos of resets nor the seeds.
-        self._inner = env.unwrapped
+        self._closed = False
 
     def reset(
         self, *, seed: Seeds = None, options: Options = None, ids: Ids | None = None
     ) -> VecResetResult[Any]:
-        """Start an episode in every env."""
-        if ids is not None:
-            raise ValueError(f"{NO_IDS}, got ids={list(ids)}")
+        """Start an episode in every env; a VecEnv cannot reset some alone."""
+        _refuse_ids(ids)
+        if isinstance(seed, (int, np.integer)):
+            self.sb3_env.seed(int(seed))
+        elif seed is not None:
+            if len(seed) != self.num_envs:
+                raise ValueError(f"expected {self.num_envs} seeds, one per env, got {len(seed)}")
+            # The public method takes one seed only.
+            self.sb3_env.unwrapped._seeds = list(seed)  # type: ignore[arg-type]
         if options is not None:
-            self.sb3_env.set_options(options)  # type: ignore[arg-type]
-        if seed is not None:
-            self._seed(seed)
+            rows = per_env_options(options, self.num_envs)
+            self.sb3_env.set_options([dict(row or {}) for row in rows])
         observations = self.sb3_env.reset()
-        infos = [dict(info) for info in self._inner.reset_infos]
-        return VecResetResult(owned(observations), infos)
+        return VecResetResult(owned(observations), [dict(info) for info in self._reset_infos()])
 
     def step(
         self, actions: Any, *, ids: Ids | None = None, out: StepBuffers | None = None
     ) -> VecStepResult[Any]:
-        """Step every env."""
-        if ids is not None:
-            raise ValueError(f"{NO_IDS}, got ids={list(ids)}")
-        observations, rewards, dones, infos = self.sb3_env.step(actions)
-        is_cut = np.array([bool(info.get("TimeLimit.truncated", False)) for info in infos])
-        finished = np.asarray(dones, np.bool_)
+        """Step every env; a VecEnv cannot step some alone."""
+        _refuse_ids(ids)
+        observations, rewards, dones, infos = self.sb3_env.step(np.asarray(actions))
+        done = np.array(dones, dtype=np.bool_)
+        truncated = done & np.array([bool(info.get(TRUNCATED)) for info in infos], np.bool_)
+        terminated = done & ~truncated
+        starts = self._reset_infos()
+        rows = [
+            _imported_info(info, starts[index], bool(done[index]), bool(truncated[index]))
+            for index, info in enumerate(infos)
+        ]
         result: VecStepResult[Any] = VecStepResult(
-            owned(observations),
-            np.array(rewards, dtype=np.float64),
-            finished & ~is_cut,
-            finished & is_cut,
-            [self._info(index, info) for index, info in enumerate(infos)],
+            owned(observations), np.array(rewards, np.float64), terminated, truncated, rows
         )
-        return result if out is None else written(result, out)
+        return result if out is None else written_into(result, out)
 
     def get_attr(self, name: str) -> list[Any]:
         """Attribute of each env."""
@@ -223,52 +235,80 @@ class ImportedSB3VecEnv(VecEnv):
 
     def set_attr(self, name: str, value: Any, *, per_env: bool = False) -> None:
         """Set an attribute of every env."""
-        for index, own in enumerate(value if per_env else [value] * self.num_envs):
-            self.sb3_env.set_attr(name, own, [index])
+        if not per_env:
+            self.sb3_env.set_attr(name, value)
+            return
+        for index, own in enumerate(value):
+            self.sb3_env.set_attr(name, own, indices=index)
 
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> list[Any]:
         """Call a method of each env and return the results."""
         return list(self.sb3_env.env_method(name, *args, **kwargs))
 
     def state_dict(self) -> dict[str, Any]:
-        """Refuse: vector envs of stable-baselines3 have no state."""
-        raise StateError("the state of a VecEnv of stable-baselines3 is not available")
+        """State from which all envs continue."""
+        if isinstance(self.sb3_env.unwrapped, SubprocVecEnv):
+            raise StateError(
+                "state of a SubprocVecEnv is not available: its envs are in other processes; use "
+                "a DummyVecEnv"
+            )
+        return {"sb3_env": copied_env(self.sb3_env)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Refuse: vector envs of stable-baselines3 have no state."""
-        raise StateError("the state of a VecEnv of stable-baselines3 cannot be restored")
+        """Continue from a saved state."""
+        saved = state_dict.get("sb3_env")
+        if type(saved) is not type(self.sb3_env):
+            raise StateError(
+                f"state must be of a {type(self.sb3_env).__name__}, got one of a "
+                f"{type(saved).__name__}"
+            )
+        self.sb3_env = copied_env(saved)
 
     def close(self) -> None:
         """Close every env."""
-        if not self._is_closed:
-            self._is_closed = True
+        if not self._closed:
+            self._closed = True
             self.sb3_env.close()
 
     @property
     def closed(self) -> bool:
         """True if the vector env has been closed."""
-        return self._is_closed
+        return self._closed
 
-    def _seed(self, seed: Any) -> None:
-        if isinstance(seed, (int, np.integer)):
-            self.sb3_env.seed(int(seed))
-            return
-        # SB3 spreads one seed; several are set as it stores them until the next reset.
-        self._inner._seeds = [None if own is None else int(own) for own in seed]
-
-    def _info(self, index: int, info: dict[str, Any]) -> dict[str, Any]:
-        if "terminal_observation" not in info:
-            return dict(info)
-        last = {key: value for key, value in info.items() if key != "terminal_observation"}
-        begun = dict(self._inner.reset_infos[index])
-        final = {FINAL_OBSERVATION: info["terminal_observation"], FINAL_INFO: last}
-        return {**begun, **carried_info(last, begun), **final}
+    def _reset_infos(self) -> list[dict[str, Any]]:
+        # Kept by the innermost VecEnv; wrappers have a list of their own that stays empty.
+        return self.sb3_env.unwrapped.reset_infos
 
 
 def from_stable_baselines3(env: SB3VecEnv) -> VecEnv:
-    """Convert a VecEnv of stable-baselines3 to a sekai vector env, for training and evaluation."""
+    """Convert a VecEnv of stable-baselines3 to a sekai vector env with `same_step` autoreset.
+
+    A vector env that `to_stable_baselines3` converted is returned as it was.
+    """
     return env.sekai_env if isinstance(env, StableBaselinesVecEnv) else ImportedSB3VecEnv(env)
 
 
-def _sb3_statistics(stats: EpisodeStats) -> dict[str, float]:
-    return {"r": stats.episode_return, "l": stats.episode_length, "t": stats.elapsed_time}
+def _refuse_ids(ids: Ids | None) -> None:
+    if ids is not None:
+        raise ValueError(
+            "VecEnvs of stable-baselines3 reset and step all their envs and take no ids; convert "
+            "the single envs with from_gymnasium and build a SyncVecEnv of them"
+        )
+
+
+def _imported_info(
+    info: Mapping[str, Any], start: Mapping[str, Any], is_done: bool, is_truncated: bool
+) -> dict[str, Any]:
+    """Info with sekai's keys; that of a finished episode follows the info of the reset."""
+    own = {
+        key: value for key, value in info.items() if key not in (TERMINAL_OBSERVATION, TRUNCATED)
+    }
+    if not is_done:
+        return own
+    stats = own.get("episode")
+    if isinstance(stats, Mapping) and {"r", "l"} <= stats.keys():
+        own["episode"] = EpisodeStats(
+            stats["r"], stats["l"], stats.get("t", 0.0), not is_truncated, is_truncated
+        )
+    final = owned(info[TERMINAL_OBSERVATION])
+    return {**start, FINAL_OBSERVATION: final, FINAL_INFO: own, **carried_info(own, start)}

@@ -40,7 +40,7 @@ class TradingConfig:
     """Divide features in units of price by the mid price."""
 
     privileged: bool = _DEFAULTS["features"]["privileged"]
-    """Show features of the fair value; otherwise they are neutral."""
+    """Show features of the fair value, which no trader observes; otherwise they are neutral."""
 
     full55: bool = _DEFAULTS["features"]["full55"]
     """Show the net order flow as the 55th feature."""

@@ -29,6 +29,8 @@ from sekai.live.feeds import (
     ReplayFeed,
     WebSocketFeed,
     bars_of,
+    collect_history,
+    fetch_klines,
 )
 from sekai.live.journal import Journal, JournalRecord, read_journal
 from sekai.live.journal.session import Trade, trades_of
@@ -92,6 +94,8 @@ __all__ = [
     "WebSocketFeed",
     "bars_of",
     "check_parity",
+    "collect_history",
+    "fetch_klines",
     "read_journal",
     "read_status",
     "trades_of",

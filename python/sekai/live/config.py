@@ -107,6 +107,11 @@ class SessionFolder:
         return self.path / "paper.jsonl"
 
     @property
+    def history(self) -> Path:
+        """Rows before the first one, where they are not those of a run."""
+        return self.path / "history.json"
+
+    @property
     def kill(self) -> Path:
         """Kill file: nothing is traded while it exists."""
         return self.path / "KILL"

@@ -167,7 +167,6 @@ class ExecutionClient:
         if not self.tracker[order.id].is_sent:
             self.journal.append("sent", id=order.id)
             self.tracker.send(order.id)
-            self._monitor.counts["orders_sent"] += 1
 
     async def _reconnect(self) -> None:
         await self.broker.connect()
@@ -197,7 +196,6 @@ class ExecutionClient:
     def _publish(self, report: ExecutionReport) -> None:
         """Update counts, latencies and alerts with a new report."""
         if report.kind == "filled":
-            self._monitor.fills += 1
             sent = self._sent_at.get(report.order_id)
             if sent is not None:
                 self._monitor.latency["order_to_fill"].add(report.arrival - sent)

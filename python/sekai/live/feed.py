@@ -71,6 +71,9 @@ class Feed(ABC):
     history: MarketData | None = None
     """Data before the first event; envs start from it."""
 
+    is_replay: bool = False
+    """True if events are of the past: the order rate is then measured by their own times."""
+
     def __init__(self) -> None:
         self.health = FeedHealth()
 

@@ -166,7 +166,9 @@ class OrderTracker:
         self.dropped = 0
         """Number of ended orders that are no longer kept."""
 
-        self.fills = 0
+        self.sent = self.fills = 0
+        """Orders received by the broker, and fills, since the session began."""
+
         self.alerts: deque[str] = deque(maxlen=1000)
         """Alerts for operators, oldest first; the reader removes them."""
 
@@ -230,7 +232,9 @@ class OrderTracker:
 
     def send(self, order_id: str) -> None:
         """Mark an order as received by the broker."""
-        self.orders[order_id].is_sent = True
+        tracked = self.orders[order_id]
+        self.sent += not tracked.is_sent
+        tracked.is_sent = True
 
     def cancel(self, order_id: str) -> None:
         """Mark an order as requested to cancel."""

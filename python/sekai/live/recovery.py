@@ -15,7 +15,7 @@ from sekai.error import JournalError, StateError
 from sekai.live.account import BrokerAccount
 from sekai.live.config import SessionFolder
 from sekai.live.episode import LiveEpisode
-from sekai.live.events import bar_from_fields, bar_time
+from sekai.live.events import bar_from_fields
 from sekai.live.journal import JournalRecord
 from sekai.live.journal.session import account_from_fields
 from sekai.live.orders import BrokerOrder, OrderTracker, order_from_fields
@@ -118,7 +118,8 @@ def recover(
     folder: SessionFolder,
     episode: LiveEpisode,
     tracker: OrderTracker,
-    note_equity: Callable[[int, float], None],
+    note_row: Callable[[RecordedRow], None],
+    note_record: Callable[[str, Mapping[str, Any]], None],
 ) -> RecoveredSession:
     """Bring an episode and an order tracker to the end of the journal.
 
@@ -130,7 +131,8 @@ def recover(
         folder: folder of the snapshot.
         episode: episode after its reset.
         tracker: empty order tracker.
-        note_equity: called with time and equity of each row.
+        note_row: called with each row that was observed.
+        note_record: called with kind and fields of each record, to continue the counts.
 
     Raises:
         JournalError: a replayed observation differs from the recorded one: other data or env.
@@ -143,12 +145,13 @@ def recover(
     recovered = RecoveredSession(is_new=False)
     state = _usable_snapshot(folder, count, recovered.warnings)
     snapshot_row = 0 if state is None else int(state["row"])
-    rows = recorded_rows(_tracked(records, tracker, episode.assets), episode.assets)
+    tracked = _tracked(records, tracker, note_record, episode.assets)
+    rows = recorded_rows(tracked, episode.assets)
     for number, row in enumerate(rows, 1):
         recovered.last_row = row
         if not row.is_observed:
             break
-        note_equity(bar_time(row.bar), row.equity)
+        note_row(row)
         if number > snapshot_row:
             _replay(row, episode)
             continue
@@ -196,10 +199,14 @@ def _check_beginning(record: JournalRecord, episode: LiveEpisode) -> None:
 
 
 def _tracked(
-    records: Iterable[JournalRecord], tracker: OrderTracker, assets: tuple[str, ...]
+    records: Iterable[JournalRecord],
+    tracker: OrderTracker,
+    note_record: Callable[[str, Mapping[str, Any]], None],
+    assets: tuple[str, ...],
 ) -> Iterator[JournalRecord]:
-    """Pass records on, and replay them in the order tracker."""
+    """Pass records on, and replay them in the order tracker and the counts."""
     for record in records:
+        note_record(record.kind, record.fields)
         if record.kind == "decision":
             for order in record.fields["orders"]:
                 tracker.intend(order_from_fields(order), record.time)

@@ -44,7 +44,7 @@ class RiskLimits:
     that fill before the sales that pay for them."""
 
     max_orders_per_minute: int | None = 600
-    """Orders within any 60 seconds."""
+    """Orders within any 60 seconds; in a replay, of the replayed time."""
 
     price_collar: float | None = 0.2
     """Largest relative difference between an order's reference price and the latest price, and
@@ -116,6 +116,8 @@ class RiskView:
     """Number of open orders."""
 
     now: int = field(default_factory=time.time_ns)
+    order_time: int | None = None
+    """Time by which the order rate is measured: that of the row in a replay; `now` if None."""
 
     def price(self, asset: str) -> float:
         """Latest price of an asset; NaN if it has no valid one."""
@@ -183,7 +185,8 @@ class RiskGate:
             else:
                 refusals.append(refusal)
         allowed: list[BrokerOrder] = []
-        bounds, sent = ExposureBounds(view, valid), self._recent(view.now)
+        order_time = view.now if view.order_time is None else view.order_time
+        bounds, sent = ExposureBounds(view, valid), self._recent(order_time)
         for order in valid:
             refusal = None
             if not flattening:
@@ -194,7 +197,7 @@ class RiskGate:
                 allowed.append(order)
             else:
                 refusals.append(refusal)
-        self.count(view.now, len(allowed))
+        self.count(order_time, len(allowed))
         return allowed, refusals
 
     def count(self, time: int, orders: int = 1) -> None:

@@ -29,7 +29,13 @@ from sekai.live.journal.session import SessionJournal
 from sekai.live.kill_switch import POLL_SECONDS, KillSwitch
 from sekai.live.manual_gc import ManualGC, automatic_gc_disabled
 from sekai.live.orders import OrderTracker
-from sekai.live.recovery import RecoveredSession, check_serializable, recover, write_snapshot
+from sekai.live.recovery import (
+    RecordedRow,
+    RecoveredSession,
+    check_serializable,
+    recover,
+    write_snapshot,
+)
 from sekai.live.risk import RiskGate
 from sekai.live.session import Session
 from sekai.live.session_log import SessionLog
@@ -181,6 +187,7 @@ class LiveRunner:
                 self.monitor,
                 self._state,
                 RiskGate(self.config.limits),
+                is_replay=self.feed.is_replay,
             )
             self._gc = ManualGC(self._publish_status)
             heartbeat = asyncio.ensure_future(self._heartbeat())
@@ -200,7 +207,8 @@ class LiveRunner:
             self.folder,
             self.episode,
             tracker,
-            self._note_equity,
+            self._note_recorded,
+            self.monitor.replay,
         )
         # Now, and not at the first snapshot: orders may be open by then.
         check_serializable(self.episode.env.state_dict())
@@ -221,13 +229,18 @@ class LiveRunner:
         if recovered.last_row is not None:
             self.session.row_time = bar_time(recovered.last_row.bar)
             self.session.receive_time = recovered.last_row.written
-        for tracked in tracker.orders.values():
-            self.session.gate.count(tracked.decided)
+        if not self.session.is_replay:
+            for tracked in tracker.orders.values():
+                self.session.gate.count(tracked.decided)
         return recovered
 
-    def _note_equity(self, row_time: int, equity: float) -> None:
-        self.session.note_equity(row_time, equity)
-        self.monitor.note_equity(str(np.datetime64(row_time, "ns")), equity)
+    def _note_recorded(self, row: RecordedRow) -> None:
+        """Continue equity, and the order rate of a replay, with a row of before a restart."""
+        row_time = bar_time(row.bar)
+        self.session.note_equity(row_time, row.equity)
+        self.monitor.note_equity(str(np.datetime64(row_time, "ns")), row.equity)
+        if self.session.is_replay:
+            self.session.gate.count(row_time, len(row.orders))
 
     def _publish_status(self) -> None:
         """Write the status; alert once if the status or the log cannot be written."""
@@ -402,7 +415,7 @@ class LiveRunner:
             self.journal.make_durable()
             self.log.event("stopped", rows=self.episode.row)
             if self._state.state == "trading":
-                self._state.fire("stop", by="runner")
+                self._state.fire("stop", by="runner", reason=self.monitor.refusal_text())
 
     async def _flatten_positions(self) -> None:
         """Close all positions, within `flatten_bars` more rows of the feed."""

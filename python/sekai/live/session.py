@@ -73,6 +73,9 @@ class Session:
     monitor: SessionMonitor
     state: SessionStateMachine
     gate: RiskGate
+    is_replay: bool = False
+    """True if the order rate is measured by the times of the rows."""
+
     notices: NoticeRateLimiter = field(default_factory=NoticeRateLimiter)
     is_flattening: bool = False
     """True while all positions are being closed; the policy is not asked."""
@@ -203,16 +206,15 @@ class Session:
         action = self.decide(observed.observation)
         decided = time.perf_counter_ns()
         self.monitor.latency["feed_to_decision"].add(decided - self.arrival)
-        self.monitor.counts["decisions"] += 1
         units = self.episode.orders(action)
         orders = self._orders(observed.row, units)
         allowed, refusals = self.gate.check(orders, self._risk_view())
         replaced = self._replaced(observed.row, units)
         self._record_decision(observed.row, action, allowed, replaced, refusals)
+        self.monitor.note_decision([refusal.limit for refusal in refusals])
         self.episode.action = action
         for refusal in refusals:
             order = refusal.order
-            self.monitor.counts["orders_refused"] += 1
             self.monitor.alert(f"order {order.units:+g} {order.asset} refused: {refusal.reason}")
         await self._execute(allowed, replaced, decided)
 
@@ -232,7 +234,10 @@ class Session:
             action=None if action is None else np.asarray(action),
             orders=[order_fields(order) for order in allowed],
             cancels=list(replaced),
-            refusals=[{**order_fields(item.order), "reason": item.reason} for item in refusals],
+            refusals=[
+                {**order_fields(item.order), "limit": item.limit, "reason": item.reason}
+                for item in refusals
+            ],
         )
 
     async def _execute(
@@ -304,6 +309,7 @@ class Session:
             peak_equity=self.peak_equity,
             open_units=self.execution.tracker.open_units(),
             open_orders=len(self.execution.tracker.open_orders()),
+            order_time=self.row_time if self.is_replay else None,
         )
 
     def _by_asset(self, prices: NDArray[np.float64]) -> dict[str, float]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections import deque
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
 from pathlib import Path
@@ -21,7 +21,7 @@ from sekai.live.latency import LatencyHistogram, LatencySummary
 from sekai.live.orders import OrderTracker, TrackedOrder
 from sekai.live.session_log import redacted
 from sekai.live.state_machine import SessionState, SessionStateMachine
-from sekai.market.costs import COST_KINDS
+from sekai.market.costs import COST_FIELDS, COST_KINDS
 from sekai.storage.files import atomic_write
 from sekai.storage.strict_json import parse_json
 
@@ -71,7 +71,12 @@ class SessionStatus:
     decisions: int = 0
     orders_sent: int = 0
     orders_refused: int = 0
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    """Refused orders by the risk limit that they would have broken."""
+
     fills: int = 0
+    """Counts of rows, decisions, orders and fills are since the session began, over restarts."""
+
     equity: float = 0.0
     cash: float = 0.0
     profit: float = 0.0
@@ -96,10 +101,12 @@ class SessionStatus:
     """Equity curve, thinned to at most 1,000 points."""
 
     latency: Mapping[str, LatencySummary] = field(default_factory=dict)
-    """Latencies by name: feed_to_decision; its part row_to_account, the query of the broker;
-    decision_to_order; order_to_fill."""
+    """Latencies since the last start by name: feed_to_decision; its part row_to_account, the query
+    of the broker; decision_to_order; order_to_fill."""
 
     feed: FeedHealth = field(default_factory=FeedHealth)
+    """Health of the feed since the last start."""
+
     alerts: tuple[str, ...] = ()
     """Alerts for operators, newest first; at most 50."""
 
@@ -111,7 +118,7 @@ class SessionStatus:
         values["orders"] = [_fields(order) for order in self.orders]
         values["latency"] = {name: _fields(summary) for name, summary in self.latency.items()}
         values["feed"] = self.feed.to_dict()
-        values["costs"] = dict(self.costs)
+        values["costs"], values["refusals"] = dict(self.costs), dict(self.refusals)
         values["positions"] = {asset: dict(row) for asset, row in self.positions.items()}
         return json.dumps(values, allow_nan=False)
 
@@ -151,8 +158,8 @@ class SessionMonitor:
     ) -> None:
         self.session, self.assets = session, assets
         self._tracker, self._state = tracker, state
-        self.counts = dict.fromkeys(("bars", "decisions", "orders_sent", "orders_refused"), 0)
-        self.fills = 0
+        self._bars = self._decisions = 0
+        self._refusals: Counter[str] = Counter()
         self.latency = {name: LatencyHistogram() for name in LATENCIES}
         self._alerts: deque[str] = deque(maxlen=MAX_LINES)
         self._equity: list[tuple[str, float]] = []
@@ -160,6 +167,7 @@ class SessionMonitor:
         self._info: Mapping[str, Any] = {}
         self._positions: dict[str, dict[str, float]] = {}
         self._costs: dict[str, float] = {}
+        self._row_costs: Mapping[str, Any] = {}
         self._first_equity: float | None = None
 
     def alert(self, text: str) -> None:
@@ -178,11 +186,37 @@ class SessionMonitor:
             account: account of the broker.
             episode: source of the latest prices.
         """
-        self.counts["bars"] += 1
         self.note_equity(time, float(info["equity"]))
         self.note_account(info, account, episode)
+        self._count_row(info)
+
+    def note_decision(self, refusals: Iterable[str]) -> None:
+        """Count a decision of the policy, and its refused orders by limit."""
+        self._decisions += 1
+        self._refusals.update(refusals)
+
+    def refusal_text(self) -> str:
+        """Number of refused orders and the limits that refused them; empty if there are none."""
+        if not self._refusals:
+            return ""
+        limits = ", ".join(f"{limit} {count:,}" for limit, count in self._refusals.most_common())
+        return f"{self._refusals.total():,} orders were refused by risk limits: {limits}"
+
+    def replay(self, kind: str, fields: Mapping[str, Any]) -> None:
+        """Count a journal record of before a restart; the tracker counts orders and fills."""
+        if kind == "account":
+            # Accounts name costs by their rates, infos by their kinds.
+            names = zip(COST_KINDS, COST_FIELDS, strict=True)
+            self._row_costs = {kind: fields["costs"].get(name, 0.0) for kind, name in names}
+        elif kind == "observed":
+            self._count_row(self._row_costs)
+        elif kind == "decision" and fields["action"] is not None:
+            self.note_decision(refusal.get("limit", "order") for refusal in fields["refusals"])
+
+    def _count_row(self, costs: Mapping[str, Any]) -> None:
+        self._bars += 1
         for kind in COST_KINDS:
-            self._costs[kind] = self._costs.get(kind, 0.0) + float(info.get(kind, 0.0))
+            self._costs[kind] = self._costs.get(kind, 0.0) + float(costs.get(kind, 0.0))
 
     def note_account(
         self, info: Mapping[str, Any], account: BrokerAccount, episode: LiveEpisode
@@ -214,8 +248,12 @@ class SessionMonitor:
             state=self._state.state,
             reason=redacted(self._state.reason),
             updated=_now(),
-            **self.counts,
-            fills=self.fills,
+            bars=self._bars,
+            decisions=self._decisions,
+            orders_sent=self._tracker.sent,
+            orders_refused=self._refusals.total(),
+            refusals=dict(self._refusals),
+            fills=self._tracker.fills,
             equity=equity,
             profit=equity - first,
             gross=_share(info.get("gross", 0.0), equity),

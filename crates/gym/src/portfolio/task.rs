@@ -13,6 +13,7 @@ use super::lanes::Avx;
 use super::lanes::{LANES, Machine, Plain, fetch, total};
 use super::observation::{INFO, PortfolioLayout, PortfolioObservation, PortfolioRows, layout};
 use super::reward::combine;
+use super::settings::Starts;
 use super::starts::span;
 use super::{ActionMode, Episode, Portfolio, SCRATCH, Scratch};
 use crate::task::{ActionError, Outcome, Task};
@@ -71,6 +72,10 @@ impl Task for Portfolio {
         self.waits()
     }
 
+    fn ends_with_data(&self) -> bool {
+        self.settings.episode_rows.is_none()
+    }
+
     fn begin(&mut self, key: EpisodeKey, mut observation: PortfolioRows<'_>) {
         let span = span(&self.panel, &self.settings, key);
         self.episode.key = key;
@@ -126,8 +131,11 @@ impl Task for Portfolio {
         self.write_account(0, row);
     }
 
+    /// Where episodes start is no rule of a running one: a back-test may continue on a stream.
     fn encode_rules(&self, body: &mut Vec<u8>) {
-        let settings = postcard::to_allocvec(&*self.settings).expect("settings can be written");
+        let mut rules = (*self.settings).clone();
+        (rules.starts, rules.first_row) = (Starts::Random, 0);
+        let settings = postcard::to_allocvec(&rules).expect("settings can be written");
         body.extend(settings);
         let width = self.panel.width();
         body.extend((width.assets as u64).to_le_bytes());
@@ -168,6 +176,9 @@ impl Task for Portfolio {
             }
             // Same history, shorter future.
             episode.last = end;
+        } else if self.ends_with_data() {
+            // Same history, possibly with more rows after it.
+            episode.last = if self.panel.is_open_ended() { u64::MAX } else { end };
         }
         self.episode = episode;
         self.look_at_mandates();

@@ -39,7 +39,8 @@ impl Default for TradingSettings {
             max_ticks: 10_000,
             order_size: 30,
             warm_up: 128,
-            features: FeatureOptions::default(),
+            // No real trader observes the fair value.
+            features: FeatureOptions { privileged: false, ..FeatureOptions::default() },
             agent: false,
             reward: vec![(RewardTerm::EquityChange, 1.0)],
             reward_memory: 0.01,

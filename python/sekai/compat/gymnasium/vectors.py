@@ -23,16 +23,19 @@ from sekai.core.autoreset import FINAL_INFO, FINAL_OBSERVATION, carried_info
 from sekai.core.result import VecResetResult, VecStepResult
 from sekai.error import StateError
 from sekai.vector import StepBuffers, SyncVecEnv, VecEnv
+from sekai.vector.infos import DictInfos
 from sekai.vector.vec_env import Ids, Options, Seeds, checked_ids
 
 __all__ = [
     "AUTORESET_MODES",
     "ExportedVectorEnv",
+    "copied_env",
     "from_gymnasium_vector",
     "gymnasium_vector",
     "same_step_vector",
     "split_infos",
     "to_gymnasium_keys",
+    "written_into",
 ]
 
 AUTORESET_MODES = {
@@ -250,7 +253,7 @@ class ImportedVecEnv(VecEnv):
             np.array(truncated, dtype=np.bool_),
             split_infos(infos, self.num_envs),
         )
-        return result if out is None else written(result, out)
+        return result if out is None else written_into(result, out)
 
     def get_attr(self, name: str) -> list[Any]:
         """Attribute of each env."""
@@ -271,7 +274,7 @@ class ImportedVecEnv(VecEnv):
             raise StateError(
                 "state of an AsyncVectorEnv is not available: its envs are in other processes"
             )
-        return {"gymnasium_env": _copied(self.gymnasium_env)}
+        return {"gymnasium_env": copied_env(self.gymnasium_env)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
@@ -281,7 +284,7 @@ class ImportedVecEnv(VecEnv):
                 f"state must be of a {type(self.gymnasium_env).__name__}, got one of a "
                 f"{type(saved).__name__}"
             )
-        self.gymnasium_env = _copied(saved)
+        self.gymnasium_env = copied_env(saved)
 
     def close(self) -> None:
         """Close every env."""
@@ -361,42 +364,16 @@ def _rows(batch: Any, ids: list[int]) -> Any:
     return batch[ids]
 
 
-def written(result: VecStepResult[Any], out: StepBuffers) -> VecStepResult[Any]:
-    _write(result.observations, out.observations)
-    np.copyto(out.rewards, result.rewards)
-    np.copyto(out.terminated, result.terminated)
-    np.copyto(out.truncated, result.truncated)
-    if out.final_observations is not None:
-        for index in np.flatnonzero(result.terminated | result.truncated).tolist():
-            if FINAL_OBSERVATION in result.infos[index]:
-                write_row(result.infos[index][FINAL_OBSERVATION], out.final_observations, index)
+def written_into(result: VecStepResult[Any], out: StepBuffers) -> VecStepResult[Any]:
+    """Copy a result into the caller's arrays, and return a result that holds them."""
+    buffers = (result.observations, result.rewards, result.terminated, result.truncated)
+    out.fill(StepBuffers(*buffers))
+    out.fill_finals(DictInfos(list(result.infos)))
     return VecStepResult(out.observations, out.rewards, out.terminated, out.truncated, result.infos)
 
 
-def write_row(values: Any, buffers: Any, index: int) -> None:
-    """Write the observation of one env into its row of a batch."""
-    if isinstance(values, dict):
-        for key, part in values.items():
-            write_row(part, buffers[key], index)
-    elif isinstance(values, tuple):
-        for part, buffer in zip(values, buffers, strict=True):
-            write_row(part, buffer, index)
-    else:
-        buffers[index] = values
-
-
-def _write(values: Any, buffers: Any) -> None:
-    if isinstance(values, dict):
-        for key, part in values.items():
-            _write(part, buffers[key])
-    elif isinstance(values, tuple):
-        for part, buffer in zip(values, buffers, strict=True):
-            _write(part, buffer)
-    else:
-        np.copyto(buffers, values)
-
-
-def _copied(env: Any) -> Any:
+def copied_env(env: Any) -> Any:
+    """Deep copy of an env; `StateError` if it cannot be copied."""
     try:
         return copy.deepcopy(env)
     except Exception as error:

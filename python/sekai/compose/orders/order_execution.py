@@ -377,8 +377,8 @@ class RandomOrders(EnvAware):
     def too_short(self) -> DataError:
         """Error of days with too few ticks."""
         return DataError(
-            f"none of {ATTEMPTS} random days has {self.order_ticks} ticks and a price; choose others by "
-            "assets= and days=, or fewer steps by order_steps="
+            f"none of {ATTEMPTS} random days has {self.order_ticks} ticks and a price; choose "
+            "others by assets= and days=, or fewer steps by order_steps="
         )
 
     @property

@@ -9,6 +9,7 @@ from sekai.live.feeds.checked import CheckedFeed
 from sekai.live.feeds.decoder import Decoder
 from sekai.live.feeds.feed_rules import FeedRules
 from sekai.live.feeds.folder_feed import FolderFeed
+from sekai.live.feeds.history import collect_history, fetch_klines
 from sekai.live.feeds.json_decoder import JsonDecoder, JsonMapping
 from sekai.live.feeds.recording import (
     EventRecorder,
@@ -40,6 +41,8 @@ __all__ = [
     "SocketLimits",
     "WebSocketFeed",
     "bars_of",
+    "collect_history",
     "event_from_json",
     "event_to_json",
+    "fetch_klines",
 ]

@@ -215,7 +215,8 @@ class BarsFromTrades(BarAggregator):
         if self._jumps >= MAX_CLOCK_JUMPS:
             raise FeedError(
                 f"trades are {bars} bars after the last one, at most {MAX_EMPTY_BARS} are allowed; "
-                "start again with a history that ends later"
+                "start again with a history that ends later: klines of the venue (fetch_klines), "
+                "rows of the feed (collect_history), or [history] in a feed file"
             )
         detail = f"trade of {trade.symbol} {bars} bars after the last"
         self._notices.append(notice("clock_jump", detail))

@@ -126,6 +126,8 @@ class RecordedFeed(Feed):
         history: data before the first event.
     """
 
+    is_replay = True
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -248,6 +250,8 @@ class ReplayFeed(Feed):
             possible.
         stop_row: row to stop before; the end of the panel if None.
     """
+
+    is_replay = True
 
     def __init__(
         self,

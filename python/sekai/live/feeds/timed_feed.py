@@ -134,7 +134,7 @@ class FeedWrapper(TimedFeed):
 
     def __init__(self, feed: Feed, history: MarketData | None) -> None:
         super().__init__()
-        self.history = history
+        self.history, self.is_replay = history, feed.is_replay
         self._feed = feed
         self._reader = FeedReader(feed, self.health)
 

@@ -17,6 +17,7 @@ from sekai.envs.portfolio import Portfolio
 from sekai.error import BrokerError, JournalError
 from sekai.live.account import BrokerAccount
 from sekai.live.broker import Broker
+from sekai.live.config import SessionFolder
 from sekai.live.events import bar_fields, bar_from_fields, bar_time
 from sekai.live.journal import Journal, JournalRecord, RecordKind, read_journal
 from sekai.live.orders import (
@@ -92,17 +93,25 @@ class PaperBroker(Broker):
     def like(
         cls,
         env: Env[Any, Any],
-        ledger: Path | None = None,
+        ledger: Path | str | None = None,
         faults: PaperFaults | None = None,
         *,
         clock: Callable[[], int] = time.time_ns,
     ) -> PaperBroker:
-        """Paper broker with the rules, rows and delay of a `Portfolio`, wrapped or not."""
+        """Paper broker with the rules, rows and delay of a `Portfolio`, wrapped or not.
+
+        Args:
+            env: the env.
+            ledger: file of the ledger, or the session folder, where it is `paper.jsonl`: a folder,
+                or a path without a suffix. Missing folders are created.
+            faults: faults to inject.
+            clock: nanoseconds since 1970 in UTC.
+        """
         portfolio = env.unwrapped
         if not isinstance(portfolio, Portfolio):
             raise TypeError(f"expected a Portfolio env, got {portfolio!r}")
         account, delay = PaperAccount.like(env, delay=0), portfolio.config.execution.delay
-        return cls(account, ledger, faults, delay=delay, clock=clock)
+        return cls(account, _ledger_file(ledger), faults, delay=delay, clock=clock)
 
     async def connect(self) -> None:
         """Connect, or reconnect after an injected disconnect."""
@@ -277,6 +286,15 @@ class PaperBroker(Broker):
         if kind == "order":
             return self._orders.submit(order_from_fields(fields), now)
         return self._orders.cancel(fields["id"], now)
+
+
+def _ledger_file(ledger: Path | str | None) -> Path | None:
+    if ledger is None:
+        return None
+    path = Path(ledger)
+    file = path if path.suffix and not path.is_dir() else SessionFolder(path).paper
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return file
 
 
 @dataclass(frozen=True, slots=True)
