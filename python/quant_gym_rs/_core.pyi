@@ -650,8 +650,8 @@ class PortfolioBatch(_NativeBatch[dict[str, NDArray[Any]]]):
     def take_log(self) -> list[dict[str, Any]]: ...
     def take_trades(self) -> list[tuple[int, float, float, float]]: ...
 
-def cost_kinds() -> list[str]:
-    """Names of the cost kinds, in the order in which costs are written."""
+def cost_kinds() -> list[tuple[str, str, bool]]:
+    """Cost kinds in order: the name, the rate that sets it, and if it is paid for trades."""
 
 def portfolio_names() -> tuple[list[str], list[str]]: ...
 def optimal_trajectory(

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use gym::portfolio::{
-    self, ACCOUNT, Bar, COST_KINDS, INFO, Panel, Portfolio, PortfolioObservation, PortfolioRows,
+    self, ACCOUNT, Bar, COST_KINDS, COST_SOURCES, CostPart, INFO, Panel, Portfolio, PortfolioObservation, PortfolioRows,
     PortfolioSettings, RewardMode, StepRow, Width,
 };
 use numpy::{
@@ -377,10 +377,12 @@ fn logged(
     Ok(dict)
 }
 
-/// Names of the cost kinds, in the order in which costs are written.
+/// Cost kinds in the order in which costs are written: the name, the rate that sets it, and if it
+/// is paid for trades.
 #[pyfunction]
-pub(crate) fn cost_kinds() -> Vec<&'static str> {
-    COST_KINDS.to_vec()
+pub(crate) fn cost_kinds() -> Vec<(&'static str, &'static str, bool)> {
+    let kinds = COST_KINDS.into_iter().zip(COST_SOURCES);
+    kinds.map(|(kind, (rate, part))| (kind, rate, part != CostPart::Holding)).collect()
 }
 
 /// Names of the numbers of an observation's account, and info keys.

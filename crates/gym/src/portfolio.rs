@@ -44,7 +44,7 @@ use projection::Workspace;
 use reward::Earned;
 
 pub use bar::{Bar, BarError, Width};
-pub use costs::{COST_KINDS, Costs, Paid};
+pub use costs::{AssetRate, COST_KINDS, COST_SOURCES, CostPart, Costs, Paid};
 pub use log::{EpisodeLog, StepRow, Trade};
 pub use observation::{
     ACCOUNT, INFO, PortfolioLayout, PortfolioObservation, PortfolioRows, REPORT, REPORT_LEAD,

@@ -7,7 +7,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::NOTHING;
-use super::costs::{Costs, Paid};
+use super::costs::{AssetRate, Costs, Paid};
 use super::lanes::{LANES, Lanes, Machine, stride, total};
 use super::panel::Panel;
 use super::settings::{AccountKind, AgentSettings, PortfolioSettings};
@@ -118,8 +118,11 @@ impl AgentAccount {
         let days = panel.days(row);
         let shorts = 0.5 * (self.gross - self.net);
         if shorts > 0.0 {
-            self.step_report.paid.borrow +=
-                self.charge(shorts * Costs::for_days(costs.borrow, days), kind);
+            let owed = match &costs.borrow {
+                AssetRate::All(rate) => shorts * Costs::for_days(*rate, days),
+                AssetRate::Each(rates) => self.borrowed(panel, rates, days),
+            };
+            self.step_report.paid.borrow += self.charge(owed, kind);
         }
         // Proceeds of short sales stay with the lender.
         let own = self.cash - shorts.max(0.0);
@@ -131,6 +134,13 @@ impl AgentAccount {
             self.cash += earned;
             self.step_report.paid.financing -= earned;
         }
+    }
+
+    /// Borrow costs of short positions at the last mark, each at the rate of its asset.
+    fn borrowed(&self, panel: &Panel, rates: &[f64], days: f64) -> f64 {
+        let values = self.owned().iter().zip(panel.marks(self.marked));
+        let shorts = values.map(|(units, mark)| (-units * mark).max(0.0));
+        shorts.zip(rates).map(|(short, rate)| short * Costs::for_days(*rate, days)).sum()
     }
 
     /// Convert positions in delisted assets to cash, at their last price less the delisting loss.

@@ -6,6 +6,8 @@
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
+mod by_asset;
+mod lots;
 mod rates;
 mod units;
 
@@ -14,6 +16,7 @@ use super::lanes::{Lanes, Machine, lanes_mut, total};
 use super::log::Trade;
 use super::panel::Panel;
 use super::settings::{AccountKind, FillAt, PortfolioSettings, Unfilled};
+pub(super) use lots::whole_lots;
 
 /// Rounding residue of an order, as a share of equity.
 const DUST: f64 = 1e-9;
@@ -28,6 +31,8 @@ pub(super) struct Buffers {
     changes: Vec<f64>,
     /// Total requested units, and then the cost rate, of each asset.
     rates: Vec<f64>,
+    /// Temporary impact of each asset as a share of the value, if costs are settled by asset.
+    impacts: Vec<f64>,
     plans: Vec<Plan>,
 }
 
@@ -35,7 +40,7 @@ impl Buffers {
     #[cold]
     fn new(agents: usize, stride: usize) -> Self {
         let (changes, rates) = (vec![0.0; agents * stride], vec![0.0; stride]);
-        Self { changes, rates, plans: vec![Plan::default(); agents] }
+        Self { changes, impacts: rates.clone(), rates, plans: vec![Plan::default(); agents] }
     }
 }
 
@@ -80,6 +85,8 @@ pub(super) struct Execution<'a, M> {
     gates: &'a [f64],
     /// Mask of assets removed from the universe by the user; empty if there are none.
     removed: &'a [bool],
+    /// Cost rate of all assets without impact; `None` if costs are settled asset by asset.
+    base_rate: Option<f64>,
 }
 
 impl<'a, M: Machine> Execution<'a, M> {
@@ -96,7 +103,8 @@ impl<'a, M: Machine> Execution<'a, M> {
             FillAt::NextClose => panel.closes(row),
         };
         let gates = panel.gates(row);
-        Self { machine, panel, settings, row, prices, inverse, gates, removed }
+        let base_rate = settings.costs.base_rate().filter(|_| settings.lot_size.is_none());
+        Self { machine, panel, settings, row, prices, inverse, gates, removed, base_rate }
     }
 
     /// Fill all due orders as far as possible.
@@ -139,8 +147,12 @@ impl<'a, M: Machine> Execution<'a, M> {
             let plan = &buffers.plans[agent];
             if plan.share < 1.0 {
                 self.cut(&account.units, changes, plan.share);
+                self.keep_lots(&account.units, changes);
             }
-            self.settle(account, changes, plan);
+            match self.base_rate {
+                Some(base) => self.settle(account, changes, plan, base),
+                None => self.settle_by_asset(account, changes, &buffers.impacts, plan),
+            }
             if let Some(log) = log.as_deref_mut() {
                 self.note(agent, changes, &buffers.rates, log);
             }
@@ -184,6 +196,7 @@ impl<'a, M: Machine> Execution<'a, M> {
         if !self.removed.is_empty() {
             self.reduce_only(units, changes);
         }
+        self.round_to_lots(units, is_forced, changes);
         value
     }
 
@@ -400,7 +413,7 @@ impl<'a, M: Machine> Execution<'a, M> {
 
     /// Settle the fills in cash and units.
     #[inline(always)]
-    fn settle(&self, account: &mut AgentAccount, changes: &[f64], plan: &Plan) {
+    fn settle(&self, account: &mut AgentAccount, changes: &[f64], plan: &Plan, base: f64) {
         let (costs, machine) = (&self.settings.costs, self.machine);
         let mut bought = machine.all(0.0);
         let rows = lanes_mut(&mut account.units).iter_mut().zip(machine.lanes(changes));
@@ -416,9 +429,9 @@ impl<'a, M: Machine> Execution<'a, M> {
         account.step_report.traded += traded;
         account.step_report.refused += plan.refused + (1.0 - plan.share) * plan.increases;
         let paid = &mut account.step_report.paid;
-        paid.proportional += traded * costs.proportional;
-        paid.spread += traded * costs.half_spread;
-        paid.impact += (rated - traded * costs.base_rate()).max(0.0);
+        paid.proportional += traded * costs.proportional.of(0);
+        paid.spread += traded * costs.half_spread.of(0);
+        paid.impact += (rated - traded * base).max(0.0);
         paid.fixed += fixed;
         if plan.value > 0.0 {
             account.step_report.turnover += traded / plan.value;

@@ -92,11 +92,10 @@ impl AccountReport {
     /// Cost of a change of units as a share of its value: the delisting cost of delisted positions,
     /// and for others the cost of all trades together, without the fixed cost per order.
     fn rate(&self, delisted: f64, is_listed: bool) -> f64 {
-        let Paid { proportional, spread, impact, delisting, .. } = self.paid;
         let (paid, value) = if is_listed {
-            (proportional + spread + impact, self.traded)
+            (self.paid.with_fills(), self.traded)
         } else {
-            (delisting, delisted)
+            (self.paid.delisting, delisted)
         };
         if value > 0.0 { paid / value } else { 0.0 }
     }
