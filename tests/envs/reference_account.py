@@ -15,7 +15,8 @@ from tests.envs.reference_market import ReferenceMarket
 
 Floats = NDArray[np.float64]
 KINDS = (
-    "commission", "fixed", "per_share", "spread", "impact", "borrow", "financing", "delisting",
+    "commission", "fixed", "per_share", "spread", "impact", "permanent_impact", "transient_impact",
+    "borrow", "financing", "delisting",
 )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ TRADING_COSTS = frozenset(
 )
 """Names of kinds and fields of costs that are paid for trades; the others are costs of holding."""
 
-NOT_SCALED = ("interest", "delisting")
+NOT_SCALED = ("impact_half_life", "interest", "delisting")
 """Fields that `Costs.times` leaves: they are not prices of trading."""
 
 
@@ -64,6 +64,17 @@ class Costs:
     """Coefficient of square-root market impact: multiplies the volatility of the last 20 rows
     times the root of (units traded / mean volume of those rows), at most half of the value.
     None is 1 where the data has volumes, and 0 where it has none."""
+
+    permanent_impact: AssetRate = 0.0
+    """Permanent impact of own trading (Almgren and Chriss): the move of own later fill prices as a
+    share of the price, per currency traded. 1e-9 moves them by 0.1 % for a million. Positions are
+    marked at prices of the data; the displacement is paid, or received, when trading."""
+
+    transient_impact: AssetRate = 0.0
+    """Transient impact (Obizhaeva and Wang): as `permanent_impact`, with exponential decay."""
+
+    impact_half_life: float = 1.0
+    """Half-life of transient impact, in rows."""
 
     borrow: AssetRate = 0.01
     """Yearly borrow rate of assets sold short, by calendar days."""

@@ -182,6 +182,12 @@ costs! {
         /// Impact coefficient: multiple of trailing volatility times the square root of size over
         /// mean volume.
         impact: AssetRate, at most f64::MAX;
+        /// Permanent impact: price move as a share of the price, per currency traded.
+        permanent_impact: AssetRate, at most f64::MAX;
+        /// Transient impact: as permanent impact, and decays.
+        transient_impact: AssetRate, at most f64::MAX;
+        /// Half-life of transient impact, in rows.
+        impact_half_life: f64, at most f64::MAX;
         /// Borrow cost of assets sold short, yearly.
         borrow: AssetRate, at most f64::MAX;
         /// Financing rate of cash owed, yearly.
@@ -202,6 +208,10 @@ costs! {
         spread = "spread", set by half_spread, Fill;
         /// Market impact.
         impact = "impact", set by impact, Fill;
+        /// Permanent impact of own trading.
+        permanent_impact = "permanent_impact", set by permanent_impact, Fill;
+        /// Transient impact of own trading.
+        transient_impact = "transient_impact", set by transient_impact, Fill;
         /// Borrow costs of short positions.
         borrow = "borrow", set by borrow, Holding;
         /// Financing of cash owed, less interest earned.
@@ -245,6 +255,12 @@ impl Costs {
             }
             _ => None,
         }
+    }
+
+    /// Return true if own trading moves the prices of later fills.
+    #[inline(always)]
+    pub(super) fn displaces(&self) -> bool {
+        !self.permanent_impact.is_zero() || !self.transient_impact.is_zero()
     }
 
     /// Market impact added to that: volatility times the square root of size over volume;

@@ -7,6 +7,7 @@
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
 mod by_asset;
+mod displacement;
 mod lots;
 mod rates;
 mod units;
@@ -16,6 +17,7 @@ use super::lanes::{Lanes, Machine, lanes_mut, total};
 use super::log::Trade;
 use super::panel::Panel;
 use super::settings::{AccountKind, FillAt, PortfolioSettings, Unfilled};
+pub(super) use displacement::Displacement;
 pub(super) use lots::whole_lots;
 
 /// Rounding residue of an order, as a share of equity.
@@ -33,14 +35,27 @@ pub(super) struct Buffers {
     rates: Vec<f64>,
     /// Temporary impact of each asset as a share of the value, if costs are settled by asset.
     impacts: Vec<f64>,
+    /// Requested value of purchases and of sales of each asset, and the cost rates of an agent's
+    /// own side, if trading displaces prices.
+    bought: Vec<f64>,
+    sold: Vec<f64>,
+    own_rates: Vec<f64>,
     plans: Vec<Plan>,
 }
 
 impl Buffers {
     #[cold]
     fn new(agents: usize, stride: usize) -> Self {
-        let (changes, rates) = (vec![0.0; agents * stride], vec![0.0; stride]);
-        Self { changes, impacts: rates.clone(), rates, plans: vec![Plan::default(); agents] }
+        let row = vec![0.0; stride];
+        Self {
+            changes: vec![0.0; agents * stride],
+            rates: row.clone(),
+            impacts: row.clone(),
+            bought: row.clone(),
+            sold: row.clone(),
+            own_rates: row,
+            plans: vec![Plan::default(); agents],
+        }
     }
 }
 
@@ -103,7 +118,7 @@ impl<'a, M: Machine> Execution<'a, M> {
             FillAt::NextClose => panel.closes(row),
         };
         let gates = panel.gates(row);
-        let base_rate = settings.costs.base_rate().filter(|_| settings.lot_size.is_none());
+        let base_rate = settings.costs.base_rate().filter(|_| settings.lot_size.is_none() && !settings.costs.displaces());
         Self { machine, panel, settings, row, prices, inverse, gates, removed, base_rate }
     }
 
@@ -113,6 +128,7 @@ impl<'a, M: Machine> Execution<'a, M> {
         &self,
         accounts: &mut [AgentAccount],
         orders: &[f64],
+        displacement: &mut Displacement,
         buffers: &mut Buffers,
         mut log: Option<&mut Vec<Trade>>,
     ) {
@@ -126,25 +142,37 @@ impl<'a, M: Machine> Execution<'a, M> {
             buffers.plans[agent].value = self.request(agent, account, fresh, changes);
         }
         self.set_rates(accounts, buffers);
+        let displaces = !displacement.is_none();
+        if displaces {
+            self.set_flows(buffers);
+        }
         for (agent, account) in accounts.iter().enumerate() {
             // Positions of ruined agents do not count towards the shared leverage limit.
             if !account.is_alive {
                 buffers.plans[agent] = Plan::default();
                 continue;
             }
+            if displaces {
+                self.set_own_rates(agent, displacement, buffers);
+            }
+            let rates = if displaces { &buffers.own_rates } else { &buffers.rates };
             let changes = &mut buffers.changes[agent * stride..][..stride];
             let plan = &mut buffers.plans[agent];
             plan.refused = 0.0;
-            self.plan(agent, account, changes, &buffers.rates, plan);
+            self.plan(agent, account, changes, rates, plan);
             let owes = self.after_sales(account, plan) < 0.0;
             if owes && self.settings.agents[agent].account == AccountKind::Cash {
-                self.refuse_sales(agent, account, changes, &buffers.rates, plan);
+                self.refuse_sales(agent, account, changes, rates, plan);
             }
         }
         self.share_limit(&mut buffers.plans);
         for (agent, account) in accounts.iter_mut().enumerate().filter(|(_, it)| it.is_alive) {
+            if displaces {
+                self.set_own_rates(agent, displacement, buffers);
+            }
             let changes = &mut buffers.changes[agent * stride..][..stride];
             let plan = &buffers.plans[agent];
+            let flows = (&buffers.bought[..], &buffers.sold[..]);
             if plan.share < 1.0 {
                 self.cut(&account.units, changes, plan.share);
                 self.keep_lots(&account.units, changes);
@@ -153,9 +181,16 @@ impl<'a, M: Machine> Execution<'a, M> {
                 Some(base) => self.settle(account, changes, plan, base),
                 None => self.settle_by_asset(account, changes, &buffers.impacts, plan),
             }
-            if let Some(log) = log.as_deref_mut() {
-                self.note(agent, changes, &buffers.rates, log);
+            if displaces {
+                self.pay_displacement(account, changes, displacement, flows);
             }
+            if let Some(log) = log.as_deref_mut() {
+                let rates = if displaces { &buffers.own_rates } else { &buffers.rates };
+                self.note(agent, changes, rates, log);
+            }
+        }
+        if displaces {
+            self.displace(displacement, buffers);
         }
     }
 
@@ -323,7 +358,8 @@ impl<'a, M: Machine> Execution<'a, M> {
         plan.held = total(held) - plan.reduced;
         let buffers = leverage * (plan.value - plan.reduced_cost - fixed) - plan.held;
         let needed = plan.increases + leverage * plan.increases_cost;
-        plan.share = if needed <= buffers { 1.0 } else { (buffers / needed).max(0.0) };
+        // Displacement may lower what purchases cost, but no more than all of them fill.
+        plan.share = if needed <= buffers { 1.0 } else { (buffers / needed).clamp(0.0, 1.0) };
     }
 
     /// Number of orders that reduce positions, and of orders that only increase them; 0 unless

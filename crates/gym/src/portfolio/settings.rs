@@ -250,6 +250,9 @@ impl PortfolioSettings {
         let has_sizes = impact.is_zero() || width.has_volume;
         let got = impact.values().iter().copied().fold(0.0, f64::max);
         require(has_sizes, "impact", "of 0, since the data has no volume,", &got)?;
+        let half_life = self.costs.impact_half_life;
+        let decays = self.costs.transient_impact.is_zero() || half_life > 0.0;
+        require(decays, "impact_half_life", "above 0, with transient_impact,", &half_life)?;
         self.check_lots(width)?;
         if let ActionMode::Tilts(size) = self.action {
             require(size > 0.0 && size <= 1.0, "tilt", "above 0, at most 1", &size)?;
