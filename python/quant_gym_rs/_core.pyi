@@ -38,6 +38,7 @@ __all__ = [
     "StepResult",
     "TradingBatch",
     "TradingWeightsBatch",
+    "adjustment_factors",
     "benchmark_returns",
     "combine_rewards",
     "cost_kinds",
@@ -885,11 +886,22 @@ def row_masks(
         tradable: mask of tradable assets; by default those quoted.
     """
 
+def adjustment_factors(
+    close: NDArray[np.float64],
+    quoted: NDArray[np.bool_],
+    dividend: NDArray[np.float64] | None = None,
+    split: NDArray[np.float64] | None = None,
+    before: NDArray[np.float64] | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Price factors and units by dividends and splits so far, and the state after the last row."""
+
 def benchmark_returns(
     levels: NDArray[np.float64],
     quoted: NDArray[np.bool_] | None = None,
     counted: NDArray[np.bool_] | None = None,
     before: NDArray[np.float64] | None = None,
+    dividend: NDArray[np.float64] | None = None,
+    split: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Benchmark returns of each row, and the last known levels after them.
 
@@ -898,6 +910,8 @@ def benchmark_returns(
         quoted: mask of known levels; all by default.
         counted: mask of levels in the mean; all by default.
         before: last known levels before the first row.
+        dividend: dividends of each row, for total returns.
+        split: splits of each row.
     """
 
 def gather_windows(

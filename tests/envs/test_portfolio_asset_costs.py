@@ -145,7 +145,10 @@ def test_unknown_and_missing_assets_are_errors_that_say_what_to_do() -> None:
     data = market_of([[10.0, 20.0]] * 3)
     for rates, words in (
         ({"A9": 0.1, "default": 0.0}, "unknown asset 'A9' in proportional"),
-        ({"A0": 0.1}, r"proportional has no number for the assets \['A1'\]; add them, or 'default'"),
+        (
+            {"A0": 0.1},
+            r"proportional has no number for the assets \['A1'\]; add them, or 'default'",
+        ),
         ({"A0": 0.9, "default": 0.0}, "proportional from 0 to 0.5 was wanted, found 0.9"),
     ):
         with pytest.raises(ValueError, match=words):

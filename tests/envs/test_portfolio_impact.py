@@ -91,7 +91,9 @@ def test_a_round_trip_under_transient_impact_loses_what_decayed() -> None:
     episode = trade([8000.0, 0.0, 0.0, -8000.0], costs)
 
     # About v'Gv / 2 of v and -v with three rows between them; equity moves a little meanwhile.
-    assert 1e6 - episode.of("equity")[-1] == pytest.approx(1e-6 * 80_000**2 * (1 - 0.5**3), rel=0.01)
+    assert 1e6 - episode.of("equity")[-1] == pytest.approx(
+        1e-6 * 80_000**2 * (1 - 0.5**3), rel=0.01
+    )
     lost = 1e-6 * half_form(values(episode), 0.5)
     assert episode.of("equity")[-1] == pytest.approx(1e6 - lost, rel=1e-12)
 

@@ -10,10 +10,12 @@
 use std::fs;
 use std::sync::Arc;
 
+use gym::panel::ActionColumns;
 use gym::portfolio::projection::Constraints;
 use gym::portfolio::{
-    AccountKind, ActionMode, AgentSettings, AssetRate, Bar, Costs, FillAt, ObservedFeatures, Panel, Portfolio,
-    PortfolioSettings, PortfolioTerm, RewardMode, RewardRule, Sizing, Starts, Unfilled, Width,
+    AccountKind, ActionMode, AgentSettings, AssetRate, Bar, Costs, FillAt, ObservedFeatures, Panel,
+    Portfolio, PortfolioSettings, PortfolioTerm, RewardMode, RewardRule, Sizing, Starts, Unfilled,
+    Width,
 };
 use gym::{Batch, Observation, StepOut, Task};
 use market::{EpisodeKey, Stream};
@@ -140,6 +142,7 @@ fn panel(assets: usize, stream: &mut Stream) -> Panel {
             listed: &yes,
             quoted: &yes,
             tradable: &yes,
+            actions: ActionColumns::default(),
             features: &features,
             decides: true,
             benchmark: 0.0,

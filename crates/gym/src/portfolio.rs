@@ -268,10 +268,31 @@ impl Portfolio {
             account.accrue(&self.panel, row, &settings.costs, agent.account);
             account.settle_delisted(&self.panel, row, settings, agent.account);
         }
+        if !self.panel.actions(row).is_empty() {
+            self.apply_actions(row, &mut scratch.orders);
+        }
+        let settings = &*self.settings;
         let Episode { accounts, displacement, removed, .. } = &mut self.episode;
         let execution = Execution::new(machine, &self.panel, settings, row, removed);
         let trades = self.log.as_mut().map(|log| &mut log.current().trades);
         execution.run(accounts, &scratch.orders, displacement, &mut scratch.buffers, trades);
+    }
+
+    /// Apply dividends and splits to all accounts, and splits to the orders that are due.
+    #[cold]
+    fn apply_actions(&mut self, row: usize, orders: &mut [f64]) {
+        let is_in_units = self.settings.is_in_units();
+        for account in self.episode.accounts.iter_mut().filter(|account| account.is_alive) {
+            account.apply_actions(&self.panel, row, is_in_units);
+        }
+        if !is_in_units {
+            return;
+        }
+        for orders in orders.chunks_exact_mut(self.panel.stride()) {
+            for (_, asset, action) in self.panel.actions(row) {
+                orders[*asset] *= action.split;
+            }
+        }
     }
 
     /// Mark all accounts at the new row, and compute their rewards.

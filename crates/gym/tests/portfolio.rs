@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use gym::panel::ActionColumns;
 use gym::portfolio::projection::Constraints;
 use gym::portfolio::{
     AccountKind, AccountReport, ActionMode, AgentSettings, AssetRate, Bar, Costs, FillAt, INFO,
@@ -40,6 +41,7 @@ impl Row {
             listed: &self.listed,
             quoted: &self.quoted,
             tradable: &self.quoted,
+            actions: ActionColumns::default(),
             features: &self.features,
             decides: true,
             benchmark: 0.0,

@@ -69,6 +69,8 @@ pub(super) struct StepReport {
     pub(super) waived: f64,
     /// Value of positions that became cash because their assets were delisted.
     pub(super) delisted: f64,
+    /// Dividends received, less those paid on short positions.
+    pub(super) dividends: f64,
     pub(super) paid: Paid,
     /// True if this step ruined it.
     pub(super) is_ruined: bool,
@@ -178,6 +180,25 @@ impl AgentAccount {
             lost += self.charge(value.abs() * settings.costs.delisting, kind);
         }
         self.step_report.paid.delisting += lost;
+    }
+
+    /// Apply the dividends and splits of a row: positions and pending orders in units are split,
+    /// and dividends are paid on the units after the split.
+    #[cold]
+    pub(super) fn apply_actions(&mut self, panel: &Panel, row: usize, is_in_units: bool) {
+        for (_, asset, action) in panel.actions(row) {
+            self.units[*asset] *= action.split;
+            if let Some(carried) = self.carried.get_mut(*asset) {
+                *carried *= action.split;
+            }
+            if is_in_units {
+                let orders = self.orders.chunks_exact_mut(self.units.len());
+                orders.for_each(|orders| orders[*asset] *= action.split);
+            }
+            let dividends = self.units[*asset] * action.dividend;
+            self.cash += dividends;
+            self.step_report.dividends += dividends;
+        }
     }
 
     /// Mark positions at the last known prices.

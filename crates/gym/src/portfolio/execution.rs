@@ -118,7 +118,10 @@ impl<'a, M: Machine> Execution<'a, M> {
             FillAt::NextClose => panel.closes(row),
         };
         let gates = panel.gates(row);
-        let base_rate = settings.costs.base_rate().filter(|_| settings.lot_size.is_none() && !settings.costs.displaces());
+        let base_rate = settings
+            .costs
+            .base_rate()
+            .filter(|_| settings.lot_size.is_none() && !settings.costs.displaces());
         Self { machine, panel, settings, row, prices, inverse, gates, removed, base_rate }
     }
 

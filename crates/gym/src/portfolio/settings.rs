@@ -266,9 +266,9 @@ impl PortfolioSettings {
     fn check_lots(&self, width: Width) -> Result<(), PortfolioError> {
         let Some(lots) = &self.lot_size else { return Ok(()) };
         lots.check_len("lot_size", width.assets)?;
-        lots.values().iter().try_for_each(|lot| {
-            require(*lot > 0.0 && lot.is_finite(), "lot_size", "above 0", lot)
-        })
+        lots.values()
+            .iter()
+            .try_for_each(|lot| require(*lot > 0.0 && lot.is_finite(), "lot_size", "above 0", lot))
     }
 }
 

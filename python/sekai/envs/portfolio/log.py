@@ -45,7 +45,9 @@ NativeLog = dict[str, Any]
 Columns = dict[str, Any]
 """Columns of one kind of record, by name: arrays, or lists where an item is a list itself."""
 
-SHARED_FIELDS = ("equity", "cash", "pnl", "cost", "turnover", "drawdown", "delisted")
+SHARED_FIELDS = (
+    "equity", "cash", "pnl", "cost", "turnover", "drawdown", "delisted", "dividends",
+)  # fmt: skip
 """Keys of an info that are fields of `StepLog`."""
 
 LEAD = 5
@@ -156,6 +158,9 @@ class StepLog:
 
     delisted: Floats
     """Value of positions that became cash because their assets were delisted."""
+
+    dividends: Floats
+    """Dividends received, less those paid on short positions."""
 
     costs: Floats
     """Costs paid: steps by `COST_KINDS`."""
@@ -278,6 +283,11 @@ class EpisodeLog:
     def costs(self) -> dict[str, float]:
         """Costs paid by all agents, by kind."""
         return dict(zip(COST_KINDS, self.steps.costs.sum(axis=0).tolist(), strict=True))
+
+    @property
+    def dividends(self) -> float:
+        """Dividends of all agents: received on long, paid on short positions."""
+        return float(self.steps.dividends.sum())
 
     def sector_exposure(self, *, net: bool = False) -> dict[str, Floats]:
         """Gross or net exposure to each sector after each step."""

@@ -68,6 +68,8 @@ class PortfolioState:
     margin_call: Bools
     delisted: Floats
     """Value of positions that became cash because their assets were delisted."""
+    dividends: Floats
+    """Dividends received, less those paid on short positions."""
     weights: NDArray[np.float32]
     """Weights of the assets, then of cash."""
     terminated: Bools

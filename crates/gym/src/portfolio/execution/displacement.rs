@@ -131,8 +131,7 @@ impl<M: Machine> Execution<'_, M> {
         let mut paid = Paid::default();
         for (asset, change) in changes.iter().enumerate().filter(|(_, change)| **change != 0.0) {
             let value = (change * self.prices[asset]).abs();
-            let (permanent, transient) =
-                self.displaced_rates(asset, *change, displacement, flows);
+            let (permanent, transient) = self.displaced_rates(asset, *change, displacement, flows);
             paid.permanent_impact += value * permanent;
             paid.transient_impact += value * transient;
         }
