@@ -40,6 +40,7 @@ __all__ = [
     "StepResult",
     "TradingBatch",
     "TradingWeightsBatch",
+    "adjustment_factors",
     "benchmark_returns",
     "combine_rewards",
     "cost_kinds",
@@ -699,8 +700,8 @@ class PortfolioBatch(_NativeBatch[dict[str, NDArray[Any]]]):
     def take_log(self) -> list[dict[str, Any]]: ...
     def take_trades(self) -> list[tuple[int, float, float, float]]: ...
 
-def cost_kinds() -> list[str]:
-    """Names of the cost kinds, in the order in which costs are written."""
+def cost_kinds() -> list[tuple[str, str, bool]]:
+    """Cost kinds in order: the name, the rate that sets it, and if it is paid for trades."""
 
 def portfolio_names() -> tuple[list[str], list[str]]: ...
 def optimal_trajectory(
@@ -946,11 +947,22 @@ def row_masks(
         tradable: mask of tradable assets; by default those quoted.
     """
 
+def adjustment_factors(
+    close: NDArray[np.float64],
+    quoted: NDArray[np.bool_],
+    dividend: NDArray[np.float64] | None = None,
+    split: NDArray[np.float64] | None = None,
+    before: NDArray[np.float64] | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Price factors and units by dividends and splits so far, and the state after the last row."""
+
 def benchmark_returns(
     levels: NDArray[np.float64],
     quoted: NDArray[np.bool_] | None = None,
     counted: NDArray[np.bool_] | None = None,
     before: NDArray[np.float64] | None = None,
+    dividend: NDArray[np.float64] | None = None,
+    split: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Benchmark returns of each row, and the last known levels after them.
 
@@ -959,6 +971,8 @@ def benchmark_returns(
         quoted: mask of known levels; all by default.
         counted: mask of levels in the mean; all by default.
         before: last known levels before the first row.
+        dividend: dividends of each row, for total returns.
+        split: splits of each row.
     """
 
 def gather_windows(

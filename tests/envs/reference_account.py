@@ -14,7 +14,10 @@ from sekai.market import Constraints, Costs, MarginAccount, project_weights
 from tests.envs.reference_market import ReferenceMarket
 
 Floats = NDArray[np.float64]
-KINDS = ("commission", "fixed", "spread", "impact", "borrow", "financing", "delisting")
+KINDS = (
+    "commission", "fixed", "per_share", "spread", "impact", "permanent_impact", "transient_impact",
+    "borrow", "financing", "delisting",
+)  # fmt: skip
 
 
 class ReferenceAccount:
@@ -114,14 +117,14 @@ class ReferenceAccount:
         for order in self.orders.values():
             order[asset] = np.nan if np.isnan(order[asset]) else 0.0
 
-    def accrue(self, market: ReferenceMarket, row: int, costs: Costs) -> None:
+    def accrue(self, market: ReferenceMarket, row: int, costs: Costs, borrow: Floats) -> None:
         """Pay lenders for the days since the last row."""
         year = market.days[row] / 365.0
         values = self.units * market.marks[row - 1]
         shorts = float(-values[values < 0].sum())
-        cash = self.cash
-        self.owe("borrow", shorts * costs.borrow * year)
-        after_borrow = cash - shorts * costs.borrow * year
+        cash, owed = self.cash, float(np.maximum(-values, 0.0) @ borrow) * year
+        self.owe("borrow", owed)
+        after_borrow = cash - owed
         if after_borrow < 0:
             self.owe("financing", -after_borrow * costs.financing * year)
         else:

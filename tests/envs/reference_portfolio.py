@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.data import MarketData
+from sekai.market import Costs
 from tests.envs.portfolio_worlds import World
 from tests.envs.reference_account import ReferenceAccount, first_row
 from tests.envs.reference_market import ReferenceMarket
@@ -44,6 +46,7 @@ class Reference:
         self.market = ReferenceMarket(world.data, world.config)
         in_units = world.config.execution.sizing == "decision"
         self.accounts = [ReferenceAccount(agent, world.data, in_units) for agent in world.agents]
+        self.rates = rates_of(world.config.costs, world.data)
         self.removed: set[int] = set()
         self.row, self.last = first_row(world.config, self.market)
 
@@ -90,9 +93,10 @@ class Reference:
     def _next_row(self) -> None:
         self.row += 1
         costs, row = self.world.config.costs, self.row
+        borrow = self.rates["borrow"]
         alive = [account for account in self.accounts if account.is_alive]
         for account in alive:
-            account.accrue(self.market, row, costs)
+            account.accrue(self.market, row, costs, borrow)
             account.settle_delisted(self.market, row, costs)
         self._trade()
         for account in alive:
@@ -115,7 +119,6 @@ class Reference:
     def _cut_to_volume(self, traders: list[_Order]) -> Floats:
         """Share each asset's volume, and say what a unit of value costs in it."""
         config, rates = self.world.config, np.zeros(self.market.assets)
-        impact = config.costs.settings("volume" in self.world.data.fields)["impact"]
         share = config.execution.participation
         for asset in range(self.market.assets):
             demand = sum(abs(trader.changes[asset]) for trader in traders)
@@ -124,8 +127,10 @@ class Reference:
                 for trader in traders:
                     trader.lose(asset, 1.0 - most / demand)
                 demand = most
-            rates[asset] = config.costs.proportional + config.costs.half_spread
-            rates[asset] += self.market.impact(self.row, asset, demand, impact)
+            own = {name: rate[asset] for name, rate in self.rates.items()}
+            rates[asset] = own["proportional"] + own["half_spread"]
+            rates[asset] += own["per_share"] / self.market.prices[self.row, asset]
+            rates[asset] += self.market.impact(self.row, asset, demand, own["impact"])
         return rates
 
     def _cut_to_shared_limit(self, traders: list[_Order]) -> None:
@@ -153,6 +158,22 @@ class Reference:
                     rewards[number] = own[number] - float(np.mean(others))
         infos = [account.told(self.row) for account in self.accounts]
         self.steps.append(Told(rewards, infos, [account.weights for account in self.accounts]))
+
+
+def rates_of(costs: Costs, data: MarketData) -> dict[str, Floats]:
+    """Rates of each asset."""
+    defaults = {"impact": 1.0 if "volume" in data.fields else 0.0}
+    rates = {}
+    for name in ("proportional", "half_spread", "per_share", "impact", "borrow"):
+        rate = getattr(costs, name)
+        if rate is None:
+            rate = defaults[name]
+        if isinstance(rate, dict):
+            numbers = [rate[asset] if asset in rate else rate["default"] for asset in data.assets]
+        else:
+            numbers = [rate] * len(data.assets)
+        rates[name] = np.array(numbers)
+    return rates
 
 
 class _Order:
@@ -271,9 +292,11 @@ class _Order:
         account.refused += self.refused + (1.0 - self.share) * self.added
         account.cash -= float(done @ self.prices)
         account.units = account.units + done
-        account.pay("commission", float(traded.sum()) * costs.proportional)
-        account.pay("spread", float(traded.sum()) * costs.half_spread)
-        base = costs.proportional + costs.half_spread
+        own = self.episode.rates
+        base = own["proportional"] + own["half_spread"] + own["per_share"] / self.prices
+        account.pay("commission", float(traded @ own["proportional"]))
+        account.pay("spread", float(traded @ own["half_spread"]))
+        account.pay("per_share", float(np.abs(done) @ own["per_share"]))
         account.pay("impact", float(traded @ (rates - base)))
         only_more = int(self.only_more.sum()) if self.share > 0 else 0
         account.pay("fixed", costs.fixed * (int((self.less > 0).sum()) + only_more))

@@ -94,7 +94,9 @@ mod _core {
         join_features, log_changes, logarithms, rolling_windows, show_features,
     };
     #[pymodule_export]
-    use crate::panel_rows::{benchmark_returns, panel_flaw, priced_places, row_masks, seen_places};
+    use crate::panel_rows::{
+        adjustment_factors, benchmark_returns, panel_flaw, priced_places, row_masks, seen_places,
+    };
     #[pymodule_export]
     use crate::portfolio::{
         PortfolioBatch, PortfolioPanel, combine_rewards, cost_kinds, portfolio_names,

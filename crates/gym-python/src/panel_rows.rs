@@ -1,6 +1,8 @@
 //! Validation and default masks of panel rows, for Python.
 
-use gym::panel::{Benchmark, Flaw, Levels, Masks, RowMasks, flaw, priced, seen};
+use gym::panel::{
+    ActionColumns, Adjustment, Benchmark, Flaw, Levels, Masks, RowMasks, flaw, priced, seen,
+};
 use numpy::{
     IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
     PyReadonlyArray3,
@@ -119,15 +121,18 @@ pub(crate) fn row_masks<'py>(
 /// `quoted` is the mask of known levels, `counted` that of returns in the mean, and `before` has
 /// the last known levels before the first row.
 #[pyfunction]
-#[pyo3(signature = (levels, quoted=None, counted=None, before=None))]
+#[pyo3(signature = (levels, quoted=None, counted=None, before=None, dividend=None, split=None))]
 pub(crate) fn benchmark_returns<'py>(
     levels: PyReadonlyArray2<'py, f64>,
     quoted: Option<PyReadonlyArray2<'py, bool>>,
     counted: Option<PyReadonlyArray2<'py, bool>>,
     before: Option<PyReadonlyArray1<'py, f64>>,
+    dividend: Option<PyReadonlyArray2<'py, f64>>,
+    split: Option<PyReadonlyArray2<'py, f64>>,
 ) -> PyResult<Returned<'py>> {
     let view = levels.as_array();
     let (rows, width) = view.dim();
+    check_actions([&dividend, &split], (rows, width))?;
     for mask in [&quoted, &counted].into_iter().flatten() {
         if mask.as_array().dim() != (rows, width) {
             return Err(PyValueError::new_err("expected levels and masks of one shape"));
@@ -143,6 +148,8 @@ pub(crate) fn benchmark_returns<'py>(
     let mut benchmark = Benchmark::after(known);
     let quoted = quoted.as_ref().map(|mask| flat(mask.as_array())).transpose()?;
     let counted = counted.as_ref().map(|mask| flat(mask.as_array())).transpose()?;
+    let dividend = dividend.as_ref().map(|array| flat(array.as_array())).transpose()?;
+    let split = split.as_ref().map(|array| flat(array.as_array())).transpose()?;
     let numbers = flat(view)?;
     let each = |row: usize| {
         let cut = row * width..(row + 1) * width;
@@ -150,11 +157,83 @@ pub(crate) fn benchmark_returns<'py>(
             levels: &numbers[cut.clone()],
             quoted: quoted.as_ref().map(|mask| &mask[cut.clone()]),
             counted: counted.as_ref().map(|mask| &mask[cut.clone()]),
+            actions: ActionColumns {
+                dividend: dividend.as_ref().map_or(&[], |array| &array[cut.clone()]),
+                split: split.as_ref().map_or(&[], |array| &array[cut.clone()]),
+            },
         })
     };
     let returns: Vec<f64> = (0..rows).map(each).collect();
     let py = levels.py();
     Ok((returns.into_pyarray(py), benchmark.known().into_pyarray(py)))
+}
+
+/// Factors that adjust the prices of each row for dividends and splits so far, the units that a
+/// unit of the first row has become by then, and the state after them: factors, units and prices.
+///
+/// `before` is the state after all rows before the first.
+#[pyfunction]
+#[pyo3(signature = (close, quoted, dividend=None, split=None, before=None))]
+pub(crate) fn adjustment_factors<'py>(
+    close: PyReadonlyArray2<'py, f64>,
+    quoted: PyReadonlyArray2<'py, bool>,
+    dividend: Option<PyReadonlyArray2<'py, f64>>,
+    split: Option<PyReadonlyArray2<'py, f64>>,
+    before: Option<PyReadonlyArray2<'py, f64>>,
+) -> PyResult<Adjusted<'py>> {
+    let (rows, width) = close.as_array().dim();
+    check_actions([&dividend, &split], (rows, width))?;
+    if quoted.as_array().dim() != (rows, width) {
+        return Err(PyValueError::new_err("close and quoted of one shape were wanted"));
+    }
+    let mut adjustment = Adjustment::new(width);
+    if let Some(before) = before {
+        if before.as_array().dim() != (3, width) {
+            return Err(PyValueError::new_err(format!("a state of 3 by {width} was wanted")));
+        }
+        let state = flat(before.as_array())?;
+        adjustment.prices = state[..width].to_vec();
+        adjustment.units = state[width..2 * width].to_vec();
+        adjustment.last = state[2 * width..].to_vec();
+    }
+    check_memory("factors", rows * width, 2 * size_of::<f64>())?;
+    let dividend = dividend.as_ref().map(|array| flat(array.as_array())).transpose()?;
+    let split = split.as_ref().map(|array| flat(array.as_array())).transpose()?;
+    let (close_rows, quoted_rows) = (flat(close.as_array())?, flat(quoted.as_array())?);
+    let (mut prices, mut units) = (Vec::new(), Vec::new());
+    for row in 0..rows {
+        let cut = row * width..(row + 1) * width;
+        let actions = ActionColumns {
+            dividend: dividend.as_ref().map_or(&[], |array| &array[cut.clone()]),
+            split: split.as_ref().map_or(&[], |array| &array[cut.clone()]),
+        };
+        adjustment.push(&close_rows[cut.clone()], &quoted_rows[cut], actions);
+        prices.extend_from_slice(&adjustment.prices);
+        units.extend_from_slice(&adjustment.units);
+    }
+    let py = close.py();
+    let state = [adjustment.prices, adjustment.units, adjustment.last].concat();
+    Ok((
+        prices.into_pyarray(py).reshape([rows, width])?,
+        units.into_pyarray(py).reshape([rows, width])?,
+        state.into_pyarray(py).reshape([3, width])?,
+    ))
+}
+
+/// Price factors, units, and the state after the last row.
+type Adjusted<'py> =
+    (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>);
+
+fn check_actions(
+    columns: [&Option<PyReadonlyArray2<'_, f64>>; 2],
+    shape: (usize, usize),
+) -> PyResult<()> {
+    if columns.into_iter().flatten().any(|column| column.as_array().dim() != shape) {
+        return Err(PyValueError::new_err(
+            "dividends and splits of the shape of prices were wanted",
+        ));
+    }
+    Ok(())
 }
 
 fn check_places(prices: &[usize], fields: usize) -> PyResult<()> {

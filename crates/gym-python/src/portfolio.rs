@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use gym::panel::ActionColumns;
 use gym::portfolio::{
-    self, ACCOUNT, Bar, COST_KINDS, INFO, Panel, Portfolio, PortfolioObservation, PortfolioRows,
-    PortfolioSettings, RewardMode, StepRow, Width,
+    self, ACCOUNT, Bar, COST_KINDS, COST_SOURCES, CostPart, INFO, Panel, Portfolio,
+    PortfolioObservation, PortfolioRows, PortfolioSettings, RewardMode, StepRow, Width,
 };
 use numpy::{
     Element, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods,
@@ -42,6 +43,8 @@ struct Columns<'py> {
     listed: PyReadonlyArrayDyn<'py, bool>,
     quoted: PyReadonlyArrayDyn<'py, bool>,
     tradable: PyReadonlyArrayDyn<'py, bool>,
+    dividend: Option<PyReadonlyArrayDyn<'py, f64>>,
+    split: Option<PyReadonlyArrayDyn<'py, f64>>,
     features: Option<PyReadonlyArrayDyn<'py, f32>>,
     decides: PyReadonlyArrayDyn<'py, bool>,
     benchmark: PyReadonlyArrayDyn<'py, f64>,
@@ -78,6 +81,8 @@ impl<'py> Columns<'py> {
             listed: column(columns, "listed", &panel)?,
             quoted: column(columns, "quoted", &panel)?,
             tradable: column(columns, "tradable", &panel)?,
+            dividend: optional_column(columns, "dividend", &panel)?,
+            split: optional_column(columns, "split", &panel)?,
             features: features
                 .map(|array| strided("features", &array, &[rows, assets, depth]))
                 .transpose()?,
@@ -93,6 +98,8 @@ impl<'py> Columns<'py> {
         let (open, volume) =
             (flat_or_none(self.open.as_ref())?, flat_or_none(self.volume.as_ref())?);
         let (close, shown) = (flat(self.close.as_array())?, flat_or_none(self.features.as_ref())?);
+        let dividend = flat_or_none(self.dividend.as_ref())?;
+        let split = flat_or_none(self.split.as_ref())?;
         let listed = &flat(self.listed.as_array())?;
         let quoted = &flat(self.quoted.as_array())?;
         let tradable = &flat(self.tradable.as_array())?;
@@ -107,6 +114,10 @@ impl<'py> Columns<'py> {
                 listed: row_of(listed, row, assets),
                 quoted: row_of(quoted, row, assets),
                 tradable: row_of(tradable, row, assets),
+                actions: ActionColumns {
+                    dividend: row_of(&dividend, row, assets),
+                    split: row_of(&split, row, assets),
+                },
                 features: row_of(&shown, row, assets * features),
                 decides: decides[row],
                 benchmark: benchmark[row],
@@ -126,6 +137,14 @@ fn column<'py, E: Element>(
     shape: &[usize],
 ) -> PyResult<PyReadonlyArrayDyn<'py, E>> {
     strided(name, &required_column(columns, name)?, shape)
+}
+
+fn optional_column<'py>(
+    columns: &Bound<'py, PyDict>,
+    name: &str,
+    shape: &[usize],
+) -> PyResult<Option<PyReadonlyArrayDyn<'py, f64>>> {
+    columns.get_item(name)?.map(|array| strided(name, &array, shape)).transpose()
 }
 
 fn flat_or_none<'a, E: Element + Copy>(
@@ -377,10 +396,12 @@ fn logged(
     Ok(dict)
 }
 
-/// Names of the cost kinds, in the order in which costs are written.
+/// Cost kinds in the order in which costs are written: the name, the rate that sets it, and if it
+/// is paid for trades.
 #[pyfunction]
-pub(crate) fn cost_kinds() -> Vec<&'static str> {
-    COST_KINDS.to_vec()
+pub(crate) fn cost_kinds() -> Vec<(&'static str, &'static str, bool)> {
+    let kinds = COST_KINDS.into_iter().zip(COST_SOURCES);
+    kinds.map(|(kind, (rate, part))| (kind, rate, part != CostPart::Holding)).collect()
 }
 
 /// Names of the numbers of an observation's account, and info keys.

@@ -10,10 +10,12 @@
 use std::fs;
 use std::sync::Arc;
 
+use gym::panel::ActionColumns;
 use gym::portfolio::projection::Constraints;
 use gym::portfolio::{
-    AccountKind, ActionMode, AgentSettings, Bar, Costs, FillAt, ObservedFeatures, Panel, Portfolio,
-    PortfolioSettings, PortfolioTerm, RewardMode, RewardRule, Sizing, Starts, Unfilled, Width,
+    AccountKind, ActionMode, AgentSettings, AssetRate, Bar, Costs, FillAt, ObservedFeatures, Panel,
+    Portfolio, PortfolioSettings, PortfolioTerm, RewardMode, RewardRule, Sizing, Starts, Unfilled,
+    Width,
 };
 use gym::{Batch, Observation, StepOut, Task};
 use market::{EpisodeKey, Stream};
@@ -140,6 +142,7 @@ fn panel(assets: usize, stream: &mut Stream) -> Panel {
             listed: &yes,
             quoted: &yes,
             tradable: &yes,
+            actions: ActionColumns::default(),
             features: &features,
             decides: true,
             benchmark: 0.0,
@@ -178,15 +181,17 @@ fn settings(assets: usize, shown: ObservedFeatures) -> PortfolioSettings {
         unfilled: Unfilled::Drop,
         participation: None,
         smallest_trade: 1e-6,
+        lot_size: None,
         costs: Costs {
-            proportional: 5e-4,
+            proportional: AssetRate::All(5e-4),
             fixed: 0.0,
-            half_spread: 5e-4,
-            impact: 1.0,
-            borrow: 0.01,
+            half_spread: AssetRate::All(5e-4),
+            impact: AssetRate::All(1.0),
+            borrow: AssetRate::All(0.01),
             financing: 0.05,
             interest: 0.0,
             delisting: 0.3,
+            ..Costs::default()
         },
         agents: vec![AgentSettings { initial_cash: 1e5, account, constraints, reward, ruin: 0.0 }],
         shared_leverage: None,

@@ -2,11 +2,13 @@
 //! result of a row depends only on the rows of its window, to the last bit: streamed rows get the
 //! same results as those of a full panel.
 
+mod adjustment;
 mod benchmark;
 mod block;
 mod checks;
 mod rolling;
 
+pub use adjustment::{Action, ActionColumns, Adjustment};
 pub use benchmark::{Benchmark, Levels};
 pub use block::{Float, Layout, show};
 pub use checks::{Flaw, Masks, RowMasks, flaw, priced, seen};

@@ -37,14 +37,14 @@ use thiserror::Error;
 use crate::batch::Batch;
 use account::AgentAccount;
 use decision::Universe;
-use execution::{Buffers, Execution};
+use execution::{Buffers, Displacement, Execution};
 use lanes::Machine;
 use log::Log;
 use projection::Workspace;
 use reward::Earned;
 
 pub use bar::{Bar, BarError, Width};
-pub use costs::{COST_KINDS, Costs, Paid};
+pub use costs::{AssetRate, COST_KINDS, COST_SOURCES, CostPart, Costs, Paid};
 pub use log::{EpisodeLog, StepRow, Trade};
 pub use observation::{
     ACCOUNT, INFO, PortfolioLayout, PortfolioObservation, PortfolioRows, REPORT, REPORT_LEAD,
@@ -82,6 +82,8 @@ struct Episode {
     last: u64,
     /// The first is stored inline: a step of a single agent has one cache miss less.
     accounts: SmallVec<[AgentAccount; 1]>,
+    /// Displacement of fill prices by permanent and transient impact.
+    displacement: Displacement,
     /// Mask of assets removed from the universe by the user; empty if there are none.
     removed: Vec<bool>,
     /// Account states after each of the next rows, as reported by the broker.
@@ -132,7 +134,8 @@ impl Portfolio {
         );
         let accounts = smallvec![account; settings.agents.len()];
         let (key, removed, reports) = (EpisodeKey::default(), Vec::new(), Vec::new());
-        let episode = Episode { key, row: 0, last: 0, accounts, removed, reports };
+        let displacement = Displacement::new(&settings.costs, panel.stride());
+        let episode = Episode { key, row: 0, last: 0, accounts, displacement, removed, reports };
         Ok(Self { panel, settings: Arc::new(settings), episode, log: None })
     }
 
@@ -240,6 +243,7 @@ impl Portfolio {
     /// Advance by one row, and return true if the episode is over.
     #[inline(always)]
     fn advance<M: Machine>(&mut self, machine: M, scratch: &mut Scratch) -> bool {
+        self.episode.displacement.decay(self.settings.costs.impact_half_life);
         if self.episode.reports.is_empty() {
             self.trade(machine, scratch);
         } else {
@@ -264,10 +268,31 @@ impl Portfolio {
             account.accrue(&self.panel, row, &settings.costs, agent.account);
             account.settle_delisted(&self.panel, row, settings, agent.account);
         }
-        let removed = &self.episode.removed;
+        if !self.panel.actions(row).is_empty() {
+            self.apply_actions(row, &mut scratch.orders);
+        }
+        let settings = &*self.settings;
+        let Episode { accounts, displacement, removed, .. } = &mut self.episode;
         let execution = Execution::new(machine, &self.panel, settings, row, removed);
         let trades = self.log.as_mut().map(|log| &mut log.current().trades);
-        execution.run(&mut self.episode.accounts, &scratch.orders, &mut scratch.buffers, trades);
+        execution.run(accounts, &scratch.orders, displacement, &mut scratch.buffers, trades);
+    }
+
+    /// Apply dividends and splits to all accounts, and splits to the orders that are due.
+    #[cold]
+    fn apply_actions(&mut self, row: usize, orders: &mut [f64]) {
+        let is_in_units = self.settings.is_in_units();
+        for account in self.episode.accounts.iter_mut().filter(|account| account.is_alive) {
+            account.apply_actions(&self.panel, row, is_in_units);
+        }
+        if !is_in_units {
+            return;
+        }
+        for orders in orders.chunks_exact_mut(self.panel.stride()) {
+            for (_, asset, action) in self.panel.actions(row) {
+                orders[*asset] *= action.split;
+            }
+        }
     }
 
     /// Mark all accounts at the new row, and compute their rewards.

@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
+use gym::panel::ActionColumns;
 use gym::portfolio::projection::Constraints;
 use gym::portfolio::{
-    AccountKind, AccountReport, ActionMode, AgentSettings, Bar, Costs, FillAt, INFO,
+    AccountKind, AccountReport, ActionMode, AgentSettings, AssetRate, Bar, Costs, FillAt, INFO,
     ObservedFeatures, Panel, Portfolio, PortfolioSettings, PortfolioTerm, RewardMode, RewardRule,
     Sizing, Starts, Unfilled, Width, push,
 };
@@ -40,6 +41,7 @@ impl Row {
             listed: &self.listed,
             quoted: &self.quoted,
             tradable: &self.quoted,
+            actions: ActionColumns::default(),
             features: &self.features,
             decides: true,
             benchmark: 0.0,
@@ -111,15 +113,17 @@ fn settings(assets: usize, stream: &mut Stream) -> PortfolioSettings {
         unfilled: if stream.bernoulli(0.5) { Unfilled::Drop } else { Unfilled::Carry },
         participation: stream.bernoulli(0.5).then_some(0.2),
         smallest_trade: 0.0,
+        lot_size: None,
         costs: Costs {
-            proportional: 0.001,
+            proportional: AssetRate::All(0.001),
             fixed: 2.0,
-            half_spread: 0.002,
-            impact: 0.5,
-            borrow: 0.03,
+            half_spread: AssetRate::All(0.002),
+            impact: AssetRate::All(0.5),
+            borrow: AssetRate::All(0.03),
             financing: 0.06,
             interest: 0.01,
             delisting: 0.3,
+            ..Costs::default()
         },
         agents: vec![agent],
         shared_leverage: None,

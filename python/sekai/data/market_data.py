@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from quant_gym_rs._core import panel_flaw, priced_places, seen_places
 from sekai.data.calendar import Calendar, Duration, Frequency
+from sekai.data.corporate_actions import check_actions
 from sekai.data.delisting import inferred_delistings, lifetimes
 from sekai.data.panel_io import PanelIO
 from sekai.data.problems import Problem, Problems, checked_delist_after
@@ -51,7 +52,8 @@ class MarketData(PanelIO):
     Args:
         times: timestamp of each row in UTC, strictly ascending.
         assets: asset names.
-        fields: field names such as `open`, `close`, `volume`.
+        fields: field names such as `open`, `close`, `volume`; `dividend` and `split` are corporate
+            actions, see `sekai.data.corporate_actions`.
         values: times by assets by fields; NaN where missing.
         listed: times by assets; by default from the first value on, subject to `delist_after`.
         quoted: times by assets; by default where all prices are present.
@@ -423,6 +425,7 @@ class MarketData(PanelIO):
                 "no_price": f"quoted without a {self.fields[field]} above 0",
             }[kind]
             raise ValueError(f"{self.assets[column]} is {problem} at {self.times[row]}")
+        check_actions(self)
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:

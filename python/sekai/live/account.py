@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.envs.portfolio.batch import AccountReport
+from sekai.market.costs import TRADING_COSTS
 
 __all__ = ["BrokerAccount"]
-
-TRADING_COSTS = frozenset({"proportional", "fixed", "half_spread", "spread", "impact", "delisting"})
-"""Kinds of cost that fills report; all other kinds are holding costs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

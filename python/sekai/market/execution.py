@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Literal
+
+from sekai.market.costs import AssetRate, rate_by_asset
 
 __all__ = ["Execution"]
 
@@ -34,6 +37,15 @@ class Execution:
     """Smallest trade as a share of equity, at the prices of `sizing`, with a tolerance of 1e-12;
     trades that close a position are exempt."""
 
-    def settings(self) -> dict[str, Any]:
-        """Settings for the Rust core."""
-        return asdict(self)
+    lot_size: AssetRate | None = None
+    """Units of a lot, one number for all assets or by asset: orders are whole lots. None for
+    fractional units. Orders are rounded towards the position held, so that never more is traded
+    than wanted and the rest stays in cash; closing a position trades its odd remainder too, and
+    reductions under a margin call are rounded up."""
+
+    def settings(self, assets: Sequence[str]) -> dict[str, Any]:
+        """Settings for the Rust core with these assets."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.lot_size is not None:
+            values["lot_size"] = rate_by_asset("lot_size", self.lot_size, assets)
+        return values

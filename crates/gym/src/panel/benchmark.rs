@@ -1,5 +1,7 @@
 //! Benchmark returns, row by row.
 
+use super::adjustment::ActionColumns;
+
 /// Benchmark levels of a row: of one series or asset, or of all assets whose mean return is taken.
 #[derive(Clone, Copy, Debug)]
 pub struct Levels<'a> {
@@ -9,6 +11,8 @@ pub struct Levels<'a> {
     pub quoted: Option<&'a [bool]>,
     /// Mask of levels that enter the mean; `None` if all do.
     pub counted: Option<&'a [bool]>,
+    /// Dividends and splits: returns are total returns.
+    pub actions: ActionColumns<'a>,
 }
 
 /// Benchmark state: the last known levels.
@@ -37,8 +41,10 @@ impl Benchmark {
         for (index, known) in self.known.iter_mut().enumerate() {
             let level = row.levels[index];
             let is_quoted = row.quoted.is_none_or(|quoted| quoted[index]);
-            let latest = if is_quoted && level.is_finite() { level } else { *known };
-            let change = latest / *known - 1.0;
+            let action = row.actions.of(index);
+            let is_known = is_quoted && level.is_finite();
+            let latest = if is_known { level } else { action.ex_price(*known) };
+            let change = action.growth(*known, latest) - 1.0;
             if change.is_finite() && row.counted.is_none_or(|counted| counted[index]) {
                 total += change;
                 count += 1.0;
@@ -56,7 +62,12 @@ mod tests {
     #[test]
     fn returns_are_means_of_what_was_known_before() {
         let mut benchmark = Benchmark::after(vec![f64::NAN; 2]);
-        let all = |levels| Levels { levels, quoted: None, counted: None };
+        let all = |levels| Levels {
+            levels,
+            quoted: None,
+            counted: None,
+            actions: ActionColumns::default(),
+        };
 
         assert_eq!(benchmark.push(all(&[100.0, f64::NAN])).to_bits(), 0.0_f64.to_bits());
         assert_eq!(benchmark.push(all(&[150.0, 8.0])).to_bits(), 0.5_f64.to_bits());
@@ -72,6 +83,7 @@ mod tests {
             levels: &levels,
             quoted: Some(&[true, false, true]),
             counted: Some(&[true, true, false]),
+            actions: ActionColumns::default(),
         };
 
         assert_eq!(benchmark.push(row).to_bits(), 0.5_f64.to_bits());

@@ -7,7 +7,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::NOTHING;
-use super::costs::{Costs, Paid};
+use super::costs::{AssetRate, Costs, Paid};
 use super::lanes::{LANES, Lanes, Machine, stride, total};
 use super::panel::Panel;
 use super::settings::{AccountKind, AgentSettings, PortfolioSettings};
@@ -69,6 +69,8 @@ pub(super) struct StepReport {
     pub(super) waived: f64,
     /// Value of positions that became cash because their assets were delisted.
     pub(super) delisted: f64,
+    /// Dividends received, less those paid on short positions.
+    pub(super) dividends: f64,
     pub(super) paid: Paid,
     /// True if this step ruined it.
     pub(super) is_ruined: bool,
@@ -118,8 +120,11 @@ impl AgentAccount {
         let days = panel.days(row);
         let shorts = 0.5 * (self.gross - self.net);
         if shorts > 0.0 {
-            self.step_report.paid.borrow +=
-                self.charge(shorts * Costs::for_days(costs.borrow, days), kind);
+            let owed = match &costs.borrow {
+                AssetRate::All(rate) => shorts * Costs::for_days(*rate, days),
+                AssetRate::Each(rates) => self.borrowed(panel, rates, days),
+            };
+            self.step_report.paid.borrow += self.charge(owed, kind);
         }
         // Proceeds of short sales stay with the lender.
         let own = self.cash - shorts.max(0.0);
@@ -131,6 +136,13 @@ impl AgentAccount {
             self.cash += earned;
             self.step_report.paid.financing -= earned;
         }
+    }
+
+    /// Borrow costs of short positions at the last mark, each at the rate of its asset.
+    fn borrowed(&self, panel: &Panel, rates: &[f64], days: f64) -> f64 {
+        let values = self.owned().iter().zip(panel.marks(self.marked));
+        let shorts = values.map(|(units, mark)| (-units * mark).max(0.0));
+        shorts.zip(rates).map(|(short, rate)| short * Costs::for_days(*rate, days)).sum()
     }
 
     /// Convert positions in delisted assets to cash, at their last price less the delisting loss.
@@ -168,6 +180,25 @@ impl AgentAccount {
             lost += self.charge(value.abs() * settings.costs.delisting, kind);
         }
         self.step_report.paid.delisting += lost;
+    }
+
+    /// Apply the dividends and splits of a row: positions and pending orders in units are split,
+    /// and dividends are paid on the units after the split.
+    #[cold]
+    pub(super) fn apply_actions(&mut self, panel: &Panel, row: usize, is_in_units: bool) {
+        for (_, asset, action) in panel.actions(row) {
+            self.units[*asset] *= action.split;
+            if let Some(carried) = self.carried.get_mut(*asset) {
+                *carried *= action.split;
+            }
+            if is_in_units {
+                let orders = self.orders.chunks_exact_mut(self.units.len());
+                orders.for_each(|orders| orders[*asset] *= action.split);
+            }
+            let dividends = self.units[*asset] * action.dividend;
+            self.cash += dividends;
+            self.step_report.dividends += dividends;
+        }
     }
 
     /// Mark positions at the last known prices.

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::panel::ActionColumns;
+
 /// One row of all assets, known at its timestamp.
 #[derive(Clone, Copy, Debug)]
 pub struct Bar<'a> {
@@ -19,6 +21,8 @@ pub struct Bar<'a> {
     pub quoted: &'a [bool],
     /// Mask of tradable assets.
     pub tradable: &'a [bool],
+    /// Dividends and splits, which apply before trading in this row.
+    pub actions: ActionColumns<'a>,
     /// Features of the observation, all features of an asset next to each other.
     pub features: &'a [f32],
     /// True if a decision is made in this row.
@@ -97,6 +101,11 @@ impl Bar<'_> {
                 return Err(BarError::Length { column, expected, got });
             }
         }
+        for (column, values) in self.action_columns() {
+            if !values.is_empty() && values.len() != assets {
+                return Err(BarError::Length { column, expected: assets, got: values.len() });
+            }
+        }
         if let Some(last) = last.filter(|last| *last >= self.time) {
             return Err(BarError::NotLater { last, got: self.time });
         }
@@ -113,6 +122,10 @@ impl Bar<'_> {
             return Ok(());
         }
         refuse("benchmark", 0, "finite", self.benchmark)
+    }
+
+    fn action_columns(&self) -> [(&'static str, &[f64]); 2] {
+        [("dividend", self.actions.dividend), ("split", self.actions.split)]
     }
 
     fn check_asset(&self, width: Width, asset: usize) -> Result<(), BarError> {
@@ -132,6 +145,12 @@ impl Bar<'_> {
         }
         if width.has_volume && self.volume[asset] < 0.0 {
             return refuse("volume", "at least 0", self.volume[asset]);
+        }
+        for (column, values) in self.action_columns() {
+            let value = values.get(asset).copied().unwrap_or(0.0);
+            if value < 0.0 || value.is_infinite() {
+                return refuse(column, "finite and at least 0, or NaN for none", value);
+            }
         }
         Ok(())
     }

@@ -6,6 +6,9 @@
 
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
+mod by_asset;
+mod displacement;
+mod lots;
 mod rates;
 mod units;
 
@@ -14,6 +17,8 @@ use super::lanes::{Lanes, Machine, lanes_mut, total};
 use super::log::Trade;
 use super::panel::Panel;
 use super::settings::{AccountKind, FillAt, PortfolioSettings, Unfilled};
+pub(super) use displacement::Displacement;
+pub(super) use lots::whole_lots;
 
 /// Rounding residue of an order, as a share of equity.
 const DUST: f64 = 1e-9;
@@ -28,14 +33,29 @@ pub(super) struct Buffers {
     changes: Vec<f64>,
     /// Total requested units, and then the cost rate, of each asset.
     rates: Vec<f64>,
+    /// Temporary impact of each asset as a share of the value, if costs are settled by asset.
+    impacts: Vec<f64>,
+    /// Requested value of purchases and of sales of each asset, and the cost rates of an agent's
+    /// own side, if trading displaces prices.
+    bought: Vec<f64>,
+    sold: Vec<f64>,
+    own_rates: Vec<f64>,
     plans: Vec<Plan>,
 }
 
 impl Buffers {
     #[cold]
     fn new(agents: usize, stride: usize) -> Self {
-        let (changes, rates) = (vec![0.0; agents * stride], vec![0.0; stride]);
-        Self { changes, rates, plans: vec![Plan::default(); agents] }
+        let row = vec![0.0; stride];
+        Self {
+            changes: vec![0.0; agents * stride],
+            rates: row.clone(),
+            impacts: row.clone(),
+            bought: row.clone(),
+            sold: row.clone(),
+            own_rates: row,
+            plans: vec![Plan::default(); agents],
+        }
     }
 }
 
@@ -80,6 +100,8 @@ pub(super) struct Execution<'a, M> {
     gates: &'a [f64],
     /// Mask of assets removed from the universe by the user; empty if there are none.
     removed: &'a [bool],
+    /// Cost rate of all assets without impact; `None` if costs are settled asset by asset.
+    base_rate: Option<f64>,
 }
 
 impl<'a, M: Machine> Execution<'a, M> {
@@ -96,7 +118,11 @@ impl<'a, M: Machine> Execution<'a, M> {
             FillAt::NextClose => panel.closes(row),
         };
         let gates = panel.gates(row);
-        Self { machine, panel, settings, row, prices, inverse, gates, removed }
+        let base_rate = settings
+            .costs
+            .base_rate()
+            .filter(|_| settings.lot_size.is_none() && !settings.costs.displaces());
+        Self { machine, panel, settings, row, prices, inverse, gates, removed, base_rate }
     }
 
     /// Fill all due orders as far as possible.
@@ -105,6 +131,7 @@ impl<'a, M: Machine> Execution<'a, M> {
         &self,
         accounts: &mut [AgentAccount],
         orders: &[f64],
+        displacement: &mut Displacement,
         buffers: &mut Buffers,
         mut log: Option<&mut Vec<Trade>>,
     ) {
@@ -118,32 +145,55 @@ impl<'a, M: Machine> Execution<'a, M> {
             buffers.plans[agent].value = self.request(agent, account, fresh, changes);
         }
         self.set_rates(accounts, buffers);
+        let displaces = !displacement.is_none();
+        if displaces {
+            self.set_flows(buffers);
+        }
         for (agent, account) in accounts.iter().enumerate() {
             // Positions of ruined agents do not count towards the shared leverage limit.
             if !account.is_alive {
                 buffers.plans[agent] = Plan::default();
                 continue;
             }
+            if displaces {
+                self.set_own_rates(agent, displacement, buffers);
+            }
+            let rates = if displaces { &buffers.own_rates } else { &buffers.rates };
             let changes = &mut buffers.changes[agent * stride..][..stride];
             let plan = &mut buffers.plans[agent];
             plan.refused = 0.0;
-            self.plan(agent, account, changes, &buffers.rates, plan);
+            self.plan(agent, account, changes, rates, plan);
             let owes = self.after_sales(account, plan) < 0.0;
             if owes && self.settings.agents[agent].account == AccountKind::Cash {
-                self.refuse_sales(agent, account, changes, &buffers.rates, plan);
+                self.refuse_sales(agent, account, changes, rates, plan);
             }
         }
         self.share_limit(&mut buffers.plans);
         for (agent, account) in accounts.iter_mut().enumerate().filter(|(_, it)| it.is_alive) {
+            if displaces {
+                self.set_own_rates(agent, displacement, buffers);
+            }
             let changes = &mut buffers.changes[agent * stride..][..stride];
             let plan = &buffers.plans[agent];
+            let flows = (&buffers.bought[..], &buffers.sold[..]);
             if plan.share < 1.0 {
                 self.cut(&account.units, changes, plan.share);
+                self.keep_lots(&account.units, changes);
             }
-            self.settle(account, changes, plan);
+            match self.base_rate {
+                Some(base) => self.settle(account, changes, plan, base),
+                None => self.settle_by_asset(account, changes, &buffers.impacts, plan),
+            }
+            if displaces {
+                self.pay_displacement(account, changes, displacement, flows);
+            }
             if let Some(log) = log.as_deref_mut() {
-                self.note(agent, changes, &buffers.rates, log);
+                let rates = if displaces { &buffers.own_rates } else { &buffers.rates };
+                self.note(agent, changes, rates, log);
             }
+        }
+        if displaces {
+            self.displace(displacement, buffers);
         }
     }
 
@@ -184,6 +234,7 @@ impl<'a, M: Machine> Execution<'a, M> {
         if !self.removed.is_empty() {
             self.reduce_only(units, changes);
         }
+        self.round_to_lots(units, is_forced, changes);
         value
     }
 
@@ -310,7 +361,8 @@ impl<'a, M: Machine> Execution<'a, M> {
         plan.held = total(held) - plan.reduced;
         let buffers = leverage * (plan.value - plan.reduced_cost - fixed) - plan.held;
         let needed = plan.increases + leverage * plan.increases_cost;
-        plan.share = if needed <= buffers { 1.0 } else { (buffers / needed).max(0.0) };
+        // Displacement may lower what purchases cost, but no more than all of them fill.
+        plan.share = if needed <= buffers { 1.0 } else { (buffers / needed).clamp(0.0, 1.0) };
     }
 
     /// Number of orders that reduce positions, and of orders that only increase them; 0 unless
@@ -400,7 +452,7 @@ impl<'a, M: Machine> Execution<'a, M> {
 
     /// Settle the fills in cash and units.
     #[inline(always)]
-    fn settle(&self, account: &mut AgentAccount, changes: &[f64], plan: &Plan) {
+    fn settle(&self, account: &mut AgentAccount, changes: &[f64], plan: &Plan, base: f64) {
         let (costs, machine) = (&self.settings.costs, self.machine);
         let mut bought = machine.all(0.0);
         let rows = lanes_mut(&mut account.units).iter_mut().zip(machine.lanes(changes));
@@ -416,9 +468,9 @@ impl<'a, M: Machine> Execution<'a, M> {
         account.step_report.traded += traded;
         account.step_report.refused += plan.refused + (1.0 - plan.share) * plan.increases;
         let paid = &mut account.step_report.paid;
-        paid.proportional += traded * costs.proportional;
-        paid.spread += traded * costs.half_spread;
-        paid.impact += (rated - traded * costs.base_rate()).max(0.0);
+        paid.proportional += traded * costs.proportional.of(0);
+        paid.spread += traded * costs.half_spread.of(0);
+        paid.impact += (rated - traded * base).max(0.0);
         paid.fixed += fixed;
         if plan.value > 0.0 {
             account.step_report.turnover += traded / plan.value;

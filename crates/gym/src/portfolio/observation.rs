@@ -45,17 +45,25 @@ const LEADING_INFO: [&str; 10] = [
     "margin_call",
 ];
 
-/// Info keys of a step and an account: the leading ones, the cost kinds, and `delisted`.
-pub const INFO: [&str; LEADING_INFO.len() + COST_KINDS.len() + 1] = info_keys();
+/// Info keys behind the cost kinds.
+const TRAILING_INFO: [&str; 2] = ["delisted", "dividends"];
 
-const fn info_keys() -> [&'static str; LEADING_INFO.len() + COST_KINDS.len() + 1] {
-    let mut keys = ["delisted"; LEADING_INFO.len() + COST_KINDS.len() + 1];
+const INFO_KEYS: usize = LEADING_INFO.len() + COST_KINDS.len() + TRAILING_INFO.len();
+
+/// Info keys of a step and an account: the leading ones, the cost kinds, and the trailing ones.
+pub const INFO: [&str; INFO_KEYS] = info_keys();
+
+const fn info_keys() -> [&'static str; INFO_KEYS] {
+    let (lead, kinds) = (LEADING_INFO.len(), COST_KINDS.len());
+    let mut keys = [""; INFO_KEYS];
     let mut index = 0;
-    while index < LEADING_INFO.len() + COST_KINDS.len() {
-        keys[index] = if index < LEADING_INFO.len() {
+    while index < INFO_KEYS {
+        keys[index] = if index < lead {
             LEADING_INFO[index]
+        } else if index < lead + kinds {
+            COST_KINDS[index - lead]
         } else {
-            COST_KINDS[index - LEADING_INFO.len()]
+            TRAILING_INFO[index - lead - kinds]
         };
         index += 1;
     }
@@ -180,6 +188,6 @@ impl Portfolio {
             called,
         ]);
         rest[..COST_KINDS.len()].copy_from_slice(&step_report.paid.by_kind());
-        rest[COST_KINDS.len()] = step_report.delisted;
+        rest[COST_KINDS.len()..].copy_from_slice(&[step_report.delisted, step_report.dividends]);
     }
 }

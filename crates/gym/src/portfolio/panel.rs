@@ -4,9 +4,12 @@
 
 mod slots;
 
+use std::ops::Range;
+
 use super::bar::{Bar, BarError, Width};
 use super::lanes::{fetch, stride};
 use super::settings::FillAt;
+use crate::panel::Action;
 use sha2::{Digest, Sha256};
 pub use slots::SlotError;
 
@@ -50,6 +53,8 @@ struct Facts {
     /// True if every asset was listed, and if every asset could be traded.
     all_listed: bool,
     all_movable: bool,
+    /// True if an asset has a dividend or a split.
+    has_actions: bool,
 }
 
 /// Gates of a row in which everything can be traded.
@@ -72,6 +77,8 @@ pub struct Panel {
     /// `Impact` of the next row.
     impacts: Vec<f64>,
     log_returns: Vec<f64>,
+    /// Dividends and splits of listed assets by row and asset, in this order.
+    actions: Vec<(usize, usize, Action)>,
     /// Mask of assets that have been quoted before: a first price is no return.
     known: Vec<bool>,
     features: Vec<f32>,
@@ -97,6 +104,7 @@ impl Panel {
             listed: Vec::new(),
             impacts: vec![0.0; stride],
             log_returns: Vec::new(),
+            actions: Vec::new(),
             known: vec![false; stride],
             features: Vec::new(),
             digests: Vec::new(),
@@ -138,6 +146,8 @@ impl Panel {
         self.listed.drain(..rows * assets);
         self.features.drain(..rows * assets * features);
         self.forgotten += rows;
+        let known = self.actions.partition_point(|(row, _, _)| *row < self.forgotten);
+        self.actions.drain(..known);
     }
 
     /// Index at which a row is stored. A row no longer stored maps to the first one: only ruined
@@ -190,6 +200,7 @@ impl Panel {
             decides: bar.decides,
             all_listed: all(bar.listed),
             all_movable: all(bar.tradable),
+            has_actions: false,
         });
     }
 
@@ -199,8 +210,14 @@ impl Panel {
         let mut columns = [const { Vec::new() }; COLUMNS];
         for asset in 0..stride {
             // An asset that was never quoted, and padding, is never held: any price will do.
-            let mark = if row == 0 { 1.0 } else { self.marks(row - 1)[asset] };
+            let last = if row == 0 { 1.0 } else { self.marks(row - 1)[asset] };
             let is_asset = asset < assets;
+            let is_listed = is_asset && bar.listed[asset];
+            let action = if is_listed { bar.actions.of(asset) } else { Action::NONE };
+            if action != Action::NONE {
+                self.actions.push((row, asset, action));
+            }
+            let mark = action.ex_price(last);
             let close = if is_asset && bar.quoted[asset] { bar.close[asset] } else { mark };
             let gate = is_asset && bar.tradable[asset];
             let open = if gate && self.width.has_open { bar.open[asset] } else { close };
@@ -210,20 +227,25 @@ impl Panel {
             put(Column::Open, fill_open);
             put(Column::InverseOpen, 1.0 / fill_open);
             put(Column::Gate, f64::from(u8::from(gate)));
-            put(Column::Impact, self.impacts[asset]);
+            // Orders of the row are in units after its split.
+            let impact = (self.impacts[asset] / action.split.sqrt()).min(f64::MAX);
+            put(Column::Impact, impact);
             put(Column::Mark, close);
             put(Column::Close, fill_close);
             put(Column::InverseClose, 1.0 / fill_close);
             put(Column::Volume, if volume.is_finite() { volume } else { 0.0 });
             let was_known = self.known[asset];
             self.known[asset] |= is_asset && bar.quoted[asset];
-            self.log_returns.push(if was_known { libm::log(close / mark) } else { 0.0 });
+            let growth = action.growth(last, close);
+            self.log_returns.push(if was_known { libm::log(growth) } else { 0.0 });
         }
         for column in &columns {
             self.numbers.extend_from_slice(column);
         }
         self.movable.extend_from_slice(bar.tradable);
         self.listed.extend_from_slice(bar.listed);
+        let has_actions = self.actions.last().is_some_and(|(last, _, _)| *last == row);
+        self.facts.last_mut().expect("the row was just pushed").has_actions = has_actions;
     }
 
     fn push_trailing(&mut self) {
@@ -231,7 +253,7 @@ impl Panel {
         let first = rows.saturating_sub(TRAILING_ROWS).max(self.forgotten);
         let count = f64::from(u32::try_from(rows - first).expect("few rows"));
         for asset in 0..stride {
-            let volume = (first..rows).map(|row| self.volumes(row)[asset]).sum::<f64>() / count;
+            let volume = self.traded_units(asset, first..rows) / count;
             let returns = (first..rows).map(|row| self.log_returns[self.at(row) * stride + asset]);
             let mean = returns.clone().sum::<f64>() / count;
             let squares: f64 = returns.map(|value| (value - mean) * (value - mean)).sum();
@@ -242,12 +264,28 @@ impl Panel {
         }
     }
 
+    /// Sum of the volumes of an asset in rows, in units after the splits of these rows.
+    fn traded_units(&self, asset: usize, rows: Range<usize>) -> f64 {
+        let splits = self.actions_in(rows.clone()).iter();
+        let mut splits = splits.filter(|(_, index, _)| *index == asset).peekable();
+        if splits.peek().is_none() {
+            return rows.map(|row| self.volumes(row)[asset]).sum();
+        }
+        rows.fold(0.0, |sum, row| {
+            let split = splits.next_if(|(split, _, _)| *split == row);
+            let ratio = split.map_or(1.0, |(_, _, action)| action.split);
+            sum * ratio + self.volumes(row)[asset]
+        })
+    }
+
     /// The digest of a row and of all before it.
     fn chained(&self, bar: &Bar<'_>) -> [u8; 32] {
         let mut state = Sha256::new();
         state.update(self.digests.last().unwrap_or(&[0; 32]));
         state.update(bar.time.to_le_bytes());
-        for column in [bar.open, bar.close, bar.volume, &[bar.benchmark]] {
+        let actions = [bar.actions.dividend, bar.actions.split];
+        let columns = [bar.open, bar.close, bar.volume, &[bar.benchmark]];
+        for column in columns.into_iter().chain(actions) {
             for value in column {
                 state.update(value.to_bits().to_le_bytes());
             }
@@ -355,6 +393,18 @@ impl Panel {
 
     pub(super) fn all_movable(&self, row: usize) -> bool {
         self.facts[self.at(row)].all_movable
+    }
+
+    /// Dividends and splits of a row by asset.
+    #[inline(always)]
+    pub(super) fn actions(&self, row: usize) -> &[(usize, usize, Action)] {
+        if self.facts[self.at(row)].has_actions { self.actions_in(row..row + 1) } else { &[] }
+    }
+
+    fn actions_in(&self, rows: Range<usize>) -> &[(usize, usize, Action)] {
+        let first = self.actions.partition_point(|(row, _, _)| *row < rows.start);
+        let count = self.actions[first..].partition_point(|(row, _, _)| *row < rows.end);
+        &self.actions[first..][..count]
     }
 
     pub(super) fn decides(&self, row: usize) -> bool {

@@ -92,11 +92,10 @@ impl AccountReport {
     /// Cost of a change of units as a share of its value: the delisting cost of delisted positions,
     /// and for others the cost of all trades together, without the fixed cost per order.
     fn rate(&self, delisted: f64, is_listed: bool) -> f64 {
-        let Paid { proportional, spread, impact, delisting, .. } = self.paid;
         let (paid, value) = if is_listed {
-            (proportional + spread + impact, self.traded)
+            (self.paid.with_fills(), self.traded)
         } else {
-            (delisting, delisted)
+            (self.paid.delisting, delisted)
         };
         if value > 0.0 { paid / value } else { 0.0 }
     }
@@ -146,12 +145,16 @@ impl Portfolio {
         let report = self.episode.reports.remove(0);
         let execution = Execution::new(machine, &self.panel, settings, row, &[]);
         let account = &mut self.episode.accounts[0];
-        let (before, paid) = (account.owned().to_vec(), account.step_report.paid);
+        let (mut before, paid) = (account.owned().to_vec(), account.step_report.paid);
         // Turnover is a share of equity before fills. Pending orders in delisted assets are dropped
         // here too.
         let (kind, waived) = (settings.agents[0].account, account.step_report.waived);
         account.accrue(&self.panel, row, &settings.costs, kind);
         account.settle_delisted(&self.panel, row, settings, kind);
+        account.apply_actions(&self.panel, row, settings.is_in_units());
+        for (_, asset, action) in self.panel.actions(row) {
+            before[*asset] *= action.split;
+        }
         account.step_report.waived = waived;
         let value = account.cash + execution.value_of(&account.units);
         account.step_report.paid = paid.and(&report.paid);

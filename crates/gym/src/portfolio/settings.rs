@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::bar::Width;
-use super::costs::Costs;
+use super::costs::{AssetRate, Costs};
 use super::execution::NO_WEIGHT;
 use super::projection::{Constraints, ConstraintsError};
 use super::reward::RewardRule;
@@ -150,6 +150,8 @@ pub struct PortfolioSettings {
     pub participation: Option<f64>,
     /// Changes smaller than this share of equity are not traded, unless they close a position.
     pub smallest_trade: f64,
+    /// Lot size: orders are whole multiples of it; by default units are fractional.
+    pub lot_size: Option<AssetRate>,
     /// Trading and holding costs.
     pub costs: Costs,
     /// Settings of each agent.
@@ -197,7 +199,7 @@ impl PortfolioSettings {
     pub fn check(&self, width: Width, rows: usize) -> Result<(), PortfolioError> {
         self.check_episodes(width, rows as u64)?;
         self.check_trading(width)?;
-        self.check_costs()?;
+        self.costs.check(width.assets)?;
         require(!self.agents.is_empty(), "agents", "at least one", &"none")?;
         let mut agents = self.agents.iter().enumerate();
         agents.try_for_each(|(index, agent)| agent.check(index, width.assets))
@@ -244,8 +246,14 @@ impl PortfolioSettings {
             require(share > 0.0 && share <= 1.0, "participation", "above 0, at most 1", &share)?;
             require(width.has_volume, "participation", "only with volumes in the data", &share)?;
         }
-        let has_sizes = self.costs.impact == 0.0 || width.has_volume;
-        require(has_sizes, "impact", "of 0, since the data has no volume,", &self.costs.impact)?;
+        let impact = &self.costs.impact;
+        let has_sizes = impact.is_zero() || width.has_volume;
+        let got = impact.values().iter().copied().fold(0.0, f64::max);
+        require(has_sizes, "impact", "of 0, since the data has no volume,", &got)?;
+        let half_life = self.costs.impact_half_life;
+        let decays = self.costs.transient_impact.is_zero() || half_life > 0.0;
+        require(decays, "impact_half_life", "above 0, with transient_impact,", &half_life)?;
+        self.check_lots(width)?;
         if let ActionMode::Tilts(size) = self.action {
             require(size > 0.0 && size <= 1.0, "tilt", "above 0, at most 1", &size)?;
         }
@@ -255,22 +263,12 @@ impl PortfolioSettings {
         require(shared > 0.0 && shared.is_finite(), "shared_leverage", "above 0", &shared)
     }
 
-    fn check_costs(&self) -> Result<(), PortfolioError> {
-        let costs = &self.costs;
-        for (field, rate, most) in [
-            ("proportional", costs.proportional, 0.5),
-            ("half_spread", costs.half_spread, 0.5),
-            ("delisting", costs.delisting, 1.0),
-            ("fixed", costs.fixed, f64::MAX),
-            ("impact", costs.impact, f64::MAX),
-            ("borrow", costs.borrow, f64::MAX),
-            ("financing", costs.financing, f64::MAX),
-            ("interest", costs.interest, f64::MAX),
-        ] {
-            let expected = if most < 2.0 { format!("from 0 to {most}") } else { "from 0".into() };
-            require((0.0..=most).contains(&rate), field, &expected, &rate)?;
-        }
-        Ok(())
+    fn check_lots(&self, width: Width) -> Result<(), PortfolioError> {
+        let Some(lots) = &self.lot_size else { return Ok(()) };
+        lots.check_len("lot_size", width.assets)?;
+        lots.values()
+            .iter()
+            .try_for_each(|lot| require(*lot > 0.0 && lot.is_finite(), "lot_size", "above 0", lot))
     }
 }
 
@@ -311,7 +309,7 @@ impl AgentSettings {
     }
 }
 
-fn require(
+pub(super) fn require(
     holds: bool,
     field: &'static str,
     expected: &str,

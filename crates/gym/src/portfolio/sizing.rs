@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::account::closing_part;
-use super::execution::NO_WEIGHT;
+use super::execution::{NO_WEIGHT, whole_lots};
 use super::lanes::Plain;
 use super::{Portfolio, SCRATCH, Scratch};
 use crate::task::{ActionError, Task};
@@ -116,6 +116,9 @@ impl Portfolio {
         let mut units = target - account.units[asset] - coming;
         if self.episode.removed.get(asset).copied().unwrap_or(false) {
             units = closing_part(units, account.units[asset]);
+        }
+        if let Some(lots) = &self.settings.lot_size {
+            units = whole_lots(units, account.units[asset] + coming, lots.of(asset), false);
         }
         let value = (units * mark).abs();
         let is_order = is_closing || value >= self.settings.smallest_share() * account.equity;

@@ -30,7 +30,7 @@ impl Task for Portfolio {
     type Observation = PortfolioObservation;
 
     const NAME: &'static str = "Portfolio";
-    const VERSION: u32 = 3;
+    const VERSION: u32 = 4;
 
     fn step_nanoseconds(&self) -> u32 {
         let (agents, assets) = (self.settings.agents.len(), self.panel.width().assets);
@@ -81,6 +81,7 @@ impl Task for Portfolio {
         self.episode.key = key;
         self.episode.row = span.first as u64;
         self.episode.last = span.last as u64;
+        self.episode.displacement.clear();
         self.episode.removed.clear();
         self.episode.reports.clear();
         for (account, agent) in self.episode.accounts.iter_mut().zip(&self.settings.agents) {
@@ -309,6 +310,7 @@ impl Portfolio {
         let reports = episode.reports.iter().all(|report| self.check_report(report).is_ok());
         sizes
             && reports
+            && episode.displacement.is_valid(&self.episode.displacement)
             && episode.accounts.len() == self.episode.accounts.len()
             && accounts.into_iter().all(|(account, like)| {
                 account.is_valid(assets, like) && account.marked as u64 <= episode.row

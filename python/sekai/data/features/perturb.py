@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.data.corporate_actions import ACTION_FIELDS
 from sekai.data.market_data import MarketData, price_indices
 from sekai.utils.perturbation import KINDS
 
@@ -65,6 +66,9 @@ def perturb_rows(
     values = data.values.copy()
     for index in range(values.shape[2]):
         values[where, :, index] = change(data.values[:, :, index], where, rng)
+        if data.fields[index] in ACTION_FIELDS:
+            # A row without a dividend or split has none, whatever its size.
+            values[np.isnan(data.values[:, :, index]), index] = np.nan
     _order_prices(data, values, where)
     market = {}
     for name, series in data.market.items():

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from quant_gym_rs._core import join_features, show_features
+from sekai.data.corporate_actions import adjusted
 from sekai.data.features.feature import FeatureFunction, FittedFeature, PanelFeature, as_feature
 from sekai.data.market_data import MarketData
 from sekai.error import NotFittedError, StateError
@@ -143,8 +144,9 @@ class Pipeline:
         Copies are fitted and replace the features at the end: a failed `fit` changes nothing, and
         pipelines may share features.
         """
-        features = tuple(copy.deepcopy(f).fit(train) if f.learns else f for f in self.features)
-        blocks = [feature(train) for feature in features]
+        rows = adjusted(train)
+        features = tuple(copy.deepcopy(f).fit(rows) if f.learns else f for f in self.features)
+        blocks = [feature(rows) for feature in features]
         values, layout = self._joined(blocks, train)
         names = layout.names
         scaling = copy.deepcopy(self.scaling)
@@ -160,9 +162,13 @@ class Pipeline:
         return self
 
     def transform(self, data: MarketData) -> FeaturePanel:
-        """Compute the features of a panel with the fitted state."""
+        """Compute the features of a panel with the fitted state.
+
+        Features see prices that are adjusted for dividends and splits, point in time.
+        """
         self.require_fitted()
-        values, layout = self._joined([feature(data) for feature in self.features], data)
+        rows = adjusted(data)
+        values, layout = self._joined([feature(rows) for feature in self.features], data)
         block, present = self.shown(values, layout)
         names = (*layout.names, *self._mask_names())
         return FeaturePanel(block, names, present, data.times, data.assets, data.warm_up)

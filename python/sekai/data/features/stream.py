@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from quant_gym_rs._core import join_features
+from sekai.data.corporate_actions import PriceAdjustment, action_columns
 from sekai.data.market_data import MarketData
 from sekai.data.streaming import StreamingPanel
 
@@ -31,8 +32,14 @@ class FeatureStream:
     def __init__(self, pipeline: Pipeline, history: MarketData) -> None:
         self.pipeline = pipeline
         self._rows = StreamingPanel(history)
+        # Features see adjusted prices; without dividends and splits these are the rows.
+        self._shown, self._adjustment = self._rows, None
+        if action_columns(history) and "close" in history.fields:
+            self._adjustment = PriceAdjustment()
+            values = self._adjustment.push(history)
+            self._shown = StreamingPanel(history.replace(values=values))
         features = pipeline.features
-        self._streams = self._start_streams(history)
+        self._streams = self._start_streams(self._shown.panel())
         windowed = [f for index, f in enumerate(features) if index not in self._streams]
         lookbacks = [feature.lookback for feature in windowed if feature.lookback is not None]
         self._window = max([1, *lookbacks])
@@ -55,6 +62,8 @@ class FeatureStream:
     def forget(self, rows: int) -> None:
         """Drop the first `rows` rows; at least `rows_needed` must remain."""
         self._rows.forget(rows)
+        if self._shown is not self._rows:
+            self._shown.forget(rows)
 
     def push(
         self,
@@ -79,8 +88,9 @@ class FeatureStream:
         """
         masks = {"listed": listed, "quoted": quoted, "tradable": tradable}
         self.latest = self._rows.push(time, values, market=market, **masks)
+        shown = self._adjust(self.latest, market)
         try:
-            return self._features(self.latest)
+            return self._features(shown)
         except Exception:
             self.take_back()
             raise
@@ -92,8 +102,23 @@ class FeatureStream:
     def take_back(self) -> None:
         """Undo the last `push`."""
         self._rows.take_back()
+        if self._adjustment is not None:
+            self._shown.take_back()
+            self._adjustment.take_back()
         self.latest = self.panel(1)
-        self._streams = self._start_streams(self.panel())
+        self._streams = self._start_streams(self._shown.panel())
+
+    def _adjust(self, latest: MarketData, market: Mapping[str, float] | None) -> MarketData:
+        if self._adjustment is None:
+            return latest
+        masks = {name: getattr(latest, name)[0] for name in ("listed", "quoted", "tradable")}
+        try:
+            values = self._adjustment.push(latest)[0]
+            return self._shown.push(latest.times[0], values, market=market, **masks)
+        except Exception:
+            self._rows.take_back()
+            self._adjustment.take_back()
+            raise
 
     def _start_streams(self, history: MarketData) -> dict[int, RowStream]:
         features = enumerate(self.pipeline.features)
@@ -103,8 +128,8 @@ class FeatureStream:
         return streams
 
     def _features(self, latest: MarketData) -> NDArray[np.floating]:
-        window = latest if self._window == 1 else self.panel(self._window)
-        history = self.panel() if self._needs_all else window
+        window = latest if self._window == 1 else self._shown.panel(self._window)
+        history = self._shown.panel() if self._needs_all else window
         blocks = []
         for index, feature in enumerate(self.pipeline.features):
             if index in self._streams:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.data.calendar import Calendar
+from sekai.data.corporate_actions import ACTION_FIELDS
 from sekai.data.market_data import PRICE_FIELDS
 from sekai.data.problems import Policies, Problem, ProblemColumns
 from sekai.data.reading.assemble import ProblemLog, RawPanel
@@ -109,6 +110,8 @@ class _Inspector:
 
     def check_missing(self, index: int, name: str) -> None:
         """Check for missing values in rows that exist."""
+        if name in ACTION_FIELDS:
+            return
         column = self.panel.values[:, :, index]
         holes = np.isnan(column) & self.panel.present
         holes.ravel()[self.panel.unread[name]] = False

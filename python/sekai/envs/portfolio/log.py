@@ -33,7 +33,9 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Times = NDArray[np.datetime64]
 NativeLog = dict[str, Any]
-SHARED_FIELDS = ("equity", "cash", "pnl", "cost", "turnover", "drawdown", "delisted")
+SHARED_FIELDS = (
+    "equity", "cash", "pnl", "cost", "turnover", "drawdown", "delisted", "dividends",
+)  # fmt: skip
 """Keys of an info that are fields of `StepLog`."""
 
 LEAD = 5
@@ -143,6 +145,9 @@ class StepLog:
 
     delisted: Floats
     """Value of positions that became cash because their assets were delisted."""
+
+    dividends: Floats
+    """Dividends received, less those paid on short positions."""
 
     costs: Floats
     """Costs paid: steps by `COST_KINDS`."""
@@ -361,6 +366,11 @@ class EpisodeLog:
     def costs(self) -> dict[str, float]:
         """Costs paid by all agents, by kind."""
         return dict(zip(COST_KINDS, self.steps.costs.sum(axis=0).tolist(), strict=True))
+
+    @property
+    def dividends(self) -> float:
+        """Dividends of all agents: received on long, paid on short positions."""
+        return float(self.steps.dividends.sum())
 
     def sector_exposure(self, *, net: bool = False) -> dict[str, Floats]:
         """Gross or net exposure to each sector after each step."""

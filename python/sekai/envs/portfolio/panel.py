@@ -18,6 +18,7 @@ from sekai.data import (
     RollingWindows,
     Windows,
 )
+from sekai.data.corporate_actions import ACTION_FIELDS, action_columns
 from sekai.error import DataError
 from sekai.market import CashAccount, MarginAccount
 from sekai.spaces import Box, Dict, MultiBinary, MultiDiscrete, Simplex, Space
@@ -60,6 +61,7 @@ MASKS = ("listed", "quoted", "tradable")
 class Benchmark:
     """Benchmark returns of equal weights, an asset, or a market series that is a level.
 
+    Returns of assets are total returns: they include dividends.
     Rows can be passed all at once or one by one: a return depends on its row and earlier ones.
 
     Args:
@@ -81,12 +83,14 @@ class Benchmark:
             rows: consecutive rows.
             before: levels after all rows before them; None if there are none.
         """
+        closes, actions = rows.field("close"), action_columns(rows)
         if self.name == "equal_weight":
-            return benchmark_returns(rows.field("close"), rows.quoted, rows.listed, before)
+            return benchmark_returns(closes, rows.quoted, rows.listed, before, **actions)
         if self.name in rows.market:
             return benchmark_returns(rows.market[self.name][:, None], before=before)
-        asset = rows.asset(self.name)
-        return benchmark_returns(rows.field("close")[:, asset : asset + 1], before=before)
+        only = slice(rows.asset(self.name), rows.asset(self.name) + 1)
+        own = {name: column[:, only] for name, column in actions.items()}
+        return benchmark_returns(closes[:, only], before=before, **own)
 
     def levels(self, rows: MarketData) -> Floats:
         """Cumulative growth of 1 invested at the first row."""
@@ -157,7 +161,7 @@ def panel_columns(
     }
     if features is not None:
         columns["features"] = np.asarray(features, np.float32)
-    for name in ("open", "volume"):
+    for name in ("open", "volume", *ACTION_FIELDS):
         if name in data.fields:
             columns[name] = data.field(name)
     return columns

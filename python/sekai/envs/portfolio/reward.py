@@ -20,6 +20,7 @@ from sekai.envs.portfolio.batch import BatchLayer, MarketBatch, Observation
 from sekai.envs.portfolio.log import participated
 from sekai.envs.portfolio.panel import INFO
 from sekai.error import ResetRequired, StateError
+from sekai.market.costs import COST_KINDS
 
 __all__ = ["PortfolioState", "RewardFunction", "RewardedBatch"]
 
@@ -52,7 +53,10 @@ class PortfolioState:
     pnl: Floats
     """Change of equity."""
     cost: Floats
-    """Total cost paid, in currency; its kinds are below."""
+    """Total cost paid, in currency."""
+    costs: Mapping[str, Floats]
+    """Costs paid by kind, see `sekai.market.costs.COST_KINDS`; `state.spread` is short for
+    `state.costs["spread"]`."""
     turnover: Floats
     """Value traded over equity."""
     gross: Floats
@@ -62,15 +66,10 @@ class PortfolioState:
     drawdown: Floats
     """Loss from the highest equity, as a share of it."""
     margin_call: Bools
-    commission: Floats
-    fixed: Floats
-    spread: Floats
-    impact: Floats
-    borrow: Floats
-    financing: Floats
-    delisting: Floats
     delisted: Floats
     """Value of positions that became cash because their assets were delisted."""
+    dividends: Floats
+    """Dividends received, less those paid on short positions."""
     weights: NDArray[np.float32]
     """Weights of the assets, then of cash."""
     terminated: Bools
@@ -78,6 +77,13 @@ class PortfolioState:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __getattr__(self, name: str) -> Floats:
+        if name not in COST_KINDS:
+            raise AttributeError(
+                f"PortfolioState has no field {name!r}; cost kinds are {', '.join(COST_KINDS)}"
+            )
+        return self.costs[name]
 
 
 RewardFunction = Callable[[PortfolioState], ArrayLike]
@@ -397,6 +403,7 @@ class _Outcome:
         }
         for array in derived.values():
             array.setflags(write=False)
+        columns["costs"] = {kind: columns.pop(kind) for kind in COST_KINDS}
         return PortfolioState(**{**columns, **derived})
 
 

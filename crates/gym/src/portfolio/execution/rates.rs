@@ -2,6 +2,7 @@
 
 use super::{Buffers, Execution};
 use crate::portfolio::account::AgentAccount;
+use crate::portfolio::costs::Costs;
 use crate::portfolio::lanes::{Lanes, Machine, lanes_mut};
 
 impl<M: Machine> Execution<'_, M> {
@@ -9,8 +10,9 @@ impl<M: Machine> Execution<'_, M> {
     #[inline(always)]
     pub(super) fn set_rates(&self, accounts: &mut [AgentAccount], buffers: &mut Buffers) {
         let (costs, machine) = (&self.settings.costs, self.machine);
-        let base = costs.base_rate();
-        if self.settings.participation.is_none() && costs.impact == 0.0 {
+        let Some(base) = self.base_rate else { return self.set_asset_rates(accounts, buffers) };
+        let impact = costs.impact.of(0);
+        if self.settings.participation.is_none() && impact == 0.0 {
             return buffers.rates.fill(base);
         }
         self.set_demands(buffers);
@@ -18,20 +20,20 @@ impl<M: Machine> Execution<'_, M> {
             self.cut_to_volume(participation, accounts, buffers);
         }
         // Without volume the impact overflows to infinity, and zero times infinity is NaN.
-        if costs.impact == 0.0 {
+        if impact == 0.0 {
             return buffers.rates.fill(base);
         }
         let impacts = machine.lanes(self.panel.impacts(self.row));
         for (rates, impacts) in lanes_mut(&mut buffers.rates).iter_mut().zip(impacts) {
             let sizes = machine.four(*rates);
-            let impacts = costs.impact_rates(machine, sizes, impacts);
+            let impacts = Costs::impact_rates(machine, machine.all(impact), sizes, impacts);
             *rates = (machine.all(base) + impacts).to_array();
         }
     }
 
     /// Sum the requested changes of all agents per asset, in place of the rates.
     #[inline(always)]
-    fn set_demands(&self, buffers: &mut Buffers) {
+    pub(super) fn set_demands(&self, buffers: &mut Buffers) {
         let machine = self.machine;
         let (first, others) = buffers.changes.split_at(self.prices.len());
         for (demands, changes) in lanes_mut(&mut buffers.rates).iter_mut().zip(machine.lanes(first))
@@ -47,7 +49,7 @@ impl<M: Machine> Execution<'_, M> {
     }
 
     /// Scale the requests of all agents alike where they exceed the volume cap.
-    fn cut_to_volume(
+    pub(super) fn cut_to_volume(
         &self,
         participation: f64,
         accounts: &mut [AgentAccount],
@@ -64,10 +66,14 @@ impl<M: Machine> Execution<'_, M> {
             *demand = most;
             for (agent, account) in accounts.iter_mut().enumerate() {
                 let change = &mut buffers.changes[agent * stride + asset];
+                let filled = self.filled_part(asset, *change, share);
                 if let Some(carried) = account.carried.get_mut(asset) {
-                    *carried += *change * (1.0 - share);
+                    *carried += match self.settings.lot_size {
+                        None => *change * (1.0 - share),
+                        Some(_) => *change - filled,
+                    };
                 }
-                *change *= share;
+                *change = filled;
             }
         }
     }

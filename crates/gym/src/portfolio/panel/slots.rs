@@ -53,6 +53,11 @@ impl Panel {
         fill_column(&mut self.movable, self.width.assets, slot, &asset.movable, 1);
         fill_column(&mut self.listed, self.width.assets, slot, &asset.listed, 1);
         self.fill_features(slot, asset);
+        self.actions.extend(asset.actions.iter().map(|(row, _, action)| (*row, slot, *action)));
+        self.actions.sort_by_key(|(row, asset, _)| (*row, *asset));
+        for (row, _, _) in &asset.actions {
+            self.facts[row - self.forgotten].has_actions = true;
+        }
         self.note_all();
         self.chain(slot, asset);
         Ok(())
