@@ -149,7 +149,7 @@ def test_unknown_and_missing_assets_are_errors_that_say_what_to_do() -> None:
             {"A0": 0.1},
             r"proportional has no number for the assets \['A1'\]; add them, or 'default'",
         ),
-        ({"A0": 0.9, "default": 0.0}, "proportional from 0 to 0.5 was wanted, found 0.9"),
+        ({"A0": 0.9, "default": 0.0}, "proportional from 0 to 0.5, got 0.9"),
     ):
         with pytest.raises(ValueError, match=words):
             sekai.make("Portfolio-v0", data=data, costs=Costs(proportional=rates), lookback=1)

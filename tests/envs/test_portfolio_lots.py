@@ -181,8 +181,8 @@ def test_orders_of_a_live_env_are_whole_lots(delay: int) -> None:
 def test_a_lot_must_be_above_zero() -> None:
     data = market_of([[10.0, 20.0]] * 3)
     for lots, words in (
-        (0.0, "lot_size above 0 was wanted, found 0"),
-        ({"A0": 1.0, "A1": -2.0}, "lot_size above 0 was wanted, found -2"),
+        (0.0, "lot_size above 0, got 0"),
+        ({"A0": 1.0, "A1": -2.0}, "lot_size above 0, got -2"),
         ({"B": 1.0, "default": 1.0}, "unknown asset 'B' in lot_size"),
     ):
         with pytest.raises(ValueError, match=words):

@@ -245,7 +245,7 @@ impl OrderMatcher {
             return Ok(self.0.tick() - worked);
         }
         Err(PyValueError::new_err(format!(
-            "ticks among the {worked} that have been worked were wanted, found {begin} to {stop}"
+            "expected ticks within the {worked} executed ones, got {begin} to {stop}"
         )))
     }
 }

@@ -184,12 +184,12 @@ pub(crate) fn adjustment_factors<'py>(
     let (rows, width) = close.as_array().dim();
     check_actions([&dividend, &split], (rows, width))?;
     if quoted.as_array().dim() != (rows, width) {
-        return Err(PyValueError::new_err("close and quoted of one shape were wanted"));
+        return Err(PyValueError::new_err("expected close and quoted of one shape"));
     }
     let mut adjustment = Adjustment::new(width);
     if let Some(before) = before {
         if before.as_array().dim() != (3, width) {
-            return Err(PyValueError::new_err(format!("a state of 3 by {width} was wanted")));
+            return Err(PyValueError::new_err(format!("expected a state of 3 by {width}")));
         }
         let state = flat(before.as_array())?;
         adjustment.prices = state[..width].to_vec();
@@ -229,9 +229,7 @@ fn check_actions(
     shape: (usize, usize),
 ) -> PyResult<()> {
     if columns.into_iter().flatten().any(|column| column.as_array().dim() != shape) {
-        return Err(PyValueError::new_err(
-            "dividends and splits of the shape of prices were wanted",
-        ));
+        return Err(PyValueError::new_err("expected dividends and splits of the shape of prices"));
     }
     Ok(())
 }

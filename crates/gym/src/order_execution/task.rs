@@ -186,7 +186,9 @@ impl OrderTask {
         source.check(count, &window, if is_full { settings.columns } else { 0 })?;
         let fits = |values: &Arc<[f32]>| values.len() <= settings.day_ticks * settings.columns;
         if is_full && !source.features.iter().all(fits) {
-            return Err(ExecutionError::Source { reason: "a day has more ticks than day_ticks, raise it" });
+            return Err(ExecutionError::Source {
+                reason: "a day has more ticks than day_ticks, raise it",
+            });
         }
         let order = ParentOrder { direction: Direction::Sell, amount: 1.0, first: 0, stop: 1 };
         let day = Arc::clone(&source.ticks[0].sell);

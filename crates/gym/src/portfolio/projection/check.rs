@@ -77,7 +77,7 @@ pub enum ConstraintsError {
         upper: f64,
     },
     /// Bounds of an exposure that leave nothing.
-    #[error("{name} needs finite bounds, lower <= upper, found {lower} and {upper}")]
+    #[error("{name} needs finite bounds, lower <= upper, got {lower} and {upper}")]
     Exposure {
         /// The exposure.
         name: &'static str,
@@ -98,7 +98,7 @@ pub enum ConstraintsError {
         upper: f64,
     },
     /// Invalid beta.
-    #[error("beta of asset {asset} must be finite, found {got}")]
+    #[error("beta of asset {asset} must be finite, got {got}")]
     Beta {
         /// The asset.
         asset: usize,
@@ -129,7 +129,7 @@ pub enum ConstraintsError {
         got: f64,
     },
     /// No position is allowed.
-    #[error("max_names must be at least 1, found 0; leave it out for no limit")]
+    #[error("max_names must be at least 1, got 0; leave it out for no limit")]
     MaxNames,
 }
 

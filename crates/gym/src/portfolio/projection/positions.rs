@@ -203,7 +203,9 @@ impl Dive<'_> {
         // Each asset is chosen at most twice.
         for _ in 0..2 * assets + 2 {
             match self.project(space, workspace) {
-                Some(relaxed) if self.constraints.allows_positions(&space.weights, self.movable()) => {
+                Some(relaxed)
+                    if self.constraints.allows_positions(&space.weights, self.movable()) =>
+                {
                     return Some(relaxed);
                 }
                 Some(_) => {
@@ -293,8 +295,7 @@ impl Dive<'_> {
     fn project(&self, space: &mut PositionSpace, workspace: &mut Workspace) -> Option<Compromise> {
         let sum = space.shift(self.constraints, self.input)?;
         space.previous.clone_from(&space.weights);
-        let input =
-            Input { target: &space.target, held: &space.held, movable: self.input.movable };
+        let input = Input { target: &space.target, held: &space.held, movable: self.input.movable };
         let projection = space.constraints.project_exactly(input, workspace, &mut space.weights);
         space.unshift(self.constraints.min_weight, sum);
         let relaxed = compromise_of(projection);
