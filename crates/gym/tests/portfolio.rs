@@ -94,6 +94,7 @@ fn settings(assets: usize, stream: &mut Stream) -> PortfolioSettings {
         sectors: vec![],
         sector_caps: vec![],
         turnover: stream.bernoulli(0.3).then_some(0.7),
+        ..Constraints::default()
     };
     let account = if is_margin {
         AccountKind::Margin { leverage: 1.8, maintenance: 0.4 }

@@ -11,7 +11,8 @@
 //!    it, otherwise the largest of them is raised to at least `min_weight`; and the target is
 //!    projected again. A choice that other constraints do not allow is replaced by the opposite one.
 //! 3. The same with exclusion alone; the nearer of both results is used. If other constraints do
-//!    not allow either, held positions are kept first, and at last all are raised.
+//!    not allow either, held positions are kept first; then all are raised; then all choices are
+//!    tried in depth, up to [`MOST_NODES`] projections. The first result is used.
 //! 4. If nothing is found within the turnover cap, the weights move from those held towards a result
 //!    without it. If nothing is found at all, the exact projection is the result.
 //!
@@ -39,6 +40,12 @@ enum Preference {
     Raise,
 }
 
+const PREFERENCES: [Preference; 4] =
+    [Preference::Round, Preference::Exclude, Preference::KeepHeld, Preference::Raise];
+
+/// Projections in a search of all choices.
+const MOST_NODES: usize = 256;
+
 /// Working memory of the search.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PositionSpace {
@@ -54,6 +61,8 @@ pub(super) struct PositionSpace {
     previous: Vec<f64>,
     best: Vec<f64>,
     ranked: Vec<usize>,
+    /// Assets chosen so far in a search of all choices, and whether each was long.
+    path: Vec<(usize, bool)>,
 }
 
 impl Constraints {
@@ -151,14 +160,17 @@ impl PositionSpace {
         exact: &[f64],
     ) -> Option<Compromise> {
         let mut found: Option<(f64, Compromise)> = None;
-        for preference in
-            [Preference::Round, Preference::Exclude, Preference::KeepHeld, Preference::Raise]
-        {
-            if preference == Preference::KeepHeld && found.is_some() {
+        for (index, preference) in PREFERENCES.into_iter().map(Some).chain([None]).enumerate() {
+            if index > 1 && found.is_some() {
                 break;
             }
             let dive = Dive { constraints, input, base, preference };
-            let Some(relaxed) = dive.run(self, workspace, exact) else { continue };
+            self.begin(constraints, exact);
+            let relaxed = match preference {
+                Some(_) => dive.run(self, workspace),
+                None => dive.try_all(self, workspace),
+            };
+            let Some(relaxed) = relaxed else { continue };
             let off = distance(&self.weights, input.target);
             if found.is_none_or(|(nearest, _)| off < nearest) {
                 found = Some((off, relaxed));
@@ -166,6 +178,20 @@ impl PositionSpace {
             }
         }
         found.map(|(_, relaxed)| relaxed)
+    }
+
+    /// Begin with the exact projection; assets that no position can be large enough in are
+    /// excluded.
+    fn begin(&mut self, constraints: &Constraints, exact: &[f64]) {
+        let choice = |asset| {
+            let is_possible =
+                constraints.can_raise(asset, true) || constraints.can_raise(asset, false);
+            if is_possible { Choice::Free } else { Choice::Excluded }
+        };
+        self.choices.clear();
+        self.choices.extend((0..constraints.assets()).map(choice));
+        self.weights.clear();
+        self.weights.extend_from_slice(exact);
     }
 }
 
@@ -176,32 +202,16 @@ struct Dive<'a> {
     input: Input<'a>,
     /// Constraints that are relaxed without rules of positions.
     base: Compromise,
-    preference: Preference,
+    preference: Option<Preference>,
 }
 
 impl Dive<'_> {
     /// Weights that meet the rules, in `space.weights`.
-    fn run(
-        &self,
-        space: &mut PositionSpace,
-        workspace: &mut Workspace,
-        exact: &[f64],
-    ) -> Option<Compromise> {
-        let assets = self.constraints.assets();
-        space.choices.clear();
-        space.choices.resize(assets, Choice::Free);
-        space.weights.clear();
-        space.weights.extend_from_slice(exact);
-        for asset in 0..assets {
-            let can = self.constraints.can_raise(asset, true);
-            if !can && !self.constraints.can_raise(asset, false) {
-                space.choices[asset] = Choice::Excluded;
-            }
-        }
+    fn run(&self, space: &mut PositionSpace, workspace: &mut Workspace) -> Option<Compromise> {
         self.keep_names(space);
         let mut last = None;
         // Each asset is chosen at most twice.
-        for _ in 0..2 * assets + 2 {
+        for _ in 0..2 * self.constraints.assets() + 2 {
             match self.project(space, workspace) {
                 Some(relaxed)
                     if self.constraints.allows_positions(&space.weights, self.movable()) =>
@@ -225,6 +235,69 @@ impl Dive<'_> {
         self.input.movable
     }
 
+    /// Try all choices in depth: the smallest position that breaks a rule is excluded first, then
+    /// raised.
+    fn try_all(&self, space: &mut PositionSpace, workspace: &mut Workspace) -> Option<Compromise> {
+        let mut path = std::mem::take(&mut space.path);
+        path.clear();
+        let mut found = None;
+        for _ in 0..MOST_NODES {
+            let relaxed = self.project(space, workspace);
+            let is_met = self.constraints.allows_positions(&space.weights, self.movable());
+            found = relaxed.filter(|_| is_met);
+            let branch = relaxed.and_then(|_| self.smallest_violation(space));
+            if found.is_some() || !self.step_on(space, &mut path, branch) {
+                break;
+            }
+        }
+        space.path = path;
+        found
+    }
+
+    /// Exclude a position, or make the next choice of the last one that has any; false at the end.
+    fn step_on(
+        &self,
+        space: &mut PositionSpace,
+        path: &mut Vec<(usize, bool)>,
+        branch: Option<usize>,
+    ) -> bool {
+        if let Some(asset) = branch {
+            space.choices[asset] = Choice::Excluded;
+            path.push((asset, space.weights[asset] > 0.0));
+            return true;
+        }
+        while let Some(&(asset, is_long)) = path.last() {
+            let side = |is_long| if is_long { Choice::Long } else { Choice::Short };
+            let order = [Choice::Excluded, side(is_long), side(!is_long)];
+            let current = order.iter().position(|choice| *choice == space.choices[asset]);
+            let later = &order[current.map_or(order.len(), |current| current + 1)..];
+            let can = |side: &&Choice| self.constraints.can_raise(asset, **side == Choice::Long);
+            if let Some(choice) = later.iter().find(can) {
+                space.choices[asset] = *choice;
+                return true;
+            }
+            space.choices[asset] = Choice::Free;
+            path.pop();
+        }
+        false
+    }
+
+    /// The smallest position without a choice that is too small, or one of too many.
+    fn smallest_violation(&self, space: &PositionSpace) -> Option<usize> {
+        let is_position = |asset: usize| is_position(space.weights[asset]);
+        let positions = (0..space.choices.len()).filter(|&asset| is_position(asset));
+        let are_many = self.constraints.max_names.is_some_and(|most| positions.count() > most);
+        let is_open = |asset: &usize| {
+            self.movable()[*asset]
+                && space.choices[*asset] == Choice::Free
+                && is_position(*asset)
+                && (are_many || self.constraints.is_small(space.weights[*asset]))
+        };
+        let by_size =
+            |a: &usize, b: &usize| space.weights[*a].abs().total_cmp(&space.weights[*b].abs());
+        (0..space.choices.len()).filter(is_open).min_by(by_size)
+    }
+
     /// Exclude all but the names of the largest weights, if there are too many.
     fn keep_names(&self, space: &mut PositionSpace) {
         let most = self.constraints.most_names(self.input);
@@ -239,7 +312,7 @@ impl Dive<'_> {
         let is_kept = |asset: usize| {
             let is_held = is_position(self.input.held[asset]);
             let is_raised = matches!(choices[asset], Choice::Long | Choice::Short);
-            (is_raised, self.preference == Preference::KeepHeld && is_held)
+            (is_raised, self.preference == Some(Preference::KeepHeld) && is_held)
         };
         ranked.retain(|&asset| choices[asset] != Choice::Excluded);
         ranked.sort_by(|&first, &second| {
@@ -265,7 +338,7 @@ impl Dive<'_> {
         let half = 0.5 * self.constraints.min_weight;
         let held = (0..space.choices.len()).filter(is_open);
         let held = held.filter(|&asset| is_position(self.input.held[asset])).max_by(by_size);
-        let (asset, is_raised) = match self.preference {
+        let (asset, is_raised) = match self.preference? {
             Preference::Round if weights[smallest].abs() >= half => (largest, true),
             Preference::Round | Preference::Exclude => (smallest, false),
             Preference::KeepHeld => held.map_or((smallest, false), |asset| (asset, true)),
@@ -331,7 +404,7 @@ impl PositionSpace {
                 Choice::Long => least,
                 Choice::Short => -least,
             };
-            shifted.raise(asset, base);
+            shifted.raise(asset, base, *choice == Choice::Long);
             target[asset] -= base;
             held[asset] -= base;
             sum += base;
@@ -359,11 +432,10 @@ impl PositionSpace {
 
 impl Constraints {
     /// Reduce bounds and caps by a part of a position that is always held.
-    fn raise(&mut self, asset: usize, base: f64) {
+    fn raise(&mut self, asset: usize, base: f64, is_long: bool) {
         let (lower, upper) = (&mut self.lower[asset], &mut self.upper[asset]);
         (*lower, *upper) =
-            if base > 0.0 { (0.0, *upper - base) } else { ((*lower - base).min(0.0), 0.0) };
-        *upper = upper.max(0.0);
+            if is_long { (0.0, (*upper - base).max(0.0)) } else { ((*lower - base).min(0.0), 0.0) };
         self.leverage = self.leverage.map(|cap| cap - base.abs());
         if let Some(Some(sector)) = self.sectors.get(asset) {
             let cap = &mut self.sector_caps[*sector];

@@ -218,3 +218,73 @@ fn constraints_survive_being_written() {
 
     assert_eq!(postcard::from_bytes(&bytes), Ok(constraints));
 }
+
+/// Case with bounds of net and beta exposure that allow zero weights.
+fn exposed_cases() -> impl Strategy<Value = Case> {
+    let bounds = || (-0.3..0.0_f64, 0.0..0.5_f64);
+    (cases(), bounds(), bounds(), vec(-0.5..2.0_f64, 24)).prop_map(
+        |(mut case, net, beta, betas)| {
+            let assets = case.constraints.assets();
+            case.constraints.net = Some(net);
+            case.constraints.beta = Some(beta);
+            case.constraints.betas = betas[..assets].to_vec();
+            case
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn no_allowed_weights_are_nearer_with_exposure_bounds(
+        case in exposed_cases(),
+        others in vec(-1.0..1.0_f64, 24 * 4),
+    ) {
+        let (allowed, projection) = case.project(&case.target);
+        if !projection.is_exact() {
+            return Ok(());
+        }
+        let (lower, upper) = case.constraints.beta.expect("bounded");
+        let exposure: f64 =
+            case.constraints.betas.iter().zip(&allowed).map(|(beta, weight)| beta * weight).sum();
+        prop_assert!(exposure >= lower - TOLERANCE && exposure <= upper + TOLERANCE);
+        for other in others.chunks_exact(24) {
+            let mut toward = allowed.clone();
+            for (weight, noise) in toward.iter_mut().zip(other.iter().cycle()) {
+                *weight += 0.1 * noise;
+            }
+            let (other, _) = case.project(&toward);
+            let product: f64 = (0..other.len())
+                .map(|index| (case.target[index] - allowed[index]) * (other[index] - allowed[index]))
+                .sum();
+            prop_assert!(product <= 1e-10, "a way of {product}");
+        }
+    }
+
+    #[test]
+    fn rules_of_positions_are_met_or_reported(
+        mut case in exposed_cases(),
+        min_weight in 0.0..0.2_f64,
+        max_names in 1..8_usize,
+    ) {
+        case.constraints.min_weight = min_weight;
+        case.constraints.max_names = Some(max_names);
+        let (allowed, projection) = case.project(&case.target);
+
+        let assets = &allowed[..case.constraints.assets()];
+        let names = assets.iter().filter(|weight| weight.abs() > TOLERANCE).count();
+        let movable = assets.iter().zip(&case.movable).filter(|(_, can)| **can);
+        let small = movable
+            .filter(|(weight, _)| weight.abs() > TOLERANCE && weight.abs() < min_weight - TOLERANCE)
+            .count();
+        let is_met = names <= max_names && small == 0;
+        let is_reported =
+            matches!(projection, Projection::Compromise(relaxed) if relaxed.positions);
+        prop_assert!(is_met || is_reported, "{allowed:?}");
+        if projection.is_exact() {
+            let (again, _) = case.project(&allowed);
+            prop_assert!(allowed.iter().zip(&again).all(|(a, b)| a.to_bits() == b.to_bits()));
+        }
+    }
+}
