@@ -322,15 +322,24 @@ def test_resampled_and_replaced_rows_keep_actions_beside_their_prices() -> None:
 
 
 def test_baselines_estimate_from_total_returns() -> None:
-    data = simulate_gbm(3, 120, seed=4)
+    data = simulate_gbm(3, 200, seed=4)
     split = split_data(data, some_splits(data, 1))
     equities = []
     for rows in (data, split):
-        options: Any = {"data": rows, "features": ["log_return"], "lookback": 2, "starts": 70}
+        options: Any = {
+            "data": rows,
+            "features": ["log_return"],
+            "lookback": 80,
+            "episode_rows": 30,
+        }
         report = evaluate(
-            "minimum_variance", "Portfolio-v0", env_options=options, seeds=[0, 1], sensitivity=False,
+            "minimum_variance",
+            "Portfolio-v0",
+            env_options=options,
+            seeds=[0, 1],
+            sensitivity=False,
             baselines=["equal_weight"],
-        )  # fmt: skip
+        )
         equities.append(report.agent.episodes[0].equity)
 
     np.testing.assert_allclose(*equities, rtol=1e-6)
