@@ -45,9 +45,7 @@ NativeLog = dict[str, Any]
 Columns = dict[str, Any]
 """Columns of one kind of record, by name: arrays, or lists where an item is a list itself."""
 
-SHARED_FIELDS = (
-    "equity", "cash", "pnl", "cost", "turnover", "drawdown", "delisted", "dividends",
-)  # fmt: skip
+SHARED_FIELDS = ("equity", "cash", "pnl", "cost", "turnover", "drawdown", "delisted", "dividends")
 """Keys of an info that are fields of `StepLog`."""
 
 LEAD = 5
