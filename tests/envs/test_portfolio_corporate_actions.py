@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sekai
-from sekai.data import Bar, MarketData, Pipeline, check_features, simulate_gbm
+from sekai.data import Bar, MarketData, Pipeline, bootstrap, check_features, simulate_gbm
 from sekai.data.corporate_actions import adjusted
+from sekai.evaluation import evaluate
+from sekai.evaluation.look_ahead import replace_future
 from sekai.live.paper.account import PaperAccount
 from sekai.market import Constraints, Costs, Execution, MarginAccount
 from sekai.utils.checker import check_causal
@@ -297,3 +299,47 @@ def test_readers_take_missing_actions_as_none(tmp_path: Any) -> None:
 def test_impossible_actions_are_refused(name: str, wrong: float) -> None:
     with pytest.raises(ValueError, match=f"{name} of A0 must be finite and at least 0, or NaN"):
         with_actions(market_of([10.0] * 3), **{name: [[np.nan], [wrong], [np.nan]]})
+
+
+def moves(data: MarketData) -> Floats:
+    close = adjusted(data).field("close")
+    changes: Floats = np.log(close[1:] / close[:-1])
+    return changes
+
+
+def test_resampled_and_replaced_rows_keep_actions_beside_their_prices() -> None:
+    data = eventful(rows=200)
+    drawn = bootstrap(data, 300, seed=1)
+    other = replace_future(data, 50, np.random.default_rng(0))
+
+    # No total return is as large as a split would be.
+    most = 1.5 * float(np.abs(moves(data)).max())
+    assert np.abs(moves(drawn)).max() <= most
+    assert np.abs(moves(other)).max() <= most
+    assert np.array_equal(other.values[:51], data.values[:51], equal_nan=True)
+    yields = drawn.field("dividend") / drawn.field("close")
+    assert np.nanmax(yields) <= 1.01 * np.nanmax(data.field("dividend") / data.field("close"))
+
+
+def test_baselines_estimate_from_total_returns() -> None:
+    data = simulate_gbm(3, 200, seed=4)
+    split = split_data(data, some_splits(data, 1))
+    equities = []
+    for rows in (data, split):
+        options: Any = {
+            "data": rows,
+            "features": ["log_return"],
+            "lookback": 80,
+            "episode_rows": 30,
+        }
+        report = evaluate(
+            "minimum_variance",
+            "Portfolio-v0",
+            env_options=options,
+            seeds=[0, 1],
+            sensitivity=False,
+            baselines=["equal_weight"],
+        )
+        equities.append(report.agent.episodes[0].equity)
+
+    np.testing.assert_allclose(*equities, rtol=1e-6)

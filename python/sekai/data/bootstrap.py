@@ -38,8 +38,8 @@ def bootstrap(
     """Draw a history of `rows` rows from blocks of the rows of `data`.
 
     Every asset begins at its first close. Timestamps are those of `data`, repeated as often as
-    needed with a shift of whole weeks. Fields other than prices, and market-wide series, keep the
-    values of the drawn rows.
+    needed with a shift of whole weeks. Dividends are scaled as prices are; other fields, and
+    market-wide series, keep the values of the drawn rows.
 
     Args:
         data: history to draw from, with a field `close`.
@@ -126,7 +126,7 @@ def _values(data: MarketData, marks: Floats, drawn: Rows, quoted: Bools) -> Floa
             own = _last_marks(data.field(name), data.quoted)
             start = _chained(data.field(name), own, drawn, quoted)
             values[:, :, index] *= start / own[drawn - 1]
-        elif name in PRICE_FIELDS:
+        elif name in PRICE_FIELDS or name == "dividend":
             values[:, :, index] *= before / marks[drawn - 1]
     values[~quoted] = np.nan
     return values

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.data import FeaturePanel, MarketData, Pipeline, Windows
+from sekai.data.corporate_actions import adjusted
 from sekai.data.market_data import PRICE_FIELDS
 from sekai.evaluation.evaluation import Episode, Flag
 from sekai.evaluation.policy import Policy
@@ -60,12 +61,13 @@ def replace_future(data: MarketData, row: int, rng: np.random.Generator) -> Mark
     """Return the panel with all rows after `row` replaced by unrelated ones.
 
     Log returns are drawn from a normal distribution with the sample covariance and mean 0;
-    overnight gaps are kept. Other fields are permuted. Missing prices stay missing.
+    overnight gaps are kept. Dividends move with prices, splits stay, other fields are permuted.
+    Missing prices stay missing.
     """
     later = np.arange(row + 1, len(data))
     if len(later) < 2:
         return data
-    close = data.field("close")
+    close = adjusted(data).field("close")
     with np.errstate(invalid="ignore", divide="ignore"):
         moves = np.log(close[later] / close[later - 1])
     moves = np.where(np.isfinite(moves), moves, 0.0)
@@ -76,9 +78,9 @@ def replace_future(data: MarketData, row: int, rng: np.random.Generator) -> Mark
     for index, name in enumerate(data.fields):
         if name == "open":
             values[1:, :, index] *= factor[:-1]
-        elif name in PRICE_FIELDS:
+        elif name in PRICE_FIELDS or name == "dividend":
             values[:, :, index] *= factor
-        else:
+        elif name != "split":
             values[later, :, index] = values[later[order], :, index]
     _widen(values, data.fields)
     return data.replace(values=np.where(data.quoted[:, :, None], values, data.values))
@@ -148,7 +150,9 @@ def _foreknowledge(policy: Policy, task: PortfolioTask, seeds: Sequence[int]) ->
         for number in range(1, 1 + MARKETS)
     ]
     for horizon in HORIZONS:
-        tables = [_fit_scores(episodes, task.data, task.marks, horizon) for episodes in runs]
+        tables = [
+            _fit_scores(episodes, task.data, task.adjusted_marks, horizon) for episodes in runs
+        ]
         for aspect in tables[0]:
             scores = [table[aspect] for table in tables]
             if min(scores) > MIN_SCORE or max(scores) < -MIN_SCORE:

@@ -53,8 +53,8 @@ struct Facts {
     /// True if every asset was listed, and if every asset could be traded.
     all_listed: bool,
     all_movable: bool,
-    /// True if an asset has a dividend or a split.
-    has_actions: bool,
+    /// Number of assets with a dividend or a split.
+    actions: usize,
 }
 
 /// Gates of a row in which everything can be traded.
@@ -200,7 +200,7 @@ impl Panel {
             decides: bar.decides,
             all_listed: all(bar.listed),
             all_movable: all(bar.tradable),
-            has_actions: false,
+            actions: 0,
         });
     }
 
@@ -244,8 +244,8 @@ impl Panel {
         }
         self.movable.extend_from_slice(bar.tradable);
         self.listed.extend_from_slice(bar.listed);
-        let has_actions = self.actions.last().is_some_and(|(last, _, _)| *last == row);
-        self.facts.last_mut().expect("the row was just pushed").has_actions = has_actions;
+        let actions = self.actions_in(row..row + 1).len();
+        self.facts.last_mut().expect("the row was just pushed").actions = actions;
     }
 
     fn push_trailing(&mut self) {
@@ -398,7 +398,7 @@ impl Panel {
     /// Dividends and splits of a row by asset.
     #[inline(always)]
     pub(super) fn actions(&self, row: usize) -> &[(usize, usize, Action)] {
-        if self.facts[self.at(row)].has_actions { self.actions_in(row..row + 1) } else { &[] }
+        if self.facts[self.at(row)].actions > 0 { self.actions_in(row..row + 1) } else { &[] }
     }
 
     fn actions_in(&self, rows: Range<usize>) -> &[(usize, usize, Action)] {

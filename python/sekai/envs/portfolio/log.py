@@ -33,9 +33,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Times = NDArray[np.datetime64]
 NativeLog = dict[str, Any]
-SHARED_FIELDS = (
-    "equity", "cash", "pnl", "cost", "turnover", "drawdown", "delisted", "dividends",
-)  # fmt: skip
+SHARED_FIELDS = ("equity", "cash", "pnl", "cost", "turnover", "drawdown", "delisted", "dividends")
 """Keys of an info that are fields of `StepLog`."""
 
 LEAD = 5

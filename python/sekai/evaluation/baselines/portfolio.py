@@ -217,7 +217,7 @@ class EstimatedWeights(TargetWeights):
 
     def _estimated(self, row: int, mask: Bools) -> Floats:
         # Ends with the row of the decision, whose close is known.
-        prices = self._task.marks[max(0, row - self.lookback) : row + 1]
+        prices = self._task.adjusted_marks[max(0, row - self.lookback) : row + 1]
         priced = mask & np.isfinite(prices).all(axis=0)
         weights = np.zeros(len(mask))
         if len(prices) <= self.min_rows or not priced.any():

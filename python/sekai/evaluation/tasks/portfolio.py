@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.data import FeaturePanel, MarketData, Windows, simulate_regimes
+from sekai.data.corporate_actions import adjusted
 from sekai.envs.portfolio.config import MultiPortfolioConfig, PortfolioConfig
 from sekai.envs.portfolio.log import COST_KINDS, EpisodeLog
 from sekai.envs.portfolio.panel import Benchmark, compute_features
@@ -77,6 +78,7 @@ class PortfolioTask(Task):
         super().__init__(_with_data(source))
         self._data: MarketData | None = None
         self._marks: Floats | None = None
+        self._adjusted_marks: Floats | None = None
         self._benchmark_levels: Floats | None = None
         self._panel: FeaturePanel | None = None
 
@@ -147,11 +149,22 @@ class PortfolioTask(Task):
             self._marks = _forward_filled(self._data.field("close"))
         return self._marks
 
+    @property
+    def adjusted_marks(self) -> Floats:
+        """As `marks`, adjusted for dividends and splits point in time."""
+        if self._adjusted_marks is None:
+            assert self._data is not None, "marks need the data of an env that has begun"
+            panel = adjusted(self._data)
+            same = panel is self._data
+            self._adjusted_marks = self.marks if same else _forward_filled(panel.field("close"))
+        return self._adjusted_marks
+
     def begin(self, vec: VecEnv) -> Mapping[int, Any]:
         """Find the data and discard earlier logs."""
         data = self._data_of(vec)
         if data is not self._data:
             self._data, self._marks, self._benchmark_levels = data, None, None
+            self._adjusted_marks = None
         self._take_logs(vec)
         return {}
 

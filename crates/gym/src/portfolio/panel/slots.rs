@@ -56,7 +56,7 @@ impl Panel {
         self.actions.extend(asset.actions.iter().map(|(row, _, action)| (*row, slot, *action)));
         self.actions.sort_by_key(|(row, asset, _)| (*row, *asset));
         for (row, _, _) in &asset.actions {
-            self.facts[row - self.forgotten].has_actions = true;
+            self.facts[row - self.forgotten].actions += 1;
         }
         self.note_all();
         self.chain(slot, asset);
