@@ -214,7 +214,9 @@ def resolve_day_ticks(config: OrderExecutionConfig, days: IntradayData) -> int:
     if ticks is not None:
         return ticks
     if config.orders is not None:
-        pairs = [(order.stock_id, order.date) for order in config.orders]
+        # Baskets are sequences of orders.
+        baskets = (own if isinstance(own, Sequence) else [own] for own in config.orders)
+        pairs = [(order.stock_id, order.date) for own in baskets for order in own]
     else:
         assets, dates = _assets(config, days), _dates(config, days)
         pairs = [(asset, date) for asset in assets for date in dates]
@@ -377,8 +379,8 @@ class RandomOrders(EnvAware):
     def too_short(self) -> DataError:
         """Error of days with too few ticks."""
         return DataError(
-            f"none of {ATTEMPTS} random days has {self.order_ticks} ticks and a price; choose others by "
-            "assets= and days=, or fewer steps by order_steps="
+            f"none of {ATTEMPTS} random days has {self.order_ticks} ticks and a price; choose "
+            "others by assets= and days=, or fewer steps by order_steps="
         )
 
     @property
