@@ -14,6 +14,7 @@ use pyo3::types::PyDict;
 
 use crate::arrays::owned;
 use crate::batch::{BatchOptions, NativeBatch};
+use crate::errors::check_memory;
 use crate::native_class::{exclusive, native_batch};
 use crate::observation_parts::observation_in_parts;
 
@@ -124,7 +125,11 @@ native_batch!(
             let draws = draws_of(candidates, assets, orders)?;
             let source =
                 OrderSource { ticks: table.ticks.clone(), features: table.features.clone(), draws };
-            let task = OrderTask::new(settings_of(settings)?, source).map_err(refused)?;
+            let settings = settings_of(settings)?;
+            let number = size_of::<f32>();
+            check_memory("ticks of a day", settings.day_ticks, number * settings.columns.max(1))?;
+            check_memory("steps", settings.order_steps, size_of::<f64>())?;
+            let task = OrderTask::new(settings, source).map_err(refused)?;
             Ok(Self(NativeBatch::new(py, &task, &options)?))
         }
 

@@ -173,8 +173,8 @@ impl OrderExecution {
             return self.order.stop;
         }
         let (session, length) = (self.day.session(tick), self.rules.ticks_per_step);
-        let boundary = session.start + ((tick - session.start) / length + 1) * length;
-        boundary.min(session.end).min(self.order.stop)
+        let past = ((tick - session.start) / length + 1).saturating_mul(length);
+        session.start.saturating_add(past).min(session.end).min(self.order.stop)
     }
 
     /// Number of steps from the first tick to the last.
@@ -288,8 +288,10 @@ impl OrderExecution {
         let holds = (0.0..=order.amount).contains(&holdings.position)
             && holdings.filled_before.is_finite()
             && holdings.cash.is_none_or(f64::is_finite);
+        // Every step has a tick at least.
         let is_order = order.fits(self.day.ticks());
-        is_order && is_within && holds && progress.fills.len() == progress.tick - order.first
+        let has_steps = is_within && progress.steps <= progress.tick - order.first;
+        is_order && has_steps && holds && progress.fills.len() == progress.tick - order.first
     }
 }
 

@@ -2,9 +2,15 @@
 
 #![allow(clippy::float_cmp, clippy::unwrap_used)] // some tests compare exact results
 
+use std::sync::Arc;
+
 use gym::order_execution::{
-    Direction, ExecutionError, OrderDay, OrderExecution, OrderRules, RulesError,
+    Direction, ExecutionError, ObservedState, OrderDay, OrderDraws, OrderExecution,
+    OrderObservation, OrderRules, OrderSource, OrderTask, OrderTaskSettings, OrderTicks,
+    RulesError, SessionFeatures, SliceAction, SliceReward,
 };
+use gym::{Observation, Task};
+use market::EpisodeKey;
 use proptest::prelude::*;
 
 fn day(ticks: usize) -> OrderDay {
@@ -290,4 +296,123 @@ proptest! {
         prop_assert_eq!(filled(&first), filled(&second));
         prop_assert_eq!(first.position().to_bits(), second.position().to_bits());
     }
+}
+
+#[test]
+fn no_step_spans_two_sessions() {
+    let sessions = OrderDay { sessions: vec![7], ..day(20) };
+    let mut order = buy(sessions, twap_rules(5), 30.0, (3, 18));
+    assert_eq!(order.total_steps(), 5);
+    let mut boundaries = vec![];
+    while !order.is_done() {
+        boundaries.push(order.next_boundary());
+        order.step(1.0).expect("there is more");
+    }
+    assert_eq!(boundaries, [5, 7, 12, 17, 18]);
+}
+
+#[test]
+fn a_cumulative_cap_counts_anew_in_every_session() {
+    let cap = vec![1.0, 2.0, 1.0, 2.0];
+    let capped = OrderDay { cumulative_cap: Some(cap), sessions: vec![2], ..day(4) };
+    let order = worked(buy(capped, twap_rules(2), 8.0, (0, 4)), &[1.0, 1.0]);
+    assert_eq!(filled(&order), [1.0, 1.0, 1.0, 1.0]);
+}
+
+#[test]
+fn sessions_that_are_none_are_refused() {
+    for wrong in [vec![0], vec![3, 2], vec![2, 2], vec![4]] {
+        let sessions = OrderDay { sessions: wrong, ..day(4) };
+        assert!(sessions.check().is_err());
+    }
+}
+
+fn task(basket: Option<usize>) -> OrderTask {
+    let own = OrderDay { sessions: vec![], ..day(40) };
+    let ticks = Arc::new(own);
+    let features: Arc<[f32]> = (0..40_u8).map(f32::from).collect();
+    let sessions = vec![SessionFeatures { today: 0, yesterday: None }];
+    let entry = OrderTicks { sell: Arc::clone(&ticks), buy: ticks, features: sessions };
+    let source = OrderSource {
+        ticks: vec![entry.clone(), entry],
+        features: vec![features],
+        draws: OrderDraws::Random { ticks: vec![Some(0), None, Some(1), None], assets: 2 },
+    };
+    let settings = OrderTaskSettings {
+        rules: OrderRules { ticks_per_step: 5, ..OrderRules::default() },
+        order_steps: 4,
+        day_ticks: 40,
+        columns: 1,
+        state: ObservedState::FullHistory,
+        action: SliceAction::TwapRelative,
+        reward: SliceReward::Shortfall,
+        penalty: 0.0,
+        amount: (10.0, 20.0),
+        direction: None,
+        basket,
+    };
+    OrderTask::new(settings, source).expect("valid")
+}
+
+#[test]
+fn an_episode_ends_with_its_window_and_shows_no_later_tick() {
+    for basket in [None, Some(2)] {
+        let mut task = task(basket);
+        let layout = task.layout();
+        let mut memory = OrderObservation::zeros(&layout, 1);
+        let actions = vec![1.0; task.action_len()];
+        task.begin(EpisodeKey { seed: 3, episode: 0 }, memory.rows());
+        for step in 1..=4 {
+            let outcome = task.step(&actions, memory.rows());
+            assert_eq!(outcome.terminated, step == 4);
+            let shown = memory.data_processed.iter().filter(|value| **value > 0.0).count();
+            let known: i32 = memory.cur_tick.iter().sum();
+            // The first feature of each order is 0; after the last tick all are known.
+            let zeros = task.action_len();
+            assert!(step == 4 || shown + zeros == usize::try_from(known).unwrap());
+        }
+        assert!(task.is_over());
+    }
+}
+
+#[test]
+fn a_decoded_task_goes_on_as_the_encoded_one() {
+    let mut own = task(Some(2));
+    let mut memory = OrderObservation::zeros(&own.layout(), 1);
+    own.begin(EpisodeKey { seed: 9, episode: 0 }, memory.rows());
+    own.step(&[0.5, 2.0], memory.rows());
+    let mut bytes = vec![];
+    own.encode(&mut bytes);
+
+    let mut again = task(Some(2));
+    again.decode(&mut &bytes[..]).expect("the same data");
+    let outcomes = [&mut own, &mut again].map(|task| task.step(&[1.0, 1.0], memory.rows()));
+    assert_eq!(outcomes[0], outcomes[1]);
+
+    for cut in 0..bytes.len() {
+        assert!(task(Some(2)).decode(&mut &bytes[..cut]).is_err());
+    }
+}
+
+#[test]
+fn data_without_enough_ticks_is_refused() {
+    let settings = OrderTaskSettings {
+        rules: OrderRules { ticks_per_step: 5, ..OrderRules::default() },
+        order_steps: 4,
+        day_ticks: 40,
+        columns: 1,
+        state: ObservedState::CurrentStep,
+        action: SliceAction::Categorical(vec![0.0, 1.0]),
+        reward: SliceReward::Score,
+        penalty: 0.0,
+        amount: (1.0, 1.0),
+        direction: Some(Direction::Buy),
+        basket: None,
+    };
+    let ticks = Arc::new(day(19));
+    let entry = OrderTicks { sell: Arc::clone(&ticks), buy: ticks, features: vec![] };
+    let draws = OrderDraws::Random { ticks: vec![Some(0)], assets: 1 };
+    let source = OrderSource { ticks: vec![entry], features: vec![], draws };
+    assert!(OrderTask::new(settings.clone(), source.clone()).is_err());
+    assert!(OrderTask::new(OrderTaskSettings { order_steps: 3, ..settings }, source).is_ok());
 }

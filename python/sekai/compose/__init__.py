@@ -19,6 +19,7 @@ from sekai.compose.logs.table_writers import CsvWriter, ParquetWriter
 from sekai.compose.logs.trackers import MlflowWriter, TensorBoardWriter
 from sekai.compose.logs.writer import ConsoleWriter, LogBuffer, LogWriter
 from sekai.compose.orders.baselines import TWAP, VWAP, AllAtOnce, AlmgrenChrissPolicy, OracleVWAP
+from sekai.compose.orders.basket_execution import BasketExecution, BasketExecutionConfig
 from sekai.compose.orders.data import (
     DayFeatures,
     SimulatedMinutes,
@@ -61,6 +62,8 @@ __all__ = [
     "AllAtOnce",
     "AlmgrenChrissPolicy",
     "AuxiliaryInfoCollector",
+    "BasketExecution",
+    "BasketExecutionConfig",
     "CategoricalActionInterpreter",
     "ConsoleWriter",
     "CsvWriter",

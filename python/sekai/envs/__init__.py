@@ -66,6 +66,14 @@ register(
 
 # Registered here with the others; `compose` is a later stage, loaded when the env is made.
 register(
+    "BasketExecution-v0",
+    "sekai.compose.orders.basket_execution:BasketExecution",
+    vector_entry_point="sekai.compose.orders.basket_execution:basket_execution_vec",
+    validate_actions=False,
+    order_enforce=False,
+)
+
+register(
     "OrderExecution-v0",
     "sekai.compose.orders.order_execution:OrderExecution",
     vector_entry_point="sekai.compose.orders.order_batch:order_execution_vec",

@@ -52,6 +52,7 @@ REBUILDABLE = (
     "MarketMaking",
     "OptimalExecution",
     "OrderExecution",
+    "BasketExecution",
 )
 """Env classes that can be rebuilt from the config of an instance."""
 
@@ -321,7 +322,9 @@ def _from_vec(vec: VecEnv) -> EnvSource:
 
 
 def _class_of_batch(batch: Any) -> str:
-    while hasattr(batch, "batch") or hasattr(batch, "native"):
-        batch = batch.batch if hasattr(batch, "batch") else batch.native
-    name = type(batch).__name__.removesuffix("Batch").removesuffix("Weights")
-    return name if name in REBUILDABLE else "VecEnv"
+    while batch is not None:
+        name = type(batch).__name__.removesuffix("Batch").removesuffix("Weights")
+        if name in REBUILDABLE:
+            return name
+        batch = getattr(batch, "batch", None) or getattr(batch, "native", None)
+    return "VecEnv"

@@ -329,7 +329,8 @@ class Evaluation:
     """Env id."""
 
     task: str
-    """"portfolio", "trading", "market_making", "execution", "order_execution" or "episodes"."""
+    """"portfolio", "trading", "market_making", "execution", "order_execution",
+    "basket_execution" or "episodes"."""
 
     headline: str
     """Metric that ranks policies."""

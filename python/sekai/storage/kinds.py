@@ -27,6 +27,7 @@ BUILT_IN: dict[str, str] = {
     "AccountConfig": "sekai.market.market:AccountConfig",
     "AgentConfig": "sekai.envs.portfolio.config:AgentConfig",
     "AlmgrenChriss": "sekai.market.almgren_chriss:AlmgrenChriss",
+    "BasketExecutionConfig": "sekai.compose.orders.basket_execution:BasketExecutionConfig",
     "CashAccount": "sekai.market.accounts:CashAccount",
     "Constraints": "sekai.market.constraints:Constraints",
     "Costs": "sekai.market.costs:Costs",

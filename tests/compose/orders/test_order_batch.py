@@ -140,6 +140,7 @@ def test_a_saved_state_goes_on_bit_for_bit(name: str) -> None:
 def test_a_state_of_other_data_or_settings_is_refused() -> None:
     vec = sekai.make_vec("OrderExecution-v0", 2, data=DAYS)
     vec.reset(seed=0)
+    vec.step(np.array([1, 1]))
     state = vec.state_dict()
 
     for options in ({"data": panel(4, seed=1)}, {"data": DAYS, "ticks_per_step": 20}):

@@ -115,11 +115,6 @@ impl OrderDay {
         Ok(())
     }
 
-    /// Encode the columns as bytes.
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
-        postcard::to_allocvec(self).expect("numbers and columns can always be written")
-    }
-
     /// Number of ticks.
     #[must_use]
     pub fn ticks(&self) -> usize {

@@ -90,22 +90,10 @@ impl OrderSource {
         for ticks in &self.ticks {
             ticks.sell.check()?;
             ticks.buy.check()?;
-            let known = |index: usize| index < self.features.len();
-            let is_known =
-                |each: &SessionFeatures| known(each.today) && each.yesterday.is_none_or(known);
-            let sessions = ticks.sell.sessions.len() + 1;
-            let has_features = row == 0 || ticks.features.len() == sessions;
-            if ticks.sell.ticks() != ticks.buy.ticks()
-                || !ticks.features.iter().all(is_known)
-                || !has_features
-            {
+            let is_pair = ticks.sell.ticks() == ticks.buy.ticks();
+            if !is_pair || !(row == 0 || self.has_features(ticks, row)) {
                 return Err(ExecutionError::Source { reason: "ticks and features do not fit" });
             }
-        }
-        if row > 0 && self.features.iter().any(|values| values.len() % row != 0) {
-            return Err(ExecutionError::Source {
-                reason: "features have another number of columns",
-            });
         }
         let has_orders = match &self.draws {
             OrderDraws::Random { ticks, assets } => {
@@ -125,6 +113,18 @@ impl OrderSource {
         };
         let reason = "no day has enough ticks for an order";
         if has_orders { Ok(()) } else { Err(ExecutionError::Source { reason }) }
+    }
+
+    /// Return true if every session has features of each of its ticks, and of the day before.
+    fn has_features(&self, ticks: &OrderTicks, row: usize) -> bool {
+        let day = &ticks.sell;
+        let starts = std::iter::once(0).chain(day.sessions.iter().copied());
+        let is_known = |(start, own): (usize, &SessionFeatures)| {
+            let today = self.features.get(own.today);
+            let has_ticks = today.is_some_and(|rows| rows.len() == day.session(start).len() * row);
+            has_ticks && own.yesterday.is_none_or(|index| index < self.features.len())
+        };
+        ticks.features.len() == day.sessions.len() + 1 && starts.zip(&ticks.features).all(is_known)
     }
 
     /// Draw the orders of an episode into `orders`.
@@ -216,22 +216,24 @@ impl OrderSource {
         starts > 0
     }
 
-    /// Digest of all data and orders.
+    /// Digest of the orders and of the number of ticks of each day. Prices are left out, so that
+    /// a state says nothing about the future; each order has a digest of the ticks it has seen.
     pub(super) fn digest(&self) -> [u8; 32] {
         let mut digest = Sha256::new();
         for ticks in &self.ticks {
-            for day in [&ticks.sell, &ticks.buy] {
-                digest.update(day.to_bytes());
-            }
-            for own in &ticks.features {
-                digest.update(format!("{own:?}"));
-            }
-        }
-        for values in &self.features {
-            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            digest.update(bytes);
+            let sessions = &ticks.sell.sessions;
+            digest.update(format!("{} {sessions:?} {:?};", ticks.sell.ticks(), ticks.features));
         }
         digest.update(format!("{:?}", self.draws));
         digest.finalize().into()
     }
+}
+
+/// Digest of the prices and volumes of the ticks before `stop`.
+pub(super) fn seen_digest(day: &OrderDay, stop: usize) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    for value in day.price[..stop].iter().chain(&day.volume[..stop]) {
+        digest.update(value.to_le_bytes());
+    }
+    digest.finalize().into()
 }

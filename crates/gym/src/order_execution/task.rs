@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::direction::Direction;
 use super::error::ExecutionError;
 use super::numpy_random::NumpyGenerator;
-use super::source::{OrderSource, RandomWindow};
+use super::source::{OrderSource, RandomWindow, seen_digest};
 use super::{OrderExecution, OrderRules, ParentOrder, Progress};
 use crate::Shape;
 use crate::task::{ActionError, Outcome, Task};
@@ -155,6 +155,8 @@ struct Track {
     /// Amount left before the first step and after each.
     positions: Vec<f64>,
     ordered: f64,
+    /// It has prices to come, and is computed again.
+    #[serde(skip)]
     twap_price: f64,
     advantage: f64,
     penalty: f64,
@@ -169,6 +171,8 @@ impl OrderTask {
     pub fn new(settings: OrderTaskSettings, source: OrderSource) -> Result<Self, ExecutionError> {
         settings.rules.check()?;
         let is_valid = settings.order_steps > 0
+            && settings.day_ticks > 0
+            && settings.columns > 0
             && settings.basket != Some(0)
             && !matches!(&settings.action, SliceAction::Categorical(shares) if shares.is_empty());
         if !is_valid {
@@ -179,7 +183,7 @@ impl OrderTask {
             amount: settings.amount,
             direction: settings.direction,
             ticks_per_step,
-            order_ticks: settings.order_steps * ticks_per_step,
+            order_ticks: settings.order_steps.saturating_mul(ticks_per_step),
         };
         let count = settings.basket.unwrap_or(1);
         let is_full = settings.state == ObservedState::FullHistory;
@@ -479,26 +483,34 @@ impl Task for OrderTask {
         let orders: Vec<_> = self
             .orders
             .iter()
-            .map(|own| (&own.execution.order, &own.execution.progress, &own.track))
+            .map(|own| {
+                let OrderExecution { day, order, progress, .. } = &own.execution;
+                (order, progress, &own.track, seen_digest(day, progress.tick))
+            })
             .collect();
         let state = postcard::to_allocvec(&(&self.generator, orders));
         body.extend(state.expect("plain numbers can always be written"));
     }
 
     fn decode(&mut self, body: &mut &[u8]) -> Result<(), SnapshotError> {
-        type Saved = (NumpyGenerator, Vec<(ParentOrder, Progress, Track)>);
-        let impossible = SnapshotError::Impossible { got: "bytes that are no orders" };
+        type Saved = (NumpyGenerator, Vec<(ParentOrder, Progress, Track, [u8; 32])>);
+        let impossible = SnapshotError::Impossible { got: "orders of other ticks" };
         let Ok((state, rest)) = postcard::take_from_bytes::<Saved>(body) else {
             return Err(impossible);
         };
         let (generator, saved) = state;
         let rules = self.shared.settings.rules;
-        let read = saved.into_iter().map(|(order, progress, track)| {
+        let read = saved.into_iter().map(|(order, progress, mut track, digest)| {
             let ticks = self.shared.source.ticks.get(track.ticks)?;
             let day = Arc::clone(ticks.of(order.direction));
             let execution = OrderExecution { day, rules, order, progress };
             let has_steps = track.positions.len() <= execution.progress.steps + 1;
-            (execution.is_valid() && has_steps).then_some(Working { execution, track })
+            let is_valid = execution.is_valid() && has_steps;
+            if !is_valid || seen_digest(&execution.day, execution.tick()) != digest {
+                return None;
+            }
+            track.twap_price = execution.twap_price();
+            Some(Working { execution, track })
         });
         let orders = read.collect::<Option<Vec<_>>>().filter(|own| own.len() == self.orders.len());
         let Some(orders) = orders else { return Err(impossible) };

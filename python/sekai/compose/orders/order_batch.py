@@ -13,6 +13,7 @@ from quant_gym_rs._core import OrderExecutionBatch, OrderTable
 from sekai.backend import Backend
 from sekai.compose.logs.collector import LogLevel
 from sekai.compose.orders.data import TickFeatures, as_intraday, day_or_none, earlier_days
+from sekai.compose.orders.interpreters import order_progress
 from sekai.compose.orders.order import Order, OrderDir
 from sekai.compose.orders.order_execution import (
     OrderExecutionConfig,
@@ -33,7 +34,14 @@ from sekai.vector.make_vec import make_vec
 from sekai.vector.native import NativeVecEnv
 from sekai.vector.vec_env import VecEnv
 
-__all__ = ["INFO", "OrderBatch", "TickTable", "native_settings", "order_execution_vec"]
+__all__ = [
+    "INFO",
+    "OrderBatch",
+    "TickTable",
+    "given_order",
+    "native_settings",
+    "order_execution_vec",
+]
 
 INFO = {name: column for column, name in enumerate(OrderExecutionBatch.info_names())}
 """Column of each number of an order in the infos of the native batch."""
@@ -185,16 +193,14 @@ def _draws(config: OrderExecutionConfig, table: TickTable, orders: RandomOrders)
         if all(day is None or len(table.ticks[day]) < orders.order_ticks for day in days):
             raise orders.too_short()
         return {"candidates": days, "assets": len(orders.assets)}
-    factory, interpreter = OrderSimulatorFactory(config, table.days), None
+    return {"orders": [[given_order(config, table, order)] for order in config.orders]}
+
+
+def given_order(config: OrderExecutionConfig, table: TickTable, order: Order) -> tuple[Any, ...]:
+    """Order of a native batch: index of its ticks, direction, amount and window."""
+    state = OrderSimulatorFactory(config, table.days)(order).get_state()
     if config.state != "dummy":
-        interpreter = state_interpreter(config, table.days)
-    return {"orders": [[_given(factory, interpreter, table, order)] for order in config.orders]}
-
-
-def _given(factory: Any, interpreter: Any, table: TickTable, order: Order) -> tuple[Any, ...]:
-    state = factory(order).get_state()
-    if interpreter is not None:
-        interpreter(state)  # raises where an order has too many steps
+        order_progress(state, config.order_steps, config.order_steps)  # rejects too many steps
     ticks = table.add(state.backtest_data.ticks)
     buys = order.direction is OrderDir.BUY
     return ticks, buys, order.amount, state.first_tick, state.stop_tick

@@ -214,7 +214,9 @@ def resolve_day_ticks(config: OrderExecutionConfig, days: IntradayData) -> int:
     if ticks is not None:
         return ticks
     if config.orders is not None:
-        pairs = [(order.stock_id, order.date) for order in config.orders]
+        # Baskets are sequences of orders.
+        baskets = (own if isinstance(own, Sequence) else [own] for own in config.orders)
+        pairs = [(order.stock_id, order.date) for own in baskets for order in own]
     else:
         assets, dates = _assets(config, days), _dates(config, days)
         pairs = [(asset, date) for asset in assets for date in dates]

@@ -42,6 +42,9 @@ BUILT_IN: dict[tuple[str, str], str] = {
     ("order_execution", "vwap"): "execution:vwap",
     ("order_execution", "almgren_chriss"): "execution:almgren_chriss",
     ("order_execution", "all_at_once"): "execution:all_at_once",
+    ("basket_execution", "twap"): "execution:basket_twap",
+    ("basket_execution", "vwap"): "execution:basket_vwap",
+    ("basket_execution", "all_at_once"): "execution:basket_all_at_once",
 }
 """Module and factory of each baseline, by task and name."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 
 from sekai.compose.orders import baselines as order_baselines
 from sekai.compose.orders.interpreters import CategoricalActionInterpreter
+from sekai.compose.orders.order import Order
+from sekai.compose.orders.order_batch import INFO, OrderBatch, native_settings
 from sekai.compose.orders.state import SAOEState
 from sekai.evaluation.baselines import IncompatibleBaselineError
 from sekai.evaluation.policy import EpisodeContext, Policy, StepContext
@@ -18,11 +21,15 @@ from sekai.evaluation.tasks.execution import ExecutionTask, OrderExecutionTask
 
 __all__ = [
     "AlmgrenChrissSchedule",
+    "BasketPolicy",
     "ImmediateExecution",
     "OrderExecutionPolicy",
     "TWAPSchedule",
     "all_at_once",
     "almgren_chriss",
+    "basket_all_at_once",
+    "basket_twap",
+    "basket_vwap",
     "twap",
     "vwap",
 ]
@@ -125,11 +132,16 @@ class OrderExecutionPolicy(Policy):
         state = env.simulator.get_state()
         amount = self._amount(env, state)
         interpreter = env.action_interpreter
-        if isinstance(interpreter, CategoricalActionInterpreter):
-            share = amount / state.order.amount
-            return int(np.abs(np.array(interpreter.action_values) - share).argmin())
-        even = state.position * state.step_share
-        return amount / even if even > 0 else 0.0
+        is_categorical = isinstance(interpreter, CategoricalActionInterpreter)
+        return _nearest_action(amount, state, interpreter.action_values if is_categorical else None)
+
+
+def _nearest_action(amount: float, state: Any, shares: Any) -> Any:
+    """Action nearest to an amount: an index into shares of the order, or a multiple of TWAP."""
+    if shares is not None:
+        return int(np.abs(np.array(shares) - amount / state.order.amount).argmin())
+    even = state.position * state.step_share
+    return amount / even if even > 0 else 0.0
 
 
 def twap() -> OrderExecutionPolicy:
@@ -179,3 +191,93 @@ def almgren_chriss() -> OrderExecutionPolicy:
         return float(schedule[0]) if len(schedule) else 0.0
 
     return AlmgrenChrissOrderPolicy("almgren_chriss", amount)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _BasketOrder:
+    """State of an order of a basket, as far as baselines read it from an `SAOEState`."""
+
+    order: Order
+    position: float
+    cur_tick: int
+    stop_tick: int
+    next_boundary: int
+    ticks_index: NDArray[np.datetime64]
+
+    @property
+    def step_share(self) -> float:
+        """Share of the next step in the ticks left."""
+        left = self.stop_tick - self.cur_tick
+        return (self.next_boundary - self.cur_tick) / left if left else 1.0
+
+    @classmethod
+    def of(cls, numbers: Floats, batch: OrderBatch) -> _BasketOrder:
+        values = dict(zip(INFO, numbers.tolist(), strict=True))
+        ticks = batch.table.ticks[int(values["ticks"])]
+        times, first, stop = ticks.times, int(values["first"]), int(values["stop"])
+        direction = int(values["direction"])
+        return cls(
+            Order(ticks.stock_id, values["amount"], direction, times[first], times[stop - 1]),
+            values["position"],
+            int(values["tick"]),
+            stop,
+            int(values["boundary"]),
+            times,
+        )
+
+
+class BasketPolicy(Policy):
+    """Baseline for `BasketExecution-v0`: the same rule for every order of a basket.
+
+    Args:
+        name: name of the baseline.
+        rule: makes the rule of an order from the source of ticks.
+    """
+
+    ignores_wrappers = True
+
+    def __init__(self, name: str, rule: Callable[[Any], Any]) -> None:
+        self.name, self._rule = name, rule
+
+    def begin(self, context: EpisodeContext) -> None:
+        """Make a rule for each order."""
+        super().begin(context)
+        batch = getattr(context.vec.unwrapped, "batch", None)
+        if not isinstance(batch, OrderBatch):
+            raise IncompatibleBaselineError(f"{self.name} needs a native batch; use mode='native'")
+        self._batch = batch
+        envs, orders, _ = batch.native.order_infos().shape
+        days = batch.table.days
+        # Each has its own, since rules remember the volume profile of their order.
+        self._rules = [[self._rule(days) for _ in range(orders)] for _ in range(envs)]
+        self._shares = native_settings(batch.table.config, 1)["shares"]
+
+    def decide(self, step: StepContext) -> Any:
+        """Return an action for each order of each basket."""
+        space = self.context.vec.action_space
+        infos = self._batch.native.order_infos()
+        actions = [
+            [self._action(rule, row) for rule, row in zip(rules, rows, strict=True)]
+            for rules, rows in zip(self._rules, infos, strict=True)
+        ]
+        return np.array(actions, space.dtype)
+
+    def _action(self, rule: Any, numbers: Floats) -> Any:
+        state = _BasketOrder.of(numbers, self._batch)
+        amount = 0.0 if numbers[INFO["done"]] else rule(state)
+        return _nearest_action(amount, state, self._shares)
+
+
+def basket_twap() -> BasketPolicy:
+    """TWAP of every order: equal amounts in every tick."""
+    return BasketPolicy("twap", lambda days: order_baselines.TWAP())
+
+
+def basket_vwap() -> BasketPolicy:
+    """VWAP of every order: in proportion to the volume profile of earlier days."""
+    return BasketPolicy("vwap", lambda days: order_baselines.VWAP(data=days))
+
+
+def basket_all_at_once() -> BasketPolicy:
+    """Immediate execution: every order in the first step."""
+    return BasketPolicy("all_at_once", lambda days: order_baselines.AllAtOnce())

@@ -31,6 +31,7 @@ TASKS = {
     "MarketMaking": "trading:MarketMakingTask",
     "OptimalExecution": "execution:ExecutionTask",
     "OrderExecution": "execution:OrderExecutionTask",
+    "BasketExecution": "execution:BasketExecutionTask",
 }
 """Module and class of the task of each env class."""
 

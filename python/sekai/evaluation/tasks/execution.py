@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sekai.compose.orders.basket_execution import BasketExecutionConfig, advantages
+from sekai.compose.orders.order_batch import INFO
 from sekai.compose.orders.order_execution import OrderExecutionConfig
 from sekai.compose.orders.state import price_advantage
 from sekai.envs.optimal_execution import OptimalExecutionConfig
 from sekai.evaluation.evaluation import Episode, EpisodeFills
 from sekai.evaluation.tasks import Task, config_of, reconfigured
-from sekai.spaces import Discrete
+from sekai.spaces import Discrete, MultiDiscrete
 from sekai.vector.vec_env import VecEnv
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from sekai.evaluation.policy import StepContext
     from sekai.evaluation.recorder import RecordedEpisode
 
-__all__ = ["ExecutionTask", "OrderExecutionTask"]
+__all__ = ["BasketExecutionTask", "ExecutionTask", "OrderExecutionTask"]
 
 BASIS_POINTS = 1e4
 NO_IMPACT = 1e-15
@@ -152,3 +154,46 @@ class OrderExecutionTask(Task):
         values = self.config().action_values
         smallest = 0 if isinstance(values, int) else int(np.argmin(values))
         return np.full(vec.num_envs, smallest, vec.action_space.dtype)
+
+
+class BasketExecutionTask(OrderExecutionTask):
+    """`BasketExecution-v0`: price advantage of the basket, weighted by the value of its orders."""
+
+    name = "basket_execution"
+    baselines = ("twap", "vwap", "all_at_once", "random")
+
+    def __init__(self, source: EnvSource) -> None:
+        Task.__init__(self, source)
+
+    def config(self) -> BasketExecutionConfig:
+        """Config of the envs; the default one where it is unknown."""
+        return config_of(BasketExecutionConfig, self.source)
+
+    def begin(self, vec: VecEnv) -> Mapping[int, Any]:
+        """Numbers of the orders of each basket, with the mean prices of their windows."""
+        batch = getattr(vec.unwrapped, "batch", None)
+        return {} if batch is None else dict(enumerate(batch.native.order_infos()))
+
+    def episode(self, recorded: RecordedEpisode, start: Any, log: Any) -> Episode:
+        """Price advantage and fulfilled share, weighted by the value of the orders."""
+        final, count = recorded.final, len(recorded.final["filled"])
+        mean = final["market_price"] if start is None else start[:, INFO["twap_price"]]
+        points = advantages(final["value"], final["filled"], mean, final["direction"])
+        weights = np.nan_to_num(final["amount"] * mean)
+        weights = weights / weights.sum() if weights.any() else np.full(count, 1 / count)
+        outcome = {
+            "price_advantage": float(weights @ points),
+            "fulfilled": float(weights @ (final["filled"] / final["amount"])),
+        }
+        if self.config().reward == "shortfall":
+            outcome["shortfall"] = -float(recorded.rewards.sum()) / count
+        return replace(Task.episode(self, recorded, start, log), outcome=outcome)
+
+    def idle(self, vec: VecEnv, step: StepContext) -> Any:
+        """Return the smallest trade of every order."""
+        space = vec.action_space
+        if not isinstance(space, MultiDiscrete):
+            return super().idle(vec, step)
+        values = self.config().action_values
+        smallest = 0 if isinstance(values, int) else int(np.argmin(values))
+        return np.full((vec.num_envs, *space.shape), smallest, space.dtype)
