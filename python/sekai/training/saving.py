@@ -133,6 +133,15 @@ class SavableAgent(ABC):
         """Make the untrained networks of several agents; None for single-agent algorithms."""
         return None
 
+    @property
+    def env_name(self) -> str:
+        """Id of the env, or the name of its class or function."""
+        given = self.env_given
+        if isinstance(given, str):
+            return given
+        name = getattr(given, "id", None) or getattr(given, "__name__", None)
+        return str(name or type(getattr(given, "unwrapped", given)).__name__)
+
     def save(
         self, path: str | os.PathLike[str], *, training: bool = True, envs: bool | None = None
     ) -> Path:
@@ -260,7 +269,8 @@ class SavableAgent(ABC):
             if not is_named_by_file or isinstance(error, SekaiError):
                 raise
             raise ModelFileError(
-                f"{path}: the env that the file names cannot be made: {error}: pass env=..."
+                f"{path}: the env that the file names cannot be made: {error}: pass env=..., and "
+                "env_options={...} if it is an id"
             ) from error
         require_same_data(trained, agent.vec)
         for name in ("observation_space", "action_space"):
