@@ -263,8 +263,9 @@ class SavableAgent(ABC):
         settings = settings_of(content, cls.settings_type)
         # The network of the file is validated before envs and buffers are allocated.
         cls.saved_network(content, settings)
+        make: Any = cls
         try:
-            agent = cls(env, seed=content["seed"], settings=settings, **given)
+            agent: Own = make(env, seed=content["seed"], settings=settings, **given)
         except (*STATE_ERRORS, OverflowError, MemoryError) as error:
             if not is_named_by_file or isinstance(error, SekaiError):
                 raise
