@@ -140,7 +140,7 @@ class MissingExtraError(SekaiError, ImportError):
         """Return the error for a missing `package`, naming the `extra` that installs it."""
         return cls(
             f"{purpose} needs the package {package!r}, which is not installed: "
-            f"pip install 'sekai[{extra}]'"
+            f"pip install '.[{extra}]'"
         )
 
 

@@ -72,7 +72,7 @@ def test_without_its_extra_the_command_says_what_to_install(package: str) -> Non
 
     assert found.returncode == 1
     assert found.stderr.count("\n") == 1
-    assert "pip install 'sekai[cli]'" in found.stderr
+    assert "pip install '.[cli]'" in found.stderr
 
 
 def test_looking_around_imports_nothing_heavy() -> None:

@@ -255,4 +255,4 @@ def test_without_its_extra_it_says_what_to_install(runs: Path) -> None:
     assert len(told) == len(packages)
     for package, line in zip(packages, told, strict=True):
         assert f"needs the package '{package}'" in line
-        assert "pip install 'sekai[live,cli]'" in line
+        assert "pip install '.[live,cli]'" in line

@@ -298,4 +298,4 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(
 
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert f"pip install 'sekai[{extra}]'" in found.stdout
+    assert f"pip install '.[{extra}]'" in found.stdout

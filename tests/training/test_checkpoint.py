@@ -10,8 +10,9 @@ import pytest
 import torch
 
 import sekai
+from sekai.data import simulate_gbm
 from sekai.error import StateError
-from sekai.training import DDPG, PPO, Agent, Checkpoint, latest_checkpoint
+from sekai.training import DDPG, PPO, Agent, Checkpoint, ModelFileError, latest_checkpoint
 from sekai.training.checkpoint import read_file
 from sekai.wrappers import TimeLimit
 
@@ -78,6 +79,18 @@ def test_replay_and_target_networks_are_resumed_without_episodes(tmp_path: Path)
 
     assert len(resumed.replay) == len(agent.replay) == 96
     assert _equal(resumed, agent)
+
+
+def test_a_resume_names_all_arguments_that_it_needs(tmp_path: Path) -> None:
+    options = {"data": simulate_gbm(assets=2, rows=200), "lookback": 4}
+    path = PPO("Portfolio-v0", n_envs=2, n_steps=4, env_options=options).fit(8).save(tmp_path)
+
+    for method in (PPO.load, PPO.resume):
+        with pytest.raises(
+            ModelFileError, match=r"env='Portfolio-v0' and env_options=\{'data': ..., 'lookback'"
+        ):
+            method(path)
+    assert PPO.resume(path, 8, env="Portfolio-v0", env_options=options).steps == 16
 
 
 def test_required_envs_that_cannot_be_saved_are_refused(tmp_path: Path) -> None:

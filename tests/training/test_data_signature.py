@@ -116,7 +116,7 @@ def test_envs_wrappers_and_vector_envs_have_the_same_signature() -> None:
     assert expected.features[:2] == ("log_return", "momentum(rows=5)")
     assert data_signature(env) == expected
     for mode in ("native", "sync", "async", "proc"):
-        made = {} if mode == "native" else {"mode": mode}
+        made: dict[str, Any] = {"mode": mode}
         vec = sekai.make_vec("Portfolio-v0", 2, **with_options(rows()), **made)
         assert data_signature(vec) == expected, mode
         vec.close()

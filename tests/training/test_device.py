@@ -28,7 +28,8 @@ def test_the_cpu_is_the_default_and_changes_nothing(kind: type[Agent]) -> None:
     small: dict[str, Any] = {"n_envs": 2, "seed": 3}
     if kind in (DDPG, SAC):
         small |= {"learning_starts": 8, "batch_size": 8, "steps_per_iteration": 8}
-    agents = [kind(RandomWalk, **small, **more).fit(32) for more in ({}, {"device": "cpu"})]
+    named: dict[str, Any] = {"device": "cpu"}
+    agents = [kind(RandomWalk, **small, **more).fit(32) for more in ({}, named)]
 
     pairs = zip(*(agent.network.parameters() for agent in agents), strict=True)
     assert all(torch.equal(own, other) for own, other in pairs)
@@ -71,7 +72,7 @@ def _network(kind: type[Agent], space: Space[Any]) -> Any:
     with CUDA:
         network: Any = kind.make_network(leaves_of(SEEN), actions, kind.settings_type())
         if kind in (DDPG, SAC):
-            network.add_critics(kind.critic_count)  # type: ignore[attr-defined]
+            network.add_critics(kind.critic_count)
     # Built by an agent, moments stay on the CPU; here they were made on the device.
     network.inputs.normalizer = None
     return network, actions

@@ -42,7 +42,9 @@ def test_steps_are_rounded_up_to_iterations_or_to_envs(kind: type[Agent], steps:
 
 def test_several_agents_train_on_short_rollouts() -> None:
     for kind in (PPO, MADDPG):
-        size = {"n_steps": 8} if kind is PPO else {"learning_starts": 4, "batch_size": 4}
+        size: dict[str, Any] = (
+            {"n_steps": 8} if kind is PPO else {"learning_starts": 4, "batch_size": 4}
+        )
         made: Any = kind("MultiPortfolio-v0", n_envs=2, **size)
         assert made.fit(6).steps == 6
         assert made.fit(made.iteration_steps).steps == 6 + made.iteration_steps

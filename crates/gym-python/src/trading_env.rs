@@ -224,7 +224,7 @@ pub(crate) fn action_space(py: Python<'_>, symbols: usize) -> PyResult<Bound<'_,
 fn spaces(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     py.import("gymnasium.spaces").map_err(|error| {
         let missing = pyo3::exceptions::PyImportError::new_err(
-            "the spaces of this env are gymnasium's: pip install 'sekai[gymnasium]'",
+            "the spaces of this env are gymnasium's: pip install '.[gymnasium]'",
         );
         missing.set_cause(py, Some(error));
         missing

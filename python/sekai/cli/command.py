@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         sys.stderr.write(
             f"sekai: the command needs the package {error.name!r}; "
-            "install it with pip install 'sekai[cli]'\n"
+            "install it with pip install '.[cli]'\n"
         )
         return 1
     if DEBUG in words:

@@ -14,8 +14,10 @@ from sekai.training.callbacks import (
     Checkpoint,
     EarlyStopping,
     Evaluate,
+    MLflowTracker,
     ProgressBar,
     Track,
+    WandbTracker,
     latest_checkpoint,
 )
 from sekai.training.checkpoint import ModelFileError
@@ -48,6 +50,7 @@ __all__ = [
     "Evaluate",
     "Fitted",
     "MADDPGSettings",
+    "MLflowTracker",
     "ModelFileError",
     "PPOSettings",
     "PolicySettings",
@@ -58,6 +61,7 @@ __all__ = [
     "Track",
     "TrainedPolicy",
     "TrainingVessel",
+    "WandbTracker",
     "fit_many",
     "latest_checkpoint",
     "load_policy",

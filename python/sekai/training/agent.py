@@ -168,15 +168,6 @@ class Agent(SavableAgent):
         title = escape(type(self).__name__)
         return f"<table><caption>{title}</caption>{''.join(cells)}</table>"
 
-    @property
-    def env_name(self) -> str:
-        """Id of the env, or the name of its class or function."""
-        given = self.env_given
-        if isinstance(given, str):
-            return given
-        name = getattr(given, "id", None) or getattr(given, "__name__", None)
-        return str(name or type(getattr(given, "unwrapped", given)).__name__)
-
     @abstractmethod
     def _build(self) -> None:
         """Make networks, optimizers and buffers."""

@@ -222,6 +222,7 @@ def agent_content(agent: SavableAgent) -> dict[str, Any]:
         "seed": agent.seed,
         "steps": agent.steps,
         "env": spec_json(agent),
+        "env_arguments": {"env": agent.env_name, "env_options": list(agent.env_options)},
         "observation_space": agent.vec.observation_space.to_jsonable(),
         "action_space": agent.vec.action_space.to_jsonable(),
         "windows": None if agent.gather is None else list(agent.gather.shape),
@@ -372,13 +373,27 @@ def env_of(content: Mapping[str, Any], path: Any) -> EnvSpec:
     """
     text = content.get("env")
     if text is None:
-        raise ModelFileError(f"{path} has no env spec: pass env=...")
+        raise ModelFileError(
+            f"{path} has no env spec, because options such as data in memory cannot be saved: "
+            f"{_arguments_of(content)}"
+        )
     try:
         return EnvSpec.from_json(text)
     except (ValueError, SekaiError) as error:
         raise ModelFileError(
-            f"{path}: invalid or unregistered env ({error}): pass env=..."
+            f"{path}: invalid or unregistered env ({error}): {_arguments_of(content)}"
         ) from error
+
+
+def _arguments_of(content: Mapping[str, Any]) -> str:
+    """Remedy of a missing env: the arguments of training, by name."""
+    saved = content.get("env_arguments")
+    saved = saved if isinstance(saved, Mapping) else {}
+    name, options = saved.get("env"), saved.get("env_options")
+    if not isinstance(name, str) or not isinstance(options, list) or not options:
+        return "pass env=..., and env_options={...} if it is an id"
+    shown = ", ".join(f"{str(option)[:40]!r}: ..." for option in options[:8])
+    return f"pass env={name[:80]!r} and env_options={{{shown}}}, as in training"
 
 
 def network_of(

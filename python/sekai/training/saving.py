@@ -133,6 +133,15 @@ class SavableAgent(ABC):
         """Make the untrained networks of several agents; None for single-agent algorithms."""
         return None
 
+    @property
+    def env_name(self) -> str:
+        """Id of the env, or the name of its class or function."""
+        given = self.env_given
+        if isinstance(given, str):
+            return given
+        name = getattr(given, "id", None) or getattr(given, "__name__", None)
+        return str(name or type(getattr(given, "unwrapped", given)).__name__)
+
     def save(
         self, path: str | os.PathLike[str], *, training: bool = True, envs: bool | None = None
     ) -> Path:
@@ -254,13 +263,15 @@ class SavableAgent(ABC):
         settings = settings_of(content, cls.settings_type)
         # The network of the file is validated before envs and buffers are allocated.
         cls.saved_network(content, settings)
+        make: Any = cls
         try:
-            agent = cls(env, seed=content["seed"], settings=settings, **given)
+            agent: Own = make(env, seed=content["seed"], settings=settings, **given)
         except (*STATE_ERRORS, OverflowError, MemoryError) as error:
             if not is_named_by_file or isinstance(error, SekaiError):
                 raise
             raise ModelFileError(
-                f"{path}: the env that the file names cannot be made: {error}: pass env=..."
+                f"{path}: the env that the file names cannot be made: {error}: pass env=..., and "
+                "env_options={...} if it is an id"
             ) from error
         require_same_data(trained, agent.vec)
         for name in ("observation_space", "action_space"):

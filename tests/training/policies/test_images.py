@@ -58,7 +58,7 @@ SMALL: dict[str, Any] = {"n_envs": 8, "n_steps": 32, "learning_rate": 2e-3, "gam
 
 @pytest.mark.parametrize("first", [False, True], ids=["channels last", "channels first"])
 def test_images_are_read_by_convolutions_and_learned_from(first: bool, tmp_path: Path) -> None:
-    agent = PPO(lambda: BrightSide(first), policy={"cnn_features": 32}, seed=1, **SMALL)
+    agent: Any = PPO(lambda: BrightSide(first), policy={"cnn_features": 32}, seed=1, **SMALL)
     assert isinstance(agent.network.actor.body, CNNBackbone)
 
     agent.fit(3_072)
@@ -78,7 +78,7 @@ def test_images_are_read_by_convolutions_and_learned_from(first: bool, tmp_path:
 
 
 def test_pixels_are_divided_by_255_and_have_no_moments() -> None:
-    agent = PPO(BrightSide, n_envs=1)
+    agent: Any = PPO(BrightSide, n_envs=1)
     inputs = agent.network.inputs
 
     numbers = inputs({"observation": torch.full((2, 12, 12, 1), 51, dtype=torch.uint8)})
@@ -89,10 +89,10 @@ def test_pixels_are_divided_by_255_and_have_no_moments() -> None:
 
 
 def test_large_images_take_the_layers_of_nature() -> None:
-    body = PPO(lambda: BrightSide(side=84), n_envs=1, n_steps=2).network.actor.body
+    agent: Any = PPO(lambda: BrightSide(side=84), n_envs=1, n_steps=2)
 
-    assert isinstance(body, CNNBackbone)
-    shapes = [tuple(part.weight.shape) for part in body.encoders[0] if hasattr(part, "weight")]
+    (encoder,) = agent.network.actor.body.encoders
+    shapes = [tuple(part.weight.shape) for part in encoder if hasattr(part, "weight")]
     assert shapes == [(32, 1, 8, 8), (64, 32, 4, 4), (64, 64, 3, 3), (256, 64 * 7 * 7)]
 
 
@@ -117,7 +117,7 @@ def test_images_beside_numbers_are_joined() -> None:
         def _both(self, place: Any) -> dict[str, Any]:
             return {"picture": self.pictures._picture(), "place": place}
 
-    agent = PPO(Both, n_envs=2, n_steps=4).fit(16)
+    agent: Any = PPO(Both, n_envs=2, n_steps=4).fit(16)
 
     assert agent.steps == 16
     assert agent.network.inputs.normalizer.names == ["place"]
@@ -132,13 +132,15 @@ def test_replayed_images_train_actor_and_critics() -> None:
 
 
 def test_settings_are_checked_and_survive_toml(tmp_path: Path) -> None:
-    settings = PPOSettings(policy={"backbone": "cnn", "cnn_layers": [[8, 3, 2], [8, 3, 1]]})
+    settings = PPOSettings.from_dict(
+        {"policy": {"backbone": "cnn", "cnn_layers": [[8, 3, 2], [8, 3, 1]]}}
+    )
     (tmp_path / "ppo.toml").write_text(settings.to_toml(), encoding="utf-8")
 
     assert PPOSettings.from_toml(tmp_path / "ppo.toml") == settings
     assert settings.policy.cnn_layers == ((8, 3, 2), (8, 3, 1))
     with pytest.raises(ValueError, match="triples"):
-        PPOSettings(policy={"cnn_layers": [[8, 3]]})
+        PPOSettings.from_dict({"policy": {"cnn_layers": [[8, 3]]}})
 
 
 def test_errors_name_the_remedy() -> None:

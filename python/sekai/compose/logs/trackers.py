@@ -19,7 +19,7 @@ from sekai.storage.optional import optional_import
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["MlflowWriter", "TensorBoardWriter"]
+__all__ = ["MlflowWriter", "TensorBoardWriter", "mlflow_client"]
 
 
 class TensorBoardWriter(LogWriter):
@@ -101,14 +101,7 @@ class MlflowWriter(LogWriter):
         self.params = dict(params or {})
         self.run_id: str | None = None
         self._is_closed = False
-        uri = os.fspath(store)
-        if "://" in uri:
-            self._client = _mlflow("tracking").MlflowClient(tracking_uri=uri)
-        else:
-            with _files_allowed():
-                self._client = _mlflow("tracking").MlflowClient(
-                    tracking_uri=Path(uri).resolve().as_uri()
-                )
+        self._client = mlflow_client(store, "MlflowWriter")
 
     def log_episode(
         self, length: int, rewards: list[float], contents: list[dict[str, Any]]
@@ -153,6 +146,21 @@ class MlflowWriter(LogWriter):
         if not self._is_closed and self.run_id is not None:
             self._client.set_terminated(self.run_id, status)
         self._is_closed = True
+
+
+def mlflow_client(store: str | os.PathLike[str], purpose: str) -> Any:
+    """Client of MLflow for a folder or a tracking URI.
+
+    Args:
+        store: folder, created if missing, or a tracking URI.
+        purpose: what needs MLflow, for the error if it is not installed.
+    """
+    tracking = optional_import("mlflow.tracking", "logging", purpose)
+    uri = os.fspath(store)
+    if "://" in uri:
+        return tracking.MlflowClient(tracking_uri=uri)
+    with _files_allowed():
+        return tracking.MlflowClient(tracking_uri=Path(uri).resolve().as_uri())
 
 
 @contextmanager

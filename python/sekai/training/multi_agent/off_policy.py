@@ -83,7 +83,8 @@ class MultiAgentOffPolicyAgent(OffPolicyAgent):
         steps = max(settings.buffer_size // self.vec.num_envs, settings.steps_per_iteration)
         self.replay = ReplayBuffer(self.vec, self.actions, steps, len(self.agents))
         self._make_risks(self._reward_rows() // self.vec.num_envs)
-        self.network = self.make_team(self.vec.spaces, settings).to(self.device)
+        self.network = self.make_team(self.vec.spaces, settings)
+        self.network.to(self.device)
         self._build_targets()
         self._build_optimizer()
 

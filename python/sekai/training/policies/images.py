@@ -76,7 +76,8 @@ def _encoder(shape: tuple[int, int, int], settings: PolicySettings) -> nn.Sequen
         sides = _shrunk(sides, kernel, stride, shape)
         layer = nn.Conv2d(channels, count, kernel, stride)
         nn.init.orthogonal_(layer.weight, math.sqrt(2.0))
-        nn.init.zeros_(layer.bias)
+        if layer.bias is not None:
+            nn.init.zeros_(layer.bias)
         parts += [layer, nn.ReLU()]
         channels = count
     parts += [nn.Flatten(), linear(channels * math.prod(sides), settings.cnn_features), nn.ReLU()]
