@@ -33,6 +33,7 @@ from sekai.evaluation.scorer import (
     needs_bootstrap,
     returns_by_date,
     sensitivity_of,
+    sensitivity_runs,
 )
 from sekai.evaluation.statistics.deflated_sharpe import Ledger, record_deflated_sharpe
 from sekai.evaluation.tasks import Task, task_of
@@ -96,10 +97,13 @@ def evaluate(
     chosen = _seeds(seeds)
     source = task.recording_source()
     runs = EvaluationProgress(progress, len(policies) + 1)
-    played = {
-        key: run_episodes(one, source, task, chosen, progress=runs) for key, one in policies.items()
-    }
     agent_name = next(iter(policies))
+    played: dict[str, list[Episode]] = {}
+    for key, one in policies.items():
+        played[key] = run_episodes(one, source, task, chosen, progress=runs)
+        if key == agent_name:
+            sensitivity = _is_short(played[key]) if sensitivity is None else sensitivity
+            runs.expect(sensitivity_runs(task) * len(policies) if sensitivity else 0)
     if baselines is None:
         played = _without_duplicates(played, agent_name)
     played, chosen = _without_repeats(played, chosen)
@@ -128,10 +132,8 @@ def evaluate(
         "level": level,
         "baselines": list(compared)[1:],
     }
-    longest = max(len(episode.rewards) for episode in played[agent_name])
-    is_sensitive = longest <= LONG_EPISODE if sensitivity is None else sensitivity
     costs_and_delays = (
-        sensitivity_of(compared, headlines, task, scorer, chosen, runs) if is_sensitive else None
+        sensitivity_of(compared, headlines, task, scorer, chosen, runs) if sensitivity else None
     )
     runs.close()
     return Evaluation(
@@ -245,6 +247,10 @@ def _policy(policy: Any, task: Task, name: str | None) -> Policy:
         return as_multi_agent_policy(policy, name, find_baseline)
     known = find_baseline(policy) if isinstance(policy, str) else None
     return as_policy(policy, name) if known is None else known
+
+
+def _is_short(episodes: Sequence[Episode]) -> bool:
+    return max(len(episode.rewards) for episode in episodes) <= LONG_EPISODE
 
 
 def _without_duplicates(played: dict[str, list[Episode]], agent: str) -> dict[str, list[Episode]]:
