@@ -17,7 +17,7 @@ from sekai.evaluation.baselines.portfolio import (
 from sekai.evaluation.env_source import as_env_source
 from sekai.evaluation.evaluation import Episode
 from sekai.evaluation.recorder import run_episodes
-from sekai.evaluation.report.chart import rolling_beta
+from sekai.evaluation.report.chart import Chart, rolling_beta
 from sekai.evaluation.report.elements import ReportContext
 from sekai.evaluation.report.performance import performance_section
 from sekai.evaluation.tasks import task_of
@@ -165,11 +165,10 @@ def test_table_and_rolling_beta_have_one_benchmark() -> None:
     rolled = rolling_beta(episode.returns, episode.benchmark, 60)
     assert found.agent.metrics["beta"].value == pytest.approx(1.0, abs=0.05)
     assert rolled[5:].mean() == pytest.approx(found.agent.metrics["beta"].value, abs=0.05)
-    chart = next(
-        block for block in performance_section(ReportContext(found)).blocks
-        if getattr(block, "title", "") == "Rolling risk"
-    )  # fmt: skip
-    view = next(iter(chart.views.values()))
+    section = performance_section(ReportContext(found))
+    assert section is not None
+    charts = {block.title: block for block in section.blocks if isinstance(block, Chart)}
+    view = next(iter(charts["Rolling risk"].views.values()))
     drawn = [trace["y"] for trace in view.traces if trace["yaxis"] == "y3"]
     assert len(drawn) == 2
     np.testing.assert_allclose(drawn[1], rolled, rtol=1e-4)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import sekai
 from sekai.evaluation import compare, evaluate, load_evaluation, walk_forward
 from tests.evaluation.worlds import ASSETS, planted
 
@@ -30,7 +31,8 @@ def judged(policy: Any, warm_up: int = 30, first: int = 300, **options: Any) -> 
 
 def follow(observation: Any) -> np.ndarray:
     moves = np.asarray(observation["windows"][-1, :, 0], np.float64)
-    return np.eye(ASSETS + 1)[int(np.argmax(moves))]
+    weights: np.ndarray = np.eye(ASSETS + 1)[int(np.argmax(moves))]
+    return weights
 
 
 def test_the_difference_is_that_of_the_metrics() -> None:
@@ -56,9 +58,7 @@ def test_an_agent_equals_itself_across_warm_up_and_features() -> None:
 
 
 def test_a_real_edge_is_significant_and_pairing_makes_it_so() -> None:
-    free = {
-        "costs": __import__("sekai").market.Costs(proportional=0.0, half_spread=0.0, impact=0.0)
-    }
+    free = {"costs": sekai.market.Costs(proportional=0.0, half_spread=0.0, impact=0.0)}
     found = compare(judged(follow, **free), judged(hold(0), **free))
 
     assert found.standing == "first"

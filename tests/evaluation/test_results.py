@@ -76,6 +76,7 @@ def test_folds_are_a_frame(walked: Any) -> None:
 
 def test_steps_of_an_episode_are_a_frame() -> None:
     episode = sample_evaluation().agent.episodes[0]
+    assert episode.weights is not None
     frame = episode.to_frame()
     assert len(frame) == len(episode.equity)
     np.testing.assert_array_equal(frame["equity"], episode.equity)

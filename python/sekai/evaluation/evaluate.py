@@ -38,6 +38,7 @@ from sekai.evaluation.scorer import (
     needs_bootstrap,
     returns_by_date,
     sensitivity_of,
+    sensitivity_runs,
 )
 from sekai.evaluation.statistics.deflated_sharpe import Ledger, record_deflated_sharpe
 from sekai.evaluation.tasks import Task, task_of
@@ -110,8 +111,12 @@ def evaluate(
     chosen = _seeds(seeds)
     source = task.recording_source()
     runs = EvaluationProgress(progress, len(policies) + 1)
-    played, left_out = _played(policies, source, task, chosen, runs)
     agent_name = next(iter(policies))
+    own = run_episodes(policies[agent_name], source, task, chosen, progress=runs)
+    sensitivity = _is_short(own) if sensitivity is None else sensitivity
+    runs.expect(sensitivity_runs(task) * len(policies) if sensitivity else 0)
+    others_played, left_out = _baseline_episodes(policies, source, task, chosen, runs)
+    played = {agent_name: own, **others_played}
     if baselines is None:
         played = _without_duplicates(played, agent_name)
     played, chosen = _without_repeats(played, chosen)
@@ -142,10 +147,8 @@ def evaluate(
         "baselines": list(compared)[1:],
         **({"allow": list(allow)} if allow else {}),
     }
-    longest = max(len(episode.rewards) for episode in played[agent_name])
-    is_sensitive = longest <= LONG_EPISODE if sensitivity is None else sensitivity
     costs_and_delays = (
-        sensitivity_of(compared, headlines, task, scorer, chosen, runs) if is_sensitive else None
+        sensitivity_of(compared, headlines, task, scorer, chosen, runs) if sensitivity else None
     )
     runs.close()
     return Evaluation(
@@ -265,16 +268,16 @@ def _policy(policy: Any, task: Task, name: str | None, allow: Collection[str]) -
     return as_policy(policy, name, allow) if known is None else known
 
 
-def _played(
+def _baseline_episodes(
     policies: Mapping[str, Policy],
     source: EnvSource,
     task: Task,
     seeds: Sequence[int],
     progress: EvaluationProgress,
 ) -> tuple[dict[str, list[Episode]], list[Flag]]:
-    """Episodes of the agent and of all baselines that can run, and flags of the others."""
-    agent, *baselines = policies
-    played = {agent: run_episodes(policies[agent], source, task, seeds, progress=progress)}
+    """Episodes of all baselines that can run, and flags of the others."""
+    _, *baselines = policies
+    played: dict[str, list[Episode]] = {}
     flags = []
     for name in baselines:
         try:
@@ -284,6 +287,10 @@ def _played(
                 raise
             flags.append(Flag(name=LEFT_OUT, level="warning", message=str(error)))
     return played, flags
+
+
+def _is_short(episodes: Sequence[Episode]) -> bool:
+    return max(len(episode.rewards) for episode in episodes) <= LONG_EPISODE
 
 
 def _without_duplicates(played: dict[str, list[Episode]], agent: str) -> dict[str, list[Episode]]:

@@ -46,6 +46,7 @@ __all__ = [
     "returns_by_date",
     "sample_returns",
     "sensitivity_of",
+    "sensitivity_runs",
 ]
 
 Floats = NDArray[np.float64]
@@ -251,6 +252,11 @@ def sample_returns(episodes: Sequence[Episode]) -> list[Floats]:
     return [episode.returns for episode in episodes]
 
 
+def sensitivity_runs(task: Task) -> int:
+    """Number of runs of each policy at other costs and delays, without break-even refinements."""
+    return len(DELAYS) - 1 + (len(COST_MULTIPLES) - 1) * (task.with_costs(2.0) is not None)
+
+
 def sensitivity_of(
     policies: Mapping[str, Policy],
     headlines: Mapping[str, float],
@@ -283,8 +289,6 @@ def sensitivity_of(
         return known[key]
 
     multiples = list(COST_MULTIPLES) if task.with_costs(2.0) is not None else []
-    if progress is not None:
-        progress.expect(len(policies) * (max(len(multiples) - 1, 0) + len(DELAYS) - 1))
     agent, *baselines = policies
     sign = 1.0 if task.higher_is_better else -1.0
 

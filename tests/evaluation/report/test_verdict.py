@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from sekai.evaluation import BaselineComparison, Evaluation, Flag, Interval
-from sekai.evaluation.report.overview import deflated_sharpe_sentence, verdict_of
+from sekai.evaluation.report.summary import deflated_sharpe_sentence, verdict_of
 from tests.evaluation.samples import sample_evaluation
 
 LOW = "Better than all 3 baselines, but the deflated Sharpe ratio is low"

@@ -321,6 +321,7 @@ def test_several_runs_are_shown_beside_each_other(tmp_path: Path) -> None:
 
     assert found.panels == ["overview", "performance", "seeds", "validity", "provenance"]
     assert "Comparable runs" in found.words
+    assert "Paired differences to first" in found.words
     assert "second (2)" in found.words
 
 
@@ -337,6 +338,16 @@ def test_runs_that_were_not_judged_alike_are_told_apart(tmp_path: Path) -> None:
         "environment", "data", "seeds", "setting fee_rate", "setting fill", "setting spread",
     ]  # fmt: skip
     assert "Runs are not comparable" in written([rich, other], tmp_path).words
+
+
+def test_runs_on_the_same_data_may_differ_in_settings(tmp_path: Path) -> None:
+    rich = rich_evaluation(seeds=3, days=60)
+    other = replace(rich, provenance=replace(rich.provenance, settings={"fee_rate": "0"}))
+    found = written([rich, other], tmp_path)
+
+    assert "Runs on the same data with different settings" in found.words
+    assert "setting fee_rate" in found.words
+    assert "Paired differences" in found.words
 
 
 def test_no_evaluation_is_refused(tmp_path: Path) -> None:

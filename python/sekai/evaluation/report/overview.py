@@ -40,6 +40,7 @@ from sekai.evaluation.report.summary import (
 )
 
 __all__ = [
+    "STANDING_LABELS",
     "flags_block",
     "interval_cell",
     "overview_section",

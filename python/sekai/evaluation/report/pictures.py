@@ -12,7 +12,7 @@ import numpy as np
 
 from sekai.evaluation.evaluation import Evaluation
 from sekai.evaluation.report.chart import drawdown, has_equity, is_relative, wealth
-from sekai.evaluation.report.elements import ReportContext, label_of
+from sekai.evaluation.report.elements import ReportContext, format_time, label_of
 from sekai.evaluation.report.performance import band_note
 from sekai.evaluation.report.summary import (
     quantile_band,
@@ -112,7 +112,9 @@ def write_summary(
 def _draw_summary(context: ReportContext, figure: Figure) -> None:
     evaluation = context.evaluation
     figure.text(0.06, 0.95, _plain(evaluation.name), fontsize=18, fontweight="bold", color=INK)
-    facts = f"{evaluation.env} · {len(evaluation.seeds)} seeds · {evaluation.provenance.created}"
+    count = len(evaluation.seeds)
+    facts = f"{evaluation.env} · {count} seed{'s' if count != 1 else ''} · "
+    facts += format_time(evaluation.provenance.created)
     figure.text(0.06, 0.92, _plain(facts), fontsize=9, color=FAINT)
     sentence = textwrap.fill(_plain(summary_sentence(evaluation)), 105)
     figure.text(0.06, 0.895, sentence, fontsize=13, color=INK, va="top")

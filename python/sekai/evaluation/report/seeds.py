@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sekai.evaluation.compare import compare
 from sekai.evaluation.evaluation import BaselineComparison, Evaluation, Interval
 from sekai.evaluation.report.chart import (
     AXIS_FORMATS,
@@ -35,7 +36,12 @@ from sekai.evaluation.report.elements import (
     policy_name,
     table,
 )
-from sekai.evaluation.report.overview import flags_block, interval_cell, provenance_block
+from sekai.evaluation.report.overview import (
+    STANDING_LABELS,
+    flags_block,
+    interval_cell,
+    provenance_block,
+)
 from sekai.evaluation.report.performance import performance_section
 from sekai.evaluation.report.summary import verdict_of
 
@@ -237,6 +243,7 @@ def runs_sections(evaluations: list[Evaluation]) -> list[Section]:
     seeds = _metrics_chart(context)
     overview: list[Markup | Chart] = [
         _comparability_block(evaluations),
+        *_paired_table(runs, context),
         _metrics_table(runs, context),
     ]
     flags = [
@@ -295,8 +302,11 @@ def _comparability_block(evaluations: list[Evaluation]) -> Markup:
     phrase, look = "Comparable runs", "good"
     text = "All runs have the same environment, data, seeds, headline metric and settings."
     if different:
-        phrase, look = "Runs are not comparable", "bad"
         text = f"The runs differ in {', '.join(different)}."
+    if set(different) & set(COMPARABLE):
+        phrase, look = "Runs are not comparable", "bad"
+    elif different:
+        phrase, look = "Runs on the same data with different settings", "inconclusive"
     return element(
         "section",
         element("p", "Comparison", class_="eyebrow"),
@@ -304,6 +314,31 @@ def _comparability_block(evaluations: list[Evaluation]) -> Markup:
         element("p", text),
         class_=f"card verdict {look}",
     )
+
+
+def _paired_table(runs: dict[str, Evaluation], context: ReportContext) -> list[Markup]:
+    """Paired differences of the other runs to the first; empty where none can be paired."""
+    first, *others = runs.items()
+    label, rows = label_of(first[1].headline), []
+    for name, run in others:
+        try:
+            found = compare(run, first[1], metric=first[1].headline)
+        except ValueError:
+            continue
+        standing = {"first": "ahead", "second": "behind"}.get(found.standing, "inconclusive")
+        rows.append(
+            [
+                Cell(policy_name(name, context.styles[name])),
+                Cell(element("span", STANDING_LABELS[standing], class_=f"badge {standing}")),
+                interval_cell(found.interval, label.kind),
+                Cell(format_number(found.p_value, "p_value"), found.p_value),
+                Cell(f"{found.pairs:,} {found.paired_by}", found.pairs),
+            ]
+        )
+    heads = ["Run", f"Against {first[0]}", f"Difference in {label.text}", "p-value", "Pairs"]
+    title = f"Paired differences to {first[0]}"
+    note = "Only runs judged on the same dates or seeds; p-values are of single comparisons."
+    return [card(title, table(heads, rows, title), note)] if rows else []
 
 
 def _metrics_table(runs: dict[str, Evaluation], context: ReportContext) -> Markup:

@@ -267,7 +267,7 @@ const report = (function () {
 
   function axes(svg, state, made) {
     const axis = state.layout.xaxis || {}, faint = themed("faint"), size = made.narrow ? 10.5 : 11.5;
-    const room = made.narrow ? 85 : 95;
+    const room = made.narrow ? 58 : 95;
     const count = Math.max(2, (made.right - made.left) / room);
     let marks = axis.tickvals ? axis.tickvals.map((value, at) => [value, axis.ticktext ? axis.ticktext[at] : scales.format(value, ".4~g")]) : null;
     if (!marks) marks = axis.type === "date" ? scales.dates(made.domain, count) : scales.ticks(made.domain, count).map((each) => [each, scales.format(each, axis.tickformat || ",.6~g")]);
