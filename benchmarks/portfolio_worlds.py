@@ -14,7 +14,6 @@ import sekai
 from measure import in_peer, peer_python
 from quant_gym_rs._core import PortfolioBatch
 from sekai.data import FeaturePanel, MarketData, Windows, simulate_gbm
-from sekai.data.windows.window_file import WriteOptions
 from sekai.envs import PortfolioConfig
 from sekai.envs.portfolio.panel import build_panel
 
@@ -128,9 +127,8 @@ def random_weights(
 
 def file_of(market: Market, lookback: int, folder: str) -> Windows:
     """The windows of the same features, in a file."""
-    data, features = market
-    about: WriteOptions = {"times": data.times, "assets": data.assets, "features": features.names}
-    Windows.write(f"{folder}/windows", features.values, lookback, **about)
+    _, features = market
+    Windows.write(f"{folder}/windows", features, lookback, dtype="float32")
     return Windows.open(f"{folder}/windows")
 
 

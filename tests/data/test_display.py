@@ -45,7 +45,7 @@ from sekai.data.qlib.panel import QlibOptions
 from sekai.data.summary import price_decimals
 from sekai.envs import EpisodeLog, Portfolio
 from sekai.error import MissingExtraError
-from sekai.market import Free, Market, OrderBook, Side, project_weights, settle
+from sekai.market import Free, Market, MarketConfig, OrderBook, Side, project_weights, settle
 from tests.data.panels import bars
 
 LONGEST = 2048
@@ -111,6 +111,7 @@ def market_objects() -> Iterator[Any]:
         book.orders(Side.BUY),
         book.depth(50),
     )
+    yield Market(MarketConfig(symbols=40))
     market = Market()
     market.tick(10)
     yield from (market, market.record(500), market.config, market.account(), market.depth(20))
@@ -121,11 +122,12 @@ def market_objects() -> Iterator[Any]:
 def env_objects() -> Iterator[Any]:
     log = log_of()
     yield from (log, log.steps, log.trades)
-    for name, options in (
+    worlds: tuple[tuple[str, dict[str, Any]], ...] = (
         ("Portfolio-v0", {"data": LARGE, "lookback": 5}), ("Trading-v0", {}),
         ("MarketMaking-v0", {}), ("OptimalExecution-v0", {}),
-    ):  # fmt: skip
-        env = sekai.make(name, **options)
+    )  # fmt: skip
+    for name, options in worlds:
+        env: Any = sekai.make(name, **options)
         step = env.reset(seed=0)
         yield from (env, env.unwrapped, env.unwrapped.config, env.observation_space, step)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
-import pyarrow as pa
+import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
 from sekai.data import FrameIntraday, MarketData

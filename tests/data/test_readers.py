@@ -12,8 +12,7 @@ import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
-from sekai.data import MarketData, Options, Policies
-from sekai.data.reading.options import ReadOptions
+from sekai.data import MarketData, Policies
 from sekai.error import DataError
 from tests.data.panels import ASSETS, FIELDS, bars, stamp
 
@@ -116,7 +115,7 @@ def test_zeros_before_a_code_are_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "frame"])
 def test_only_what_is_asked_for_is_taken(form: str, tmp_path: Path) -> None:
-    options: ReadOptions = {
+    options: dict[str, Any] = {
         "start": "2020-01-03", "stop": "2020-01-08", "assets": ["CCC", "AAA"], "fields": ["close"],
     }  # fmt: skip
     if form == "frame":
@@ -179,10 +178,6 @@ def test_an_option_that_is_none_is_refused() -> None:
         MarketData.from_frame(FRAME, timezone="Mars/Olympus")
     with pytest.raises(ValueError, match="field= means that columns are assets; omit asset="):
         MarketData.from_frame(FRAME, field="close", fields=["close"])
-
-
-def test_the_keywords_of_readers_are_those_of_options() -> None:
-    assert list(ReadOptions.__annotations__) == list(Options.__slots__)
 
 
 def test_series_of_the_market_come_from_columns_or_from_another_frame(tmp_path: Path) -> None:

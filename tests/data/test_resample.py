@@ -166,7 +166,7 @@ def test_a_bar_without_a_quote_repeats_no_volume() -> None:
     quoted = np.array([[True], [True], [False], [False]])
     bars = MarketData(times, ["A"], ["close", "volume"], values, quoted=quoted).resample("2min")
 
-    assert np.array_equal(bars.values[:, 0], [[11, 10], [11, np.nan]], equal_nan=True)
+    assert np.array_equal(bars.values[:, 0], np.array([[11, 10], [11, np.nan]]), equal_nan=True)
     assert bars.quoted.tolist() == [[True], [False]]
 
 

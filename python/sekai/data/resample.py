@@ -37,10 +37,9 @@ def resample(data: MarketData, rule: str, *, keep_incomplete: bool = False) -> M
         data.assets,
         data.fields,
         np.stack(bars, axis=2),
-        **{
-            name: np.logical_or.reduceat(getattr(data, name), bins.starts)[:count]
-            for name in ("listed", "quoted", "tradable")
-        },
+        listed=np.logical_or.reduceat(data.listed, bins.starts)[:count],
+        quoted=np.logical_or.reduceat(data.quoted, bins.starts)[:count],
+        tradable=np.logical_or.reduceat(data.tradable, bins.starts)[:count],
         market={name: _last(series, bins)[:count] for name, series in data.market.items()},
         sectors=data.sectors,
         timezone=data.timezone,
@@ -155,11 +154,12 @@ def _prices(data: MarketData, name: str, values: Floats, bins: _Bins) -> Floats:
 
 def _weighted(values: Floats, volume: Floats, bins: _Bins) -> Floats:
     """Mean weighted by volume; the last value where nothing was traded."""
-    weights = np.where(np.isfinite(values) & (volume > 0), volume, 0.0)
+    weights: Floats = np.where(np.isfinite(values) & (volume > 0), volume, 0.0)
     total = np.add.reduceat(weights, bins.starts)
     value = np.add.reduceat(weights * np.nan_to_num(values), bins.starts)
     last = _last(values, bins)
-    return np.divide(value, total, out=last.copy(), where=total > 0)
+    mean: Floats = np.divide(value, total, out=last.copy(), where=total > 0)
+    return mean
 
 
 def _last(values: Floats, bins: _Bins) -> Floats:

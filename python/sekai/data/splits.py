@@ -157,7 +157,7 @@ def _whole_day(moment: Any) -> np.datetime64 | None:
     if isinstance(moment, str) and len(moment.strip()) == len("2020-01-31"):
         return np.datetime64(moment.strip(), "D")
     if isinstance(moment, np.datetime64) and np.datetime_data(moment)[0] == "D":
-        return moment.astype("datetime64[D]")
+        return moment
     if isinstance(moment, date) and not isinstance(moment, datetime):
         return np.datetime64(moment, "D")
     return None

@@ -161,7 +161,7 @@ class Market(_core.Market):
         return tuple(NewsEvent(*row) for row in self.news_rows())
 
     def __repr__(self) -> str:
-        mids = [f"{self.mid(symbol):g}" for symbol in range(len(self.config.symbols))]
+        mids = [f"{self.mid(symbol):g}" for symbol in range(len(_symbols(self.config.symbols)))]
         return (
             f"{type(self).__name__}({len(mids)} symbols, tick {self.now}, mid "
             f"{name_list(mids)}, tick_size={self.config.tick_size:g})"

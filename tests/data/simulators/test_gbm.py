@@ -300,7 +300,7 @@ def test_every_option_of_the_world_is_used() -> None:
     assert changed.keys() == inspect.signature(simulate_gbm).parameters.keys() - set(own)
 
     for name, value in changed.items():
-        assert simulate_gbm(2, 50, **{name: value}) != simulate_gbm(2, 50)  # type: ignore[arg-type]
+        assert simulate_gbm(2, 50, **{name: value}) != simulate_gbm(2, 50)
 
 
 @pytest.mark.parametrize(

@@ -117,9 +117,11 @@ def _rows(source: RowSource, options: Options, log: ProblemLog) -> RawPanel:
 def _reject_empty(source: RowSource, columns: Columns, options: Options) -> NoReturn:
     limits = {"start": options.start, "stop": options.stop, "assets": options.assets}
     text = ", ".join(f"{name}={value}" for name, value in limits.items() if value is not None)
-    times = every_key(source, columns, options).times.astype("datetime64[ns]") if text else ()
+    if not text:
+        reject("file", "no rows", source.parts[0].file)
+    times = every_key(source, columns, options).times.astype("datetime64[ns]")
     span = f"; the source has rows from {times[0]} to {times[-1]}" if len(times) else ""
-    reject("file", f"no rows{f' with {text}' if text else ''}{span}", source.parts[0].file)
+    reject("file", f"no rows with {text}{span}", source.parts[0].file)
 
 
 def _read_stored(

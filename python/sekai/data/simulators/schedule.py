@@ -95,7 +95,8 @@ class Schedule:
     def _first_day(self, last: int) -> np.datetime64:
         """First day; `last` is the number of the last one, counted from 0."""
         if self.start is not None:
-            return utc_instant(self.start).astype("datetime64[D]")
+            day: np.datetime64 = utc_instant(self.start).astype("datetime64[D]")
+            return day
         # By whole weeks: weekends fall between the same rows whatever the number of rows.
         end = self._days(MONDAY, np.array([last]))[0]
         first: np.datetime64 = MONDAY + (END - end) // np.timedelta64(7, "D") * 7

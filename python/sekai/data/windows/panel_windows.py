@@ -56,8 +56,9 @@ class PanelWindows:
         stamps, self.assets, self.features = panel_names(panel, times, assets, features)
         self.times = frozen(stamps.astype("datetime64[ns]"))
         shape = (len(self.times), len(self.assets), len(self.features))
-        is_array = isinstance(panel, np.ndarray)
-        values: Any = panel if is_array else panel.values.astype(np.float32, copy=False)
+        values: NDArray[Any] = (
+            panel if isinstance(panel, np.ndarray) else panel.values.astype(np.float32, copy=False)
+        )
         if values.dtype != np.float32 or values.shape != shape:
             raise ValueError(
                 f"panel must be float32 of shape {shape}, got {values.dtype} of shape "
