@@ -10,7 +10,8 @@ from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
 
-from sekai.compat import from_sb3_vec_env, to_gymnasium, to_stable_baselines3
+from sekai.compat import from_stable_baselines3, to_gymnasium, to_stable_baselines3
+from sekai.compat.stable_baselines3 import ImportedSB3VecEnv
 from sekai.stats import EpisodeStats
 from sekai.vector import StepBuffers, SyncVecEnv, VecEnv
 from sekai.wrappers import RecordEpisodeStatistics, TimeLimit
@@ -183,7 +184,7 @@ def dummy(count: int = 3, *, monitored: bool = False) -> Any:
 
 @pytest.mark.parametrize("seed", [7, [3, 9, 4]])
 def test_an_imported_vec_env_gives_the_same_trajectory(seed: Any) -> None:
-    theirs, ours = dummy(), from_sb3_vec_env(dummy())
+    theirs, ours = dummy(), from_stable_baselines3(dummy())
     theirs._seeds = [7, 8, 9] if seed == 7 else seed
 
     start, result = theirs.reset(), ours.reset(seed=seed)
@@ -210,7 +211,7 @@ def test_an_imported_vec_env_gives_the_same_trajectory(seed: Any) -> None:
 
 
 def test_statistics_of_their_monitor_become_ours_also_through_wrappers() -> None:
-    vec = from_sb3_vec_env(VecNormalize(dummy(2, monitored=True)))
+    vec = from_stable_baselines3(VecNormalize(dummy(2, monitored=True)))
     vec.reset(seed=0, options={"start": 1})
 
     steps = [vec.step(np.zeros((2, 2), np.float32)) for _ in range(5)]
@@ -224,9 +225,9 @@ def test_statistics_of_their_monitor_become_ours_also_through_wrappers() -> None
 
 def test_an_imported_vec_env_goes_there_and_back_through_both_bridges() -> None:
     plain = SyncVecEnv([lambda: TimeLimit(Numbered(), 4)] * 2)
-    both = from_sb3_vec_env(
-        to_stable_baselines3(SyncVecEnv([lambda: TimeLimit(Numbered(), 4)] * 2))
-    )
+    inner = SyncVecEnv([lambda: TimeLimit(Numbered(), 4)] * 2)
+    assert from_stable_baselines3(to_stable_baselines3(inner)) is inner
+    both = ImportedSB3VecEnv(to_stable_baselines3(inner))
     first, last = np.zeros((2, 2, 2), np.float32)
     buffers = StepBuffers(first, np.zeros(2), *np.zeros((2, 2), np.bool_), last)
 
@@ -244,7 +245,7 @@ def test_an_imported_vec_env_goes_there_and_back_through_both_bridges() -> None:
 
 
 def test_an_imported_vec_env_continues_from_its_state() -> None:
-    vec = from_sb3_vec_env(dummy())
+    vec = from_stable_baselines3(dummy())
     vec.reset(seed=5)
     state = vec.state_dict()
     actions = np.zeros((3, 2), np.float32)
@@ -259,11 +260,11 @@ def test_an_imported_vec_env_continues_from_its_state() -> None:
 
 
 def test_what_an_imported_vec_env_cannot_do_is_refused_with_the_remedy() -> None:
-    vec = from_sb3_vec_env(dummy())
+    vec = from_stable_baselines3(dummy())
 
-    with pytest.raises(ValueError, match="take no ids.*from_gymnasium.*SyncVecEnv"):
+    with pytest.raises(ValueError, match="take no ids.*SyncVecEnv"):
         vec.reset(ids=[0])
     with pytest.raises(ValueError, match="expected 3 seeds, one per env, got 2"):
         vec.reset(seed=[1, 2])
     with pytest.raises(TypeError, match="must be a VecEnv of stable-baselines3"):
-        from_sb3_vec_env(RandomWalk())  # type: ignore[arg-type]
+        from_stable_baselines3(RandomWalk())  # type: ignore[arg-type]
