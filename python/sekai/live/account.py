@@ -11,10 +11,14 @@ from numpy.typing import NDArray
 
 from sekai.envs.portfolio.batch import AccountReport
 
-__all__ = ["BrokerAccount"]
+__all__ = ["BrokerAccount", "price_decimals"]
 
 TRADING_COSTS = frozenset({"proportional", "fixed", "half_spread", "spread", "impact", "delisting"})
 """Kinds of cost that fills report; all other kinds are holding costs."""
+
+FEWEST_DECIMALS, MOST_DECIMALS = 2, 8
+SHOWN_DIGITS = 5
+"""Significant digits of prices that are rounded to no number of decimals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,3 +103,16 @@ class BrokerAccount:
 def valid_price(price: float) -> float:
     """Return `price` if it is positive and finite, else NaN."""
     return price if 0.0 < price < math.inf else math.nan
+
+
+def price_decimals(prices: NDArray[np.float64]) -> int:
+    """Number of decimals to show prices with: those that the data has, from 2 to 8."""
+    known = prices[np.isfinite(prices) & (prices > 0.0)]
+    if not known.size:
+        return FEWEST_DECIMALS
+    slack = 4.0 * np.spacing(known)
+    for decimals in range(FEWEST_DECIMALS, MOST_DECIMALS + 1):
+        if (np.abs(known - np.round(known, decimals)) <= slack).all():
+            return decimals
+    digits = SHOWN_DIGITS - 1 - math.floor(math.log10(float(np.median(known))))
+    return min(max(digits, FEWEST_DECIMALS), MOST_DECIMALS)
