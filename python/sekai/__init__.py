@@ -10,6 +10,7 @@ it is first named (`sekai.training.PPO`, `sekai.spaces.Simplex`, `sekai.error.Wo
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from sekai import backend, core, envs, error, registry, spaces, stats, wrappers
@@ -131,6 +132,15 @@ def _gymnasium_spec(id: str) -> EnvSpec | None:
 
 
 register_namespace("gymnasium", None, resolver=_gymnasium_spec)
+
+
+def _register_with_gymnasium() -> None:
+    """Register the envs of sekai with gymnasium, if it has been imported."""
+    if sys.modules.get("gymnasium") is not None:
+        import sekai.compat.gymnasium  # noqa: F401
+
+
+_register_with_gymnasium()
 
 LAZY = {
     "cli": "sekai.cli",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 import threading
 import time
@@ -46,7 +47,7 @@ def minutes(rows: int, last: int) -> MarketData:
     """Rows of a minute up to a time in seconds."""
     data = simulate_gbm(list(ASSETS), rows=rows, seed=3)
     times = (last - 60 * np.arange(rows)[::-1]).astype("datetime64[s]")
-    return data.replace(times=times, frequency=None)
+    return data.replace(times=times, frequency=None, values=np.round(data.values, 5))
 
 
 def feed_file(folder: Path, **values: Any) -> Path:
@@ -119,6 +120,8 @@ def test_rows_of_a_file_are_the_history(runs: Path, tmp_path: Path) -> None:
 
     assert (first.code, again.code) == (0, 0), first.err + again.err
     assert "30 of 30 rows replay to the same bytes" in again.out
+    # Prices are shown with the five decimals that the data has.
+    assert re.search(r"^A00\d +-?[\d.,]+ +\d+\.\d{5} ", again.out, re.MULTILINE), again.out
     assert load_history(session(runs).history) == data.rows(0, 50)
     assert bar_times(session(runs)) == data.calendar.nanoseconds[50:].tolist()
 

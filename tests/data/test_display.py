@@ -177,7 +177,7 @@ def test_prices_are_shown_with_the_decimals_that_they_have() -> None:
     assert data.describe()["max_close"][0] == 1.09
     assert data.describe()["min_close"][0] == 1.085
     assert [price_decimals(rates), price_decimals([151.2, 3.0]), price_decimals([np.pi])] == [
-        5, 2, 10,
+        5, 2, 4,
     ]  # fmt: skip
 
 

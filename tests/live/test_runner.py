@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sekai.data import BarFeed
 from sekai.envs import Portfolio
 from sekai.error import JournalError
 from sekai.live import (
@@ -393,3 +394,23 @@ async def _until(is_so: Any, seconds: float = 20.0) -> None:
             return
         await asyncio.sleep(0.002)
     raise AssertionError("it never came about")
+
+
+def test_a_feed_without_events_and_close_is_refused_before_anything_is_opened(
+    tmp_path: Path,
+) -> None:
+    place = world()
+
+    class Rows:
+        history = place.data.rows(0, place.known)
+
+        async def next_bar(self) -> Any:
+            raise AssertionError("not read")
+
+    feed: Any = Rows()
+    assert isinstance(feed, BarFeed)
+
+    with pytest.raises(TypeError, match=r"sekai\.live\.Feed.*close\(\): subclass Feed.*QueueFeed"):
+        LiveRunner(follow, place.env(), feed, place.broker(), tmp_path / "session")
+
+    assert not (tmp_path / "session").exists()

@@ -8,15 +8,18 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sekai.data.summary import price_decimals
 from sekai.error import JournalError
 from sekai.live import status
 from sekai.live.feed import FeedHealth
 from sekai.live.latency import LatencyHistogram
 from sekai.live.status import OrderLine, SessionStatus, StatusWriter, read_status
+from tests.live.sessions import World, session, world
 
 
 def status_of(bars: int) -> SessionStatus:
@@ -169,3 +172,36 @@ def test_no_content_is_another_kind_of_error(
 def test_a_status_that_is_not_there_is_the_same_error(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="not the status"):
         read_status(tmp_path / "status.json")
+
+
+@pytest.mark.parametrize(
+    ("prices", "decimals"),
+    [
+        ([1.08432, 1.0851, np.nan], 5),
+        ([151.234, 151.1], 3),
+        ([0.00001234, 0.0000125], 8),
+        ([61234.5, 61000.0], 2),
+        ([61234.12345678], 8),
+        ([100.0], 2),
+        ([], 2),
+        # Rounded to nothing: five digits.
+        ([np.pi / 3, np.e / 2.5], 4),
+        ([100 * np.pi], 2),
+        ([np.pi / 100], 6),
+    ],
+)
+def test_prices_are_shown_with_the_decimals_of_the_data(prices: list[float], decimals: int) -> None:
+    assert price_decimals(np.array(prices)) == decimals
+
+
+def test_the_status_of_a_session_has_the_decimals_of_its_history(tmp_path: Path) -> None:
+    place = world()
+    closes = place.data.values.copy()
+    for asset, decimals in enumerate((5, 3, 4)):
+        closes[:, asset, :4] = np.round(closes[:, asset, :4] / 10, decimals)
+    rounded = World(place.data.replace(values=closes), place.known, place.settings)
+
+    found = session(rounded, tmp_path / "session", bars=3)
+
+    assert found.price_decimals == {"A000": 5, "A001": 3, "A002": 4}
+    assert SessionStatus.from_json(found.to_json()) == found

@@ -432,11 +432,27 @@ def _summary(status: SessionStatus) -> str:
     )
 
 
+def _show_positions(status: SessionStatus) -> None:
+    rows = [
+        (
+            asset,
+            f"{position['units']:,.6g}",
+            f"{position['price']:,.{status.price_decimals.get(asset, 2)}f}",
+            f"{position['value']:,.2f}",
+            f"{position['weight']:.1%}",
+        )
+        for asset, position in status.positions.items()
+    ]
+    if rows:
+        show_table(("position", ">units", ">price", ">value", ">weight"), rows)
+
+
 def _show(status: SessionStatus, session: PaperSession, command: str) -> None:
     say(_summary(status))
     for reason in (status.reason, *status.alerts[:3]):
         if reason:
             note(reason)
+    _show_positions(status)
     rows = [
         (
             name.replace("_", " "),

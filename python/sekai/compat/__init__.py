@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sekai.compat.gymnasium.envs import from_gymnasium, to_gymnasium
+    from sekai.compat.gymnasium.registration import register_gymnasium_envs
     from sekai.compat.gymnasium.spaces import space_from_gymnasium, space_to_gymnasium
     from sekai.compat.gymnasium.vectors import from_gymnasium_vector, gymnasium_vector
     from sekai.compat.pettingzoo import from_pettingzoo, to_pettingzoo
@@ -29,6 +30,7 @@ __all__ = [
     "init_qlib",
     "is_foreign_env",
     "is_foreign_vector",
+    "register_gymnasium_envs",
     "space_from_gymnasium",
     "space_to_gymnasium",
     "to_gymnasium",
@@ -44,6 +46,7 @@ MODULES = {
     "from_stable_baselines3": "stable_baselines3",
     "gymnasium_vector": "gymnasium.vectors",
     "init_qlib": "qlib",
+    "register_gymnasium_envs": "gymnasium.registration",
     "space_from_gymnasium": "gymnasium.spaces",
     "space_to_gymnasium": "gymnasium.spaces",
     "to_gymnasium": "gymnasium.envs",
@@ -52,12 +55,35 @@ MODULES = {
 }
 """Module of each function."""
 
+REMEDIES = {
+    ("gymnasium", "VectorEnv"): "convert a gymnasium vector env with from_gymnasium_vector",
+    ("gymnasium", "Env"): "convert a gymnasium env with from_gymnasium",
+    ("stable_baselines3", "VecEnv"): "convert a VecEnv with from_stable_baselines3",
+    ("pettingzoo", "AECEnv"): "convert an AEC env with pettingzoo.utils.aec_to_parallel first, "
+    "and the result with from_pettingzoo",
+    ("pettingzoo", "ParallelEnv"): "convert a PettingZoo env with from_pettingzoo",
+    ("sekai", "VecEnv"): "a sekai vector env needs no conversion; export it with "
+    "gymnasium_vector or to_stable_baselines3",
+    ("sekai", "MultiAgentEnv"): "a sekai multi-agent env needs no conversion; export it with "
+    "to_pettingzoo",
+    ("sekai", "Env"): "a sekai env needs no conversion; export it with to_gymnasium, or make a "
+    "vector env of it with make_vec or SyncVecEnv",
+}
+"""Remedy by package and base class of an env that a bridge refuses."""
+
 
 def is_foreign_env(env: Any) -> bool:
     """Return True for an env of gymnasium or PettingZoo."""
     # By module name, so that neither package needs to be installed.
     roots = {kind.__module__.partition(".")[0] for kind in type(env).__mro__}
     return bool(roots & {"gymnasium", "pettingzoo"}) and hasattr(env, "step")
+
+
+def advice(env: Any) -> str:
+    """Remedy for an env of another kind than a bridge takes; empty if there is none."""
+    kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(env).__mro__}
+    remedy = next((remedy for kind, remedy in REMEDIES.items() if kind in kinds), None)
+    return "" if remedy is None else f"; {remedy}"
 
 
 def adapt_env(env: Any) -> Any:
@@ -97,8 +123,10 @@ def adapt_vector(env: Any) -> Any:
 
 def __getattr__(name: str) -> Any:
     """Import an adapter at its first use."""
-    if name not in MODULES:
-        raise AttributeError(f"module 'sekai.compat' has no attribute {name!r}")
     from importlib import import_module
 
+    if name == "gymnasium":
+        return import_module("sekai.compat.gymnasium")
+    if name not in MODULES:
+        raise AttributeError(f"module 'sekai.compat' has no attribute {name!r}")
     return getattr(import_module(f"sekai.compat.{MODULES[name]}"), name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from sekai.compat import advice
 from sekai.compat.gymnasium.spaces import (
     owned,
     space_from_gymnasium,
@@ -36,7 +37,7 @@ class ExportedParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
 
     def __init__(self, env: MultiAgentEnv, renderer: Renders | None = None) -> None:
         if not isinstance(env, MultiAgentEnv):
-            raise TypeError(f"env must be a sekai MultiAgentEnv, got {env!r}")
+            raise TypeError(f"env must be a sekai MultiAgentEnv, got {env!r}{advice(env)}")
         self.sekai_env = env
         self._renderer = renderer
         self.possible_agents = list(env.possible_agents)
@@ -207,5 +208,5 @@ def from_pettingzoo(env: ParallelEnv[Any, Any, Any]) -> ImportedParallelEnv:
             "pettingzoo.utils.aec_to_parallel"
         )
     if not isinstance(env, ParallelEnv):
-        raise TypeError(f"env must be a pettingzoo.ParallelEnv, got {env!r}")
+        raise TypeError(f"env must be a pettingzoo.ParallelEnv, got {env!r}{advice(env)}")
     return ImportedParallelEnv(env)

@@ -21,6 +21,7 @@ optional_import("stable_baselines3", "sb3", "sekai.compat.stable_baselines3")
 from stable_baselines3.common.vec_env import SubprocVecEnv  # noqa: E402
 from stable_baselines3.common.vec_env import VecEnv as SB3VecEnv  # noqa: E402
 
+from sekai.compat import advice  # noqa: E402
 from sekai.compat.gymnasium.spaces import (  # noqa: E402
     owned,
     space_from_gymnasium,
@@ -28,7 +29,7 @@ from sekai.compat.gymnasium.spaces import (  # noqa: E402
     value_from_gymnasium,
     value_to_gymnasium,
 )
-from sekai.compat.gymnasium.vectors import copied_env, written_into  # noqa: E402
+from sekai.compat.gymnasium.vectors import copied_env, written  # noqa: E402
 
 __all__ = [
     "ImportedSB3VecEnv",
@@ -51,10 +52,11 @@ class StableBaselinesVecEnv(SB3VecEnv):
 
     def __init__(self, env: VecEnv) -> None:
         if not isinstance(env, VecEnv):
-            raise TypeError(f"env must be a sekai vector env, got {env!r}")
+            raise TypeError(f"env must be a sekai vector env, got {env!r}{advice(env)}")
         if env.autoreset != "same_step":
             raise ValueError(
-                f"autoreset must be 'same_step' for stable-baselines3, got {env.autoreset!r}"
+                f"autoreset must be 'same_step' for stable-baselines3, got {env.autoreset!r}; make "
+                f"the vector env with autoreset='same_step', which is the default of make_vec"
             )
         self.sekai_env = env
         self._actions: Any = None
@@ -184,7 +186,7 @@ class ImportedSB3VecEnv(VecEnv):
 
     def __init__(self, env: SB3VecEnv) -> None:
         if not isinstance(env, SB3VecEnv):
-            raise TypeError(f"env must be a VecEnv of stable-baselines3, got {env!r}")
+            raise TypeError(f"env must be a VecEnv of stable-baselines3, got {env!r}{advice(env)}")
         self.sb3_env = env
         self.num_envs = env.num_envs
         self.observation_space = space_from_gymnasium(env.observation_space)
@@ -227,7 +229,7 @@ class ImportedSB3VecEnv(VecEnv):
         result: VecStepResult[Any] = VecStepResult(
             owned(observations), np.array(rewards, np.float64), terminated, truncated, rows
         )
-        return result if out is None else written_into(result, out)
+        return result if out is None else written(result, out)
 
     def get_attr(self, name: str) -> list[Any]:
         """Attribute of each env."""
@@ -291,8 +293,8 @@ def from_stable_baselines3(env: SB3VecEnv) -> VecEnv:
 def _refuse_ids(ids: Ids | None) -> None:
     if ids is not None:
         raise ValueError(
-            "VecEnvs of stable-baselines3 reset and step all their envs and take no ids; convert "
-            "the single envs with from_gymnasium and build a SyncVecEnv of them"
+            "VecEnvs of stable-baselines3 reset and step all their envs and take no ids; build a "
+            "SyncVecEnv of single envs, or pass a function that makes a single env"
         )
 
 

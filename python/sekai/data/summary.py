@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,8 @@ from sekai.storage.optional import optional_import
 
 __all__ = ["describe", "panel_html", "plot", "price_decimals", "price_text"]
 
-MOST_DECIMALS = 10
+FEWEST_DECIMALS, MOST_DECIMALS = 2, 8
+SIGNIFICANT_DIGITS = 5
 SAMPLED = 10_000
 """Prices that are looked at for their decimals."""
 LEGEND_LINES = 10
@@ -75,22 +77,25 @@ def _mean(values: Any) -> Any:
 
 
 def price_decimals(prices: Any) -> int:
-    """Decimals that prices have, such as 5 of `1.08512`; at least 2, at most 10."""
+    """Number of decimals to show prices with: those that the data has, from 2 to 8.
+
+    Prices with more, such as computed ones, are shown with five significant digits.
+    """
     known = np.asarray(prices, np.float64).ravel()
-    known = known[np.isfinite(known)][:SAMPLED]
-    for decimals in range(2, MOST_DECIMALS):
-        if np.allclose(known, np.round(known, decimals), rtol=1e-12, atol=0):
+    known = known[np.isfinite(known) & (known > 0.0)][:SAMPLED]
+    if not known.size:
+        return FEWEST_DECIMALS
+    rounding_error = 4.0 * np.spacing(known)
+    for decimals in range(FEWEST_DECIMALS, MOST_DECIMALS + 1):
+        if (np.abs(known - np.round(known, decimals)) <= rounding_error).all():
             return decimals
-    return MOST_DECIMALS
+    digits = SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(float(np.median(known))))
+    return min(max(digits, FEWEST_DECIMALS), MOST_DECIMALS)
 
 
 def price_text(price: float, decimals: int) -> str:
-    """Price with a number of decimals; those of computed prices are cut at 6 digits."""
-    if not np.isfinite(price):
-        return ""
-    if decimals < MOST_DECIMALS:
-        return f"{price:,.{decimals}f}"
-    return f"{price:,.6g}" if abs(price) < 1e6 else f"{price:,.0f}"
+    """Price with a number of decimals; empty if it is missing."""
+    return f"{price:,.{decimals}f}" if np.isfinite(price) else ""
 
 
 def panel_html(data: MarketData) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sekai.core.env import Env
 from sekai.data import Bar
+from sekai.data.summary import price_decimals
 from sekai.envs.portfolio import Portfolio
 from sekai.envs.portfolio.config import PortfolioConfig
 from sekai.live.account import BrokerAccount
@@ -19,6 +20,9 @@ from sekai.live.account import BrokerAccount
 __all__ = ["LiveEpisode", "ObservedRow", "PolicyFunction", "policy_function"]
 
 PolicyFunction = Callable[[Any], Any]
+
+PRICE_ROWS = 1_000
+"""Rows that the number of decimals of prices is derived from."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +84,11 @@ class LiveEpisode:
     def assets(self) -> tuple[str, ...]:
         """Names of the assets."""
         return self.portfolio.assets
+
+    def price_decimals(self) -> dict[str, int]:
+        """Decimals of the prices of each asset, from the latest rows of the history."""
+        closes = self.portfolio.data.field("close")[-PRICE_ROWS:]
+        return {asset: price_decimals(closes[:, index]) for index, asset in enumerate(self.assets)}
 
     def hold(self) -> Any:
         """Action that keeps the current positions."""

@@ -78,6 +78,11 @@ class LiveRunner:
         folder: Path | str,
         config: LiveConfig | None = None,
     ) -> None:
+        if not isinstance(feed, Feed):
+            raise TypeError(
+                f"feed must be a sekai.live.Feed, got {feed!r}; a BarFeed with next_bar() alone "
+                f"has neither events nor close(): subclass Feed, or put its rows into a QueueFeed"
+            )
         self.config = LiveConfig() if config is None else config
         # The session is named after the folder, and `.` has no name.
         self.folder = SessionFolder(Path(os.path.abspath(folder)))
@@ -163,7 +168,8 @@ class LiveRunner:
     async def _opened(self) -> AsyncIterator[None]:
         self.folder.path.mkdir(parents=True, exist_ok=True)
         tracker, name = OrderTracker(), self.folder.path.name
-        self.monitor = SessionMonitor(name, self.episode.assets, tracker, self._state)
+        decimals = self.episode.price_decimals()
+        self.monitor = SessionMonitor(name, self.episode.assets, tracker, self._state, decimals)
         async with contextlib.AsyncExitStack() as parts:
             parts.push_async_callback(self.broker.close)
             parts.push_async_callback(self.feed.close)

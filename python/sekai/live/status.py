@@ -93,6 +93,9 @@ class SessionStatus:
     positions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Units, price, value and weight of each held asset."""
 
+    price_decimals: Mapping[str, int] = field(default_factory=dict)
+    """Decimals of the prices of each asset."""
+
     orders: tuple[OrderLine, ...] = ()
     """Latest orders, newest first; at most 50."""
 
@@ -118,7 +121,8 @@ class SessionStatus:
         values["orders"] = [_fields(order) for order in self.orders]
         values["latency"] = {name: _fields(summary) for name, summary in self.latency.items()}
         values["feed"] = self.feed.to_dict()
-        values["costs"], values["refusals"] = dict(self.costs), dict(self.refusals)
+        for name in ("costs", "refusals", "price_decimals"):
+            values[name] = dict(values[name])
         values["positions"] = {asset: dict(row) for asset, row in self.positions.items()}
         return json.dumps(values, allow_nan=False)
 
@@ -147,6 +151,7 @@ class SessionMonitor:
         assets: traded assets.
         tracker: orders of the session.
         state: state machine of the session.
+        price_decimals: decimals of the prices of each asset.
     """
 
     def __init__(
@@ -155,8 +160,10 @@ class SessionMonitor:
         assets: tuple[str, ...],
         tracker: OrderTracker,
         state: SessionStateMachine,
+        price_decimals: Mapping[str, int] | None = None,
     ) -> None:
         self.session, self.assets = session, assets
+        self.price_decimals = dict(price_decimals or {})
         self._tracker, self._state = tracker, state
         self._bars = self._decisions = 0
         self._refusals: Counter[str] = Counter()
@@ -262,6 +269,7 @@ class SessionMonitor:
             drawdown=float(info.get("drawdown", 0.0)),
             costs=dict(self._costs),
             positions=self._positions,
+            price_decimals=self.price_decimals,
             orders=tuple(_line(tracked) for tracked in self._tracker.latest(MAX_LINES)),
             equity_times=tuple(time for time, _ in self._equity),
             equity_values=tuple(value for _, value in self._equity),

@@ -141,8 +141,9 @@ def test_a_session_is_drawn_and_its_numbers_change(
     eventually(lambda: browser.run(drawn) > before)
     shown = browser.text(".panel:not([hidden])")
     weight, latency = "\N{MINUS SIGN}36.0%", "feed to decision"
-    for words in ("BTC-USD", weight, latency, "commission", "paper-900-BTC-USD", "connected",
-                  "the feed was gone for 3.2 s", "refused"):  # fmt: skip
+    for words in ("BTC-USD", weight, latency, "1.08430", "148.310", "commission",
+                  "paper-900-BTC-USD", "connected", "the feed was gone for 3.2 s",
+                  "refused"):  # fmt: skip
         assert words in shown, words
     browser.keep(pictures, "session")
     assert browser.complaints() == []

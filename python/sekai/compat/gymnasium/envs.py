@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
+from sekai.compat import advice
 from sekai.compat.gymnasium.spaces import (
     owned,
     space_from_gymnasium,
@@ -33,7 +34,7 @@ class ExportedEnv(gymnasium.Env[Any, Any]):
 
     def __init__(self, env: Env[Any, Any], renderer: Renders | None = None) -> None:
         if not isinstance(env, Env):
-            raise TypeError(f"env must be a sekai.Env, got {env!r}")
+            raise TypeError(f"env must be a sekai.Env, got {env!r}{advice(env)}")
         self.sekai_env = env
         self._renderer = renderer
         self.observation_space = space_to_gymnasium(env.observation_space)
@@ -108,7 +109,7 @@ class ImportedEnv(Env[Any, Any]):
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         if not isinstance(env, gymnasium.Env):
-            raise TypeError(f"env must be a gymnasium.Env, got {env!r}")
+            raise TypeError(f"env must be a gymnasium.Env, got {env!r}{advice(env)}")
         self.gymnasium_env = env
         self.observation_space = space_from_gymnasium(env.observation_space)
         self.action_space = space_from_gymnasium(env.action_space)

@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from sekai.compat import advice
 from sekai.compat.gymnasium.spaces import (
     owned,
     space_from_gymnasium,
@@ -35,7 +36,7 @@ __all__ = [
     "same_step_vector",
     "split_infos",
     "to_gymnasium_keys",
-    "written_into",
+    "written",
 ]
 
 AUTORESET_MODES = {
@@ -55,7 +56,7 @@ class ExportedVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
     def __init__(self, env: VecEnv) -> None:
         if not isinstance(env, VecEnv):
-            raise TypeError(f"env must be a sekai vector env, got {env!r}")
+            raise TypeError(f"env must be a sekai vector env, got {env!r}{advice(env)}")
         self.sekai_env = env
         self.num_envs = env.num_envs
         self.single_observation_space = space_to_gymnasium(env.observation_space)
@@ -205,11 +206,12 @@ class ImportedVecEnv(VecEnv):
 
     def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> None:
         if not isinstance(env, gymnasium.vector.VectorEnv):
-            raise TypeError(f"env must be a gymnasium.vector.VectorEnv, got {env!r}")
+            raise TypeError(f"env must be a gymnasium.vector.VectorEnv, got {env!r}{advice(env)}")
         mode = env.metadata.get("autoreset_mode")
         if mode not in SEKAI_MODES:
             raise ValueError(
-                f"metadata['autoreset_mode'] must be one of {list(SEKAI_MODES)}, got {mode!r}"
+                f"metadata['autoreset_mode'] must be one of {list(SEKAI_MODES)}, got {mode!r}; set "
+                f"it in the vector env to the mode by which its envs are reset"
             )
         self.gymnasium_env = env
         self.num_envs = env.num_envs
@@ -253,7 +255,7 @@ class ImportedVecEnv(VecEnv):
             np.array(truncated, dtype=np.bool_),
             split_infos(infos, self.num_envs),
         )
-        return result if out is None else written_into(result, out)
+        return result if out is None else written(result, out)
 
     def get_attr(self, name: str) -> list[Any]:
         """Attribute of each env."""
@@ -364,7 +366,7 @@ def _rows(batch: Any, ids: list[int]) -> Any:
     return batch[ids]
 
 
-def written_into(result: VecStepResult[Any], out: StepBuffers) -> VecStepResult[Any]:
+def written(result: VecStepResult[Any], out: StepBuffers) -> VecStepResult[Any]:
     """Copy a result into the caller's arrays, and return a result that holds them."""
     buffers = (result.observations, result.rewards, result.terminated, result.truncated)
     out.fill(StepBuffers(*buffers))

@@ -26,7 +26,8 @@ watch.numbers = (function () {
     return isNumber(value) ? formatted(value, Math.abs(value) >= 1e7 ? 0 : 2) : NONE;
   }
 
-  function price(value) {
+  function price(value, digits) {
+    if (Number.isInteger(digits) && digits >= 0 && digits <= 8) return number(value, digits);
     return isNumber(value) && Math.abs(value) >= 1 ? formatted(value, 2) : number(value);
   }
 

@@ -90,12 +90,12 @@ watch.session = function (title, index) {
     return make("span", { class: "weight", "aria-hidden": "true" }, fill);
   }
 
-  function fillPositions(held) {
+  function fillPositions(held, decimals) {
     const names = Object.keys(held).sort((first, second) => Math.abs(held[second].weight) - Math.abs(held[first].weight) || (first < second ? -1 : 1));
     const largest = Math.max(0, ...names.map((item) => Math.abs(held[item].weight)));
     positions.fill(names.map((name) => {
       const position = held[name];
-      return [name, n.percent(position.weight), weightBar(position.weight, largest), n.money(position.value), n.number(position.units), n.price(position.price)];
+      return [name, n.percent(position.weight), weightBar(position.weight, largest), n.money(position.value), n.number(position.units), n.price(position.price, decimals[name])];
     }), "no positions");
   }
 
@@ -104,10 +104,10 @@ watch.session = function (title, index) {
     return make("span", { class: "badge " + tone }, word);
   }
 
-  function fillOrders(data) {
+  function fillOrders(data, decimals) {
     orders.fill(data.map((item) => [
       n.clock(item.time), item.asset, badge(item.state), n.number(item.units), n.number(item.filled),
-      item.price ? n.price(item.price) : "–", item.reason, make("span", { class: "id" }, item.id),
+      item.price ? n.price(item.price, decimals[item.asset]) : "–", item.reason, make("span", { class: "id" }, item.id),
     ]), "no orders yet");
   }
 
@@ -175,8 +175,8 @@ watch.session = function (title, index) {
     details.hidden = !status;
     if (!status) return;
     fillTiles(status);
-    fillPositions(status.positions);
-    fillOrders(status.orders);
+    fillPositions(status.positions, status.price_decimals || {});
+    fillOrders(status.orders, status.price_decimals || {});
     fillLatency(status.latency);
     fillFeed(status.feed);
     fillAlerts(status.alerts);
