@@ -29,7 +29,7 @@ impl Task for Portfolio {
     type Observation = PortfolioObservation;
 
     const NAME: &'static str = "Portfolio";
-    const VERSION: u32 = 3;
+    const VERSION: u32 = 4;
 
     fn step_nanoseconds(&self) -> u32 {
         let (agents, assets) = (self.settings.agents.len(), self.panel.width().assets);
