@@ -176,7 +176,10 @@ def mandates(data: MarketData, account: Any) -> st.SearchStrategy[Constraints]:
     """What weights may be; nothing that could never be met."""
     limits = st.sampled_from([None, None, 0.6, 1.0])
     # Zero weights are within all bounds, so that they can be met.
-    beta = {"betas": st.just({"A0": 0.5}), "beta_exposure": st.sampled_from([0.3, (-0.1, 0.6)])}
+    beta: dict[str, Any] = {
+        "betas": st.just({"A0": 0.5}),
+        "beta_exposure": st.sampled_from([0.3, (-0.1, 0.6)]),
+    }
     rules = {"min_weight": st.sampled_from([0.0, 0.1]), "max_names": st.sampled_from([None, 2])}
     extra = st.sampled_from([{}, {}, {}, beta, rules, {**beta, **rules}])
     return extra.flatmap(lambda more: _mandates(data, account, limits, more))

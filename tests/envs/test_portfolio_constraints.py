@@ -73,7 +73,10 @@ def absent(kind: str) -> MarketData:
     if kind == "removed":
         return market_of(np.full((rows, 2), 10.0))
     mask[:, 0] = False
-    masks = {"halted": {"tradable": mask}, "unlisted": {"listed": mask, "quoted": mask}}[kind]
+    masks: dict[str, Any] = {
+        "halted": {"tradable": mask},
+        "unlisted": {"listed": mask, "quoted": mask},
+    }[kind]
     return market_of(np.where(masks.get("quoted", np.ones_like(mask)), 10.0, np.nan), **masks)
 
 

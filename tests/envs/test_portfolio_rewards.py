@@ -178,7 +178,8 @@ def test_envs_that_begin_instead_of_acting_are_not_among_those_rewarded() -> Non
     begins = np.zeros(4, np.bool_)
     for actions in plans(4, 20):
         result = vec.step(actions)
-        assert seen.pop() == np.flatnonzero(~begins).tolist()
+        # Not called when all envs begin.
+        assert (seen.pop() if seen else []) == np.flatnonzero(~begins).tolist()
         begins = result.dones
 
 

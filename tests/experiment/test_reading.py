@@ -6,7 +6,7 @@ import pytest
 
 from sekai.config.toml_file import ConfigError, ConfigSource, dump_toml, set_option
 from sekai.experiment.reading import read_experiment
-from sekai.market import Costs, MarginAccount
+from sekai.market import Constraints, Costs, MarginAccount
 from tests.cli.commands import ROOT, call
 
 GOOD = """\
@@ -72,6 +72,28 @@ def test_what_is_resolved_says_the_same_when_it_is_read(tmp_path: Path) -> None:
 
     assert again == first
     assert first["train"]["gamma"] == 0.9, "what suits the env is filled in"
+
+
+def test_constraints_are_read_and_resolved(tmp_path: Path) -> None:
+    table = """\
+[env.constraints]
+net_exposure = [0.0, 0.8]
+betas = { A = 0.5, B = 1.5 }
+beta_exposure = 0.9
+untradable = "assets"
+min_weight = 0.05
+max_names = 2
+tolerance = 0.02
+"""
+    found = read_experiment(source_of(GOOD.replace("[data]", table + "\n[data]"), tmp_path))
+
+    assert found.env_options["constraints"] == Constraints(
+        net_exposure=(0.0, 0.8), betas={"A": 0.5, "B": 1.5}, beta_exposure=0.9,
+        untradable="assets", min_weight=0.05, max_names=2, tolerance=0.02,
+    )  # fmt: skip
+    first = found.resolved("good")
+    again = read_experiment(source_of(dump_toml(first), tmp_path))
+    assert again.env_options == found.env_options
 
 
 @pytest.mark.parametrize("name", ["demo", "sp500"])

@@ -48,7 +48,7 @@ class Mandate:
     @property
     def target(self) -> Vector:
         """What is wanted, after cash took the wish for what must stay, if it does."""
-        target = self.wanted.copy()
+        target: Vector = self.wanted.copy()
         if self.untradable == "cash":
             target[-1] += (self.wanted - self.held)[:-1][~self.movable].sum()
         return target

@@ -198,9 +198,8 @@ def test_many_choices_are_near_the_nearest(parts: str) -> None:
 def test_the_largest_names_are_kept() -> None:
     projected = project_weights([0.4, 0.1, 0.3, 0.15, 0.05], max_names=2)
 
-    assert projected.weights == pytest.approx(
-        [0.4 + 0.25 / 3, 0.0, 0.3 + 0.25 / 3, 0.0, 0.05 + 0.25 / 3]
-    )
+    share = 0.25 / 3
+    assert projected.weights == pytest.approx([0.4 + share, 0.0, 0.3 + share, 0.0, 0.05 + share])
 
 
 def test_small_positions_are_dropped_below_half_and_raised_above() -> None:

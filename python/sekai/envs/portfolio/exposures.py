@@ -144,25 +144,24 @@ def _exposure_rows(log: EpisodeLog, weights: Floats) -> ExposureRows:
         [*(sizes[:, owners == name].sum(axis=1) for name in names), 0.0 * sizes.sum(axis=1)], axis=1
     )
     gross = sizes.sum(axis=1)
-    caps = [_caps(limits) for limits in log.limits] or [(np.nan, np.nan, np.nan, np.nan)]
-    assets, sectors, leverage, tolerance = (
-        np.array(column)[log.steps.agent if log.limits else 0 * log.steps.agent]
-        for column in zip(*caps, strict=True)
-    )
+    known = log.limits or (_unknown_limits(len(log.assets), len(names)),)
+    owner = log.steps.agent if log.limits else np.zeros_like(log.steps.agent)
+    assets = np.array([limits.max_weight for limits in known])[owner]
+    sectors = np.array([(*limits.sector_caps, np.inf) for limits in known])[owner]
+    leverage = np.array([limits.leverage for limits in known])[owner]
     return ExposureRows(
         weight=sizes.max(axis=1),
         sector=by_sector.max(axis=1),
         gross=gross,
-        weight_excess=(sizes - assets.reshape(len(sizes), -1)).max(axis=1),
-        sector_excess=(by_sector - sectors.reshape(len(sizes), -1)).max(axis=1),
+        weight_excess=(sizes - assets).max(axis=1),
+        sector_excess=(by_sector - sectors).max(axis=1),
         gross_excess=gross - leverage,
-        tolerance=tolerance,
+        tolerance=np.array([limits.tolerance for limits in known])[owner],
     )
 
 
-def _caps(limits: ExposureLimits) -> tuple[Floats, Floats, float, float]:
-    sectors = np.array([*limits.sector_caps, np.inf])
-    return np.array(limits.max_weight), sectors, limits.leverage, limits.tolerance
+def _unknown_limits(assets: int, sectors: int) -> ExposureLimits:
+    return ExposureLimits((np.nan,) * assets, (np.nan,) * sectors, np.nan, np.nan)
 
 
 def _names(sectors: Mapping[str, str]) -> list[str]:

@@ -234,7 +234,7 @@ fn exposed_cases() -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
     fn no_allowed_weights_are_nearer_with_exposure_bounds(
