@@ -232,7 +232,7 @@ def _played(
     """Episodes of the agent and of all baselines that can run, and flags of the others."""
     agent, *baselines = policies
     played = {agent: run_episodes(policies[agent], source, task, seeds)}
-    flags = []
+    flags: list[Flag] = []
     for name in baselines:
         try:
             played[name] = run_episodes(policies[name], source, task, seeds)
