@@ -18,6 +18,7 @@ from tests.rendering.test_saving import read_video
 from tests.worlds import RandomWalk
 
 BUILT_IN = [
+    "BasketExecution-v0",
     "MarketMaking-v0",
     "MultiPortfolio-v0",
     "OptimalExecution-v0",
@@ -32,7 +33,8 @@ def film(env: Any, renderer: Any) -> list[Frame]:
     """A frame of the reset, and of each step."""
     env.reset(seed=3)
     # An order that is worked at random is soon done.
-    act = (lambda: 1) if "Order" in env.spec.id else acting(env)
+    ones = {"OrderExecution-v0": 1, "BasketExecution-v0": np.ones(4, np.int64)}
+    act = (lambda: ones[env.spec.id]) if env.spec.id in ones else acting(env)
     frames = [renderer.render(env)]
     for _ in range(STEPS):
         env.step(act())

@@ -278,7 +278,7 @@ def _baseline_episodes(
     """Episodes of all baselines that can run, and flags of the others."""
     _, *baselines = policies
     played: dict[str, list[Episode]] = {}
-    flags = []
+    flags: list[Flag] = []
     for name in baselines:
         try:
             played[name] = run_episodes(policies[name], source, task, seeds, progress=progress)

@@ -197,7 +197,7 @@ def test_settings_that_baskets_cannot_have_are_refused() -> None:
 
 
 def test_assets_with_other_ticks_make_no_basket() -> None:
-    import pandas as pd
+    pd = pytest.importorskip("pandas")
 
     times = pd.date_range("2020-01-02 09:30", periods=240, freq="1min")
     frames = [

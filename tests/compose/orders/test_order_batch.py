@@ -97,7 +97,8 @@ def test_any_seed_gives_the_episode_of_the_composed_env(
     }  # fmt: skip
     native = sekai.make_vec("OrderExecution-v0", 1, **options)
     env = OrderExecution(**options)
-    own, other = native.reset(seed=[seed]), env.reset(seed=seed)
+    own: Any = native.reset(seed=[seed])
+    other: Any = env.reset(seed=seed)
     rng = np.random.default_rng(0)
     for _ in range(steps):
         assert equal_values({k: v[0] for k, v in own.observations.items()}, other.observation)

@@ -173,11 +173,11 @@ def shown_ticks(env: Any) -> int:
 
 
 def test_the_ticks_of_a_day_are_those_of_the_data(tmp_path: Path) -> None:
-    import pandas as pd
+    pd = pytest.importorskip("pandas")
 
     minutes = round_the_clock()
     TickStore.build(panel(ticks=150), tmp_path / "store")
-    store = {"data": tmp_path / "store", "assets": ["AAA"], "days": ["2020-01-03"]}
+    store: dict[str, Any] = {"data": tmp_path / "store", "assets": ["AAA"], "days": ["2020-01-03"]}
     frame = pd.DataFrame({"close": 1.0, "volume": 1.0}, index=times(100))
 
     assert shown_ticks(OrderExecution()) == 240
@@ -204,7 +204,7 @@ def test_days_of_24_hours_with_missing_minutes_need_no_settings(reward: str) -> 
 
     assert check_env(env, 30) == []
     for seed in range(10):
-        result = env.reset(seed=seed)
+        result: Any = env.reset(seed=seed)
         while not getattr(result, "terminated", False):
             result = env.step(1)
         assert result.info["log"]["ffr"][1] == pytest.approx(1.0, abs=0.2)

@@ -114,6 +114,8 @@ fn hashed(value: u32, constant: &mut u32, multiplier: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::float_cmp, clippy::unreadable_literal)] // as NumPy prints them
+
     use super::NumpyGenerator;
 
     #[test]

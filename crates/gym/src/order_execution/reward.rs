@@ -28,7 +28,7 @@ impl OrderExecution {
         let (filled, value) = sums(fills);
         let cost = pairwise_sum(fills.iter().map(|fill| fill.cost));
         let known = &self.day.price[self.order.first..stop];
-        let Some(arrival) = known.iter().find(|price| is_known(price)) else { return 0.0 };
+        let Some(arrival) = known.iter().find(|price| is_known(**price)) else { return 0.0 };
         let gained = self.sign() * (filled * arrival - value) - cost;
         gained / (self.order.amount * arrival) * BASIS_POINTS
     }
@@ -118,13 +118,13 @@ fn sums(fills: &[TickFill]) -> (f64, f64) {
         .fold((0.0, 0.0), |(filled, value), fill| (filled + fill.filled, value + fill.value))
 }
 
-fn is_known(price: &f64) -> bool {
-    *price > 0.0 && price.is_finite()
+fn is_known(price: f64) -> bool {
+    price > 0.0 && price.is_finite()
 }
 
 /// Mean of the known prices; 0 if none is known.
 fn mean_of_known<'a>(prices: impl Iterator<Item = &'a f64> + Clone) -> f64 {
-    let known = prices.copied().filter(is_known);
+    let known = prices.copied().filter(|price| is_known(*price));
     let count = known.clone().count();
     #[allow(clippy::cast_precision_loss)] // far fewer ticks than 2^52
     if count == 0 { 0.0 } else { pairwise_sum(known) / count as f64 }
@@ -150,9 +150,12 @@ fn sum_of_next(values: &mut impl Iterator<Item = f64>, count: usize) -> f64 {
     }
     let mut lanes = [0.0; LANES].map(|_| next());
     for _ in 1..count / LANES {
-        lanes.iter_mut().for_each(|lane| *lane += next());
+        for lane in &mut lanes {
+            *lane += next();
+        }
     }
-    let [a, b, c, d, e, f, g, h] = lanes;
-    let sum = ((a + b) + (c + d)) + ((e + f) + (g + h));
+    let [first, second] =
+        [0, 4].map(|at| (lanes[at] + lanes[at + 1]) + (lanes[at + 2] + lanes[at + 3]));
+    let sum = first + second;
     (0..count % LANES).fold(sum, |sum, _| sum + next())
 }

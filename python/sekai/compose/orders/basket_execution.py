@@ -85,7 +85,10 @@ class BasketExecution(NativeEnv[dict[str, NDArray[Any]], NDArray[Any]]):
         **settings: fields of the config, instead of it.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"stochastic": True}
+    metadata: ClassVar[dict[str, Any]] = {
+        "stochastic": True,
+        "renderer": "sekai.compose.orders.basket_renderer:BasketRenderer",
+    }
     # It never changes, and holds all the data.
     state_excludes = ("config",)
     shared_options = staticmethod(OrderExecution.shared_options)

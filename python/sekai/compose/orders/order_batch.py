@@ -254,7 +254,7 @@ class OrderBatch:
         if not self.shows_nothing:
             self.native.step(actions, observations, *flags, final_observations, skip)
             return
-        finals = None if final_observations is None else {}
+        finals: dict[str, Any] | None = None if final_observations is None else {}
         self.native.step(actions, {}, *flags, finals, skip)
         observations[...] = 1
         if final_observations is not None:

@@ -98,7 +98,7 @@ class OrderExecutionTask(Task):
 
     name = "order_execution"
     headline = "price_advantage"
-    baselines = ("twap", "vwap", "almgren_chriss", "all_at_once", "random")
+    baselines: tuple[str, ...] = ("twap", "vwap", "almgren_chriss", "all_at_once", "random")
 
     def __init__(self, source: EnvSource) -> None:
         # Baselines read the state of the order, which envs of a native batch do not have.
