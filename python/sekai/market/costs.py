@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from quant_gym_rs._core import cost_kinds
+from sekai.config.checked import CheckedConfig
 
 __all__ = ["COST_FIELDS", "COST_KINDS", "Costs"]
 
@@ -23,7 +24,7 @@ NOT_SCALED = ("interest", "delisting")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Costs:
+class Costs(CheckedConfig):
     """Cost rates: shares of the value traded, and yearly rates of the value held.
 
     The defaults are those of a small fund in liquid stocks.

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from sekai.config.checked import CheckedConfig
+
 __all__ = ["Execution"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Execution:
+class Execution(CheckedConfig):
     """Execution settings: how a decision on a row becomes fills on later rows."""
 
     fill: Literal["next_open", "next_close"] = "next_open"

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from quant_gym_rs import _core
 from quant_gym_rs._core import market_defaults, market_settled
 from quant_gym_rs.codes import Side, TimeInForce
+from sekai.config.checked import CheckedConfig
 from sekai.error import StateError
 from sekai.market.order_book import Depth, Placement
 
@@ -182,7 +183,7 @@ DEFAULT_TICK = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SymbolConfig:
+class SymbolConfig(CheckedConfig):
     """Settings of a symbol."""
 
     price: float = 100.0
@@ -193,7 +194,7 @@ class SymbolConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PopulationConfig:
+class PopulationConfig(CheckedConfig):
     """Population of traders of each symbol, and their parameters."""
 
     makers: int = _LIGHT["makers"]
@@ -262,7 +263,7 @@ class PopulationConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FundamentalConfig:
+class FundamentalConfig(CheckedConfig):
     """Process of fundamental values, relative to the value and per tick."""
 
     volatility: float = _FUNDAMENTAL["volatility"]
@@ -297,7 +298,7 @@ class FundamentalConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewsConfig:
+class NewsConfig(CheckedConfig):
     """Rate, impact and duration of news."""
 
     rate: float = _NEWS["rate"]
@@ -317,7 +318,7 @@ class NewsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccountConfig:
+class AccountConfig(CheckedConfig):
     """Account of a trained agent: cash, position limits, fees and ruin."""
 
     cash: float = DEFAULT_TICK * _ACCOUNT["cash"]
@@ -354,7 +355,7 @@ PARTS = {"fundamental": FundamentalConfig, "news": NewsConfig, "account": Accoun
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarketConfig:
+class MarketConfig(CheckedConfig):
     """Settings of a simulated market, apart from its seed."""
 
     symbols: tuple[SymbolConfig, ...] | int = (SymbolConfig(),)

@@ -27,6 +27,7 @@ from sekai.compose.orders.rewards import PAPenaltyReward, PPOReward, ShortfallRe
 from sekai.compose.orders.simulators import OrderCosts, SingleAssetOrderExecutionSimple
 from sekai.compose.orders.state import SAOEMetrics, SAOEState, price_advantage
 from sekai.compose.reward import Reward
+from sekai.config.checked import CheckedConfig
 from sekai.data.frame_intraday import FrameIntraday
 from sekai.data.intraday import IntradayData
 from sekai.data.market_data import MarketData
@@ -183,7 +184,7 @@ REWARDS = ("shortfall", "pa_penalty", "ppo")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrderExecutionConfig:
+class OrderExecutionConfig(CheckedConfig):
     """Settings of `OrderExecution`: data, orders, matching, observation, action and reward."""
 
     data: OrderData | None = None
