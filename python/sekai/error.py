@@ -26,12 +26,36 @@ __all__ = [
     "SpaceError",
     "StateError",
     "UnknownEnvError",
+    "UnknownOptionError",
     "WorkerError",
 ]
 
 
 class SekaiError(Exception):
     """Base class of all exceptions that sekai raises."""
+
+
+class UnknownOptionError(SekaiError, TypeError):
+    """A keyword argument is not an option of a config or an env.
+
+    Args:
+        owner: the config or the env.
+        name: the keyword argument.
+        known: names of all options.
+        close: options that may be meant.
+    """
+
+    def __init__(
+        self, owner: str, name: str, known: Sequence[str], close: Sequence[str] = ()
+    ) -> None:
+        hint = f"did you mean {' or '.join(map(repr, close))}?"
+        expected = f"expected one of {', '.join(sorted(known))}" if known else "it takes none"
+        super().__init__(f"{owner} has no option {name!r}; {hint if close else expected}")
+        self.owner, self.name = owner, name
+        self.known, self.close = tuple(known), tuple(close)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.owner, self.name, self.known, self.close)
 
 
 class ResetRequired(SekaiError, RuntimeError):  # noqa: N818 - the name is part of the contract

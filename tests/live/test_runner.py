@@ -14,12 +14,14 @@ from sekai.data import BarFeed
 from sekai.envs import Portfolio
 from sekai.error import JournalError
 from sekai.live import (
+    BarEvent,
     Feed,
     FeedEvent,
     LiveConfig,
     LiveRunner,
     PaperFaults,
     Parity,
+    ReplayFeed,
     RiskLimits,
     SessionFolder,
     SessionStatus,
@@ -414,3 +416,31 @@ def test_a_feed_without_events_and_close_is_refused_before_anything_is_opened(
         LiveRunner(follow, place.env(), feed, place.broker(), tmp_path / "session")
 
     assert not (tmp_path / "session").exists()
+
+
+class LateFeed(ReplayFeed):
+    """Feed whose first rows were missed and are fetched afterwards."""
+
+    late = 5
+
+    async def __anext__(self) -> FeedEvent:
+        return self._marked(await super().__anext__())
+
+    def take_ready(self) -> FeedEvent | None:
+        event = super().take_ready()
+        return None if event is None else self._marked(event)
+
+    def _marked(self, event: FeedEvent) -> FeedEvent:
+        if isinstance(event, BarEvent) and self.late:
+            self.late -= 1
+            return dataclasses.replace(event, is_late=True)
+        return event
+
+
+def test_rows_that_were_missed_do_not_count_as_traded_rows(tmp_path: Path) -> None:
+    place = world()
+    feed = LateFeed(place.data, place.known)
+
+    status = session(place, tmp_path / "one", feed=feed, bars=20)
+
+    assert (status.bars, status.decisions) == (25, 20)

@@ -122,7 +122,9 @@ def paper(
         float | None,
         typer.Option(help="Replay speed as a multiple of real time; unlimited by default."),
     ] = None,
-    bars: Annotated[int | None, typer.Option(min=1, help="Stop after this many rows.")] = None,
+    bars: Annotated[
+        int | None, typer.Option(min=1, help="Stop after trading on this many rows.")
+    ] = None,
     on_stop: Annotated[
         str | None,
         typer.Option(help="Positions at the end: hold (default) or flatten."),

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quant_gym_rs._core import MarketMakingBatch
+from sekai.config.checked import CheckedConfig
 from sekai.envs.native_env import NativeEnv, resolve_config
 from sekai.spaces import Box
 
@@ -18,7 +19,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MarketMakingConfig:
+class MarketMakingConfig(CheckedConfig):
     """Settings of `MarketMaking`; times are in any one unit.
 
     The defaults are the market of Avellaneda and Stoikov, with an inventory limit that hardly

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
@@ -11,6 +11,7 @@ from sekai.core.env import ActType, Env, ObsType
 from sekai.core.result import ResetResult, StepResult
 from sekai.error import ClosedError
 from sekai.spaces import Space
+from sekai.storage.names import close_matches
 
 __all__ = [
     "BatchOfOne",
@@ -97,12 +98,28 @@ def reject_closed(action: Any = None, actions: Any = None) -> NoReturn:
     raise ClosedError("the env is closed: make a new one")
 
 
-def reward_terms(reward: str | Mapping[str, float] | RewardTerms) -> RewardTerms:
-    """Terms of a reward as immutable pairs, from a name, a mapping or pairs."""
-    if isinstance(reward, str):
-        return ((reward, 1.0),)
-    pairs = reward.items() if isinstance(reward, Mapping) else reward
-    return tuple((term, weight) for term, weight in pairs)
+def reward_terms(
+    reward: str | Mapping[str, float] | RewardTerms, known: Sequence[str]
+) -> RewardTerms:
+    """Terms of a reward as immutable pairs, from a name, a mapping or pairs.
+
+    Args:
+        reward: the reward terms.
+        known: names of all terms.
+
+    Raises:
+        ValueError: a term is unknown.
+    """
+    pairs: Any = reward.items() if isinstance(reward, Mapping) else reward
+    terms = ((reward, 1.0),) if isinstance(reward, str) else tuple((t, w) for t, w in pairs)
+    for term, _ in terms:
+        if term not in known:
+            close = close_matches(str(term), known)
+            hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+            raise ValueError(
+                f"unknown term {term!r:.80} in reward, expected one of {', '.join(known)}{hint}"
+            )
+    return terms
 
 
 def resolve_config(kind: type[Config], config: Config | None, settings: dict[str, Any]) -> Config:

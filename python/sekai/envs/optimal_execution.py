@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quant_gym_rs._core import OptimalExecutionBatch
+from sekai.config.checked import CheckedConfig
 from sekai.envs.native_env import NativeEnv, resolve_config
 from sekai.market.almgren_chriss import AlmgrenChriss
 from sekai.spaces import Box
@@ -20,7 +21,7 @@ Shown = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OptimalExecutionConfig:
+class OptimalExecutionConfig(CheckedConfig):
     """Settings of `OptimalExecution`: order, market and risk aversion.
 
     See `sekai.market.AlmgrenChriss` for the market. The defaults are the example of Almgren and

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quant_gym_rs._core import TradingBatch, TradingWeightsBatch, trading_defaults
+from sekai.config.checked import CheckedConfig
 from sekai.envs.native_env import NativeEnv, RewardTerms, resolve_config, reward_terms
 from sekai.market.market import MarketConfig, to_json
 from sekai.spaces import Box, Discrete, MultiDiscrete, Space
@@ -20,8 +21,20 @@ __all__ = ["Trading", "TradingConfig"]
 _DEFAULTS: dict[str, Any] = json.loads(trading_defaults())
 
 
+REWARD_TERMS = (
+    "equity_change",
+    "log_growth",
+    "volatility_penalty",
+    "transaction_cost",
+    "drawdown_penalty",
+    "differential_sharpe",
+    "terminal_sharpe",
+)
+"""Reward terms of the Rust core."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TradingConfig:
+class TradingConfig(CheckedConfig):
     """Settings of `Trading`: market, features, actions and reward."""
 
     market: MarketConfig = field(default_factory=MarketConfig)
@@ -65,7 +78,7 @@ class TradingConfig:
         if not isinstance(self.market, MarketConfig):
             raise TypeError(f"market must be a MarketConfig, got {self.market!r}")
         # Pairs can be hashed and pickled, and cannot be changed later.
-        object.__setattr__(self, "reward", reward_terms(self.reward))
+        object.__setattr__(self, "reward", reward_terms(self.reward, REWARD_TERMS))
         TradingBatch.check(self.settings())
 
     def settings(self) -> str:

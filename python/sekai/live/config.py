@@ -7,13 +7,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from sekai.config.checked import CheckedConfig
 from sekai.live.risk import RiskLimits
 
 __all__ = ["LiveConfig", "SessionFolder"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveConfig:
+class LiveConfig(CheckedConfig):
     """Settings of a `LiveRunner`."""
 
     limits: RiskLimits = field(default_factory=RiskLimits)

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from sekai.config.checked import CheckedConfig
 from sekai.config.convert import require_known
 from sekai.live.account import BrokerAccount, valid_price
 from sekai.live.orders import BrokerOrder
@@ -23,7 +24,7 @@ _POSITION_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RiskLimits:
+class RiskLimits(CheckedConfig):
     """Risk limits checked before an order is sent; None switches a limit off.
 
     They are a safety net and no part of the strategy: an order over a limit is refused, never

@@ -113,7 +113,7 @@ class LiveRunner:
             self._looping.cancel()
 
     async def run(self, bars: int | None = None) -> SessionStatus:
-        """Trade until the feed ends, `stop` is called, or `bars` rows have been processed.
+        """Trade until the feed ends, `stop` is called, or `bars` rows have been traded on.
 
         Raises:
             JournalError: the journal cannot be written, so trading stops; or the folder belongs
@@ -324,7 +324,8 @@ class LiveRunner:
                     await self._apply_kill_switch()
                 if isinstance(event, BarEvent):
                     is_new = await self._process_row(event)
-                    bars = None if bars is None else bars - is_new
+                    # Rows that were missed and fetched afterwards are not traded on.
+                    bars = None if bars is None else bars - (is_new and not event.is_late)
                 elif isinstance(event, FeedNotice):
                     self._process_notice(event)
             if ready is not None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sekai.config.checked import CheckedConfig
+
 __all__ = ["CashAccount", "MarginAccount"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CashAccount:
+class CashAccount(CheckedConfig):
     """Account without debt and short positions."""
 
     @property
@@ -23,7 +25,7 @@ class CashAccount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MarginAccount:
+class MarginAccount(CheckedConfig):
     """Account with leverage and short positions, subject to margin calls."""
 
     leverage: float = 2.0

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quant_gym_rs._core import optimal_trajectory
+from sekai.config.checked import CheckedConfig
 
 __all__ = ["AlmgrenChriss", "Frontier", "almgren_chriss_schedule"]
 
@@ -29,7 +30,7 @@ class Frontier(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlmgrenChriss:
+class AlmgrenChriss(CheckedConfig):
     """Model of an order executed in equal time steps, with its optimal schedule and cost.
 
     Selling `n` shares within a step of length `tau` fills them at the price before it, less

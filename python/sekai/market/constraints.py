@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from quant_gym_rs import _core
+from sekai.config.checked import CheckedConfig
 from sekai.market.accounts import CashAccount, MarginAccount
 from sekai.storage.display import brief_repr
 
@@ -24,7 +25,7 @@ FREE = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Constraints:
+class Constraints(CheckedConfig):
     """Mandate of a portfolio: target weights are projected onto these constraints.
 
     Weights of all assets and cash sum to one. See `sekai.market.project_weights` for the

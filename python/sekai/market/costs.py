@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from quant_gym_rs._core import cost_kinds
+from sekai.config.checked import CheckedConfig
 from sekai.storage.names import did_you_mean
 
 __all__ = [
@@ -41,7 +42,7 @@ NOT_SCALED = ("impact_half_life", "interest", "delisting")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Costs:
+class Costs(CheckedConfig):
     """Cost rates: shares of the value traded, and yearly rates of the value held.
 
     The defaults are those of a small fund in liquid stocks. Rates that depend on the asset are one

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from sekai.config.checked import CheckedConfig
 from sekai.market.costs import AssetRate, rate_by_asset
 
 __all__ = ["Execution"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Execution:
+class Execution(CheckedConfig):
     """Execution settings: how a decision on a row becomes fills on later rows."""
 
     fill: Literal["next_open", "next_close"] = "next_open"

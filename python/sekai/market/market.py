@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from quant_gym_rs import _core
 from quant_gym_rs._core import market_defaults, market_settled
 from quant_gym_rs.codes import Side, TimeInForce
+from sekai.config.checked import CheckedConfig
 from sekai.error import StateError
 from sekai.market.order_book import SHOWN_LEVELS, Depth, Placement, depth_html
 from sekai.storage.display import brief_repr, name_list
@@ -195,7 +196,7 @@ DEFAULT_TICK = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SymbolConfig:
+class SymbolConfig(CheckedConfig):
     """Settings of a symbol."""
 
     price: float = 100.0
@@ -206,7 +207,7 @@ class SymbolConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PopulationConfig:
+class PopulationConfig(CheckedConfig):
     """Population of traders of each symbol, and their parameters."""
 
     makers: int = _LIGHT["makers"]
@@ -275,7 +276,7 @@ class PopulationConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FundamentalConfig:
+class FundamentalConfig(CheckedConfig):
     """Process of fundamental values, relative to the value and per tick."""
 
     volatility: float = _FUNDAMENTAL["volatility"]
@@ -310,7 +311,7 @@ class FundamentalConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewsConfig:
+class NewsConfig(CheckedConfig):
     """Rate, impact and duration of news."""
 
     rate: float = _NEWS["rate"]
@@ -330,7 +331,7 @@ class NewsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccountConfig:
+class AccountConfig(CheckedConfig):
     """Account of a trained agent: cash, position limits, fees and ruin."""
 
     cash: float = DEFAULT_TICK * _ACCOUNT["cash"]
@@ -367,7 +368,7 @@ PARTS = {"fundamental": FundamentalConfig, "news": NewsConfig, "account": Accoun
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarketConfig:
+class MarketConfig(CheckedConfig):
     """Settings of a simulated market, apart from its seed."""
 
     symbols: tuple[SymbolConfig, ...] | int = (SymbolConfig(),)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sekai.core.env import Env
 from sekai.core.multi_agent import MultiAgentEnv
+from sekai.error import UnknownOptionError
 from sekai.registry.catalog import Catalog
 from sekai.registry.entry_point import EntryPoint, loaded
 from sekai.registry.namespace import Loader, Namespace, Resolver
@@ -200,6 +201,8 @@ def _construct(spec: EnvSpec) -> Any:
     kwargs = copied(spec.kwargs)
     try:
         env = creator(**kwargs)
+    except UnknownOptionError as error:
+        raise option_error(spec.id, [creator], kwargs, error) from error
     except TypeError as error:
         misfit = _misfit(creator, kwargs)
         if misfit is None:
@@ -239,6 +242,29 @@ def _layers_of_flags(spec: EnvSpec, is_multi_agent: bool) -> list[WrapperSpec]:
         limit = {"max_episode_steps": spec.max_episode_steps}
         layers.append(WrapperSpec(getattr(wrappers, f"{prefix}TimeLimit"), limit))
     return layers
+
+
+def option_error(
+    id: str,
+    creators: Iterable[Callable[..., Any]],
+    kwargs: Mapping[str, Any],
+    error: UnknownOptionError,
+) -> UnknownOptionError:
+    """Error of an env whose config does not know an argument, with the arguments of the env itself.
+
+    An error about a config that the env makes of other arguments is returned as it is.
+    """
+    if error.name not in kwargs:
+        return error
+    named = [
+        each.name
+        for creator in creators
+        for each in inspect.signature(creator).parameters.values()
+        if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    known = dict.fromkeys([*error.known, *named])
+    close = close_matches(error.name, known) or error.close
+    return UnknownOptionError(id, error.name, list(known), close)
 
 
 def _misfit(creator: Callable[..., Any], kwargs: Mapping[str, Any]) -> str | None:

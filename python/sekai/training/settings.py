@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from sekai.config.checked import CheckedConfig
 from sekai.config.convert import SCALARS, require
 from sekai.config.toml_file import dump_toml, read_toml
 from sekai.storage.names import did_you_mean
@@ -25,7 +26,7 @@ SEVERAL_KINDS = "several kinds"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(CheckedConfig):
     """Hyperparameters by name; each algorithm has its own subclass."""
 
     @classmethod

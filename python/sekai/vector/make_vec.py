@@ -12,8 +12,10 @@ from sekai.backend import Backend
 from sekai.core.autoreset import Autoreset, is_exhausted
 from sekai.core.env import Env
 from sekai.core.multi_agent import MultiAgentEnv
+from sekai.error import UnknownOptionError
 from sekai.registry import EnvSpec, WrapperSpec, make, spec
 from sekai.registry.entry_point import loaded
+from sekai.registry.registry import option_error
 from sekai.vector.asyncio_env import AsyncVecEnv
 from sekai.vector.multi_agent import JointEnv, JointSpace, MultiAgentVecEnv
 from sekai.vector.proc import ProcVecEnv, worker_count
@@ -99,9 +101,12 @@ def _native(
         )
     limit = known.max_episode_steps if max_episode_steps is ... else max_episode_steps
     limits = {} if limit is None else {"max_episode_steps": limit}
-    vec = loaded(known.vector_entry_point)(
-        num_envs=num_envs, **limits, **{**known.kwargs, **kwargs}
-    )
+    creator, arguments = loaded(known.vector_entry_point), {**known.kwargs, **kwargs}
+    try:
+        vec = creator(num_envs=num_envs, **limits, **arguments)
+    except UnknownOptionError as error:
+        creators = creator, loaded(known.entry_point)
+        raise option_error(known.id, creators, arguments, error) from error
     if not isinstance(vec, (VecEnv, MultiAgentVecEnv)):
         raise TypeError(
             f"vector entry point of {known.id} must return a VecEnv or a MultiAgentVecEnv, "

@@ -40,6 +40,7 @@ from sekai.compose.orders.state import (
     price_advantage,
 )
 from sekai.compose.reward import Reward
+from sekai.config.checked import CheckedConfig
 from sekai.data.frame_intraday import FrameIntraday
 from sekai.data.intraday import DayTicks, IntradayData
 from sekai.data.market_data import MarketData
@@ -237,7 +238,7 @@ REWARDS = ("shortfall", "pa_penalty", "ppo")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrderExecutionConfig:
+class OrderExecutionConfig(CheckedConfig):
     """Settings of `OrderExecution`: data, orders, matching, observation, action and reward."""
 
     data: OrderData | None = None

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.compose.orders.order import OrderDir
+from sekai.config.checked import CheckedConfig
 from sekai.data.intraday import DayTicks
 from sekai.storage.names import did_you_mean
 
@@ -29,7 +30,7 @@ EXCHANGE_LIMITED: AllowedValues = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExchangeConfig:
+class ExchangeConfig(CheckedConfig):
     """Exchange settings with Qlib's defaults."""
 
     freq: str = "1min"
@@ -177,7 +178,7 @@ WRAPPING = ("class", "module_path", "kwargs")
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutorConfig:
+class ExecutorConfig(CheckedConfig):
     """Executor settings: length of a step and of a tick, and settlement of sales."""
 
     step_minutes: int

@@ -34,6 +34,7 @@ from sekai.compose.orders.state import (
     summary_metrics,
 )
 from sekai.compose.simulator import Simulator
+from sekai.config.checked import CheckedConfig
 from sekai.data.intraday import DayTicks
 from sekai.data.qlib.intraday import FrameProvider, QlibIntraday
 from sekai.data.qlib.provider import QlibProvider
@@ -416,7 +417,7 @@ def _qlib_days(provider: QlibProvider, freq: str, columns: tuple[str, ...]) -> Q
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrderCosts:
+class OrderCosts(CheckedConfig):
     """Costs of fills: commission `max(value * rate, min_cost)` plus impact; 0 without a fill."""
 
     open_cost: float = 0.0

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sekai.config.checked import CheckedConfig
 from sekai.data.simulators.schedule import Schedule
 
 Bools = NDArray[np.bool_]
@@ -170,7 +171,7 @@ def random_stream(seed: int, *names: str) -> np.random.Generator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Disruptions:
+class Disruptions(CheckedConfig):
     """Rates of halts, late listings and delistings.
 
     Prices move on while an asset is halted, so that the first quote after the halt shows the gap.

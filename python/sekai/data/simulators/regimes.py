@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sekai.config.checked import CheckedConfig
 from sekai.data.market_data import MarketData
 from sekai.data.simulators.market import (
     FIELDS,
@@ -27,7 +28,7 @@ Path = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Regime:
+class Regime(CheckedConfig):
     """Parameters of the price process in a regime, per year."""
 
     drift: ArrayLike = 0.06

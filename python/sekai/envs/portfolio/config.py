@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from sekai.config.checked import CheckedConfig
 from sekai.data import MarketData
 from sekai.data.calendar import utc_instant
 from sekai.envs.native_env import RewardTerms, reward_terms
@@ -19,6 +20,20 @@ __all__ = ["AgentConfig", "MemberConfig", "MultiPortfolioConfig", "PortfolioConf
 Reward = str | Mapping[str, float] | RewardTerms | Callable[..., Any]
 
 
+REWARD_TERMS = (
+    "return",
+    "log_return",
+    "profit",
+    "mean_variance",
+    "differential_sharpe",
+    "drawdown_penalty",
+    "volatility_penalty",
+    "turnover_penalty",
+    "cost_penalty",
+    "benchmark_relative",
+)
+"""Reward terms of the Rust core."""
+
 MOST_SLOTS = 10_000
 """Bound on memory: every slot has a column in every row."""
 
@@ -27,7 +42,7 @@ LEAST_KEPT = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentConfig:
+class AgentConfig(CheckedConfig):
     """Settings of one agent: account, constraints and reward."""
 
     initial_cash: float = 100_000.0
@@ -59,7 +74,7 @@ class AgentConfig:
         _require(self, "constraints", (Constraints,))
         if not callable(self.reward):
             # Pairs can be hashed and pickled, and cannot be changed later.
-            object.__setattr__(self, "reward", reward_terms(self.reward))
+            object.__setattr__(self, "reward", reward_terms(self.reward, REWARD_TERMS))
 
     def settings(self, data: MarketData) -> dict[str, Any]:
         """Settings for the Rust core."""
