@@ -372,7 +372,7 @@ def _known_assets(
     unknown = [name for name in chosen if name not in known]
     policy = options.policies.empty
     for name in unknown:
-        log.add(Problem("empty", unknown_name("asset", name, known), policy=policy))
+        log.add(Problem("empty", unknown_name("asset", name, known), name, policy=policy))
     if unknown and policy == "error":
         log.raise_errors()
     return [name for name in chosen if name in known]
