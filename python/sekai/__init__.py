@@ -137,7 +137,9 @@ register_namespace("gymnasium", None, resolver=_gymnasium_spec)
 def _register_with_gymnasium() -> None:
     """Register the envs of sekai with gymnasium, if it has been imported."""
     if sys.modules.get("gymnasium") is not None:
-        import sekai.compat.gymnasium  # noqa: F401
+        import importlib
+
+        importlib.import_module("sekai.compat.gymnasium")
 
 
 _register_with_gymnasium()

@@ -180,7 +180,8 @@ def test_history_that_is_too_old_for_trades_names_the_table(runs: Path, tmp_path
         ("folder", {"cold_start": 1}, "cold_start must be"),
         ("folder", {"path": "nowhere.parquet"}, "there is no file or folder nowhere.parquet"),
         ("folder", {"url": "http://127.0.0.1:1/"}, "seconds of the feed"),
-        ("recorded", {"cold_start": True}, "a recording cannot be waited for"),
+        ("recorded", {"cold_start": True}, "cold_start needs a websocket feed, got recorded"),
+        ("folder", {"cold_start": True}, "cold_start needs a websocket feed, got folder"),
         ("replay", {"path": "x"}, "a replay feed has no key 'history'"),
     ],
 )

@@ -72,7 +72,7 @@ def test_frames_of_an_episode_make_a_video(tmp_path: Path) -> None:
     for _ in range(5):
         env.step(2)
 
-    frames = env.render()
+    frames: Any = env.render()
 
     assert len(frames) == 6
     assert {(frame.dtype, frame.ndim, frame.shape[2]) for frame in frames} == {
@@ -86,7 +86,7 @@ def test_frames_of_an_episode_make_a_video(tmp_path: Path) -> None:
 
 def test_record_video_writes_an_episode(tmp_path: Path) -> None:
     pytest.importorskip("moviepy")
-    env = RecordVideo(gymnasium.make("sekai/Trading-v0", **SHORT), str(tmp_path / "videos"))
+    env: Any = RecordVideo(gymnasium.make("sekai/Trading-v0", **SHORT), str(tmp_path / "videos"))
     env.reset(seed=1)
     while not env.step(1)[3]:
         pass
@@ -98,7 +98,8 @@ def test_record_video_writes_an_episode(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("id", [id for id in SINGLE if id != "OrderExecution-v0"])
 def test_gymnasium_makes_native_vector_envs(id: str) -> None:
-    envs, own = gymnasium.make_vec(f"sekai/{id}", num_envs=3), sekai.make_vec(id, 3)
+    envs: Any = gymnasium.make_vec(f"sekai/{id}", num_envs=3)
+    own = sekai.make_vec(id, 3)
     observations, _ = envs.reset(seed=[1, 2, 3])
     expected = own.reset(seed=[1, 2, 3])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -179,7 +180,7 @@ def dummy(count: int = 3, *, monitored: bool = False) -> Any:
         env: Any = to_gymnasium(TimeLimit(Numbered(ends), 5))
         return Monitor(env) if monitored else env
 
-    return DummyVecEnv([lambda ends=index % 2 == 1: make(ends) for index in range(count)])
+    return DummyVecEnv([partial(make, index % 2 == 1) for index in range(count)])
 
 
 @pytest.mark.parametrize("seed", [7, [3, 9, 4]])
@@ -199,7 +200,7 @@ def test_an_imported_vec_env_gives_the_same_trajectory(seed: Any) -> None:
         assert np.array_equal(step.rewards, rewards)
         assert step.rewards.dtype == np.float64
         assert np.array_equal(step.dones, dones)
-        for index in np.flatnonzero(dones):
+        for index in np.flatnonzero(dones).tolist():
             info = step.infos[index]
             assert step.truncated[index] == infos[index]["TimeLimit.truncated"]
             assert np.array_equal(info["final_observation"], infos[index]["terminal_observation"])
@@ -229,7 +230,8 @@ def test_an_imported_vec_env_goes_there_and_back_through_both_bridges() -> None:
     assert from_stable_baselines3(to_stable_baselines3(inner)) is inner
     both = ImportedSB3VecEnv(to_stable_baselines3(inner))
     first, last = np.zeros((2, 2, 2), np.float32)
-    buffers = StepBuffers(first, np.zeros(2), *np.zeros((2, 2), np.bool_), last)
+    ends = np.zeros((2, 2), np.bool_)
+    buffers = StepBuffers(first, np.zeros(2), ends[0], ends[1], last)
 
     assert np.array_equal(
         both.reset(seed=[1, 2]).observations, plain.reset(seed=[1, 2]).observations
@@ -240,7 +242,7 @@ def test_an_imported_vec_env_goes_there_and_back_through_both_bridges() -> None:
         assert np.array_equal(ours.observations, expected.observations)
         assert np.array_equal(ours.truncated, expected.truncated)
         assert list(map(contents, ours.infos)) == list(map(contents, expected.infos))
-        for index in np.flatnonzero(expected.dones):
+        for index in np.flatnonzero(expected.dones).tolist():
             assert np.array_equal(last[index], expected.infos[index]["final_observation"])
 
 

@@ -253,7 +253,8 @@ COUNTS = ("bars", "decisions", "orders_sent", "orders_refused", "refusals", "fil
 
 @pytest.mark.parametrize("snapshot_every", [4, 1000])
 def test_counts_continue_over_restarts(tmp_path: Path, snapshot_every: int) -> None:
-    place, held = world(), {"snapshot_every": snapshot_every, "policy": lambda _: EQUAL}
+    place = world()
+    held: dict[str, Any] = {"snapshot_every": snapshot_every, "policy": lambda _: EQUAL}
     limits = dataclasses.replace(NEVER_STALE, max_order_notional=26_000.0)
     whole = run(place, tmp_path / "whole", bars=20, limits=limits, **held)
 

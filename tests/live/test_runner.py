@@ -409,8 +409,8 @@ def test_a_feed_without_events_and_close_is_refused_before_anything_is_opened(
         async def next_bar(self) -> Any:
             raise AssertionError("not read")
 
+    assert isinstance(Rows(), BarFeed)
     feed: Any = Rows()
-    assert isinstance(feed, BarFeed)
 
     with pytest.raises(TypeError, match=r"sekai\.live\.Feed.*close\(\): subclass Feed.*QueueFeed"):
         LiveRunner(follow, place.env(), feed, place.broker(), tmp_path / "session")

@@ -157,8 +157,8 @@ class FeedFile:
                 "[history] needs one of path (a file), url or url_variable (klines of the venue) "
                 f"and cold_start = true (rows of the feed), got {', '.join(chosen) or 'none'}"
             )
-        if self.is_cold_start and self.kind == "recorded":
-            self._refuse("a recording cannot be waited for; set path to rows before it")
+        if self.is_cold_start and self.kind != "websocket":
+            self._refuse(f"cold_start needs a websocket feed, got {self.kind}; set path instead")
 
     def _refuse(self, message: str) -> NoReturn:
         self.source.refuse(("history",), message)
@@ -211,6 +211,7 @@ def _folder(file: _FeedParts) -> Feed:
     from sekai.live.feeds import CheckedFeed, FolderFeed
 
     seconds = file.options.get("poll_seconds", 0.25)
+    assert file.history is not None, "a folder has no cold start"
     return CheckedFeed(FolderFeed(file.options["path"], file.history, poll_seconds=seconds))
 
 

@@ -205,7 +205,7 @@ class ImportedSB3VecEnv(VecEnv):
             if len(seed) != self.num_envs:
                 raise ValueError(f"expected {self.num_envs} seeds, one per env, got {len(seed)}")
             # The public method takes one seed only.
-            self.sb3_env.unwrapped._seeds = list(seed)  # type: ignore[arg-type]
+            self.sb3_env.unwrapped._seeds = list(seed)
         if options is not None:
             rows = per_env_options(options, self.num_envs)
             self.sb3_env.set_options([dict(row or {}) for row in rows])

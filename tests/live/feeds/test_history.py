@@ -122,7 +122,8 @@ def test_a_history_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_a_cold_start_collects_rows_and_then_trades(tmp_path: Path) -> None:
-    data, counts = minutes(60), []
+    data = minutes(60)
+    counts: list[int] = []
 
     async def cold() -> Any:
         feed = ReplayFeed(data, 0)

@@ -58,7 +58,7 @@ def make_env(sekai_id: str, render_mode: str | None = None, **options: Any) -> E
 
     if render_mode not in RENDER_MODES:
         raise ValueError(f"render_mode must be None or 'rgb_array', got {render_mode!r}")
-    env = make(sekai_id, **options)
+    env: Any = make(sekai_id, **options)
     if isinstance(env, MultiAgentEnv):
         raise TypeError(
             f"{sekai_id} has several agents, and gymnasium envs have one; use "
