@@ -171,7 +171,8 @@ def gaps(parts: str, cases: int, assets: int = 4) -> list[float]:
         if nearest is None:
             continue
         projected = rules.project()
-        is_met = not projected.compromise and rules.meets_all(projected.weights)
+        is_met = not int(projected.compromise) & Compromise.POSITIONS
+        is_met = is_met and rules.meets_all(projected.weights)
         result.append(rules.distance(projected.weights) / nearest - 1 if is_met else np.inf)
     return result
 
@@ -190,9 +191,8 @@ def test_the_heuristic_is_near_the_nearest_of_all_choices(parts: str) -> None:
 def test_many_choices_are_near_the_nearest(parts: str) -> None:
     measured = np.array(gaps(parts, cases=60))
 
-    found = measured[np.isfinite(measured)]
-    assert len(found) >= 0.97 * len(measured)
-    assert found.mean() <= 0.05
+    assert np.isfinite(measured).all(), "weights that meet everything were not found"
+    assert measured.mean() <= 0.05
 
 
 def test_the_largest_names_are_kept() -> None:
