@@ -191,7 +191,8 @@ class ReferenceAccount:
             "cost": sum(self.paid.values()), "turnover": self.turnover, "gross": self.gross,
             "net": self.net, "drawdown": 1.0 - self.equity / max(self.peak, self.equity),
             "margin_call": float(self.is_called), **self.paid,
-            "refused": self.refused, "waived": self.waived, "delisted": self.delisted, "dividends": 0.0,
+            "refused": self.refused, "waived": self.waived, "delisted": self.delisted,
+            "dividends": 0.0,
         }  # fmt: skip
 
 
