@@ -63,7 +63,7 @@ class PriceAdjustment:
         factors, units, self._state = adjustment_factors(
             rows.field("close"), rows.quoted, before=self._before, **actions
         )
-        values = rows.values.copy()
+        values: Floats = rows.values.copy()
         for index, name in enumerate(rows.fields):
             if name in ADJUSTED_PRICES:
                 values[:, :, index] *= factors

@@ -96,9 +96,10 @@ class Costs(CheckedConfig):
         Interest on cash held and the loss at a delisting stay as they are.
         """
         rates = self._rates(has_volume).items()
-        return replace(
-            self, **{name: _times(rate, multiple) for name, rate in rates if name not in NOT_SCALED}
-        )
+        scaled: dict[str, Any] = {
+            name: _times(rate, multiple) for name, rate in rates if name not in NOT_SCALED
+        }
+        return replace(self, **scaled)
 
     def settings(self, has_volume: bool, assets: Sequence[str]) -> dict[str, Any]:
         """Settings for the Rust core with these assets."""

@@ -83,13 +83,14 @@ class Benchmark:
             rows: consecutive rows.
             before: levels after all rows before them; None if there are none.
         """
-        closes, actions = rows.field("close"), action_columns(rows)
+        closes = rows.field("close")
+        actions: dict[str, Any] = {**action_columns(rows)}
         if self.name == "equal_weight":
             return benchmark_returns(closes, rows.quoted, rows.listed, before, **actions)
         if self.name in rows.market:
             return benchmark_returns(rows.market[self.name][:, None], before=before)
         only = slice(rows.asset(self.name), rows.asset(self.name) + 1)
-        own = {name: column[:, only] for name, column in actions.items()}
+        own: dict[str, Any] = {name: column[:, only] for name, column in actions.items()}
         return benchmark_returns(closes[:, only], before=before, **own)
 
     def levels(self, rows: MarketData) -> Floats:

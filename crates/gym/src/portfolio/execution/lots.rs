@@ -20,7 +20,9 @@ pub(in crate::portfolio) fn whole_lots(change: f64, held: f64, lot: f64, is_forc
     let lots = if closes {
         position + whole((size - position).max(0.0), lot)
     } else if reduces && is_forced {
-        (whole(size - NEARLY_WHOLE * lot, lot) + lot).min(position)
+        let least = whole(size, lot);
+        let is_short = size - least > NEARLY_WHOLE * least.max(lot);
+        (if is_short { least + lot } else { least }).min(position)
     } else {
         whole(size, lot)
     };
