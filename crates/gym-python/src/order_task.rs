@@ -126,8 +126,8 @@ native_batch!(
             let source =
                 OrderSource { ticks: table.ticks.clone(), features: table.features.clone(), draws };
             let settings = settings_of(settings)?;
-            let number = size_of::<f32>();
-            check_memory("ticks of a day", settings.day_ticks, number * settings.columns.max(1))?;
+            let row = size_of::<f32>().saturating_mul(settings.columns.max(1));
+            check_memory("ticks of a day", settings.day_ticks, row)?;
             check_memory("steps", settings.order_steps, size_of::<f64>())?;
             let task = OrderTask::new(settings, source).map_err(refused)?;
             Ok(Self(NativeBatch::new(py, &task, &options)?))
