@@ -359,7 +359,7 @@ def test_without_plotly_the_error_names_the_extra_and_an_old_report_stays(
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     page._plotly.cache_clear()
 
-    with pytest.raises(MissingExtraError, match=r"needs the package 'plotly'.*sekai\[report\]"):
+    with pytest.raises(MissingExtraError, match=r"needs the package 'plotly'.*\.\[report\]"):
         write_report(sample_evaluation(), tmp_path / "report.html")
 
     assert [file.read_text() for file in tmp_path.iterdir()] == ["old"]
