@@ -133,7 +133,7 @@ def test_pyqlib_is_asked_for_by_name_if_it_is_not_there(
     import sys
 
     monkeypatch.setitem(sys.modules, "qlib", None)
-    with pytest.raises(MissingExtraError, match=r"sekai\[qlib\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[qlib\]"):
         init_qlib(config, with_pyqlib=True)
     with pytest.raises(NotReadyError):
         current_qlib()

@@ -234,7 +234,7 @@ def test_a_missing_package_is_named_at_once(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 
-    with pytest.raises(MissingExtraError, match=r"ParquetWriter needs .*'pyarrow'.*sekai\[data\]"):
+    with pytest.raises(MissingExtraError, match=r"ParquetWriter needs .*'pyarrow'.*\.\[data\]"):
         ParquetWriter(tmp_path / "new")
 
     assert not (tmp_path / "new").exists()

@@ -182,6 +182,6 @@ def test_a_missing_package_is_named_at_once(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
 
-    words = rf"{writer.__name__} needs .*'{package}'.*sekai\[logging\]"
+    words = rf"{writer.__name__} needs .*'{package}'.*\.\[logging\]"
     with pytest.raises(MissingExtraError, match=words):
         writer(tmp_path)

@@ -40,7 +40,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(
         monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.setitem(sys.modules, package, None)
 
-    with pytest.raises(MissingExtraError, match=rf"{package}.*pip install 'sekai\[data\]'"):
+    with pytest.raises(MissingExtraError, match=rf"{package}.*pip install '\.\[data\]'"):
         call(tmp_path)
 
 

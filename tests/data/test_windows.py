@@ -319,6 +319,6 @@ def test_threads_read_from_one_file_at_once(folder: Path) -> None:
 def test_a_missing_pyarrow_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 
-    with pytest.raises(MissingExtraError, match=r"sekai\[data\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[data\]"):
         Windows.write(tmp_path / "windows", DATA, 8)
     assert list(tmp_path.iterdir()) == []

@@ -245,7 +245,7 @@ def test_missing_matplotlib_is_named(
     env = make()
     env.reset(seed=0)
 
-    with pytest.raises(MissingExtraError, match=r"'matplotlib'.*sekai\[report\]"):
+    with pytest.raises(MissingExtraError, match=r"'matplotlib'.*\.\[report\]"):
         kind().render(env)
 
 
@@ -295,7 +295,7 @@ def test_what_is_no_picture_is_not_saved(tmp_path: Path) -> None:
 def test_missing_pillow_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
 
-    with pytest.raises(MissingExtraError, match=r"'pillow'.*sekai\[report\]"):
+    with pytest.raises(MissingExtraError, match=r"'pillow'.*\.\[report\]"):
         save_png(np.zeros((3, 3, 3), np.uint8), tmp_path / "episode.png")
 
 

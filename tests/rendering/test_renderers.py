@@ -244,7 +244,7 @@ def test_missing_matplotlib_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
 
-    with pytest.raises(MissingExtraError, match=r"'matplotlib'.*sekai\[report\]"):
+    with pytest.raises(MissingExtraError, match=r"'matplotlib'.*\.\[report\]"):
         Walked().render(RandomWalk())
 
 

@@ -245,5 +245,5 @@ def test_a_missing_package_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
 
-    with pytest.raises(MissingExtraError, match=r"sekai\[report\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[report\]"):
         save(moving_square(), tmp_path / name)

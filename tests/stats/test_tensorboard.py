@@ -84,7 +84,7 @@ def test_a_missing_package_is_named_at_once(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "tensorboard", None)
 
-    with pytest.raises(MissingExtraError, match=r"'tensorboard'.*sekai\[train\]"):
+    with pytest.raises(MissingExtraError, match=r"'tensorboard'.*\.\[train\]"):
         TensorBoardTracker(tmp_path)
 
 

@@ -46,7 +46,7 @@ def test_without_matplotlib_the_error_names_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
 
-    with pytest.raises(MissingExtraError, match=r"'matplotlib'.*sekai\[report\]"):
+    with pytest.raises(MissingExtraError, match=r"'matplotlib'.*\.\[report\]"):
         write_pictures(sample_evaluation(), tmp_path / "none")
 
     assert not (tmp_path / "none").exists()

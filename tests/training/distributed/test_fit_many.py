@@ -61,7 +61,7 @@ def test_without_ray_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "ray", None)
     agent = agent_of(0)
 
-    with pytest.raises(MissingExtraError, match=r"sekai\[ray\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[ray\]"):
         agent.fit(16, engine="ray", workers=1)
 
     assert agent.fit(16).steps == 16
