@@ -57,9 +57,9 @@ def test_an_agent_equals_itself_across_warm_up_and_features() -> None:
     assert found.standing == "inconclusive"
 
 
-def test_a_real_edge_is_significant_and_pairing_makes_it_so() -> None:
-    free = {"costs": sekai.market.Costs(proportional=0.0, half_spread=0.0, impact=0.0)}
-    found = compare(judged(follow, **free), judged(hold(0), **free))
+def test_a_real_edge_is_significant() -> None:
+    free = sekai.market.Costs(proportional=0.0, half_spread=0.0, impact=0.0)
+    found = compare(judged(follow, costs=free), judged(hold(0), costs=free))
 
     assert found.standing == "first"
     assert found.interval.low > 0
