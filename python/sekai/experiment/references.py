@@ -79,7 +79,7 @@ def import_for(source: ConfigSource, imports: Sequence[str]) -> tuple[str, ...]:
     """
     trusted = _expanded(imports)
     listed = source.values.get("run", {}).get("imports", ())
-    needed = dict.fromkeys(listed, ("run", "imports"))
+    needed: dict[str, KeyPath] = dict.fromkeys(listed, ("run", "imports"))
     needed |= {found.module: found.path for found in find_references(source.values)}
     if source.is_data:
         _require_consent(source, needed, trusted)
