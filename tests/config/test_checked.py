@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import importlib
+import inspect
 import pickle
 import re
 from typing import Any
@@ -100,8 +101,8 @@ def test_every_config_that_files_may_hold_checks_its_fields() -> None:
     for path in BUILT_IN.values():
         module, _, name = path.partition(":")
         kind: Any = getattr(importlib.import_module(module), name)
-        if dataclasses.is_dataclass(kind) and name.endswith(("Config", "Costs", "Account")):
-            assert CheckedConfig in kind.__mro__, path
+        if isinstance(kind, type) and name.endswith(("Config", "Costs", "Account")):
+            assert CheckedConfig in inspect.getmro(kind), path
 
 
 def test_checked_configs_are_copied_pickled_and_replaced() -> None:
