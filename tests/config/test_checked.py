@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import importlib
+import inspect
 import pickle
 import re
 from typing import Any
@@ -65,9 +66,10 @@ def test_a_field_that_resembles_none_lists_all() -> None:
 @pytest.mark.parametrize("id", ["Portfolio-v0", "MultiPortfolio-v0"])
 @pytest.mark.parametrize(("name", "meant"), [("lokback", "lookback"), ("dta", "data")])
 def test_a_misspelled_option_of_an_env_is_suggested(id: str, name: str, meant: str) -> None:
+    options: dict[str, Any] = {name: 1}
     for make in (sekai.make, lambda id, **options: sekai.make_vec(id, 2, **options)):
         with pytest.raises(TypeError, match=f"{id} has no option '{name}'; did you mean '{meant}"):
-            make(id, **{name: 1})
+            make(id, **options)
 
 
 @pytest.mark.parametrize(
@@ -80,13 +82,14 @@ def test_a_misspelled_option_of_an_env_is_suggested(id: str, name: str, meant: s
     ],
 )
 def test_every_env_suggests_its_options(id: str, name: str, meant: str) -> None:
+    options: dict[str, Any] = {name: 1}
     with pytest.raises(TypeError, match=rf"'{name}'.*did you mean .*{meant}"):
-        sekai.make(id, **{name: 1})
+        sekai.make(id, **options)
 
 
 def test_an_unknown_option_of_a_part_names_the_part() -> None:
     def make() -> Any:
-        return sekai.make("Portfolio-v0", costs=Costs(**{"fixd": 1}))  # type: ignore[arg-type]
+        return sekai.make("Portfolio-v0", costs=Costs(**{"fixd": 1}))
 
     with pytest.raises(TypeError, match="Costs has no option 'fixd'; did you mean 'fixed'"):
         make()
@@ -97,9 +100,9 @@ def test_an_unknown_option_of_a_part_names_the_part() -> None:
 def test_every_config_that_files_may_hold_checks_its_fields() -> None:
     for path in BUILT_IN.values():
         module, _, name = path.partition(":")
-        kind = getattr(importlib.import_module(module), name)
-        if dataclasses.is_dataclass(kind) and name.endswith(("Config", "Costs", "Account")):
-            assert issubclass(kind, CheckedConfig), path
+        kind: Any = getattr(importlib.import_module(module), name)
+        if isinstance(kind, type) and name.endswith(("Config", "Costs", "Account")):
+            assert CheckedConfig in inspect.getmro(kind), path
 
 
 def test_checked_configs_are_copied_pickled_and_replaced() -> None:

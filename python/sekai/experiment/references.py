@@ -36,7 +36,7 @@ from sekai.registry import register
 from sekai.storage.kinds import name_of_kind, register_kind
 from sekai.storage.names import did_you_mean
 
-__all__ = ["Reference", "add_working_folder", "find_references", "import_for", "resolve"]
+__all__ = ["CodeReference", "add_working_folder", "find_references", "import_for", "resolve"]
 
 NAMES = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 REFERENCE = re.compile(rf"(?<![\w.:/\\'\"])({NAMES}):({NAMES})(?![\w:/\\])")
@@ -45,7 +45,7 @@ POLICY_KEYS = ("backbone", "encoder")
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class CodeReference:
     """Object of a module of the user, named by an experiment."""
 
     path: KeyPath
@@ -58,10 +58,10 @@ class Reference:
         return f"{self.module}:{self.name}"
 
 
-def find_references(values: Mapping[str, Any]) -> list[Reference]:
+def find_references(values: Mapping[str, Any]) -> list[CodeReference]:
     """References in the values of an experiment: in `[env]`, `[data]`, `[policy]`, `[evaluate]`."""
     return [
-        Reference(path, match[1], match[2])
+        CodeReference(path, match[1], match[2])
         for path, text in _texts(values)
         for match in _matches(path, text)
     ]
@@ -79,7 +79,7 @@ def import_for(source: ConfigSource, imports: Sequence[str]) -> tuple[str, ...]:
     """
     trusted = _expanded(imports)
     listed = source.values.get("run", {}).get("imports", ())
-    needed = dict.fromkeys(listed, ("run", "imports"))
+    needed: dict[str, KeyPath] = dict.fromkeys(listed, ("run", "imports"))
     needed |= {found.module: found.path for found in find_references(source.values)}
     if source.is_data:
         _require_consent(source, needed, trusted)
@@ -203,7 +203,7 @@ def _import(source: ConfigSource, name: str, path: KeyPath) -> None:
         source.refuse(path, message)
 
 
-def _object(source: ConfigSource, reference: Reference) -> Any:
+def _object(source: ConfigSource, reference: CodeReference) -> Any:
     module = sys.modules[reference.module]
     try:
         return operator.attrgetter(reference.name)(module)
@@ -225,14 +225,14 @@ def _replaced(source: ConfigSource, path: KeyPath, value: Any) -> Any:
         return _feature(source, value)
     match = REFERENCE.fullmatch(value)
     assert match is not None, "only features have text around references"
-    reference = Reference(path, match[1], match[2])
+    reference = CodeReference(path, match[1], match[2])
     target = _object(source, reference)
     if not callable(target):
         source.refuse(path, f"{value} must be a class or a function, got {target!r:.80}")
     return _registered(reference, target)
 
 
-def _registered(reference: Reference, target: Any) -> Any:
+def _registered(reference: CodeReference, target: Any) -> Any:
     """Register the object under a name; in other keys of envs, the object itself."""
     text = str(reference)
     if reference.path == ("env", "id"):
@@ -279,7 +279,7 @@ def _feature(source: ConfigSource, text: str) -> Any:
     objects: dict[str, Any] = {}
 
     def named(match: re.Match[str]) -> str:
-        target = _object(source, Reference(path, match[1], match[2]))
+        target = _object(source, CodeReference(path, match[1], match[2]))
         if callable(target) and not _is_made(target):
             return _feature_name(match[0], target)
         objects[match[0]] = target
