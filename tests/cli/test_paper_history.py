@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -20,27 +19,10 @@ from websockets.asyncio.server import ServerConnection, serve
 from sekai.data import MarketData, Pipeline, simulate_gbm
 from sekai.live import SessionFolder, read_journal, read_status
 from sekai.live.feeds.history import load_history
-from tests.cli.commands import call, skip_evaluation
-from tests.cli.test_paper import PORTFOLIO
+from tests.cli.commands import call
 from tests.live.feeds.kline_server import KlineServer, serving
 
 ASSETS = ("A000", "A001", "A002")
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("trained")
-    file = folder / "small.toml"
-    file.write_text(PORTFOLIO, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        skip_evaluation(patch)
-        assert call("train", file, "--runs", folder / "runs", "--quiet").code == 0
-    return folder / "runs"
-
-
-@pytest.fixture
-def runs(trained: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(trained, tmp_path / "runs"))
 
 
 def minutes(rows: int, last: int) -> MarketData:
