@@ -160,6 +160,44 @@ def test_other_fields_series_and_warm_up_are_carried_over() -> None:
     assert (dict(bars.sectors), bars.warm_up) == ({"A": "Energy"}, 1)
 
 
+def test_dividends_and_splits_of_a_bar_are_in_units_after_its_last_split() -> None:
+    none = np.nan
+    closes, volumes = [100.0, 102.0, 51.0, 25.0, 26.0], [10.0, 10.0, 20.0, 40.0, 40.0]
+    splits, dividends = [none, none, 2.0, 2.0, none], [none, 1.0, 0.5, none, none]
+    table = np.stack([closes, volumes, dividends, splits], axis=1)[:, None, :]
+    times = np.arange(5).astype("timedelta64[D]") + np.datetime64("2024-01-01", "ns")
+    data = MarketData(times, ("A",), ("close", "volume", "dividend", "split"), table)
+
+    week = data.resample("1w", keep_incomplete=True)
+
+    # Four units after both splits for each unit before; 1.0 + 2 * 0.5 of dividends for it.
+    assert week.values[0, 0].tolist() == [26.0, 40 + 40 + 40 + 40 + 40, 0.5, 4.0]
+    assert 4.0 * week.field("dividend")[0, 0] == 1.0 + 2 * 0.5
+
+
+@given(seed=st.integers(0, 1000))
+@settings(max_examples=20)
+def test_total_returns_of_bars_are_those_of_their_rows(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = 30
+    closes = 100 * np.exp(rng.normal(0.0, 0.02, rows).cumsum())
+    splits = np.where(rng.random(rows) < 0.2, rng.choice([0.5, 2.0, 3.0], rows), np.nan)
+    dividends = np.where(rng.random(rows) < 0.3, rng.uniform(0.0, 2.0, rows), np.nan)
+    table = np.stack([closes, dividends, splits], axis=1)[:, None, :]
+    times = np.arange(rows).astype("timedelta64[D]") + np.datetime64("2024-01-01", "ns")
+    data = MarketData(times, ("A",), ("close", "dividend", "split"), table)
+    bars = data.resample("1w", keep_incomplete=True)
+
+    def worth(panel: MarketData) -> float:
+        units, cash = 1.0, 0.0
+        for row in range(len(panel)):
+            units *= np.nan_to_num(panel.field("split")[row, 0]) or 1.0
+            cash += units * np.nan_to_num(panel.field("dividend")[row, 0])
+        return float(cash + units * panel.field("close")[-1, 0])
+
+    assert worth(bars) == pytest.approx(worth(data), rel=1e-12)
+
+
 def test_a_bar_without_a_quote_repeats_no_volume() -> None:
     times = np.datetime64("2024-01-02T10:00", "ns") + np.arange(1, 5) * np.timedelta64(1, "m")
     values = np.array([[10, 5], [11, 5], [11, 5], [11, 5]], float)[:, None]

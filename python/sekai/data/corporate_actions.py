@@ -17,7 +17,15 @@ from quant_gym_rs._core import adjustment_factors
 if TYPE_CHECKING:
     from sekai.data.market_data import MarketData
 
-__all__ = ["ACTION_FIELDS", "PriceAdjustment", "action_columns", "adjusted", "check_actions"]
+__all__ = [
+    "ACTION_FIELDS",
+    "ADJUSTED_PRICES",
+    "ADJUSTED_VOLUMES",
+    "PriceAdjustment",
+    "action_columns",
+    "adjusted",
+    "check_actions",
+]
 
 Floats = NDArray[np.float64]
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.data.calendar import DAY, Calendar, duration
+from sekai.data.corporate_actions import ADJUSTED_PRICES, ADJUSTED_VOLUMES
 from sekai.data.market_data import PRICE_FIELDS, MarketData
 
 __all__ = ["resample"]
@@ -31,7 +32,8 @@ def resample(data: MarketData, rule: str, *, keep_incomplete: bool = False) -> M
         return data
     bins = _Bins.of(data, rule)
     count = len(bins.starts) if keep_incomplete or bins.is_complete else len(bins.starts) - 1
-    bars = [_field(data, name, bins)[:count] for name in data.fields]
+    columns = _columns(data, bins)
+    bars = [_field(data, columns, name, bins)[:count] for name in data.fields]
     return MarketData(
         bins.times[:count],
         data.assets,
@@ -122,11 +124,42 @@ def _periods(days: Ints, rule: str) -> Ints:
     return labels
 
 
-def _field(data: MarketData, name: str, bins: _Bins) -> Floats:
+def _columns(data: MarketData, bins: _Bins) -> dict[str, Floats]:
+    """Values of each field, in units after the last split of the bar that a row belongs to."""
+    columns = {name: data.field(name) for name in data.fields}
+    if "split" not in columns:
+        return columns
+    units = _later_splits(_ratios(columns["split"]), bins)
+    for name in (*ADJUSTED_PRICES, "dividend"):
+        if name in columns:
+            columns[name] = columns[name] / units
+    for name in ADJUSTED_VOLUMES:
+        if name in columns:
+            columns[name] = columns[name] * units
+    return columns
+
+
+def _ratios(splits: Floats) -> Floats:
+    return np.where(splits > 0.0, splits, 1.0)
+
+
+def _later_splits(ratios: Floats, bins: _Bins) -> Floats:
+    """Product of the split ratios of the rows after each one in its bar."""
+    later = np.ones_like(ratios)
+    has_split = np.logical_or.reduceat((ratios != 1.0).any(axis=1), bins.starts)
+    for start, end in zip(bins.starts[has_split], bins.ends[has_split], strict=True):
+        later[start : end - 1] = np.cumprod(ratios[start + 1 : end][::-1], axis=0)[::-1]
+    return later
+
+
+def _field(data: MarketData, columns: dict[str, Floats], name: str, bins: _Bins) -> Floats:
     """Values of a field by bar and asset."""
-    values = data.field(name)
-    if name in SUMS:
-        known = data.quoted & np.isfinite(values)
+    values = columns[name]
+    if name == "split":
+        product: Floats = np.multiply.reduceat(_ratios(values), bins.starts)
+        return np.where(np.logical_or.reduceat(values > 0.0, bins.starts), product, np.nan)
+    if name in SUMS or name == "dividend":
+        known = np.isfinite(values) & (data.quoted | (name == "dividend"))
         total = np.add.reduceat(np.where(known, values, 0.0), bins.starts)
         return np.where(np.logical_or.reduceat(known, bins.starts), total, np.nan)
     last = _last(values, bins)
@@ -134,17 +167,17 @@ def _field(data: MarketData, name: str, bins: _Bins) -> Floats:
         return last
     # Repeated prices, which are not quotes, are shown where a bar has no others.
     quoted = np.logical_or.reduceat(data.quoted, bins.starts)
-    return np.where(quoted, _prices(data, name, values, bins), last)
+    return np.where(quoted, _prices(data, columns, name, bins), last)
 
 
-def _prices(data: MarketData, name: str, values: Floats, bins: _Bins) -> Floats:
-    starts, quoted = bins.starts, data.quoted
+def _prices(data: MarketData, columns: dict[str, Floats], name: str, bins: _Bins) -> Floats:
+    values, starts, quoted = columns[name], bins.starts, data.quoted
     if name == "high":
         return np.asarray(np.maximum.reduceat(np.where(quoted, values, -np.inf), starts))
     if name == "low":
         return np.asarray(np.minimum.reduceat(np.where(quoted, values, np.inf), starts))
-    if name == "vwap" and "volume" in data.fields:
-        return _weighted(values, np.where(quoted, data.field("volume"), 0.0), bins)
+    if name == "vwap" and "volume" in columns:
+        return _weighted(values, np.where(quoted, columns["volume"], 0.0), bins)
     rows = np.arange(len(values))[:, None]
     if name == "open":
         first = np.minimum.reduceat(np.where(quoted, rows, len(values) - 1), starts)
