@@ -255,7 +255,7 @@ def test_charts_name_the_extra_that_they_need(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
 
     for plot in (SMALL.plot, log_of(3).plot):
-        with pytest.raises(MissingExtraError, match=r"pip install 'sekai\[report\]'"):
+        with pytest.raises(MissingExtraError, match=r"pip install '\.\[report\]'"):
             plot()
 
 

@@ -93,11 +93,11 @@ def test_a_column_of_another_length_is_named() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"close": np.where(np.arange(40) == 7, np.nan, CLOSE)}, "in row 7: a price above zero"),
+        ({"close": np.where(np.arange(40) == 7, np.nan, CLOSE)}, "in row 7: expected a price above zero"),
         ({"low": CLOSE + 2}, "in row 0: expected a price not above high as low"),
         ({"volume": -1.0}, "a volume of at least zero"),
         ({"trades": 0.5}, "a whole number of trades"),
-        ({"fair": np.inf}, "wanted as fair, found inf"),
+        ({"fair": np.inf}, "as fair, got inf"),
         ({"news_duration": 5.0}, "a whole number of ticks as news_elapsed, got NaN"),
     ],
 )
@@ -145,8 +145,8 @@ def _changed(state: bytes, place: int) -> bytes:
         (lambda state: {"features": state + b"x"}, "bytes"),
         (lambda state: {"features": _changed(state, 300)}, "checksum"),
         (lambda state: {"features": _changed(state, 4)}, "version 1, got version 0"),
-        (lambda state: {"features": b"SKFT\x02\0\0\0" + state[8:]}, "found version 2; update"),
-        (lambda state: {"features": b"PK\x03\x04"}, "begin otherwise"),
+        (lambda state: {"features": b"SKFT\x02\0\0\0" + state[8:]}, "got version 2; update"),
+        (lambda state: {"features": b"PK\x03\x04"}, "got other bytes"),
         (
             lambda state: {"features": "text"},
             r"under 'features', got a dict with \{'features': 'str'\}",

@@ -231,7 +231,7 @@ def test_the_env_whose_action_does_not_fit_is_named_and_nobody_moves() -> None:
     actions = quoted(5, 0.5, 0.5)
     actions[3, 1] = np.nan
 
-    with pytest.raises(InvalidActionError, match=r"env 3: wanted distances .* found \[0.5, NaN\]"):
+    with pytest.raises(InvalidActionError, match=r"env 3: expected distances .* got \[0.5, NaN\]"):
         vec.step(actions)
     assert vec.batch.state_dict() == before
 
@@ -252,7 +252,7 @@ def test_actions_may_come_in_any_form_that_holds_two_numbers(action: Any) -> Non
         ("volatility", np.nan, "at least 0"),
         ("horizon", 0.0, "above 0"),
         ("episode_steps", 0, "from 1"),
-        ("episode_steps", -1, "from 1 to 1000000, was -1"),
+        ("episode_steps", -1, "from 1 to 1000000, got -1"),
         ("inventory_limit", 2**40, "from 1"),
         ("fill_rate", -1.0, "at least 0"),
         ("fill_rate", 1e9, "1000 fills"),

@@ -107,5 +107,5 @@ def test_a_truth_is_no_amount(action: Any) -> None:
 def test_a_truth_is_no_single_number_either(kind: Any, action: Any) -> None:
     env = Trading(action=kind)
     env.reset(seed=0)
-    with pytest.raises(InvalidActionError, match="wanted 1 "):
+    with pytest.raises(InvalidActionError, match="expected 1 "):
         env.step(action)

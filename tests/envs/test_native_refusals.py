@@ -166,7 +166,7 @@ def test_states_of_something_else_are_refused_and_change_nothing(task: str) -> N
     newer = bytearray(good["native"])
     newer[4] = 200
 
-    with pytest.raises(StateError, match="found version 200"):
+    with pytest.raises(StateError, match="got version 200"):
         batch.load_state_dict({"native": bytes(newer)})
     with pytest.raises(StateError, match="the state of 3 envs, got that of 4"):
         batch.load_state_dict(begun(task, 4).batch.state_dict())

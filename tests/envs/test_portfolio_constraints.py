@@ -12,7 +12,7 @@ import sekai
 from sekai.config import ConversionError, build
 from sekai.data import MarketData
 from sekai.envs import AgentConfig, EpisodeLog
-from sekai.envs.portfolio.log import read_jsonl, read_parquet
+from sekai.envs.portfolio.log_files import read_jsonl, read_parquet
 from sekai.market import CashAccount, Constraints, MarginAccount, project_weights
 from tests.envs.portfolio_worlds import FREE, Floats, env_of, market_of
 

@@ -63,7 +63,7 @@ def test_a_state_is_refused_on_another_past(row: int) -> None:
     env, other = stepped(), stepped(changed(DATA, row), 3)
     before = other.batch.state_dict()
 
-    with pytest.raises(StateError, match="found a portfolio on other data"):
+    with pytest.raises(StateError, match="a portfolio on other data"):
         other.load_state_dict(env.state_dict())
 
     assert other.batch.state_dict() == before

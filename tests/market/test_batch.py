@@ -92,7 +92,7 @@ def test_fills_name_their_row_and_become_records() -> None:
     ("column", "values", "text"),
     [
         ("kind", [0, 9], 'column "kind", row 1: expected a kind from 0 to 8, got 9'),
-        ("side", [-1, 0], 'column "side", row 0: a side of 0'),
+        ("side", [-1, 0], 'column "side", row 0: expected a side of 0'),
         ("side", [300, 0], 'column "side" must be integers from -128 to 127, got 300'),
         ("price", [99.0, 0.0], 'column "price" must be integers, got float64'),
         ("price", [True, False], 'column "price" must be integers, got bool'),
@@ -100,7 +100,7 @@ def test_fills_name_their_row_and_become_records() -> None:
         ("size", [[1], [2]], r'column "size" must have one dimension, got shape \(2, 1\)'),
         ("size", np.array([2**63, 0], np.uint64), "got 9223372036854775808"),
         ("size", np.zeros((2, 1), np.int64), "must have one dimension"),
-        ("account", [-1, 0], 'column "account", row 0: an account from 0'),
+        ("account", [-1, 0], 'column "account", row 0: expected an account from 0'),
         ("account", None, 'missing column "account" for the limit order of row 0'),
         ("id", [0, ~1], 'column "id", row 1: expected an id or the ~ of an earlier row'),
         ("id", None, 'missing column "id" for the cancellation of row 1'),

@@ -66,7 +66,7 @@ def test_the_trades_of_a_batch_are_settled_as_they_come() -> None:
         (lambda: PerLot(*LOOSE), "whole ticks for one lot, got 0.5"),
         (lambda: OfNotional(0, 1_000_001), "within \\+-1,000,000 millionths"),
         (lambda: OfNotional(*LOOSE), "whole millionths, got 0.5"),
-        (lambda: OfNotional(2**40, 0), "found 1099511627776"),
+        (lambda: OfNotional(2**40, 0), "got 1099511627776"),
         (
             lambda: settle(fills([1], [1], [0]), *LOOSE[1:]),
             "Free, PerLot or OfNotional, got float",

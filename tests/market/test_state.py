@@ -68,7 +68,7 @@ def refused(spoilt: bytes) -> None:
     book = OrderBook()
     book.limit(1, Side.BUY, 99, 5)
     before = book.encode()
-    with pytest.raises(StateError, match="wanted"):
+    with pytest.raises(StateError, match="expected"):
         book.load_state_dict({"book": spoilt})
     assert book.encode() == before
 

@@ -87,7 +87,7 @@ def test_books_that_copy_each_other_do_not_wait_for_ever() -> None:
 def test_an_error_in_the_middle_of_a_batch_leaves_the_book_usable() -> None:
     book = OrderBook()
 
-    with pytest.raises(ValueError, match="found 9"):
+    with pytest.raises(ValueError, match="got 9"):
         book.batch([0, 9], side=0, price=1, size=1, account=1)
 
     assert book.limit(1, Side.BUY, 1, 1).resting == 1

@@ -82,7 +82,7 @@ def test_the_result_can_be_written_into_a_given_array() -> None:
 def test_an_array_of_another_kind_is_named() -> None:
     with pytest.raises(TypeError, match="float32 or float64, got ndarray of int64"):
         RunningMoments(2).update(np.ones(2, np.int64))
-    with pytest.raises(TypeError, match="found list"):
+    with pytest.raises(TypeError, match="got list"):
         RunningMoments(2).update([1.0, 2.0])  # type: ignore[arg-type]
 
 
@@ -156,6 +156,6 @@ def test_a_scale_of_one_equals_a_batch_of_one() -> None:
 
 def test_a_reward_that_is_not_finite_is_refused() -> None:
     scale = RewardScale(2)
-    with pytest.raises(ValueError, match="found NaN in row 1"):
+    with pytest.raises(ValueError, match="got NaN in row 1"):
         scale.scale(np.array([1.0, np.nan]), np.zeros(2, bool))
     assert scale.count == 0

@@ -185,7 +185,7 @@ def test_what_is_no_choice_is_refused_and_nothing_moves(action: Any) -> None:
     env.reset()
     other.reset()
 
-    with pytest.raises(ValueError, match=f"^action {CHOICE}, was "):
+    with pytest.raises(ValueError, match=f"^action {CHOICE}, got "):
         env.step(action)
     assert np.array_equal(env.step(2)[0], other.step(2)[0])
 
@@ -196,7 +196,7 @@ def test_the_env_whose_choice_is_none_is_named_and_nobody_moves(action: Any) -> 
     vec.reset_all()
     other.reset_all()
 
-    with pytest.raises(ValueError, match=f"^action of env 2 {CHOICE}, was "):
+    with pytest.raises(ValueError, match=f"^action of env 2 {CHOICE}, got "):
         vec.step_all([2, 0, action, 3])
     assert np.array_equal(vec.step_all([2] * 4)[0], other.step_all([2] * 4)[0])
 
@@ -205,9 +205,9 @@ def test_several_symbols_need_a_choice_each() -> None:
     env = PyTradingEnv(num_symbols=3)
     env.reset(seed=0)
     for action in (1, [1, 1], [1, 1, 1, 1], [1, 1, 1.5]):
-        with pytest.raises(ValueError, match=f"{CHOICE} for each of 3 symbols, was"):
+        with pytest.raises(ValueError, match=f"{CHOICE} for each of 3 symbols, got"):
             env.step(action)
-    with pytest.raises(ValueError, match=f"^action {CHOICE}, was 5"):
+    with pytest.raises(ValueError, match=f"^action {CHOICE}, got 5"):
         env.step([1, 1, 5])
     assert env.step(np.array([0, 1, 2]))[0].shape == (162,)
 

@@ -48,7 +48,7 @@ impl PyVecTradingEnv {
         privileged: bool,
     ) -> PyResult<Self> {
         if num_envs == 0 {
-            return Err(PyValueError::new_err("num_envs must be at least 1, was 0"));
+            return Err(PyValueError::new_err("num_envs must be at least 1, got 0"));
         }
         let num_threads = num_threads.map(thread_count).transpose()?;
         let prototype = prototype(max_ticks, 1, privileged)?;

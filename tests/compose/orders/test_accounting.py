@@ -92,7 +92,7 @@ def test_refused_amounts_change_nothing(world: Any, refused: Any) -> None:
     before = simulator.position, simulator.cur_time, simulator.cur_step, simulator.fills.tolist()
     amount = simulator.position * 1.01 + 1e-5 if refused == "over" else refused
 
-    with pytest.raises(ValueError, match="an amount from 0 to"):
+    with pytest.raises(ValueError, match="amount must be from 0 to"):
         simulator.step(amount)
 
     after = simulator.position, simulator.cur_time, simulator.cur_step, simulator.fills.tolist()

@@ -123,7 +123,7 @@ def test_predict_keeps_to_the_mask_that_it_is_given(space: Space[Any]) -> None:
 def test_a_mask_of_another_size_is_refused() -> None:
     agent = PPO(lambda: ActionMask(Picky(Discrete(3))), **QUICK)
 
-    with pytest.raises(SpaceError, match="action_mask needs 3 truths.*found 2"):
+    with pytest.raises(SpaceError, match="action_mask needs 3 numbers.*got 2"):
         agent.predict(np.zeros(2, np.float32), action_mask=[1, 0])
     with pytest.raises(SpaceError, match="Discrete and MultiDiscrete"):
         flat_mask(Simplex(3), [1, 0, 1])
@@ -135,7 +135,7 @@ def test_an_observed_mask_of_another_size_is_refused() -> None:
             super().__init__(Discrete(3), shown=True)
             self.observation_space = Dict({"action_mask": MultiBinary(4), "seen": MultiBinary(2)})
 
-    with pytest.raises(SpaceError, match="action_mask needs 3 numbers.*found 4"):
+    with pytest.raises(SpaceError, match="action_mask needs 3 numbers.*got 4"):
         PPO(Odd, **QUICK)
 
 

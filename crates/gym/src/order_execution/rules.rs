@@ -52,7 +52,7 @@ impl Default for OrderRules {
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum RulesError {
     /// No ticks per step.
-    #[error("ticks_per_step must be at least 1 tick, was 0")]
+    #[error("ticks_per_step must be at least 1 tick, got 0")]
     NoTicks,
     /// Setting out of range.
     #[error("{name} must be {expected}, got {got}")]

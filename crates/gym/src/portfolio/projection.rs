@@ -70,10 +70,12 @@ pub struct Constraints {
     /// The largest sum of absolute changes of the weights of assets.
     pub turnover: Option<f64>,
     /// Bounds of the net exposure: the sum of the weights of assets.
+    #[serde(rename = "net_exposure")]
     pub net: Option<(f64, f64)>,
     /// Beta of each asset; empty unless beta exposure is bounded.
     pub betas: Vec<f64>,
     /// Bounds of the beta exposure: the sum of the weights of assets times their betas.
+    #[serde(rename = "beta_exposure")]
     pub beta: Option<(f64, f64)>,
     /// The use of the weight wanted in assets that cannot be traded.
     pub untradable: Untradable,

@@ -32,7 +32,7 @@ pub type Account = AccountReport;
 pub enum ReportError {
     /// Reports need a single agent.
     #[error(
-        "a report is of the account of a single agent, found {got} agents: use a Portfolio for \
+        "expected the account of a single agent, got {got} agents: use a Portfolio for \
          each account"
     )]
     Agents {
