@@ -69,7 +69,7 @@ class MultiAgentOffPolicyAgent(OffPolicyAgent):
 
     def _use_single_agent(self, vec: VecEnv) -> None:
         raise TypeError(
-            f"{type(self).__name__} needs a multi-agent env, got {self.env_given!r}; "
+            f"{type(self).__name__} needs a multi-agent env, got {self.env_argument!r}; "
             "use PPO, A2C, DDPG or SAC"
         )
 
