@@ -127,7 +127,8 @@ def compare(
     level = own.agent.metrics[metric].level
     if needs_bootstrap(episodes[0]) and metric in RETURN_METRICS:
         returns = [
-            sample_returns(padded_to(each, others)) for each, others in (episodes, episodes[::-1])
+            sample_returns(padded_to(policy_episodes, others))
+            for policy_episodes, others in (episodes, episodes[::-1])
         ]
         statistic = partial(_of_returns, metric, own.periods_per_year)
         interval, p_value, wins = paired_bootstrap(
@@ -183,7 +184,9 @@ def _check_pairs(first: Evaluation, second: Evaluation) -> None:
             f"{names} have {counts[0]} and {counts[1]} episodes; evaluate both with the same seeds"
         )
     has_dates = all(
-        episode.times is not None for each in (first, second) for episode in each.agent.episodes
+        episode.times is not None
+        for evaluation in (first, second)
+        for episode in evaluation.agent.episodes
     )
     if has_dates:
         _check_dates(first, second, names)
