@@ -15,6 +15,9 @@ from sekai.error import BrokerError
 from sekai.live import SessionFolder, read_journal, read_status
 from tests.cli.commands import begin, call
 
+START = str(simulate_gbm(assets=3, rows=700, seed=1).times[0])[:10]
+"""First day of the data of the run: longer data that begins then continues it."""
+
 
 def sessions(runs: Path) -> list[SessionFolder]:
     return [SessionFolder(path) for path in sorted((runs / "small" / "live").iterdir())]
@@ -86,7 +89,7 @@ def test_a_session_that_breaks_off_says_how_to_go_on(
 
 
 def test_rows_of_a_folder_are_traded_as_they_come(runs: Path, tmp_path: Path) -> None:
-    data = simulate_gbm(assets=3, rows=730, seed=1)
+    data = simulate_gbm(assets=3, rows=730, seed=1, start=START)
     place = tmp_path / "rows"
     place.mkdir()
     data.rows(700, 730).to_parquet(place / "more.parquet")
@@ -102,7 +105,7 @@ def test_rows_of_a_folder_are_traded_as_they_come(runs: Path, tmp_path: Path) ->
 def test_other_bars_than_those_of_training_are_refused_or_allowed_by_name(
     runs: Path, tmp_path: Path
 ) -> None:
-    daily = simulate_gbm(assets=3, rows=730, seed=1)
+    daily = simulate_gbm(assets=3, rows=730, seed=1, start=START)
     hours = daily.times[699] + np.arange(1, 31) * np.timedelta64(1, "h")
     place = tmp_path / "rows"
     place.mkdir()

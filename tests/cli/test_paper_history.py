@@ -42,7 +42,9 @@ def feed_file(folder: Path, **values: Any) -> Path:
 
 
 def paper(runs: Path, feed: Path, *more: str) -> Any:
-    return call("paper", "small", "--runs", runs, "--feed", feed, "--session", "s", *more)
+    # The run was trained on days, and trades minutes here.
+    allowed = () if "--resume" in more else ("--allow", "bar_length")
+    return call("paper", "small", "--runs", runs, "--feed", feed, "--session", "s", *allowed, *more)
 
 
 def session(runs: Path) -> SessionFolder:

@@ -93,7 +93,10 @@ def test_a_column_of_another_length_is_named() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"close": np.where(np.arange(40) == 7, np.nan, CLOSE)}, "in row 7: expected a price above zero"),
+        (
+            {"close": np.where(np.arange(40) == 7, np.nan, CLOSE)},
+            "in row 7: expected a price above zero",
+        ),
         ({"low": CLOSE + 2}, "in row 0: expected a price not above high as low"),
         ({"volume": -1.0}, "a volume of at least zero"),
         ({"trades": 0.5}, "a whole number of trades"),

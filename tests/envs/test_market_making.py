@@ -295,3 +295,11 @@ def test_a_state_is_loaded_only_under_the_settings_it_was_saved_under() -> None:
     with pytest.raises(StateError, match="with these settings, got"):
         other.batch.load_state_dict(env.batch.state_dict())
     assert other.batch.state_dict() == before
+
+
+def test_a_closed_form_that_takes_too_long_is_refused() -> None:
+    env = MarketMaking(volatility=1e30)
+    env.reset(seed=0)
+
+    with pytest.raises(ValueError, match="operations for the closed form must be at most 1e10"):
+        env.optimal_action()

@@ -205,7 +205,11 @@ REFUSALS: list[tuple[Callable[[Any], Any], Status | None, str]] = [
     (lambda b: b.reduce(resting(b, Side.SELL), 5), Status.NOTHING_LEFT, "cancel the order instead"),
     (lambda b: b.replace(resting(b, Side.SELL), 0, 5), Status.PRICE_OUT_OF_RANGE, "got 0"),
     (lambda b: b.queue_position(77), Status.NOT_RESTING, "no resting order with id 77"),
-    (lambda b: b.post_only(9, 0, 101, 1), Status.WOULD_TRADE, "post-only order at 101 would trade against 101"),
+    (
+        lambda b: b.post_only(9, 0, 101, 1),
+        Status.WOULD_TRADE,
+        "post-only order at 101 would trade against 101",
+    ),
     (lambda b: b.fill_or_kill(9, 0, 101, 9), Status.NOT_FILLABLE, "of 9 lots, but only 5 lots"),
     (lambda b: b.limit(9, 0, 99, 2**32 - 1), Status.LEVEL_FULL, "count in larger lots"),
     (lambda b: b.depth(-1), None, "a number of levels from 0"),

@@ -176,7 +176,7 @@ def _noise(agent: OffPolicyAgent, steps: int) -> NDArray[np.float64]:
         agent._start(agent.seed)
         agent.replay.step(torch.zeros(4, 1))
         for _ in range(steps):
-            agent._explore(agent.replay.seen())
+            agent._explore(agent.replay.current_observations())
             found.append(agent.noise[:, 0].double().numpy().copy())
     return np.array(found)
 

@@ -144,7 +144,9 @@ def test_envs_write_into_the_ring_itself(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(replay.vec, "step", watched)
     _go_on(replay, 1)
 
-    assert np.shares_memory(written[0].observations, replay.seen()["observation"].numpy())
+    assert np.shares_memory(
+        written[0].observations, replay.current_observations()["observation"].numpy()
+    )
     assert np.shares_memory(written[0].rewards, replay.rewards)
 
 
@@ -186,7 +188,9 @@ def test_without_memory_only_what_is_seen_now_is_saved() -> None:
     other.load_state(replay.state(remember=False))
 
     assert len(other) == 0
-    assert torch.equal(other.seen()["observation"], replay.seen()["observation"])
+    assert torch.equal(
+        other.current_observations()["observation"], replay.current_observations()["observation"]
+    )
 
 
 def test_beginning_anew_cuts_off_what_was_under_way() -> None:

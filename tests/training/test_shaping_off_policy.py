@@ -96,8 +96,8 @@ def test_steps_that_are_left_out_are_in_no_loss(kind: Any, where: Any) -> None:
     told = rows[:, 0] > 0
     over = drawn["terminated"] if not callable(where) else torch.zeros(64, dtype=torch.bool)
     assert bool((told | over).all())
-    assert bool(drawn["learnt"].all())
-    assert not agent.replay.learnt.all()
+    assert bool(drawn["trained_on"].all())
+    assert not agent.replay.trained_on.all()
 
 
 @pytest.mark.parametrize("kind", TEAMS)
@@ -108,7 +108,7 @@ def test_steps_of_agents_that_are_left_out_are_in_no_loss(kind: Any) -> None:
     clock = torch.stack([drawn["observation"][f"seen/{name}"][:, 0] for name in "abc"], dim=-1)
     acted = AgentTransitions.of(drawn).acted
 
-    assert bool((drawn["learnt"] == (clock % 2 == 1))[acted].all())
+    assert bool((drawn["trained_on"] == (clock % 2 == 1))[acted].all())
 
 
 @pytest.mark.parametrize("kind", [*SINGLE, *TEAMS])

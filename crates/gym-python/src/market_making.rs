@@ -61,8 +61,9 @@ fn count(name: &str, value: i64) -> PyResult<u32> {
     })
 }
 
-/// Check that the table of the optimum fits memory.
+/// Check that the table of the optimum fits memory and takes a bounded time.
 fn check_optimum(task: &MarketMaking) -> PyResult<()> {
+    task.settings().check_optimum().map_err(|error| PyValueError::new_err(error.to_string()))?;
     let MarketMakingSettings { episode_steps, inventory_limit, .. } = *task.settings();
     let inventories = 2 * inventory_limit as usize + 1;
     check_memory("steps of the optimum", episode_steps as usize + 1, inventories * size_of::<f64>())

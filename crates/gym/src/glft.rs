@@ -6,6 +6,7 @@
 //! on the diagonal, `-A (1 + risk_aversion / k)^-(1 + k / risk_aversion)` beside it.
 
 use crate::market_making::{MarketMakingSettings, Quotes};
+use crate::settings_error::SettingsError;
 
 /// Tabulated `ln(v_q)` at each decision, with the optimal quotes.
 #[derive(Clone, Debug)]
@@ -23,6 +24,31 @@ const TERMS: u32 = 24;
 
 /// Largest norm for which that number of terms is enough.
 const LARGEST_NORM: f64 = 2.0;
+
+/// Most operations for the table: some seconds.
+const MOST_OPERATIONS: f64 = 1e10;
+
+/// Check that the table takes a bounded time.
+pub(crate) fn check(settings: &MarketMakingSettings) -> Result<(), SettingsError> {
+    let width = 2.0 * f64::from(settings.inventory_limit) + 1.0;
+    let parts = (norm(settings) / LARGEST_NORM).max(1.0);
+    let got = parts * width * f64::from(TERMS) * f64::from(settings.episode_steps);
+    let expected = "at most 1e10; lower the volatility, penalties, limit or number of steps";
+    SettingsError::unless(got <= MOST_OPERATIONS, "operations for the closed form", expected, got)
+}
+
+/// Norm of the matrix of one step.
+fn norm(settings: &MarketMakingSettings) -> f64 {
+    let limit = f64::from(settings.inventory_limit);
+    let rate = settings.fill_rate * best_share(settings.risk_aversion, settings.fill_decay);
+    (curvature(settings) * limit * limit + 2.0 * rate) * settings.step_time()
+}
+
+/// Cost of an inventory of one, per unit of time.
+fn curvature(settings: &MarketMakingSettings) -> f64 {
+    let risk = settings.risk_aversion * settings.volatility * settings.volatility / 2.0;
+    settings.fill_decay * (risk + settings.running_penalty)
+}
 
 impl Glft {
     pub(crate) fn new(settings: &MarketMakingSettings) -> Self {
@@ -81,16 +107,13 @@ struct Flow {
 
 impl Flow {
     fn new(settings: &MarketMakingSettings, inventories: &[f64]) -> Self {
-        let aversion = settings.risk_aversion;
-        let risk = aversion * settings.volatility * settings.volatility / 2.0;
-        let curvature = settings.fill_decay * (risk + settings.running_penalty);
+        let curvature = curvature(settings);
         let costs: Vec<f64> =
             inventories.iter().map(|inventory| curvature * inventory * inventory).collect();
         let largest = costs.iter().copied().fold(0.0, f64::max);
-        let rate = settings.fill_rate * best_share(aversion, settings.fill_decay);
-        let norm = (largest + 2.0 * rate) * settings.step_time();
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // bounded by settings
-        let parts = (norm / LARGEST_NORM).ceil().max(1.0) as u32;
+        let rate = settings.fill_rate * best_share(settings.risk_aversion, settings.fill_decay);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // bounded by `check`
+        let parts = (norm(settings) / LARGEST_NORM).ceil().max(1.0) as u32;
         let part = settings.step_time() / f64::from(parts);
         Self {
             diagonal: costs.iter().map(|cost| (largest - cost) * part).collect(),

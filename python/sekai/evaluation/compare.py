@@ -18,6 +18,7 @@ from sekai.evaluation.scorer import (
     sample_returns,
 )
 from sekai.evaluation.statistics import paired, paired_bootstrap
+from sekai.storage.names import unknown_name
 
 if TYPE_CHECKING:
     from sekai.evaluation.walk_forward import WalkForwardEvaluation
@@ -127,7 +128,8 @@ def compare(
     level = own.agent.metrics[metric].level
     if needs_bootstrap(episodes[0]) and metric in RETURN_METRICS:
         returns = [
-            sample_returns(padded_to(each, others)) for each, others in (episodes, episodes[::-1])
+            sample_returns(padded_to(policy_episodes, others))
+            for policy_episodes, others in (episodes, episodes[::-1])
         ]
         statistic = partial(_of_returns, metric, own.periods_per_year)
         interval, p_value, wins = paired_bootstrap(
@@ -168,10 +170,7 @@ def _evaluation(result: Any) -> Evaluation:
 def _check_metric(first: Evaluation, second: Evaluation, metric: str) -> None:
     shared = [name for name in first.agent.metrics if name in second.agent.metrics]
     if metric not in shared:
-        raise ValueError(
-            f"unknown metric {metric!r}; expected one that both evaluations have: "
-            f"{', '.join(shared) or 'none in common'}"
-        )
+        raise ValueError(unknown_name("metric of both evaluations", metric, shared))
 
 
 def _check_pairs(first: Evaluation, second: Evaluation) -> None:
@@ -183,7 +182,9 @@ def _check_pairs(first: Evaluation, second: Evaluation) -> None:
             f"{names} have {counts[0]} and {counts[1]} episodes; evaluate both with the same seeds"
         )
     has_dates = all(
-        episode.times is not None for each in (first, second) for episode in each.agent.episodes
+        episode.times is not None
+        for evaluation in (first, second)
+        for episode in evaluation.agent.episodes
     )
     if has_dates:
         _check_dates(first, second, names)

@@ -223,8 +223,8 @@ def _from_spec(spec: EnvSpec, options: dict[str, Any]) -> EnvSource:
         options.setdefault("mode", "sync")
     plain = replace(spec, kwargs={})
 
-    def make(num_envs: int, given: Mapping[str, Any]) -> VecEnv:
-        vec: VecEnv | MultiAgentVecEnv = make_vec(plain, num_envs, **given)
+    def make(num_envs: int, kwargs: Mapping[str, Any]) -> VecEnv:
+        vec: VecEnv | MultiAgentVecEnv = make_vec(plain, num_envs, **kwargs)
         return TeamVecEnv(vec) if isinstance(vec, MultiAgentVecEnv) else vec
 
     own = {name: value for name, value in options.items() if name not in ("wrappers", "mode")}

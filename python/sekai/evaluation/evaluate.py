@@ -238,8 +238,8 @@ def _policies(
         baselines = task.baselines
     pairs = baselines.items() if isinstance(baselines, Mapping) else ((None, b) for b in baselines)
     others: dict[str, Policy] = {}
-    for label, given in pairs:
-        other = _policy(given, task, label, allow)
+    for label, candidate in pairs:
+        other = _policy(candidate, task, label, allow)
         label = label or other.name
         key, number = label, 2
         while key in others:
@@ -295,12 +295,12 @@ def _is_short(episodes: Sequence[Episode]) -> bool:
 
 def _without_duplicates(played: dict[str, list[Episode]], agent: str) -> dict[str, list[Episode]]:
     """Drop default baselines whose episodes equal those of an earlier baseline."""
-    kept: dict[str, list[Episode]] = {}
+    unique: dict[str, list[Episode]] = {}
     for name, episodes in played.items():
-        others = [other for key, other in kept.items() if key != agent]
+        others = [other for key, other in unique.items() if key != agent]
         if name == agent or not any(_are_equal(episodes, other) for other in others):
-            kept[name] = episodes
-    return kept
+            unique[name] = episodes
+    return unique
 
 
 def _are_equal(episodes: Sequence[Episode], others: Sequence[Episode]) -> bool:
@@ -333,6 +333,6 @@ def _scorer(task: Task, episodes: Sequence[Episode], seeds: Sequence[int], level
         )
     times = task.times
     if times is None and episodes[0].times is not None:
-        times = max((each.times for each in episodes if each.times is not None), key=len)
+        times = max((episode.times for episode in episodes if episode.times is not None), key=len)
     periods = math.nan if times is None else periods_per_year(times)
     return Scorer(task, periods, level, bootstraps)

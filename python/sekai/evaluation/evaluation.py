@@ -104,9 +104,9 @@ class Episode:
     def returns(self) -> Floats:
         """Simple returns of equity by step; 0 where equity is not positive."""
         before = self.equity[:-1]
-        found: Floats = np.zeros(len(before))
-        np.divide(np.diff(self.equity), before, out=found, where=before > 0)
-        return found
+        returns: Floats = np.zeros(len(before))
+        np.divide(np.diff(self.equity), before, out=returns, where=before > 0)
+        return returns
 
     @property
     def total_cost(self) -> float:
@@ -464,7 +464,7 @@ def _after_start(values: Floats) -> Floats:
 
 def metric_columns(evaluation: Evaluation) -> dict[str, list[Any]]:
     """Columns of `Evaluation.to_frame`."""
-    leads = {each.baseline: each for each in evaluation.comparisons}
+    leads = {comparison.baseline: comparison for comparison in evaluation.comparisons}
     rows = []
     for name, outcome in evaluation.policies.items():
         for metric, interval in outcome.metrics.items():

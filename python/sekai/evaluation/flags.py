@@ -44,7 +44,7 @@ def flags_of(
     bootstraps: bool,
 ) -> list[Flag]:
     """Flags about the episodes of the agent and its baselines."""
-    found = [
+    flags = [
         _constant_action(agent),
         _no_trades(agent),
         _ruined(agent),
@@ -58,18 +58,19 @@ def flags_of(
         _not_ahead(comparisons),
         *(_clone(agent, baseline) for baseline in baselines),
     ]
-    return [flag for flag in found if flag is not None]
+    return [flag for flag in flags if flag is not None]
 
 
 def deflated_sharpe_flags(deflated_sharpe: DeflatedSharpe | None) -> list[Flag]:
     """Flag a positive Sharpe ratio that is not significant after correction for trials."""
-    found = deflated_sharpe
-    if found is None or not found.sharpe > 0 or not found.deflated < MIN_DEFLATED_SHARPE:
+    if deflated_sharpe is None or not deflated_sharpe.sharpe > 0:
         return []
-    after = f" after {found.trials} trials" if found.trials > 1 else ""
+    if not deflated_sharpe.deflated < MIN_DEFLATED_SHARPE:
+        return []
+    after = f" after {deflated_sharpe.trials} trials" if deflated_sharpe.trials > 1 else ""
     message = (
-        f"deflated Sharpe ratio{after} is {found.deflated:.1%}, below {MIN_DEFLATED_SHARPE:.0%}: "
-        "the result may be due to luck"
+        f"deflated Sharpe ratio{after} is {deflated_sharpe.deflated:.1%}, below "
+        f"{MIN_DEFLATED_SHARPE:.0%}: the result may be due to luck"
     )
     return [_warning("low_deflated_sharpe", message)]
 
@@ -187,7 +188,7 @@ def _start(episode: Episode) -> tuple[str, float]:
 
 
 def _not_ahead(comparisons: Sequence[BaselineComparison]) -> Flag | None:
-    names = [each.baseline for each in comparisons if each.standing != "ahead"]
+    names = [comparison.baseline for comparison in comparisons if comparison.standing != "ahead"]
     if not names:
         return None
     return _warning(

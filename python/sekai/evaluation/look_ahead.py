@@ -53,8 +53,8 @@ def look_ahead_flags(policy: Policy, task: Task, seeds: Sequence[int]) -> list[F
         reason = "policy is not deterministic, so that look-ahead cannot be tested"
     if reason is not None:
         return [Flag(name="look_ahead_unchecked", level="warning", message=reason)]
-    found = _changed_past(policy, task, chosen) or _foreknowledge(policy, task, seeds)
-    return [] if found is None else [Flag(name="look_ahead", level="error", message=found)]
+    problem = _changed_past(policy, task, chosen) or _foreknowledge(policy, task, seeds)
+    return [] if problem is None else [Flag(name="look_ahead", level="error", message=problem)]
 
 
 def replace_future(data: MarketData, row: int, rng: np.random.Generator) -> MarketData:

@@ -173,18 +173,22 @@ class _PerAgentPolicy(Policy):
     """
 
     def __init__(self, name: str, policies: Callable[[], Policy] | Mapping[str, Policy]) -> None:
-        self.name, self._given = name, policies
+        self.name, self._policy_source = name, policies
         self._policies: dict[str, Policy] = dict(policies) if isinstance(policies, Mapping) else {}
 
     def source_for(self, source: EnvSource) -> EnvSource:
         # With different policies, a source that suits one would change the market of the others.
-        return source if isinstance(self._given, Mapping) else self._given().source_for(source)
+        return (
+            source
+            if isinstance(self._policy_source, Mapping)
+            else self._policy_source().source_for(source)
+        )
 
     def begin(self, context: EpisodeContext) -> None:
         super().begin(context)
         team = _team_of(context)
-        if not isinstance(self._given, Mapping) and not self._policies:
-            self._policies = {agent: self._given() for agent in team.agents}
+        if not isinstance(self._policy_source, Mapping) and not self._policies:
+            self._policies = {agent: self._policy_source() for agent in team.agents}
         if set(self._policies) != set(team.agents):
             raise ValueError(
                 f"policies for agents {list(self._policies)} do not match the env; expected one "
@@ -251,10 +255,10 @@ def as_policy(policy: Any, name: str | None = None, allow: Collection[str] = ())
         from sekai.training import load_policy
 
         return as_policy(load_policy(policy), name or Path(policy).stem, allow)
-    made = _as_policy(policy, name)
-    made.allow = checked_allow(allow)
-    made.trained = policy if hasattr(policy, "data_signature") else None
-    return made
+    wrapped = _as_policy(policy, name)
+    wrapped.allow = checked_allow(allow)
+    wrapped.trained = policy if hasattr(policy, "data_signature") else None
+    return wrapped
 
 
 def _as_policy(policy: Any, name: str | None) -> Policy:
@@ -265,7 +269,9 @@ def _as_policy(policy: Any, name: str | None) -> Policy:
     if callable(getattr(policy, "predict_batch", None)):
         return _BatchPolicy(name, policy.predict_batch)
     if callable(getattr(policy, "predict", None)):
-        return _SingleObservationPolicy(name, lambda seen: _action_of(policy.predict(seen)))
+        return _SingleObservationPolicy(
+            name, lambda observation: _action_of(policy.predict(observation))
+        )
     if callable(policy):
         return _SingleObservationPolicy(name, policy)
     raise TypeError(

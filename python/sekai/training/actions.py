@@ -155,21 +155,21 @@ def info_masks(
     Raises:
         SpaceError: a mask does not fit the space, or allows nothing.
     """
-    found = infos if isinstance(infos, Infos) else DictInfos([dict(info) for info in infos])
-    column = found.column(ACTION_MASK)
+    batch = infos if isinstance(infos, Infos) else DictInfos([dict(info) for info in infos])
+    column = batch.column(ACTION_MASK)
     pairs = zip(column.indices.tolist(), column.values, strict=True)
     return {
         env: flat_mask(space, mask, f" of env {env}") for env, mask in pairs if mask is not None
     }
 
 
-def flat_mask(space: Space[Any], mask: Any, whose: str = "") -> NDArray[np.bool_]:
+def flat_mask(space: Space[Any], mask: Any, context: str = "") -> NDArray[np.bool_]:
     """Flatten an action mask in the form of `space.sample(mask=...)`.
 
     Args:
         space: action space.
         mask: None allows everything.
-        whose: origin of the mask, for the error.
+        context: origin of the mask, for the error.
 
     Raises:
         SpaceError: the mask does not fit the space, or allows nothing.
@@ -180,14 +180,14 @@ def flat_mask(space: Space[Any], mask: Any, whose: str = "") -> NDArray[np.bool_
     flat: NDArray[np.bool_] = np.concatenate([np.ravel(part) for part in _parts(mask)]) != 0
     if flat.size != sum(counts):
         raise SpaceError(
-            f"action_mask{whose} needs {sum(counts)} numbers, one for each of the picks {counts}, "
+            f"action_mask{context} needs {sum(counts)} numbers, one for each of the picks {counts}, "
             f"got {flat.size}"
         )
-    for place, part in enumerate(np.split(flat, np.cumsum(counts)[:-1])):
+    for index, part in enumerate(np.split(flat, np.cumsum(counts)[:-1])):
         if not part.any():
-            which = f" for pick {place}" if len(counts) > 1 else ""
+            pick = f" for pick {index}" if len(counts) > 1 else ""
             raise SpaceError(
-                f"action_mask{whose} allows nothing{which}: end the episode, or allow an action"
+                f"action_mask{context} allows nothing{pick}: end the episode, or allow an action"
             )
     return flat
 

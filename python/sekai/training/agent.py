@@ -125,7 +125,7 @@ class Agent(SavableAgent):
     ) -> None:
         self.shaping = RewardShaping(reward_transform, learn_where)
         self.device = resolve_device(device)
-        self.env_given = env
+        self.env_argument = env
         self.env_options = dict(env_options or {})
         self.seed = seed
         base = settings or default_settings(self.settings_type, env)
@@ -370,7 +370,7 @@ class Agent(SavableAgent):
         return scheduled(settings.learning_rate, settings.learning_rate_schedule, progress)
 
     def _make_envs(self) -> VecEnv:
-        vec = make_training_envs(self.env_given, self.settings.n_envs, self.env_options)
+        vec = make_training_envs(self.env_argument, self.settings.n_envs, self.env_options)
         if isinstance(vec, JointTrainingEnv):
             self._use_multi_agent(vec)
         else:
@@ -387,7 +387,7 @@ class Agent(SavableAgent):
     def _use_multi_agent(self, vec: JointTrainingEnv) -> None:
         """Prepare for a multi-agent env, or refuse it."""
         raise TypeError(
-            f"{type(self).__name__} needs a single-agent env, got {self.env_given!r}; "
+            f"{type(self).__name__} needs a single-agent env, got {self.env_argument!r}; "
             "use PPO, A2C, MADDPG or QMIX"
         )
 

@@ -70,8 +70,8 @@ class ModelFileError(StateError):
 
 def file_of(path: str | os.PathLike[str]) -> Path:
     """Path of the model file: the path itself, or the file in that folder."""
-    given = Path(path)
-    return given if given.suffix == ".safetensors" else given / NAME
+    location = Path(path)
+    return location if location.suffix == ".safetensors" else location / NAME
 
 
 def write_file(path: str | os.PathLike[str], content: Mapping[str, Any]) -> Path:
@@ -149,12 +149,12 @@ def _in_order(data: bytes) -> bytes:
 
 def _digest(words: str, tensors: Mapping[str, NDArray[Any]]) -> str:
     """SHA-256 of header and tensors: detects damage, not forgery."""
-    found = hashlib.sha256(words.encode())
+    digest = hashlib.sha256(words.encode())
     for name in sorted(tensors):
         array = tensors[name]
-        found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-        found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()
+        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 def _words(data: bytes) -> dict[str, str]:
@@ -238,15 +238,15 @@ def agent_content(agent: SavableAgent) -> dict[str, Any]:
 
 def spec_json(agent: SavableAgent) -> str | None:
     """Env spec with options and wrappers as JSON; None if it cannot be serialized."""
-    given = agent.env_given
-    if isinstance(given, str):
-        given = spec_of(given)
-    if not isinstance(given, EnvSpec):
+    env = agent.env_argument
+    if isinstance(env, str):
+        env = spec_of(env)
+    if not isinstance(env, EnvSpec):
         return None
     from dataclasses import replace
 
     try:
-        return replace(given, kwargs={**given.kwargs, **agent.env_options}).to_json()
+        return replace(env, kwargs={**env.kwargs, **agent.env_options}).to_json()
     except ValueError:
         # For example data in memory, which the digest identifies.
         return None
@@ -268,9 +268,9 @@ def read_agent(path: str | os.PathLike[str], algorithm: str | None = None) -> di
     if missing:
         raise ModelFileError(f"{path} is not a model file: {', '.join(missing)} missing")
     for name, kind in FIELDS.items():
-        found = content[name]
-        if not isinstance(found, kind) or isinstance(found, bool):
-            raise ModelFileError(f"{path}: {name} must be {kind.__name__}, got {found!r:.80}")
+        value = content[name]
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise ModelFileError(f"{path}: {name} must be {kind.__name__}, got {value!r:.80}")
     saved_algorithm = content["algorithm"]
     if algorithm is not None and saved_algorithm != algorithm:
         raise ModelFileError(
@@ -280,13 +280,13 @@ def read_agent(path: str | os.PathLike[str], algorithm: str | None = None) -> di
     return content
 
 
-def require_functions(content: Mapping[str, Any], given: Mapping[str, Any], path: Any) -> None:
+def require_functions(content: Mapping[str, Any], passed: Mapping[str, Any], path: Any) -> None:
     """Raise unless functions that the file names were passed again; they are never imported."""
     training = content.get("training", {})
     functions = training.get("functions", {}) if isinstance(training, Mapping) else None
     if not isinstance(functions, Mapping):
         raise ModelFileError(f"{path}: the training state is damaged")
-    for name in functions.keys() - given.keys():
+    for name in functions.keys() - passed.keys():
         raise ModelFileError(
             f"{path} was trained with {name}={functions[name]!r:.80}: pass {name}=..., or "
             f"{name}=None to go on without"
@@ -413,10 +413,10 @@ def network_of(
     saved = _acting(drawn, content["network"])
     _compare(drawn.state_dict(), saved)
     with torch.random.fork_rng(devices=[]):
-        made = make()
-    assert made is not None, "made on the meta device before"
-    made.load_state_dict(saved)
-    return made
+        network = make()
+    assert network is not None, "made on the meta device before"
+    network.load_state_dict(saved)
+    return network
 
 
 def _acting(network: PolicyNetwork, saved: Any) -> dict[str, Any]:
@@ -441,10 +441,10 @@ def _compare(own: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:
         odd = sorted(own.keys() ^ set(saved))[:3]
         raise ModelFileError(f"the file is of another network: {', '.join(odd)} differ")
     for name, weights in own.items():
-        found = saved[name]
-        is_like = isinstance(found, torch.Tensor)
-        if not is_like or found.shape != weights.shape or found.dtype != weights.dtype:
-            shown = f"{tuple(found.shape)} {found.dtype}" if is_like else repr(type(found))
+        tensor = saved[name]
+        is_like = isinstance(tensor, torch.Tensor)
+        if not is_like or tensor.shape != weights.shape or tensor.dtype != weights.dtype:
+            shown = f"{tuple(tensor.shape)} {tensor.dtype}" if is_like else repr(type(tensor))
             raise ModelFileError(
                 f"{name} needs {tuple(weights.shape)} {weights.dtype}, the file has {shown}"
             )

@@ -40,8 +40,10 @@ class DDPGSettings(ActorCriticSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.noise_std >= 0, "noise_std", "0 or more", self.noise_std)
-        kept = self.noise_autocorrelation
-        require(0 <= kept < 1, "noise_autocorrelation", "from 0 to below 1", kept)
+        autocorrelation = self.noise_autocorrelation
+        require(
+            0 <= autocorrelation < 1, "noise_autocorrelation", "from 0 to below 1", autocorrelation
+        )
 
 
 class DDPG(OffPolicyAgent):
@@ -83,8 +85,8 @@ class DDPG(OffPolicyAgent):
             improved = critic(batch.observations, self.network.actor(batch.observations))
         return ddpg_losses(improved.squeeze(-1), values, targets)
 
-    def _explore(self, seen: dict[str, Tensor]) -> Tensor:
-        kept = self.settings.noise_autocorrelation
+    def _explore(self, observations: dict[str, Tensor]) -> Tensor:
+        autocorrelation = self.settings.noise_autocorrelation
         std = self.settings.noise_std * self.actions.std_scale
         row = self.replay.latest(1)[0]
         is_first = torch.from_numpy(self.replay.terminated[row] | self.replay.truncated[row])
@@ -92,9 +94,10 @@ class DDPG(OffPolicyAgent):
         self.noise = torch.where(
             is_first.unsqueeze(-1),
             std * fresh,
-            kept * self.noise + math.sqrt(1 - kept * kept) * std * fresh,
+            autocorrelation * self.noise
+            + math.sqrt(1 - autocorrelation * autocorrelation) * std * fresh,
         )
-        chosen = self.network.choose(seen, deterministic=True).cpu()
+        chosen = self.network.choose(observations, deterministic=True).cpu()
         return (chosen + self.noise).clamp(-1.0, 1.0)
 
     def _acting_state(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from sekai.training.agent import Metrics
 from sekai.training.agent_settings import AgentSettings, PolicySettings
 from sekai.training.ddpg import ddpg_losses
 from sekai.training.multi_agent.groups import Group, TeamInputs, groups_of
-from sekai.training.multi_agent.joint_env import JointSpaces, JointTrainingEnv, seen_by
+from sekai.training.multi_agent.joint_env import JointSpaces, JointTrainingEnv, observations_of
 from sekai.training.multi_agent.off_policy import AgentTransitions, MultiAgentOffPolicyAgent
 from sekai.training.off_policy import ActorCriticSettings, frozen, target_copy
 from sekai.training.on_policy import total_loss
@@ -100,8 +100,8 @@ class MADDPGNetwork(PolicyNetwork):
         self.agents, self.actions, self.settings = spaces.agents, spaces.actions, settings
         self.inputs = TeamInputs(spaces, groups, settings)
         actors: list[nn.Module] = []
-        for group, read in zip(groups, self.inputs.readers, strict=True):
-            body, own = backbone(read.leaves, settings), group.actions
+        for group, inputs in zip(groups, self.inputs.readers, strict=True):
+            body, own = backbone(inputs.leaves, settings), group.actions
             std = settings.std_init * own.std_scale
             actors.append(
                 GumbelSoftmaxActor(body, own, temperature)
@@ -111,17 +111,19 @@ class MADDPGNetwork(PolicyNetwork):
         self.actors = nn.ModuleList(actors)
         scales = [
             torch.full((own.width,), 0.0 if own.is_choice else own.std_scale)
-            for own in self._each.values()
+            for own in self._action_maps.values()
         ]
         self.register_buffer("noise_scales", torch.cat(scales), persistent=False)
 
     @property
-    def _each(self) -> dict[str, ActionMap]:
-        return self.actions.each
+    def _action_maps(self) -> dict[str, ActionMap]:
+        return self.actions.by_agent
 
     def add_critics(self) -> None:
         """Add the critics, which only training needs."""
-        widths = [sum(own.choices) if own.is_choice else own.width for own in self._each.values()]
+        widths = [
+            sum(own.choices) if own.is_choice else own.width for own in self._action_maps.values()
+        ]
         others = len(self.agents) + sum(widths)
         self.critics = nn.ModuleList(
             JointCritic(MLPBackbone(self.inputs.leaves, self.settings), others, self.settings)
@@ -147,7 +149,7 @@ class MADDPGNetwork(PolicyNetwork):
         masks: dict[str, Tensor] = {}
         for name, actor in zip(self.agents, self.actors, strict=True):
             if isinstance(actor, DeterministicActor):
-                mask = actor.head.used(actor.body, seen_by(observations, name))
+                mask = actor.head.used(actor.body, observations_of(observations, name))
                 masks.update({} if mask is None else {name: mask})
         return self.actions.all_used(masks)
 
@@ -168,12 +170,12 @@ class MADDPGNetwork(PolicyNetwork):
 
     def as_read(self, actions: Tensor, acted: Tensor) -> dict[str, Tensor]:
         """Actions of each agent as critics read them: one-hot, zero for absent agents."""
-        read: dict[str, Tensor] = {}
-        for index, (name, own) in enumerate(self._each.items()):
+        by_agent: dict[str, Tensor] = {}
+        for index, (name, own) in enumerate(self._action_maps.items()):
             part = self.actions.of(actions, name)
             numbers = one_hot(part, own.choices) if own.is_choice else part
-            read[name] = numbers * acted[:, index, None]
-        return read
+            by_agent[name] = numbers * acted[:, index, None]
+        return by_agent
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -217,7 +219,7 @@ class MADDPG(MultiAgentOffPolicyAgent):
 
     def _use_multi_agent(self, vec: JointTrainingEnv) -> None:
         super()._use_multi_agent(vec)
-        for name, own in vec.actions.each.items():
+        for name, own in vec.actions.by_agent.items():
             if not own.is_choice and not own.is_bounded:
                 raise SpaceError(
                     f"MADDPG needs bounded actions, got {own.space!r} of {name!r}; wrap the env, "
@@ -250,16 +252,16 @@ class MADDPG(MultiAgentOffPolicyAgent):
         actors = [(list(actor.parameters()), scale) for actor in self.network.actors]
         return actors + [(list(critic.parameters()), 1.0) for critic in self.network.critics]
 
-    def _explore(self, seen: dict[str, Tensor]) -> Tensor:
-        actions = self.network.choose(seen, deterministic=False).cpu()
-        actions = self._with_random(seen, actions, self.settings.exploration_eps)
+    def _explore(self, observations: dict[str, Tensor]) -> Tensor:
+        actions = self.network.choose(observations, deterministic=False).cpu()
+        actions = self._with_random(observations, actions, self.settings.exploration_eps)
         scales = self.network.noise_scales.cpu()
         noise = normal(actions.shape) * self.settings.noise_std * scales
         return torch.where(scales > 0, (actions + noise).clamp(-1.0, 1.0), actions)
 
     def _update_normalizers(self) -> None:
-        seen, paid, _ = self._latest()
-        self.network.inputs.update(seen)
+        observations, paid, _ = self._latest()
+        self.network.inputs.update(observations)
         self._update_risks(self.iteration_length)
         if self.scaler is not None:
             done = paid.terminated | paid.truncated
@@ -273,8 +275,8 @@ class MADDPG(MultiAgentOffPolicyAgent):
     def _penalized(self, rewards: Tensor) -> Tensor:
         if not self.risks:
             return rewards
-        each = zip(self.risks, rewards.unbind(-1), strict=True)
-        return torch.stack([risk.penalized(own) for risk, own in each], dim=-1)
+        columns = zip(self.risks, rewards.unbind(-1), strict=True)
+        return torch.stack([risk.penalized(own) for risk, own in columns], dim=-1)
 
     def _update(self) -> Metrics:
         batch, known = self._joint_sample()
@@ -353,4 +355,4 @@ class MADDPG(MultiAgentOffPolicyAgent):
             rewards=rewards.to(device),
             terminated=paid.terminated.to(device),
         )
-        return batch, (paid.known & drawn["learnt"]).to(device)
+        return batch, (paid.known & drawn["trained_on"]).to(device)

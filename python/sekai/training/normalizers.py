@@ -146,8 +146,10 @@ class Inputs(nn.Module):
         super().__init__()
         self.names = [name for name in leaves if not is_action_mask(name)]
         """Leaves that observations must have."""
-        read = leaves if gather is None else gather.leaves(leaves)
-        self.leaves = {name: leaf for name, leaf in read.items() if not is_action_mask(name)}
+        input_leaves = leaves if gather is None else gather.leaves(leaves)
+        self.leaves = {
+            name: leaf for name, leaf in input_leaves.items() if not is_action_mask(name)
+        }
         """Leaves of the output."""
         self.normalizer, self.gather = normalizer, gather
         # Moves with the network: inputs follow it.

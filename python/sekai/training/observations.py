@@ -101,10 +101,10 @@ def is_action_mask(name: str) -> bool:
     return name.partition("/")[0] == ACTION_MASK
 
 
-def observed_mask(seen: Mapping[str, torch.Tensor]) -> torch.Tensor | None:
+def observed_mask(observations: Mapping[str, torch.Tensor]) -> torch.Tensor | None:
     """Action mask among leaves: batch by actions; None if there is none."""
-    found = [rows for name, rows in seen.items() if is_action_mask(name)]
-    masks = [rows.reshape(len(rows), -1) != 0 for rows in found]
+    parts = [rows for name, rows in observations.items() if is_action_mask(name)]
+    masks = [rows.reshape(len(rows), -1) != 0 for rows in parts]
     return torch.cat(masks, dim=-1) if masks else None
 
 
@@ -113,8 +113,8 @@ def _parts(space: Space[Any], path: str) -> Iterator[tuple[str, Space[Any]]]:
         for key, part in space.spaces.items():
             yield from _parts(part, _joined(path, key))
     elif isinstance(space, TupleSpace):
-        for place, part in enumerate(space.spaces):
-            yield from _parts(part, _joined(path, str(place)))
+        for index, part in enumerate(space.spaces):
+            yield from _parts(part, _joined(path, str(index)))
     elif isinstance(space, MaskedBox):
         yield _joined(path, "values"), space.box
         yield _joined(path, "mask"), MultiBinary(space.slots)
@@ -127,8 +127,8 @@ def _arrays(batch: Any, path: str) -> Iterator[tuple[str, NDArray[Any]]]:
         for key, part in batch.items():
             yield from _arrays(part, _joined(path, key))
     elif isinstance(batch, tuple):
-        for place, part in enumerate(batch):
-            yield from _arrays(part, _joined(path, str(place)))
+        for index, part in enumerate(batch):
+            yield from _arrays(part, _joined(path, str(index)))
     else:
         yield path, batch
 
@@ -173,9 +173,9 @@ class WindowGather:
     @classmethod
     def without_data(cls, shape: tuple[int, int, int]) -> WindowGather:
         """Lookup with the shape of windows only, to build networks."""
-        made = cls.__new__(cls)
-        made.windows, made.shape = None, shape
-        return made
+        gather = cls.__new__(cls)
+        gather.windows, gather.shape = None, shape
+        return gather
 
     def leaves(self, leaves: Mapping[str, Leaf]) -> dict[str, Leaf]:
         """Leaves after the lookup: windows instead of the index."""
@@ -202,13 +202,13 @@ def window_gather(vec: VecEnv, leaves: Mapping[str, Leaf]) -> WindowGather | Non
     if INDEX not in leaves or leaves[INDEX].shape != (1,):
         return None
     try:
-        found = vec.get_attr(WINDOWS)
+        windows = vec.get_attr(WINDOWS)
     except AttributeError:
         return None
-    first = found[0]
+    first = windows[0]
     if not isinstance(first, WindowSource):
         return None
-    for other in found[1:]:
+    for other in windows[1:]:
         if other is not first and not _same(other, first):
             raise ValueError(
                 "all envs must have the same windows; use "
@@ -217,11 +217,11 @@ def window_gather(vec: VecEnv, leaves: Mapping[str, Leaf]) -> WindowGather | Non
     return WindowGather(first)
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, PanelWindows) and isinstance(other, PanelWindows):
-        is_alike = one.lookback == other.lookback and one.assets == other.assets
-        return is_alike and np.array_equal(one.panel, other.panel)
-    return type(one) is type(other) and bool(one.digest == other.digest)
+def _same(windows: Any, other: Any) -> bool:
+    if isinstance(windows, PanelWindows) and isinstance(other, PanelWindows):
+        is_alike = windows.lookback == other.lookback and windows.assets == other.assets
+        return is_alike and np.array_equal(windows.panel, other.panel)
+    return type(windows) is type(other) and bool(windows.digest == other.digest)
 
 
 FEATURES = {"windows": 1, "values": 0}
@@ -272,7 +272,7 @@ class Slots:
 def slots_of(leaves: Mapping[str, Leaf], settings: PolicySettings) -> Slots | None:
     """Find the asset slots by settings or by leaf names; None without assets."""
     if settings.slots_leaf is None:
-        return next((found for name in leaves if (found := _by_name(name, leaves))), None)
+        return next((slots for name in leaves if (slots := _by_name(name, leaves))), None)
     shape = _shape(leaves, settings.slots_leaf)
     if len(shape) not in (2, 3):
         raise ValueError(
@@ -287,8 +287,8 @@ def _by_name(name: str, leaves: Mapping[str, Leaf]) -> Slots | None:
     shape = leaves[name].shape
     if axis is None or (len(shape) != 3 and axis == 1) or not shape:
         return None
-    found = _around(name, axis, leaves, PolicySettings())
-    return found if found.mask is not None else None
+    slots = _around(name, axis, leaves, PolicySettings())
+    return slots if slots.mask is not None else None
 
 
 def _around(name: str, axis: int, leaves: Mapping[str, Leaf], settings: PolicySettings) -> Slots:
@@ -308,19 +308,19 @@ def _around(name: str, axis: int, leaves: Mapping[str, Leaf], settings: PolicySe
 
 
 def _beside(
-    what: str, name: str, named: str | None, leaves: Mapping[str, Leaf], counts: tuple[int, ...]
+    kind: str, name: str, named: str | None, leaves: Mapping[str, Leaf], counts: tuple[int, ...]
 ) -> str | None:
     """Leaf of masks or weights: the named one, or a fitting one beside the features."""
     shapes = [(count,) for count in counts]
     if named is not None:
         if _shape(leaves, named) not in shapes:
             raise ValueError(
-                f"{what}_leaf must have shape {' or '.join(map(str, shapes))}, and {named!r} has "
+                f"{kind}_leaf must have shape {' or '.join(map(str, shapes))}, and {named!r} has "
                 f"{leaves[named].shape}"
             )
         return named
     folder = name.rpartition("/")[0]
-    beside = f"{folder}/{what}" if folder else what
+    beside = f"{folder}/{kind}" if folder else kind
     return beside if beside in leaves and leaves[beside].shape in shapes else None
 
 

@@ -346,14 +346,14 @@ class OffPolicyAgent(Agent):
             numbers = uniform((self.vec.num_envs, self.actions.width)) * 2 - 1
             actions = numbers * self.actions.std_scale
         else:
-            actions = self._explore(self.replay.seen())
-        result = self.replay.step(actions, self.network.used(self.replay.seen()))
+            actions = self._explore(self.replay.current_observations())
+        result = self.replay.step(actions, self.network.used(self.replay.current_observations()))
         self._count_episodes()
         return result
 
-    def _explore(self, seen: dict[str, Tensor]) -> Tensor:
+    def _explore(self, observations: dict[str, Tensor]) -> Tensor:
         """Actions with exploration noise."""
-        return self.network.choose(seen, deterministic=False).cpu()
+        return self.network.choose(observations, deterministic=False).cpu()
 
     def _count_episodes(self) -> None:
         row = self.replay.latest(1)[0]

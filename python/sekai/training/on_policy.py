@@ -212,7 +212,9 @@ class OnPolicyAgent(Agent):
     def _act_steps(self, step_counts: Sequence[int]) -> None:
         network = self.network
         self.rollout.fill(
-            lambda seen: network.choose(seen, deterministic=False), self._watch, network.used
+            lambda observations: network.choose(observations, deterministic=False),
+            self._watch,
+            network.used,
         )
 
     def _collected(self, steps: int) -> dict[str, Any]:
@@ -350,7 +352,7 @@ class Learner:
     def _group_batch(self, rollout: GroupRollout) -> Batch:
         rollout.read()
         acted = rollout.acted.flatten()
-        everything = {name: table.flatten(0, 1) for name, table in rollout.seen.items()}
+        everything = {name: table.flatten(0, 1) for name, table in rollout.observations.items()}
         before = _part(everything, slice(len(acted)))
         self.network.inputs.update({name: table[acted] for name, table in before.items()})
         if self.is_central:
@@ -360,7 +362,7 @@ class Learner:
         after, known = rollout.next_values(values, self.network.critic)
         truncated = rollout.done & ~rollout.terminated
         tables = (table.numpy() for table in (rollout.rewards, rollout.terminated, truncated))
-        steps = None if self.shaping is None else _steps(rollout.seen, *tables)
+        steps = None if self.shaping is None else _steps(rollout.observations, *tables)
         rewards = self._rewards(rollout.rewards, rollout.done, steps, rollout.acted)
         advantages, returns = self._group_advantages(rollout, values[:-1], after, rewards, known)
         batch = Batch(
@@ -578,6 +580,8 @@ def _true(mask: Tensor) -> Tensor:
     return mask.flatten().nonzero().squeeze(-1)
 
 
-def _steps(seen: Mapping[str, Tensor], rewards: Any, terminated: Any, truncated: Any) -> StepBatch:
-    before = {name: table[:-1].numpy() for name, table in seen.items()}
+def _steps(
+    observations: Mapping[str, Tensor], rewards: Any, terminated: Any, truncated: Any
+) -> StepBatch:
+    before = {name: table[:-1].numpy() for name, table in observations.items()}
     return StepBatch(before, rewards, terminated, truncated)

@@ -16,14 +16,14 @@ from sekai.training.actions import ActionMap
 from sekai.training.agent import Metrics
 from sekai.training.agent_settings import AgentSettings, PolicySettings
 from sekai.training.multi_agent.groups import (
-    WHICH,
+    AGENT_INDEX,
     Group,
     Share,
     TeamInputs,
     check_share,
     groups_of,
 )
-from sekai.training.multi_agent.joint_env import JointSpaces, JointTrainingEnv, seen_by
+from sekai.training.multi_agent.joint_env import JointSpaces, JointTrainingEnv, observations_of
 from sekai.training.multi_agent.off_policy import AgentTransitions, MultiAgentOffPolicyAgent
 from sekai.training.observations import is_action_mask, leaves_of, observed_mask, on_device
 from sekai.training.off_policy import OffPolicySettings, target_copy
@@ -106,11 +106,11 @@ class ActionValues(nn.Module):
             values = values.masked_fill(~features.mask.unsqueeze(-1), 0.0)
         return values.flatten(1)
 
-    def allowed(self, seen: Mapping[str, Tensor]) -> Tensor | None:
+    def allowed(self, observations: Mapping[str, Tensor]) -> Tensor | None:
         """Mask of actions that leaves unused slots their middle choice; None for all."""
         if not self.slots or self.body.mask_name is None:
             return None
-        used = (seen[self.body.mask_name] != 0).unsqueeze(-1)
+        used = (observations[self.body.mask_name] != 0).unsqueeze(-1)
         return (used | self.middle).flatten(1)
 
 
@@ -121,10 +121,10 @@ class TeamValues(nn.Module):
         super().__init__()
         self.agents, self.groups = inputs.agents, inputs.groups
         self.width = max(sum(group.actions.choices) for group in self.groups)
-        self.leaves = [list(read.leaves) for read in inputs.readers]
+        self.leaves = [list(reader.leaves) for reader in inputs.readers]
         self.each = nn.ModuleList(
-            ActionValues(backbone(read.leaves, settings), group.actions)
-            for group, read in zip(self.groups, inputs.readers, strict=True)
+            ActionValues(backbone(reader.leaves, settings), group.actions)
+            for group, reader in zip(self.groups, inputs.readers, strict=True)
         )
 
     def network_of(self, agent: str) -> ActionValues:
@@ -196,7 +196,7 @@ class QMIXNetwork(PolicyNetwork):
         self.values = TeamValues(self.inputs, settings)
         self._first_leaves = leaves_of(spaces.observation_spaces[spaces.agents[0]])
         self.has_state = STATE in self._first_leaves
-        self.choices = {name: own.choices for name, own in self.actions.each.items()}
+        self.choices = {name: own.choices for name, own in self.actions.by_agent.items()}
         counts = [sum(own) for own in self.choices.values()]
         exists = torch.arange(self.values.width) < torch.tensor(counts).unsqueeze(-1)
         self.register_buffer("exists", exists, persistent=False)
@@ -234,10 +234,10 @@ class QMIXNetwork(PolicyNetwork):
         """Mask of actions that exist and are not forbidden: batch by agents by actions."""
         parts = []
         for index, name in enumerate(self.agents):
-            seen = on_device(seen_by(observations, name), self.inputs.device)
-            count = len(next(iter(seen.values())))
+            leaves = on_device(observations_of(observations, name), self.inputs.device)
+            count = len(next(iter(leaves.values())))
             free = self.exists[index].expand(count, -1)
-            for mask in (observed_mask(seen), self.values.network_of(name).allowed(seen)):
+            for mask in (observed_mask(leaves), self.values.network_of(name).allowed(leaves)):
                 free = free if mask is None else self._narrowed(free, mask, name)
             parts.append(free)
         return torch.stack(parts, dim=-2)
@@ -264,8 +264,8 @@ class QMIXNetwork(PolicyNetwork):
         device = self.inputs.device
         present = present.to(device)
         if self.has_state:
-            seen = (seen_by(observations, name)[STATE].to(device) for name in self.agents)
-            states = [rows.flatten(1).float() for rows in seen]
+            leaves = (observations_of(observations, name)[STATE].to(device) for name in self.agents)
+            states = [rows.flatten(1).float() for rows in leaves]
             # Absent agents observe nothing: the state of the first present one is taken.
             first = present.int().argmax(dim=-1)
             return torch.stack(states, dim=1)[torch.arange(len(first), device=device), first]
@@ -281,7 +281,7 @@ class QMIXNetwork(PolicyNetwork):
             f"{name}/{leaf}"
             for name in self.agents
             for leaf in self.inputs.leaves_of(name)
-            if leaf != WHICH and not is_action_mask(leaf)
+            if leaf != AGENT_INDEX and not is_action_mask(leaf)
         ]
 
     def _state_width(self) -> int:
@@ -304,7 +304,7 @@ class QMIX(MultiAgentOffPolicyAgent):
 
     def _use_multi_agent(self, vec: JointTrainingEnv) -> None:
         super()._use_multi_agent(vec)
-        for name, own in vec.actions.each.items():
+        for name, own in vec.actions.by_agent.items():
             if not isinstance(own.space, (Discrete, MultiDiscrete)):
                 raise SpaceError(
                     f"QMIX needs Discrete or MultiDiscrete actions, got {own.space!r} of {name!r}; "
@@ -341,13 +341,13 @@ class QMIX(MultiAgentOffPolicyAgent):
         self._eps = settings.exploration_initial_eps + progress * change
         return super()._act(steps)
 
-    def _explore(self, seen: dict[str, Tensor]) -> Tensor:
-        chosen = self.network.choose(seen, deterministic=True).cpu()
-        return self._with_random(seen, chosen, self._eps)
+    def _explore(self, observations: dict[str, Tensor]) -> Tensor:
+        chosen = self.network.choose(observations, deterministic=True).cpu()
+        return self._with_random(observations, chosen, self._eps)
 
     def _update_normalizers(self) -> None:
-        seen, paid, over = self._latest()
-        self.network.inputs.update(seen)
+        observations, paid, over = self._latest()
+        self.network.inputs.update(observations)
         self._update_risks(self.iteration_length)
         if self.scaler is not None:
             steps = self.iteration_length
@@ -369,7 +369,7 @@ class QMIX(MultiAgentOffPolicyAgent):
         # The outcome of an episode that broke off is unknown.
         is_known = ~over | (paid.terminated | paid.truncated).any(-1)
         # Joint transitions count if they do for all agents that acted.
-        rows = is_known & (drawn["learnt"] | ~paid.acted).all(-1)
+        rows = is_known & (drawn["trained_on"] | ~paid.acted).all(-1)
         if not bool(rows.any()):
             return {}
         loss = self._mixed_loss(drawn, paid, rows)
@@ -379,9 +379,9 @@ class QMIX(MultiAgentOffPolicyAgent):
         """Squared TD error of the team's Q-values."""
         network, over, device = self.network, drawn["truncated"], self.device
         with torch.no_grad():
-            seen, following = drawn["observation"], drawn["next"]
-            inputs, next_inputs = network.inputs(seen), network.inputs(following)
-            state = network.state(seen, inputs, paid.acted)
+            observations, following = drawn["observation"], drawn["next"]
+            inputs, next_inputs = network.inputs(observations), network.inputs(following)
+            state = network.state(observations, inputs, paid.acted)
             next_state = network.state(following, next_inputs, paid.goes_on)
             actions = drawn["action"].to(device)
             chosen = {name: self.vec.actions.of(actions, name) for name in self.agents}

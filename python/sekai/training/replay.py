@@ -52,7 +52,7 @@ class ReplayBuffer:
         self.truncated = np.zeros((self.rows, count), np.bool_)
         kind = torch.int64 if actions.is_choice else torch.float32
         self.chosen = torch.zeros((self.rows, count, actions.width), dtype=kind)
-        self.learnt = np.ones((self.rows, count, agents), np.bool_)
+        self.trained_on = np.ones((self.rows, count, agents), np.bool_)
         """Mask of steps to learn from, by agent."""
         self.is_filtered = False
         """True if the mask leaves out steps."""
@@ -71,7 +71,7 @@ class ReplayBuffer:
         first = self.vec.reset(seed=seed).observations
         map_arrays(np.copyto, self._row(self.now), first)
 
-    def seen(self) -> dict[str, Tensor]:
+    def current_observations(self) -> dict[str, Tensor]:
         """Current observations."""
         return tensors_of(self._row(self.now))
 
@@ -88,7 +88,7 @@ class ReplayBuffer:
     def _keep(self, chosen: Tensor, act: Callable[[StepBuffers], Any]) -> Any:
         """Store a step, whose results `act` writes."""
         now, after = self.now, (self.now + 1) % self.rows
-        self.chosen[now], self.learnt[now] = chosen, True
+        self.chosen[now], self.trained_on[now] = chosen, True
         out = StepBuffers(
             self._row(after),
             self.rewards[now],
@@ -102,9 +102,9 @@ class ReplayBuffer:
         self._final[after] = NOT_CUT
         is_cut = self.truncated[now] & ~self.terminated[now]
         if is_cut.any():
-            places = np.flatnonzero(is_cut)
-            self._final[now, places] = self._finals.add(
-                map_arrays(lambda array: array[places], self._last), places.size
+            indices = np.flatnonzero(is_cut)
+            self._final[now, indices] = self._finals.add(
+                map_arrays(lambda array: array[indices], self._last), indices.size
             )
         self.now = after
         self.steps = min(self.steps + 1, self.rows - 1)
@@ -115,9 +115,9 @@ class ReplayBuffer:
         rows = self.latest(steps)
         cuts = []
         for step, row in enumerate(rows.tolist()):
-            places = np.flatnonzero(self._final[row] != NOT_CUT)
-            if places.size:
-                cuts.append((step, places, self._finals.read(self._final[row, places])))
+            indices = np.flatnonzero(self._final[row] != NOT_CUT)
+            if indices.size:
+                cuts.append((step, indices, self._finals.read(self._final[row, indices])))
         after = (rows + 1) % self.rows
         return {
             "observations": map_arrays(lambda array: array[after], self._observations),
@@ -138,16 +138,16 @@ class ReplayBuffer:
 
         self._keep(torch.from_numpy(chosen), write)
 
-    def filter(self, rows: NDArray[np.int64], learnt: NDArray[np.bool_]) -> None:
+    def filter(self, rows: NDArray[np.int64], trained_on: NDArray[np.bool_]) -> None:
         """Set the mask of steps to learn from: rows by envs by agents."""
-        self.learnt[rows], self.is_filtered = learnt, True
+        self.trained_on[rows], self.is_filtered = trained_on, True
 
     def change_followers(self, name: str, rows: NDArray[np.int64], table: NDArray[Any]) -> None:
         """Replace a leaf of the next observations of some rows: rows by envs."""
         self._observations[name][(rows + 1) % self.rows] = table
         for row, values in zip(rows.tolist(), table, strict=True):
-            places = np.flatnonzero(self._final[row] != NOT_CUT)
-            self._finals.change(name, self._final[row, places], values[places])
+            indices = np.flatnonzero(self._final[row] != NOT_CUT)
+            self._finals.change(name, self._final[row, indices], values[indices])
 
     def tables(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Observations of some rows: rows by envs."""
@@ -160,14 +160,14 @@ class ReplayBuffer:
     def observations(self, rows: NDArray[np.int64]) -> dict[str, Tensor]:
         """Observations of some rows, flattened over envs."""
         picked = map_arrays(lambda array: array[rows], self._observations)
-        return {name: found.flatten(0, 1) for name, found in tensors_of(picked).items()}
+        return {name: table.flatten(0, 1) for name, table in tensors_of(picked).items()}
 
     @property
     def is_open(self) -> bool:
         """True if there are steps to learn from."""
         if not self.is_filtered:
             return self.steps > 0
-        return bool(self.learnt[self.latest(self.steps)].any())
+        return bool(self.trained_on[self.latest(self.steps)].any())
 
     def sample(self, count: int) -> dict[str, Any]:
         """Sample transitions uniformly."""
@@ -177,34 +177,34 @@ class ReplayBuffer:
             return self._filtered_sample(count)
         drawn = torch.randint(len(self), (count,))
         envs = self.vec.num_envs
-        ages, places = drawn // envs, drawn % envs
-        return self.steps_at((self.now - 1 - ages) % self.rows * envs + places)
+        ages, env_indices = drawn // envs, drawn % envs
+        return self.steps_at((self.now - 1 - ages) % self.rows * envs + env_indices)
 
     def _filtered_sample(self, count: int) -> dict[str, Any]:
         rows, envs = self.latest(self.steps), self.vec.num_envs
-        candidates = np.flatnonzero(self.learnt[rows].any(axis=-1))
+        candidates = np.flatnonzero(self.trained_on[rows].any(axis=-1))
         if not candidates.size:
             raise ValueError("learn_where selects no step of the buffer; check `is_open` first")
         drawn = candidates[torch.randint(candidates.size, (count,)).numpy()]
         return self.steps_at(torch.from_numpy(rows[drawn // envs] * envs + drawn % envs))
 
-    def steps_at(self, here: Tensor) -> dict[str, Any]:
+    def steps_at(self, indices: Tensor) -> dict[str, Any]:
         """Transitions by index, rows and envs flattened."""
         envs = self.vec.num_envs
-        after = (here + envs) % (self.rows * envs)
+        after = (indices + envs) % (self.rows * envs)
         return {
-            "observation": self._picked(here),
-            "action": self.chosen.flatten(0, 1)[here],
-            "reward": torch.from_numpy(self.rewards.reshape(-1))[here],
-            "terminated": torch.from_numpy(self.terminated.reshape(-1))[here],
-            "truncated": torch.from_numpy(self.truncated.reshape(-1))[here],
-            "learnt": torch.from_numpy(self.learnt).flatten(0, 1)[here],
-            "next": self._followers(here, after),
+            "observation": self._picked(indices),
+            "action": self.chosen.flatten(0, 1)[indices],
+            "reward": torch.from_numpy(self.rewards.reshape(-1))[indices],
+            "terminated": torch.from_numpy(self.terminated.reshape(-1))[indices],
+            "truncated": torch.from_numpy(self.truncated.reshape(-1))[indices],
+            "trained_on": torch.from_numpy(self.trained_on).flatten(0, 1)[indices],
+            "next": self._followers(indices, after),
         }
 
-    def _followers(self, here: Tensor, after: Tensor) -> dict[str, Tensor]:
+    def _followers(self, indices: Tensor, after: Tensor) -> dict[str, Tensor]:
         followers = self._picked(after)
-        finals = torch.from_numpy(self._final.reshape(-1))[here]
+        finals = torch.from_numpy(self._final.reshape(-1))[indices]
         is_cut = finals != NOT_CUT
         if bool(is_cut.any()):
             last = self._finals.read(finals[is_cut].numpy())
@@ -212,28 +212,28 @@ class ReplayBuffer:
                 followers[name][is_cut] = rows
         return followers
 
-    def _picked(self, places: Tensor) -> dict[str, Tensor]:
-        found = tensors_of(self._observations)
-        return {name: rows.flatten(0, 1).index_select(0, places) for name, rows in found.items()}
+    def _picked(self, indices: Tensor) -> dict[str, Tensor]:
+        leaves = tensors_of(self._observations)
+        return {name: rows.flatten(0, 1).index_select(0, indices) for name, rows in leaves.items()}
 
     def _row(self, row: int) -> Any:
         return map_arrays(lambda array: array[row], self._observations)
 
     def _cut_all(self) -> None:
         before = (self.now - 1) % self.rows
-        places = np.flatnonzero(~(self.terminated[before] | self.truncated[before]))
-        here = map_arrays(lambda array: array[places], self._row(self.now))
-        self._final[before, places] = self._finals.add(here, places.size)
-        self.truncated[before, places] = True
+        indices = np.flatnonzero(~(self.terminated[before] | self.truncated[before]))
+        finals = map_arrays(lambda array: array[indices], self._row(self.now))
+        self._final[before, indices] = self._finals.add(finals, indices.size)
+        self.truncated[before, indices] = True
 
     def state(self, remember: bool = True) -> dict[str, Any]:
         """State for checkpoints; without `remember` only the current observations."""
-        seen = map_arrays(np.copy, self._row(self.now))
+        observations = map_arrays(np.copy, self._row(self.now))
         if not remember:
-            return {"seen": seen}
+            return {"seen": observations}
         rows = np.append(self.latest(self.steps), self.now)
         return {
-            "seen": seen,
+            "seen": observations,
             "now": self.now,
             "steps": self.steps,
             "observations": map_arrays(lambda array: array[rows], self._observations),
@@ -241,7 +241,7 @@ class ReplayBuffer:
             "rewards": self.rewards[rows],
             "terminated": self.terminated[rows],
             "truncated": self.truncated[rows],
-            "learnt": self.learnt[rows],
+            "trained_on": self.trained_on[rows],
             "is_filtered": self.is_filtered,
             "final": self._final[rows],
             "finals": self._finals.state(),
@@ -251,22 +251,22 @@ class ReplayBuffer:
         """Restore the state of a checkpoint."""
         self.now, self.steps = int(state.get("now", 0)), int(state.get("steps", 0))
         self._final[:] = NOT_CUT
-        self.learnt[:] = True
+        self.trained_on[:] = True
         if "observations" not in state:
             self._finals.clear()
             map_arrays(np.copyto, self._row(self.now), state["seen"])
             return
         rows = np.append(self.latest(self.steps), self.now)
 
-        def put(array: NDArray[Any], kept: NDArray[Any]) -> None:
-            array[rows] = kept
+        def put(array: NDArray[Any], saved: NDArray[Any]) -> None:
+            array[rows] = saved
 
         map_arrays(put, self._observations, state["observations"])
         self.chosen[torch.from_numpy(rows)] = state["chosen"]
         for name in ("rewards", "terminated", "truncated"):
             put(getattr(self, name), state[name])
         put(self._final, state["final"])
-        put(self.learnt, state["learnt"])
+        put(self.trained_on, state["trained_on"])
         self.is_filtered = bool(state["is_filtered"])
         self._finals.load_state(state["finals"])
 
@@ -288,22 +288,22 @@ class ReplayBuffer:
 
 
 def _write_part(out: StepBuffers, env_slice: EnvSlice, part: dict[str, Any], step: int) -> None:
-    place = slice(env_slice.first, env_slice.end)
+    target = slice(env_slice.first, env_slice.end)
 
     def put(array: NDArray[Any], rows: NDArray[Any]) -> None:
-        array[place] = rows[step]
+        array[target] = rows[step]
 
     map_arrays(put, out.observations, part["observations"])
     for name in ("rewards", "terminated", "truncated"):
-        getattr(out, name)[place] = part[name][step]
-    for when, places, finals in part["cuts"]:
+        getattr(out, name)[target] = part[name][step]
+    for when, indices, finals in part["cuts"]:
         if when == step:
-            _put_rows(places + env_slice.first, out.final_observations, finals)
+            _put_rows(indices + env_slice.first, out.final_observations, finals)
 
 
-def _put_rows(places: NDArray[np.int64], batch: Any, rows: Any) -> None:
-    def put(array: NDArray[Any], found: NDArray[Any]) -> None:
-        array[places] = found
+def _put_rows(indices: NDArray[np.int64], batch: Any, rows: Any) -> None:
+    def put(array: NDArray[Any], values: NDArray[Any]) -> None:
+        array[indices] = values
 
     map_arrays(put, batch, rows)
 
@@ -342,18 +342,18 @@ class FinalObservations:
 
     def read(self, numbers: NDArray[np.int64]) -> Any:
         """Rows by number."""
-        places = numbers % self._capacity
-        return map_arrays(lambda array: array[places], self._rows)
+        indices = numbers % self._capacity
+        return map_arrays(lambda array: array[indices], self._rows)
 
     def change(self, name: str, numbers: NDArray[np.int64], rows: NDArray[Any]) -> None:
         """Replace a leaf of some rows."""
         self._rows[name][numbers % self._capacity] = rows
 
     def _put(self, numbers: NDArray[np.int64], batch: Any) -> None:
-        places = numbers % self._capacity
+        indices = numbers % self._capacity
 
         def put(array: NDArray[Any], rows: NDArray[Any]) -> None:
-            array[places] = rows
+            array[indices] = rows
 
         map_arrays(put, self._rows, batch)
 
@@ -361,11 +361,11 @@ class FinalObservations:
         if len(self) + count <= self._capacity:
             return
         numbers = np.arange(self._first, self._end)
-        kept = self.read(numbers)
+        rows = self.read(numbers)
         while self._capacity < len(self) + count:
             self._capacity *= 2
         self._rows = self._batcher.allocate(self._capacity)
-        self._put(numbers, kept)
+        self._put(numbers, rows)
 
     def state(self) -> dict[str, Any]:
         """State for checkpoints."""

@@ -36,8 +36,8 @@ class EnvSlice:
         if rows % self.count:
             raise ValueError(f"rows must be a multiple of {self.count} envs, got {rows}")
         agents = rows // self.count
-        found = draw((agents * self.total, *rest)).reshape(agents, self.total, *rest)
-        return found[:, self.first : self.end].reshape(tuple(shape))
+        drawn = draw((agents * self.total, *rest)).reshape(agents, self.total, *rest)
+        return drawn[:, self.first : self.end].reshape(tuple(shape))
 
 
 _TINY = torch.finfo(torch.float32).tiny
@@ -69,9 +69,9 @@ def exponential(shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Ten
 
     The smallest of such numbers divided by probabilities is a categorical sample.
     """
-    found = _drawn(lambda size: torch.empty(size, dtype=dtype).exponential_(), shape)
+    drawn = _drawn(lambda size: torch.empty(size, dtype=dtype).exponential_(), shape)
     # Zero, rare as it is, would let a masked action win.
-    return found.clamp_min_(_TINY)
+    return drawn.clamp_min_(_TINY)
 
 
 def _drawn(draw: Draw, shape: Sequence[int]) -> Tensor:

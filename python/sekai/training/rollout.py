@@ -58,7 +58,7 @@ class RolloutBuffer:
         self._is_masked = np.zeros(steps + 1, np.bool_)
         """Times at which a mask forbids an action."""
         # Views are made once, not in every step.
-        self._seen = [tensors_of(self._row(step)) for step in range(steps)]
+        self._views = [tensors_of(self._row(step)) for step in range(steps)]
         self._outs = [self._out(step) for step in range(steps)]
 
     def begin(self, seed: Seeds) -> None:
@@ -74,7 +74,7 @@ class RolloutBuffer:
         self,
         act: Callable[[dict[str, Tensor]], Tensor],
         watch: Callable[[Any, int], None] | None = None,
-        used: Callable[[dict[str, Tensor]], Tensor | None] = lambda seen: None,
+        used: Callable[[dict[str, Tensor]], Tensor | None] = lambda observations: None,
     ) -> None:
         """Collect a rollout of `steps` steps.
 
@@ -86,10 +86,10 @@ class RolloutBuffer:
         self._carry_over()
         self.cuts.clear()
         for step in range(self.steps):
-            seen = self._shown(step)
-            chosen = act(seen)
+            observations = self._shown(step)
+            chosen = act(observations)
             self.chosen[step] = chosen
-            env_actions = self.actions.to_env(chosen, used(seen))
+            env_actions = self.actions.to_env(chosen, used(observations))
             result = self.vec.step(env_actions, out=self._outs[step])
             self._keep_finals(step)
             self._read_masks(step + 1, result.infos)
@@ -144,8 +144,8 @@ class RolloutBuffer:
     def _shown(self, step: int) -> dict[str, Tensor]:
         """Observations before a step, with the action mask if it forbids something."""
         if self._masks is None or not self._is_masked[step]:
-            return self._seen[step]
-        return {**self._seen[step], ACTION_MASK: torch.from_numpy(self._masks[step])}
+            return self._views[step]
+        return {**self._views[step], ACTION_MASK: torch.from_numpy(self._masks[step])}
 
     def _carry_over(self) -> None:
         """Start with the last observation of the previous rollout."""
@@ -186,13 +186,17 @@ class RolloutBuffer:
 
     def state(self) -> dict[str, Any]:
         """Last observations and action masks, from which the next rollout starts."""
-        seen = map_arrays(lambda array: array[-1].copy(), self._observations)
-        return {"seen": seen} if self._masks is None else {"seen": seen, "masks": self._masks[-1]}
+        observations = map_arrays(lambda array: array[-1].copy(), self._observations)
+        return (
+            {"seen": observations}
+            if self._masks is None
+            else {"seen": observations, "masks": self._masks[-1]}
+        )
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Restore the observations and masks from which the next rollout starts."""
-        seen = state["seen"]
-        map_arrays(lambda row, array: np.copyto(row[-1], array), self._observations, seen)
+        observations = state["seen"]
+        map_arrays(lambda row, array: np.copyto(row[-1], array), self._observations, observations)
         if self._masks is not None:
             self._masks[-1] = state["masks"]
             self._find_masks()

@@ -76,7 +76,7 @@ class SavableAgent(ABC):
 
     settings_type: ClassVar[type[AgentSettings]] = AgentSettings
     settings: AgentSettings
-    env_given: Any
+    env_argument: Any
     env_options: dict[str, Any]
     gather: WindowGather | None
     seed: int
@@ -136,11 +136,11 @@ class SavableAgent(ABC):
     @property
     def env_name(self) -> str:
         """Id of the env, or the name of its class or function."""
-        given = self.env_given
-        if isinstance(given, str):
-            return given
-        name = getattr(given, "id", None) or getattr(given, "__name__", None)
-        return str(name or type(getattr(given, "unwrapped", given)).__name__)
+        env = self.env_argument
+        if isinstance(env, str):
+            return env
+        name = getattr(env, "id", None) or getattr(env, "__name__", None)
+        return str(name or type(getattr(env, "unwrapped", env)).__name__)
 
     def save(
         self, path: str | os.PathLike[str], *, training: bool = True, envs: bool | None = None
@@ -252,20 +252,20 @@ class SavableAgent(ABC):
         content: Mapping[str, Any],
         path: Any,
         env: Any,
-        given: Mapping[str, Any],
+        arguments: Mapping[str, Any],
         allow: Collection[str],
     ) -> Own:
         trained = SavedData(signature_of(content), checked_allow(allow))
         is_named_by_file = env is None
         if is_named_by_file:
             env = env_of(content, path)
-        require_functions(content, given, path)
+        require_functions(content, arguments, path)
         settings = settings_of(content, cls.settings_type)
         # The network of the file is validated before envs and buffers are allocated.
         cls.saved_network(content, settings)
         make: Any = cls
         try:
-            agent: Own = make(env, seed=content["seed"], settings=settings, **given)
+            agent: Own = make(env, seed=content["seed"], settings=settings, **arguments)
         except (*STATE_ERRORS, OverflowError, MemoryError) as error:
             if not is_named_by_file or isinstance(error, SekaiError):
                 raise
@@ -289,14 +289,18 @@ class SavableAgent(ABC):
         cls, content: Mapping[str, Any], settings: AgentSettings
     ) -> PolicyNetwork | None:
         """Network of a model file, without envs; None if it cannot act alone."""
-        seen, done = (space_of(content, name) for name in ("observation_space", "action_space"))
+        observation_space, action_space = (
+            space_of(content, name) for name in ("observation_space", "action_space")
+        )
 
         def make() -> PolicyNetwork | None:
-            spaces = JointSpaces.of(seen, done)
+            spaces = JointSpaces.of(observation_space, action_space)
             if spaces is not None:
                 return cls.make_team(spaces, settings)
             gather = windows_of(content)
-            return cls.make_network(leaves_of(seen), ActionMap(done), settings, gather)
+            return cls.make_network(
+                leaves_of(observation_space), ActionMap(action_space), settings, gather
+            )
 
         return network_of(content, make)
 
@@ -378,15 +382,26 @@ def load_policy(
             f"{path} cannot act without its env, whose data holds the windows it reads: use "
             f"{kind.__name__}.load"
         )
-    seen, done = (space_of(content, name) for name in ("observation_space", "action_space"))
-    spaces, randomness = JointSpaces.of(seen, done), RandomStream(content["seed"])
+    observation_space, action_space = (
+        space_of(content, name) for name in ("observation_space", "action_space")
+    )
+    spaces, randomness = (
+        JointSpaces.of(observation_space, action_space),
+        RandomStream(content["seed"]),
+    )
     signature = signature_of(content)
     network.to(resolve_device(device))
     if spaces is not None:
         return TeamPolicy(network, spaces, randomness, data_signature=signature, allow=allow)
     make = partial(kind.make_network, settings=settings)
     return TrainedPolicy(
-        network, seen, done, randomness, make=make, data_signature=signature, allow=allow
+        network,
+        observation_space,
+        action_space,
+        randomness,
+        make=make,
+        data_signature=signature,
+        allow=allow,
     )
 
 

@@ -89,20 +89,20 @@ def resolve_device(device: str | torch.device) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "mps" if has_mps else "cpu")
     try:
-        found = torch.device(device)
+        resolved = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ValueError(f"unknown device {device!r}; expected {DEVICES}") from error
     counts = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(has_mps)}
-    if found.type not in counts:
+    if resolved.type not in counts:
         raise ValueError(f"unsupported device {device!r}; expected {DEVICES}")
-    count = counts[found.type]
-    if (found.index or 0) >= count:
-        there = [name for name, number in counts.items() if number]
+    count = counts[resolved.type]
+    if (resolved.index or 0) >= count:
+        available = [name for name, number in counts.items() if number]
         raise ValueError(
             f"device {str(device)!r} is not available; torch reports {count} of its type, use "
-            f"{' or '.join(map(repr, there))}, or 'auto'"
+            f"{' or '.join(map(repr, available))}, or 'auto'"
         )
-    return found
+    return resolved
 
 
 def _checked(field: dataclasses.Field[Any], value: Any) -> Any:

@@ -64,19 +64,19 @@ class RewardShaping:
             self._flags.clear()
         name, count = str(self.learn_where), len(result.rewards)
         infos: Any = result.infos
-        found = list(infos.values(range(count), name))
+        flags = list(infos.values(range(count), name))
         ended = np.flatnonzero(result.terminated | result.truncated)
-        for place, last in zip(ended.tolist(), infos.values(ended, FINAL_INFO), strict=True):
+        for index, last in zip(ended.tolist(), infos.values(ended, FINAL_INFO), strict=True):
             # Infos of the reset may have the same key: the flag of the final info counts.
             if last is not None and name in last:
-                found[place] = last[name]
-        for place, value in enumerate(found):
+                flags[index] = last[name]
+        for index, value in enumerate(flags):
             if value is None:
                 raise StateError(
                     f"learn_where={name!r} is neither an observation leaf nor an info of env "
-                    f"{place}; expected one of {', '.join(infos[place])}"
+                    f"{index}; expected one of {', '.join(infos[index])}"
                 )
-        self._flags.append(np.array(found, np.bool_))
+        self._flags.append(np.array(flags, np.bool_))
 
     def flags(self) -> NDArray[np.bool_] | None:
         """Flags of the latest steps: times by envs; None if infos do not select steps."""
@@ -90,13 +90,13 @@ class RewardShaping:
         """Rewards to learn from."""
         if self.reward_transform is None:
             return steps.rewards
-        made = np.asarray(self.reward_transform(steps), np.float64)
-        if made.shape != steps.rewards.shape or not np.isfinite(made).all():
+        shaped = np.asarray(self.reward_transform(steps), np.float64)
+        if shaped.shape != steps.rewards.shape or not np.isfinite(shaped).all():
             raise ValueError(
                 f"reward_transform must give finite rewards of shape {steps.rewards.shape}, gave "
-                f"{made.shape} with {int((~np.isfinite(made)).sum())} that are not finite"
+                f"{shaped.shape} with {int((~np.isfinite(shaped)).sum())} that are not finite"
             )
-        return made
+        return shaped
 
     def mask(self, steps: StepBatch) -> NDArray[np.bool_] | None:
         """Mask of the steps to learn from; None for all."""
@@ -104,18 +104,18 @@ class RewardShaping:
         if wanted is None:
             return None
         if callable(wanted):
-            made = np.asarray(wanted(steps))
+            mask = np.asarray(wanted(steps))
         elif wanted in steps.observations:
-            told = np.not_equal(steps.observations[wanted], 0)
-            made = np.asarray(told.reshape(*steps.rewards.shape, -1).all(-1))
+            is_set = np.not_equal(steps.observations[wanted], 0)
+            mask = np.asarray(is_set.reshape(*steps.rewards.shape, -1).all(-1))
         else:
-            made = np.stack(self._flags)
-        if made.shape != steps.rewards.shape or made.dtype != np.bool_:
+            mask = np.stack(self._flags)
+        if mask.shape != steps.rewards.shape or mask.dtype != np.bool_:
             raise ValueError(
                 f"learn_where must give truth values of shape {steps.rewards.shape}, gave "
-                f"{made.dtype} of shape {made.shape}"
+                f"{mask.dtype} of shape {mask.shape}"
             )
-        return made
+        return mask
 
     def names(self) -> dict[str, str]:
         """Import paths of the functions, for checkpoints.
@@ -123,7 +123,7 @@ class RewardShaping:
         Raises:
             StateError: one of them cannot be imported.
         """
-        found = {}
+        names = {}
         for name in ("reward_transform", "learn_where"):
             value = getattr(self, name)
             if value is None:
@@ -134,5 +134,5 @@ class RewardShaping:
                     f"{name} is {value!r}, which no import finds again: define it at the top level "
                     "of a module, or save(..., training=False), which keeps what acts"
                 )
-            found[name] = path
-        return found
+            names[name] = path
+        return names

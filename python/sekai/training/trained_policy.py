@@ -80,8 +80,8 @@ class TrainedPolicy:
         self.randomness = randomness
         self.leaves = leaves_of(observation_space)
         self.actions = ActionMap(action_space)
-        self._seen = Batcher(observation_space)
-        self._done = Batcher(action_space)
+        self._observation_batcher = Batcher(observation_space)
+        self._action_batcher = Batcher(action_space)
 
     def on_spaces(self, observation_space: Space[Any], action_space: Space[Any]) -> TrainedPolicy:
         """Same policy for another number of assets.
@@ -91,16 +91,16 @@ class TrainedPolicy:
         Raises:
             SpaceError: the network has weights of single assets or observations.
         """
-        made = None
+        network = None
         if self._make is not None:
-            made = self._make(leaves_of(observation_space), ActionMap(action_space))
+            network = self._make(leaves_of(observation_space), ActionMap(action_space))
         saved = {
             name: weights
             for name, weights in self.network.state_dict().items()
             if not name.startswith(self.network.for_learning)
         }
-        own = {} if made is None else made.state_dict()
-        if made is None or {name: weights.shape for name, weights in own.items()} != {
+        own = {} if network is None else network.state_dict()
+        if network is None or {name: weights.shape for name, weights in own.items()} != {
             name: weights.shape for name, weights in saved.items()
         }:
             raise SpaceError(
@@ -108,9 +108,9 @@ class TrainedPolicy:
                 f"{self.observation_space!r}; train it on this env, or for other numbers of assets "
                 "use a backbone that shares weights, such as 'mean'"
             )
-        made.load_state_dict(saved)
+        network.load_state_dict(saved)
         return TrainedPolicy(
-            made,
+            network,
             observation_space,
             action_space,
             self.randomness,
@@ -132,8 +132,8 @@ class TrainedPolicy:
         if why is not None:
             raise SpaceError(f"observation does not match the space of the policy: {why}")
         masks = None if action_mask is None else [action_mask]
-        batch = self._seen.stack([observation])
-        return self._done.rows(self.predict_batch(batch, deterministic, masks))[0]
+        batch = self._observation_batcher.stack([observation])
+        return self._action_batcher.rows(self.predict_batch(batch, deterministic, masks))[0]
 
     @torch.no_grad()
     def predict_batch(
@@ -146,20 +146,20 @@ class TrainedPolicy:
             deterministic: take the most likely action instead of a sample.
             action_mask: action mask of each env; None as in `predict`.
         """
-        seen = tensors_of(observations)
+        leaves = tensors_of(observations)
         if action_mask is not None:
-            seen = self._masked(seen, action_mask)
+            leaves = self._masked(leaves, action_mask)
         if deterministic:
-            return self._acted(seen, deterministic=True)
+            return self._acted(leaves, deterministic=True)
         with self.randomness:
-            return self._acted(seen, deterministic=False)
+            return self._acted(leaves, deterministic=False)
 
-    def _acted(self, seen: dict[str, Tensor], deterministic: bool) -> Any:
-        chosen = self.network.choose(seen, deterministic)
-        return self.actions.to_env(chosen, self.network.used(seen))
+    def _acted(self, observations: dict[str, Tensor], deterministic: bool) -> Any:
+        chosen = self.network.choose(observations, deterministic)
+        return self.actions.to_env(chosen, self.network.used(observations))
 
-    def _masked(self, seen: dict[str, Tensor], masks: Any) -> dict[str, Tensor]:
+    def _masked(self, observations: dict[str, Tensor], masks: Any) -> dict[str, Tensor]:
         """Observations with other action masks."""
         flat = np.stack([flat_mask(self.action_space, mask) for mask in masks])
-        rest = {name: rows for name, rows in seen.items() if not is_action_mask(name)}
+        rest = {name: rows for name, rows in observations.items() if not is_action_mask(name)}
         return {**rest, ACTION_MASK: torch.from_numpy(flat)}

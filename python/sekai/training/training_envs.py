@@ -50,16 +50,16 @@ def as_vec_env(
         options: keyword arguments of `make_vec`. Envs without a native batch run in this process
             by default.
     """
-    given = dict(options or {})
+    kwargs = dict(options or {})
     env = adapt_vector(env)
     if isinstance(env, (str, EnvSpec)):
         spec = env if isinstance(env, EnvSpec) else spec_of(env)
         if spec.vector_entry_point is None:
             # Worker processes would import the user's script, which may train on import.
-            given.setdefault("mode", "sync")
-        return make_vec(env, num_envs, copy=False, **given)
-    if given:
-        raise ValueError(f"env_options need an env id or a spec, got {env!r} with {list(given)}")
+            kwargs.setdefault("mode", "sync")
+        return make_vec(env, num_envs, copy=False, **kwargs)
+    if kwargs:
+        raise ValueError(f"env_options need an env id or a spec, got {env!r} with {list(kwargs)}")
     if isinstance(env, (VecEnv, MultiAgentVecEnv)):
         if _autoreset(env) != "same_step":
             raise ValueError(
@@ -157,9 +157,9 @@ def play(
         if lengths.max() > longest:
             raise StateError(f"an episode is longer than {longest} steps; add a TimeLimit")
         over = np.flatnonzero(result.terminated | result.truncated)
-        for place in over[left[over] > 0].tolist():
-            ended.append((float(running[place]), int(lengths[place])))
-            left[place] -= 1
+        for index in over[left[over] > 0].tolist():
+            ended.append((float(running[index]), int(lengths[index])))
+            left[index] -= 1
         running[over], lengths[over] = 0.0, 0
     returns, steps = zip(*ended, strict=True)
     return EpisodeReturns(np.array(returns), np.array(steps, np.int64))
@@ -168,18 +168,20 @@ def play(
 def masked_actions(policy: BatchPolicy, vec: Any, result: Any, deterministic: bool = True) -> Any:
     """Actions of a policy after a reset or a step of `vec`, within the reported action masks."""
     if isinstance(vec, JointTrainingEnv):
-        seen = result.observations
-        masks = {name: list(rows) for name, rows in seen.get(MASKS, {}).items()}
-        return _under(policy, seen[SEEN], deterministic, masks)
+        observations = result.observations
+        masks = {name: list(rows) for name, rows in observations.get(MASKS, {}).items()}
+        return _under(policy, observations[SEEN], deterministic, masks)
     if not takes_info_masks(vec.observation_space, vec.action_space):
         return policy.predict_batch(result.observations, deterministic)
-    found = info_masks(result.infos, vec.action_space)
-    listed = [found.get(env) for env in range(vec.num_envs)] if found else None
+    masks_by_env = info_masks(result.infos, vec.action_space)
+    listed = [masks_by_env.get(env) for env in range(vec.num_envs)] if masks_by_env else None
     return _under(policy, result.observations, deterministic, listed)
 
 
-def _under(policy: BatchPolicy, seen: Any, deterministic: bool, masks: Any) -> Any:
+def _under(policy: BatchPolicy, observations: Any, deterministic: bool, masks: Any) -> Any:
     predict: Any = policy.predict_batch
     return (
-        predict(seen, deterministic, action_mask=masks) if masks else predict(seen, deterministic)
+        predict(observations, deterministic, action_mask=masks)
+        if masks
+        else predict(observations, deterministic)
     )

@@ -78,10 +78,10 @@ class TrainingVessel:
         self.simulator_fn = simulator_fn
         self.parts = state_interpreter, action_interpreter, reward
         self.env_type, self.concurrency, self.seed = env_type, concurrency, seed
-        given = {"training": training, "validation": validation, "test": test}
+        seed_sets = {"training": training, "validation": validation, "test": test}
         self._sets = {
             name: some_of(seeds, fast_dev_run, seed)
-            for name, seeds in given.items()
+            for name, seeds in seed_sets.items()
             if seeds is not None
         }
 
@@ -113,14 +113,14 @@ class TrainingVessel:
             given: other arguments of the agent.
         """
         require((steps is None) != (iterations is None), "steps", "given, or iterations", steps)
-        told = list(callbacks)
+        all_callbacks = list(callbacks)
         if validate_every is not None:
             self._seeds("validation")
-            told.insert(0, _Validate(self, validate_every))
+            all_callbacks.insert(0, _Validate(self, validate_every))
         agent = kind(self.training_envs(n_envs), seed=seed, **given)
         wanted = agent.iteration_steps * iterations if iterations is not None else steps
         assert wanted is not None, "checked above"
-        return agent.fit(wanted, told, progress=progress)
+        return agent.fit(wanted, all_callbacks, progress=progress)
 
     def training_envs(self, n_envs: int = 16) -> VecEnv:
         """Vector env over the training seeds, without end."""
@@ -160,8 +160,8 @@ class TrainingVessel:
     def _seeds(self, name: str) -> Sequence[Any]:
         seeds = self._sets.get(name)
         if seeds is None or len(seeds) == 0:
-            found = ", ".join(self._sets) or "none"
-            raise SeedSetError(f"the vessel has no {name} seeds, only {found}: pass {name}=...")
+            known = ", ".join(self._sets) or "none"
+            raise SeedSetError(f"the vessel has no {name} seeds, only {known}: pass {name}=...")
         return seeds
 
 
@@ -177,9 +177,9 @@ class _Validate(Callback):
         if agent.iterations % self.every:
             metrics.update(dict.fromkeys(self._names, float("nan")))
         else:
-            found = self.vessel.validate(agent)
-            self._names = list(found)
-            metrics.update(found)
+            validation_metrics = self.vessel.validate(agent)
+            self._names = list(validation_metrics)
+            metrics.update(validation_metrics)
         return False
 
 
@@ -204,8 +204,8 @@ class _Ends(LogWriter):
 def _begun(step: Any, over: NDArray[np.int64], first: Any) -> VecResetResult[Any]:
     """Replace the rows of finished episodes by the first observations of new ones."""
     infos = list(step.infos)
-    for place, info in zip(over.tolist(), first.infos, strict=True):
-        infos[place] = info
+    for index, info in zip(over.tolist(), first.infos, strict=True):
+        infos[index] = info
     map_arrays(
         lambda array, fresh: array.__setitem__(over, fresh), step.observations, first.observations
     )
@@ -225,30 +225,30 @@ class EndlessSeeds(Iterator[Any]):
 
     def __init__(self, seeds: Sequence[Any], first: int, stride: int, seed: int) -> None:
         self._seeds, self._stride, self._seed = seeds, stride, seed
-        self._place = first
+        self._index = first
 
     def __next__(self) -> Any:
-        round_, at = divmod(self._place, len(self._seeds))
+        round_, at = divmod(self._index, len(self._seeds))
         # Drawn again instead of stored: the position is the whole state.
         order = np.random.default_rng((self._seed, round_)).permutation(len(self._seeds))
-        self._place += self._stride
+        self._index += self._stride
         return self._seeds[int(order[at])]
 
     def state_dict(self) -> dict[str, Any]:
         """State for checkpoints."""
-        return {"place": self._place, "count": len(self._seeds), "seed": self._seed}
+        return {"place": self._index, "count": len(self._seeds), "seed": self._seed}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a state; one of other seeds is refused."""
         wanted = {**self.state_dict(), "place": state.get("place")}
         if dict(state) != wanted or not isinstance(wanted["place"], int):
             raise StateError(f"state {state} is not of these seeds; expected one like {wanted}")
-        self._place = wanted["place"]
+        self._index = wanted["place"]
 
 
 def some_of(seeds: Sequence[Any], count: int | None, seed: int) -> Sequence[Any]:
     """Draw `count` seeds without replacement; all if there are no more."""
     if count is None or count >= len(seeds):
         return seeds
-    places = np.random.default_rng(seed).permutation(len(seeds))[:count]
-    return [seeds[int(place)] for place in sorted(places.tolist())]
+    indices = np.random.default_rng(seed).permutation(len(seeds))[:count]
+    return [seeds[int(index)] for index in sorted(indices.tolist())]

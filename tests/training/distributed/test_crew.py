@@ -78,7 +78,7 @@ def steps(agent: Agent, iterations: int = ITERATIONS) -> int:
 
 def everything(agent: Agent, folder: Path) -> dict[str, Any]:
     """All that is kept of an agent, down to where its envs are if they can tell."""
-    agent.save(folder, envs=agent.env_given not in WORLDS)
+    agent.save(folder, envs=agent.env_argument not in WORLDS)
     return read_file(folder)
 
 
@@ -161,7 +161,7 @@ def test_training_goes_on_with_workers_or_without(way: str, ray: InProcess, tmp_
     agent.fit(size, engine="ray", workers=3)
     agent.fit(size)
     agent.save(tmp_path / "kept")
-    resumed = type(agent).resume(tmp_path / "kept", env=agent.env_given)
+    resumed = type(agent).resume(tmp_path / "kept", env=agent.env_argument)
     resumed.fit(size, engine="ray", workers=2)
 
     assert_same(everything(alone, tmp_path / "a"), everything(resumed, tmp_path / "b"))

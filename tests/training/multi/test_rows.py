@@ -85,7 +85,7 @@ def final_value(agent: PPO, name: str, result: Any, env: int) -> float:
     group = learner.rollout.group
     seen = tensors_of(result.observations[name][None])
     which = torch.tensor([group.agents.index(name)])
-    return float(learner.network.critic(group.told(seen, which)))
+    return float(learner.network.critic(group.with_agent_index(seen, which)))
 
 
 @pytest.mark.parametrize("share", ["all", "none", {"two": ["a", "c"], "one": ["b"]}])

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::glft;
 use crate::settings_error::SettingsError;
 
 /// Largest mean number of fills per side and step: beyond, a step takes too long.
@@ -79,6 +80,14 @@ impl MarketMakingSettings {
         let expected = "at most 1000 fills of a side in a step, at min_distance on average";
         let name = "fill_rate * exp(-fill_decay * min_distance) * horizon / episode_steps";
         if got <= MOST_FILLS { Ok(()) } else { Err(SettingsError { name, expected, got }) }
+    }
+
+    /// Check that the closed form of optimal quotes can be computed in a bounded time.
+    ///
+    /// # Errors
+    /// The number of operations is too large.
+    pub fn check_optimum(&self) -> Result<(), SettingsError> {
+        glft::check(self)
     }
 
     /// Duration of a step.

@@ -87,15 +87,15 @@ def baseline(name: str, task: str) -> Policy:
             return as_policy(_REGISTERED[key](), name)
         if key in BUILT_IN:
             module, _, attribute = BUILT_IN[key].partition(":")
-            made: Policy = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)()
-            return made
+            policy: Policy = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)()
+            return policy
     raise unknown_baseline(name, task)
 
 
 def unknown_baseline(name: str, task: str) -> ValueError:
     """Error that lists the baselines of a task, and the tasks that have the one asked for."""
     known = baseline_names(task)
-    others = sorted({own for own, each in [*BUILT_IN, *_REGISTERED] if each == name})
+    others = sorted({own for own, known_name in [*BUILT_IN, *_REGISTERED] if known_name == name})
     reason = f"; it is a baseline of the tasks {', '.join(others)}" if others else ""
     close = close_matches(name, known)
     hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""

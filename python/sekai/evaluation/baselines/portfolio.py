@@ -156,14 +156,14 @@ class BuyAndHold(TargetWeights):
         every gap between the close and the next open. The smallest trade, below any part of the
         purchase, prevents corrections of orders that a delay has not filled yet.
         """
-        found, config = super().source_for(source), portfolio_config(source)
-        if config is None or found.options is None or found.options.get("data") is None:
-            return found
-        part = min(1.0, config.constraints.turnover or 1.0) / len(found.options["data"].assets)
+        adapted, config = super().source_for(source), portfolio_config(source)
+        if config is None or adapted.options is None or adapted.options.get("data") is None:
+            return adapted
+        part = min(1.0, config.constraints.turnover or 1.0) / len(adapted.options["data"].assets)
         part = min(part, config.tilt) if config.action == "tilts" else part
         smallest = max(config.execution.smallest_trade, SMALLEST_SHARE * part)
         execution = replace(config.execution, sizing="decision", smallest_trade=smallest)
-        return reconfigured(found, execution=execution)
+        return reconfigured(adapted, execution=execution)
 
     def targets(self, step: StepContext) -> Floats:
         """Equal weights in the first step, then no order."""

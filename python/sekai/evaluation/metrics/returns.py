@@ -109,15 +109,15 @@ def periods_per_year(times: Times) -> float:
 
 
 def _over_whole_weeks(instants: NDArray[np.int64], weeks: int) -> float:
-    seen = instants[(instants > instants[0]) & (instants <= instants[0] + weeks * WEEK)]
+    window = instants[(instants > instants[0]) & (instants <= instants[0] + weeks * WEEK)]
     years = _years(weeks * WEEK)
     # The last date is the weekday of the first: both hold a part of the same day.
-    days = len(np.unique((seen // DAY - instants[0] // DAY) % (7 * weeks))) / years
+    days = len(np.unique((window // DAY - instants[0] // DAY) % (7 * weeks))) / years
     if EXCHANGE_DAYS[0] - SURPLUS_HOLIDAYS / years <= days <= EXCHANGE_DAYS[1]:
-        return len(seen) / years * SESSIONS_PER_YEAR / days
+        return len(window) / years * SESSIONS_PER_YEAR / days
     if days >= YEAR_DAYS - 1:
-        return len(seen) / years * ALL_DAYS / YEAR_DAYS
-    return len(seen) / years
+        return len(window) / years * ALL_DAYS / YEAR_DAYS
+    return len(window) / years
 
 
 def _over_sessions(instants: NDArray[np.int64], elapsed: int) -> float:

@@ -57,17 +57,17 @@ def metrics_of(
         periods: annualization factor, NaN where steps have no dates: see `periods_per_year`.
         benchmark: episode of another policy over the same steps, or its returns.
     """
-    found = {"episode_return": float(np.sum(episode.rewards))}
+    metrics = {"episode_return": float(np.sum(episode.rewards))}
     if len(episode.equity):
         returns = _returns(episode)
-        found |= _return_metrics(returns, periods)
+        metrics |= _return_metrics(returns, periods)
         if benchmark is not None:
-            found |= _benchmark_metrics(returns, _benchmark_returns(benchmark, episode), periods)
+            metrics |= _benchmark_metrics(returns, _benchmark_returns(benchmark, episode), periods)
     for metric in (turnover, exposure, net_exposure, cost):
         value = float(metric(episode))
         if len(episode.equity) or not math.isnan(value):
-            found[metric.__name__] = value
-    return found | episode.outcome
+            metrics[metric.__name__] = value
+    return metrics | episode.outcome
 
 
 def turnover(episode: Episode) -> float:
@@ -136,18 +136,18 @@ def _returns(episode: Episode) -> Floats:
     if len(ruined):
         equity = equity[: ruined[0] + 1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: Floats = np.diff(equity) / equity[:-1]
-    return found
+        returns: Floats = np.diff(equity) / equity[:-1]
+    return returns
 
 
 def _benchmark_returns(benchmark: Episode | Floats, episode: Episode) -> Floats:
     """Benchmark returns over the episode's steps; NaN after the benchmark's own ruin."""
     steps = len(episode.equity) - 1
     if not isinstance(benchmark, Episode):
-        found = np.asarray(benchmark, np.float64)
-        if len(found) != steps:
-            raise ValueError(f"benchmark must have {steps} returns, got {len(found)}")
-        return found
+        series = np.asarray(benchmark, np.float64)
+        if len(series) != steps:
+            raise ValueError(f"benchmark must have {steps} returns, got {len(series)}")
+        return series
     if len(benchmark.equity) != len(episode.equity):
         raise ValueError(
             f"benchmark must have {len(episode.equity)} values of equity, got "

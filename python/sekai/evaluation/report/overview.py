@@ -181,10 +181,12 @@ def _metrics(context: ReportContext) -> Markup:
 
 
 def _is_defined(context: ReportContext, metric: str) -> bool:
-    outcomes = [each for each in context.policies.values() if metric in each.metrics]
+    outcomes = [outcome for outcome in context.policies.values() if metric in outcome.metrics]
     intervals = [outcome.metrics[metric] for outcome in outcomes]
     return metric == context.evaluation.headline or any(
-        not math.isnan(number) for each in intervals for number in (each.value, each.low, each.high)
+        not math.isnan(number)
+        for interval in intervals
+        for number in (interval.value, interval.low, interval.high)
     )
 
 
@@ -253,43 +255,47 @@ def _look(flag: Flag) -> str:
     return "error" if flag.level == "error" else "warning"
 
 
-def _deflated_sharpe_block(found: DeflatedSharpe) -> Markup:
-    is_short = found.observations < found.minimum_track_record
+def _deflated_sharpe_block(deflated_sharpe: DeflatedSharpe) -> Markup:
+    is_short = deflated_sharpe.observations < deflated_sharpe.minimum_track_record
     enough = "fewer than needed" if is_short else "enough"
     tiles = [
-        _tile("Trials on this data", f"{found.trials:,}", "agents evaluated, including this one"),
+        _tile(
+            "Trials on this data",
+            f"{deflated_sharpe.trials:,}",
+            "agents evaluated, including this one",
+        ),
         _tile(
             "Sharpe ratio per step",
-            format_number(found.sharpe),
-            f"of {found.observations:,} returns",
+            format_number(deflated_sharpe.sharpe),
+            f"of {deflated_sharpe.observations:,} returns",
         ),
         _tile(
             "Expected best without skill",
-            format_number(found.expected_best),
+            format_number(deflated_sharpe.expected_best),
             "expected maximum Sharpe ratio of as many trials",
         ),
         _tile(
             "Probabilistic Sharpe ratio",
-            format_number(found.probabilistic, "probability"),
+            format_number(deflated_sharpe.probabilistic, "probability"),
             "probability that the true ratio is above 0",
-            found.probabilistic,
+            deflated_sharpe.probabilistic,
         ),
         _tile(
             "Deflated Sharpe ratio",
-            format_number(found.deflated, "probability"),
+            format_number(deflated_sharpe.deflated, "probability"),
             "probability that it is above the expected best without skill",
-            found.deflated,
+            deflated_sharpe.deflated,
         ),
         _tile(
             "Minimum track record",
-            format_number(found.minimum_track_record, "count"),
+            format_number(deflated_sharpe.minimum_track_record, "count"),
             f"returns needed to reject a ratio of 0 at 95%: there are {enough}",
         ),
     ]
     return element(
         "section",
         element("h3", "Deflated Sharpe ratio"),
-        element("p", deflated_sharpe_sentence(found)),
+        element("p", deflated_sharpe_sentence(deflated_sharpe)),
         element("div", *tiles, class_="tiles"),
         element(
             "p",

@@ -190,7 +190,9 @@ def _draw_series(context: ReportContext, axes: Axes, series: Any, title: str) ->
     scale = 100 if relative else 1
     note = band_note(len(context.episodes))
     for index, (name, outcome) in reversed(list(enumerate(context.recorded.items()))):
-        low, middle, high = quantile_band([series(each, relative) for each in outcome.episodes])
+        low, middle, high = quantile_band(
+            [series(episode, relative) for episode in outcome.episodes]
+        )
         x = _steps(context, len(middle))
         if index == 0 and len(outcome.episodes) == 1 and series is wealth and relative:
             low, high, note = summary_band(outcome.episodes, relative)

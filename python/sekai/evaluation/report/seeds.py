@@ -165,7 +165,11 @@ def _interval_bar(x: float, interval: Interval, colour: str) -> Trace:
 
 def _differences_chart(context: ReportContext) -> Chart | None:
     """Paired differences by seed, positive where the agent is better."""
-    comparisons = [each for each in context.evaluation.comparisons if _is_paired(context, each)]
+    comparisons = [
+        comparison
+        for comparison in context.evaluation.comparisons
+        if _is_paired(context, comparison)
+    ]
     if not comparisons:
         return None
     sign = 1.0 if context.evaluation.higher_is_better else -1.0
@@ -181,7 +185,9 @@ def _differences_chart(context: ReportContext) -> Chart | None:
     label = label_of(comparisons[0].metric)
     layout = stacked([Panel(f"{label.heading}: paired difference", label.kind)])
     layout["yaxis"] |= {"zeroline": True, "tickformat": AXIS_FORMATS.get(label.kind, "")}
-    layout["xaxis"] = _category_axis([policy_label(each.baseline) for each in comparisons])
+    layout["xaxis"] = _category_axis(
+        [policy_label(comparison.baseline) for comparison in comparisons]
+    )
     layout |= {"hovermode": "closest", "showlegend": False}
     return Chart(
         title="Paired differences by seed",
@@ -264,13 +270,13 @@ def runs_sections(evaluations: list[Evaluation]) -> list[Section]:
 
 def differences(evaluations: list[Evaluation]) -> list[str]:
     """Properties and settings in which runs differ."""
-    found = [
+    properties = [
         name
         for name, value_of in COMPARABLE.items()
         if len({value_of(run) for run in evaluations}) > 1
     ]
     settings = sorted({name for run in evaluations for name in run.provenance.settings})
-    return found + [
+    return properties + [
         f"setting {name}"
         for name in settings
         if len({run.provenance.settings.get(name) for run in evaluations}) > 1
@@ -322,17 +328,17 @@ def _paired_table(runs: dict[str, Evaluation], context: ReportContext) -> list[M
     label, rows = label_of(first[1].headline), []
     for name, run in others:
         try:
-            found = compare(run, first[1], metric=first[1].headline)
+            comparison = compare(run, first[1], metric=first[1].headline)
         except ValueError:
             continue
-        standing = {"first": "ahead", "second": "behind"}.get(found.standing, "inconclusive")
+        standing = {"first": "ahead", "second": "behind"}.get(comparison.standing, "inconclusive")
         rows.append(
             [
                 Cell(policy_name(name, context.styles[name])),
                 Cell(element("span", STANDING_LABELS[standing], class_=f"badge {standing}")),
-                interval_cell(found.interval, label.kind),
-                Cell(format_number(found.p_value, "p_value"), found.p_value),
-                Cell(f"{found.pairs:,} {found.paired_by}", found.pairs),
+                interval_cell(comparison.interval, label.kind),
+                Cell(format_number(comparison.p_value, "p_value"), comparison.p_value),
+                Cell(f"{comparison.pairs:,} {comparison.paired_by}", comparison.pairs),
             ]
         )
     heads = ["Run", f"Against {first[0]}", f"Difference in {label.text}", "p-value", "Pairs"]
@@ -369,16 +375,22 @@ def _validity_table(runs: dict[str, Evaluation]) -> Markup:
         errors = sum(flag.level == "error" for flag in run.flags)
         counts = [errors, len(run.flags) - errors]
         cells = [Cell(name), *(Cell(str(count), count) for count in counts)]
-        found = run.deflated_sharpe
-        if found is None:
+        deflated_sharpe = run.deflated_sharpe
+        if deflated_sharpe is None:
             cells += [Cell(UNDEFINED)] * 4
         else:
             cells += [
-                Cell(f"{found.trials:,}", found.trials),
-                Cell(format_number(found.probabilistic, "probability"), found.probabilistic),
-                Cell(format_number(found.deflated, "probability"), found.deflated),
+                Cell(f"{deflated_sharpe.trials:,}", deflated_sharpe.trials),
                 Cell(
-                    format_number(found.minimum_track_record, "count"), found.minimum_track_record
+                    format_number(deflated_sharpe.probabilistic, "probability"),
+                    deflated_sharpe.probabilistic,
+                ),
+                Cell(
+                    format_number(deflated_sharpe.deflated, "probability"), deflated_sharpe.deflated
+                ),
+                Cell(
+                    format_number(deflated_sharpe.minimum_track_record, "count"),
+                    deflated_sharpe.minimum_track_record,
                 ),
             ]
         rows.append(cells)

@@ -125,10 +125,12 @@ def _sentences(evaluation: Evaluation) -> list[str]:
     """One sentence for each standing, with the paired differences."""
     sentences = []
     for standing, words in STANDINGS.items():
-        those = [each for each in evaluation.comparisons if each.standing == standing]
+        those = [
+            comparison for comparison in evaluation.comparisons if comparison.standing == standing
+        ]
         if those:
             metric = label_of(those[0].metric)
-            differences = _listed([_difference(each, metric.kind) for each in those])
+            differences = _listed([_difference(comparison, metric.kind) for comparison in those])
             sentences.append(f"{metric.text} is {words} {differences}.")
     return sentences
 
@@ -142,12 +144,11 @@ def _difference(comparison: BaselineComparison, kind: str) -> str:
 
 def deflated_sharpe_sentence(deflated_sharpe: DeflatedSharpe) -> str:
     """Sentence about the deflated Sharpe ratio and the number of trials."""
-    found = deflated_sharpe
-    trials = f"{found.trials} trials" if found.trials != 1 else "a single trial"
-    if math.isnan(found.deflated):
+    trials = f"{deflated_sharpe.trials} trials" if deflated_sharpe.trials != 1 else "a single trial"
+    if math.isnan(deflated_sharpe.deflated):
         return f"After {trials} on this data, the deflated Sharpe ratio is undefined."
-    value = format_number(found.deflated, "probability")
-    reached = found.deflated >= MIN_DEFLATED_SHARPE
+    value = format_number(deflated_sharpe.deflated, "probability")
+    reached = deflated_sharpe.deflated >= MIN_DEFLATED_SHARPE
     relation = "at least" if reached else "below"
     return (
         f"After {trials} on this data, the deflated Sharpe ratio (probability of skill) is "
@@ -193,9 +194,9 @@ def best_baseline(evaluation: Evaluation) -> BaselineComparison | None:
         return sign * metrics[evaluation.headline].value
 
     known = [
-        each
-        for each in evaluation.comparisons
-        if each.baseline in evaluation.policies and not math.isnan(value(each))
+        comparison
+        for comparison in evaluation.comparisons
+        if comparison.baseline in evaluation.policies and not math.isnan(value(comparison))
     ]
     return max(known, key=value, default=None)
 
@@ -210,7 +211,7 @@ def summary_numbers(evaluation: Evaluation) -> list[SummaryNumber]:
         ("annual_return", "total_return"),
         ("max_drawdown",),
     )
-    names = [_first_defined(evaluation, (*each, evaluation.headline)) for each in choices]
+    names = [_first_defined(evaluation, (*metrics, evaluation.headline)) for metrics in choices]
     numbers = [_number(evaluation, name) for name in dict.fromkeys(names) if name is not None]
     best = best_baseline(evaluation)
     return numbers if best is None else [*numbers, _lead(best)]
@@ -317,13 +318,13 @@ def _sketch(evaluation: Evaluation) -> Markup | None:
     names = [evaluation.agent.name if best is None else next(iter(evaluation.policies))]
     names += [] if best is None else [best.baseline]
     episodes = {name: evaluation.policies[name].episodes for name in names}
-    together = [episode for each in episodes.values() for episode in each]
+    together = [episode for policy_episodes in episodes.values() for episode in policy_episodes]
     if not has_equity(together):
         return None
     relative = is_relative(together)
     medians = {
-        name: quantile_band([wealth(episode, relative) for episode in each])[1]
-        for name, each in episodes.items()
+        name: quantile_band([wealth(episode, relative) for episode in policy_episodes])[1]
+        for name, policy_episodes in episodes.items()
     }
     low = min(float(np.nanmin(series)) for series in medians.values())
     high = max(float(np.nanmax(series)) for series in medians.values())

@@ -230,12 +230,16 @@ class PortfolioTask(Task):
     def cap_checks(self, episodes: Sequence[Episode]) -> list[CapCheck]:
         """Largest weight and gross exposure at decisions and after drift, against their caps."""
         config, data = self.config(), self._data
-        known = [each for each in episodes if each.weights is not None and each.times is not None]
+        known = [
+            episode
+            for episode in episodes
+            if episode.weights is not None and episode.times is not None
+        ]
         if config is None or data is None or not known:
             return []
         settings = config.constraints.settings(data.assets, data.sectors, config.account)
-        ordered = np.concatenate([self._ordered(each, settings) for each in known])
-        drifted = np.concatenate([_held(each)[1:] for each in known])
+        ordered = np.concatenate([self._ordered(episode, settings) for episode in known])
+        drifted = np.concatenate([_held(episode)[1:] for episode in known])
         uppers, gross = np.array(settings["upper"]), settings["leverage"]
         return [
             _cap_check("largest_weight", uppers, np.abs(ordered), np.abs(drifted)),
@@ -412,5 +416,5 @@ def _team_weights(log: EpisodeLog, equity: list[Floats]) -> Floats:
         # A closed account is cash.
         held[: len(weights)] += weights * own[1 : len(weights) + 1, None]
         held[len(weights) :, -1] += own[len(weights) + 1 :]
-    found: Floats = np.divide(held, total, out=np.zeros_like(held), where=total > 0)
-    return found
+    shares: Floats = np.divide(held, total, out=np.zeros_like(held), where=total > 0)
+    return shares

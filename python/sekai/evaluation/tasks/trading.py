@@ -168,8 +168,10 @@ class MarketMakingTask(Task):
         lowest = wealth.min()
         utility = np.exp(-aversion * (wealth - lowest))
         equivalent = lowest - np.log(utility.mean()) / aversion
-        found: list[float] = (equivalent - (utility / utility.mean() - 1.0) / aversion).tolist()
-        return found
+        equivalents: list[float] = (
+            equivalent - (utility / utility.mean() - 1.0) / aversion
+        ).tolist()
+        return equivalents
 
     def idle(self, vec: VecEnv, step: StepContext) -> Any:
         """Return the widest quotes."""

@@ -116,12 +116,12 @@ def _load(callback: Callback, state: Mapping[str, Any]) -> None:
 
 def _named(callbacks: Sequence[Callback]) -> dict[str, Callback]:
     """Callbacks by class name, numbered if there are several."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     named = {}
     for callback in callbacks:
         kind = type(callback).__name__
-        seen[kind] += 1
-        named[kind if seen[kind] == 1 else f"{kind}-{seen[kind]}"] = callback
+        counts[kind] += 1
+        named[kind if counts[kind] == 1 else f"{kind}-{counts[kind]}"] = callback
     return named
 
 
@@ -144,8 +144,8 @@ class Monitor:
 
     def value(self, metrics: Mapping[str, float]) -> float | None:
         """Value of the metric; None if it is missing or NaN."""
-        found = metrics.get(self.name)
-        if found is None and not self._has_warned:
+        value = metrics.get(self.name)
+        if value is None and not self._has_warned:
             self._has_warned = True
             warnings.warn(
                 f"unknown metric {self.name!r}; expected one of {', '.join(metrics)} "
@@ -153,7 +153,7 @@ class Monitor:
                 UserWarning,
                 stacklevel=3,
             )
-        return None if found is None or math.isnan(found) else found
+        return None if value is None or math.isnan(value) else value
 
     def is_better(self, value: float, than: float, by: float = 0.0) -> bool:
         """Return True if a value is better than another by more than `by`."""

@@ -130,5 +130,5 @@ def latest_checkpoint(folder: str | os.PathLike[str]) -> Path | None:
 
 
 def _numbered(folder: Path) -> dict[int, Path]:
-    found = folder.glob(f"*{SUFFIX}")
-    return {int(file.stem): file for file in found if file.stem.isascii() and file.stem.isdigit()}
+    files = folder.glob(f"*{SUFFIX}")
+    return {int(file.stem): file for file in files if file.stem.isascii() and file.stem.isdigit()}

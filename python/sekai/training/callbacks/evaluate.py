@@ -86,10 +86,10 @@ class Evaluate(Callback):
             metrics.update(dict.fromkeys(self._names or [f"{self.prefix}return"], math.nan))
             return False
         assert self._vec is not None, "made in on_start"
-        found = play(agent, self._vec, self.episodes, self.seed).metrics(self.prefix)
-        self._names = list(found)
-        metrics.update(found)
-        reached = found[f"{self.prefix}return"]
+        eval_metrics = play(agent, self._vec, self.episodes, self.seed).metrics(self.prefix)
+        self._names = list(eval_metrics)
+        metrics.update(eval_metrics)
+        reached = eval_metrics[f"{self.prefix}return"]
         if reached > self.best:
             self.best = reached
             if self.save is not None:

@@ -138,9 +138,9 @@ class MLflowTracker(RunTracker):
         if self.run_id is not None:
             self._client.update_run(self.run_id, status="RUNNING")
             return self.run_id
-        found = self._client.get_experiment_by_name(self.experiment)
-        known = self._client.create_experiment(self.experiment) if found is None else None
-        experiment_id = known or found.experiment_id
+        existing = self._client.get_experiment_by_name(self.experiment)
+        known = self._client.create_experiment(self.experiment) if existing is None else None
+        experiment_id = known or existing.experiment_id
         run_id: str = self._client.create_run(experiment_id, run_name=self.name).info.run_id
         rows = [self._entities.Param(key, str(value)) for key, value in params.items()]
         self._client.log_batch(run_id, params=rows)

@@ -22,7 +22,7 @@ from sekai.training.multi_agent.joint_env import (
     JointActions,
     JointSpaces,
     JointTrainingEnv,
-    seen_by,
+    observations_of,
 )
 from sekai.training.normalizers import Inputs
 from sekai.training.observations import ACTION_MASK, Leaf, is_action_mask, leaves_of, tensors_of
@@ -48,7 +48,7 @@ __all__ = [
 Share = str | Mapping[str, Sequence[str]]
 """"all", "none", or agents by group name."""
 
-WHICH = "which_agent"
+AGENT_INDEX = "which_agent"
 """Leaf with the index of the agent in its group."""
 
 
@@ -69,9 +69,9 @@ class Group:
     @cached_property
     def leaves(self) -> dict[str, Leaf]:
         """Observation leaves of the policy."""
-        which = {WHICH: self.which_leaf} if self.has_indicator else {}
-        seen = leaves_of(self.observation_space)
-        return {**{name: seen[name] for name in seen if name not in self.hidden}, **which}
+        indicator = {AGENT_INDEX: self.agent_index_leaf} if self.has_indicator else {}
+        leaves = leaves_of(self.observation_space)
+        return {**{name: leaves[name] for name in leaves if name not in self.hidden}, **indicator}
 
     @cached_property
     def actions(self) -> ActionMap:
@@ -79,13 +79,15 @@ class Group:
         return ActionMap(self.action_space)
 
     @property
-    def which_leaf(self) -> Leaf:
+    def agent_index_leaf(self) -> Leaf:
         """Leaf with the index of the agent."""
         return Leaf((), (len(self.agents),))
 
-    def told(self, seen: dict[str, Tensor], which: Tensor) -> dict[str, Tensor]:
+    def with_agent_index(
+        self, observations: dict[str, Tensor], agent_index: Tensor
+    ) -> dict[str, Tensor]:
         """Observations of the policy, with the indices of the agents."""
-        return {**seen, WHICH: which} if self.has_indicator else seen
+        return {**observations, AGENT_INDEX: agent_index} if self.has_indicator else observations
 
     def numbers(self, num_envs: int) -> Tensor:
         """Index of the agent of each row."""
@@ -153,9 +155,13 @@ def _group(spaces: JointSpaces, name: str, agents: tuple[str, ...], has_indicato
     )
 
 
-def _are_alike(spaces: JointSpaces, one: str, other: str) -> bool:
-    is_seen_alike = bool(spaces.observation_spaces[one] == spaces.observation_spaces[other])
-    return is_seen_alike and bool(spaces.action_spaces[one] == spaces.action_spaces[other])
+def _are_alike(spaces: JointSpaces, agent: str, other: str) -> bool:
+    has_same_observations = bool(
+        spaces.observation_spaces[agent] == spaces.observation_spaces[other]
+    )
+    return has_same_observations and bool(
+        spaces.action_spaces[agent] == spaces.action_spaces[other]
+    )
 
 
 def _check_cover(named: Mapping[str, Sequence[str]], agents: Sequence[str]) -> None:
@@ -173,11 +179,11 @@ PRESENT = "alive/mask"
 
 def joint_leaves(spaces: JointSpaces, group: Group) -> dict[str, Leaf]:
     """Leaves of a centralized critic: all observations, present agents, index of the agent."""
-    seen = leaves_of(spaces.observation_space)
-    leaves = {name: leaf for name, leaf in seen.items() if name.startswith(f"{SEEN}/")}
-    leaves[PRESENT] = seen[ALIVE]
+    joint = leaves_of(spaces.observation_space)
+    leaves = {name: leaf for name, leaf in joint.items() if name.startswith(f"{SEEN}/")}
+    leaves[PRESENT] = joint[ALIVE]
     if len(group.agents) > 1:
-        leaves[WHICH] = group.which_leaf
+        leaves[AGENT_INDEX] = group.agent_index_leaf
     return leaves
 
 
@@ -194,15 +200,15 @@ class GroupRollout:
         self.world, self.rollout, self.group, self.is_central = world, rollout, group, central
         self.columns = torch.tensor([world.agents.index(name) for name in group.agents])
         self.count = len(group.agents) * world.num_envs
-        self.which = group.numbers(world.num_envs)
+        self.agent_index = group.numbers(world.num_envs)
 
     def read(self) -> None:
         """Read the collected rollout."""
         joint = self.rollout.observations()
-        each = [seen_by(joint, name) for name in self.group.agents]
-        rows = {leaf: torch.cat([own[leaf] for own in each], dim=1) for leaf in each[0]}
+        by_agent = [observations_of(joint, name) for name in self.group.agents]
+        rows = {leaf: torch.cat([own[leaf] for own in by_agent], dim=1) for leaf in by_agent[0]}
         times = self.rollout.steps + 1
-        self.seen = self.group.told(rows, self.which.expand(times, -1))
+        self.observations = self.group.with_agent_index(rows, self.agent_index.expand(times, -1))
         alive = joint[ALIVE][:, :, self.columns] != 0
         self.acted = self._by_row(alive[:-1])
         paid = {name: self._paid(joint, name) for name in ("rewards", "terminated", "truncated")}
@@ -214,35 +220,39 @@ class GroupRollout:
         self._joint[PRESENT] = joint[ALIVE]
         self._goes_on = self._by_row(self._after(joint, ALIVE)[:, :, self.columns]) != 0
 
-    def critic_observations(self, places: Tensor | slice) -> dict[str, Tensor]:
+    def critic_observations(self, indices: Tensor | slice) -> dict[str, Tensor]:
         """Observations of the critic by index, times and rows flattened."""
         if not self.is_central:
-            return {name: rows.flatten(0, 1)[places] for name, rows in self.seen.items()}
-        if isinstance(places, slice):
-            places = torch.arange((self.rollout.steps + 1) * self.count)[places]
-        rows, envs = places % self.count, self.world.num_envs
-        moments = places // self.count * envs + rows % envs
-        found = {name: table.flatten(0, 1)[moments] for name, table in self._joint.items()}
-        return self._whose(found, rows // envs)
+            return {name: rows.flatten(0, 1)[indices] for name, rows in self.observations.items()}
+        if isinstance(indices, slice):
+            indices = torch.arange((self.rollout.steps + 1) * self.count)[indices]
+        rows, envs = indices % self.count, self.world.num_envs
+        time_indices = indices // self.count * envs + rows % envs
+        observations = {
+            name: table.flatten(0, 1)[time_indices] for name, table in self._joint.items()
+        }
+        return self._with_agent_index(observations, rows // envs)
 
     def joint_observations(self) -> dict[str, Tensor]:
         """Observations of a centralized critic of all steps, once for each env."""
-        found = {name: table[:-1].flatten(0, 1) for name, table in self._joint.items()}
-        return self._whose(found, torch.zeros(len(found[PRESENT]), dtype=torch.int64))
+        observations = {name: table[:-1].flatten(0, 1) for name, table in self._joint.items()}
+        return self._with_agent_index(
+            observations, torch.zeros(len(observations[PRESENT]), dtype=torch.int64)
+        )
 
     @torch.no_grad()
     def next_values(
-        self, values: Tensor, judge: Callable[[dict[str, Tensor]], Tensor]
+        self, values: Tensor, value_function: Callable[[dict[str, Tensor]], Tensor]
     ) -> tuple[Tensor, Tensor]:
         """Value of the state after each step, and a mask where it is known.
 
         Args:
             values: values of all observations: times by rows, one more time than steps.
-            judge: value function.
+            value_function: value function.
         """
         after = values[1:].clone()
-        for step, places, finals in self.rollout.cuts:
-            self._judge_finals(after[step], torch.from_numpy(places), finals, judge)
+        for step, indices, finals in self.rollout.cuts:
+            self._evaluate_finals(after[step], torch.from_numpy(indices), finals, value_function)
         known = self.done | self._goes_on
         upcoming, is_upcoming = values[-1], self._goes_on[-1]
         for step in reversed(range(self.rollout.steps)):
@@ -255,24 +265,36 @@ class GroupRollout:
             upcoming = torch.where(self.acted[step], values[step], upcoming)
         return after, known
 
-    def _judge_finals(
+    def _evaluate_finals(
         self,
         after: Tensor,
         envs: Tensor,
         finals: dict[str, Tensor],
-        judge: Callable[[dict[str, Tensor]], Tensor],
+        value_function: Callable[[dict[str, Tensor]], Tensor],
     ) -> None:
         for number, name in enumerate(self.group.agents):
-            which = torch.full((len(envs),), number)
+            agent_index = torch.full((len(envs),), number)
             if self.is_central:
-                seen = {leaf: finals[leaf] for leaf in self._joint if leaf != PRESENT}
-                found = self._whose({**seen, PRESENT: finals[ALIVE]}, which)
+                leaves = {leaf: finals[leaf] for leaf in self._joint if leaf != PRESENT}
+                observations = self._with_agent_index(
+                    {**leaves, PRESENT: finals[ALIVE]}, agent_index
+                )
             else:
-                found = self.group.told(seen_by(finals, name), which)
-            after[number * self.world.num_envs + envs] = judge(found).reshape(-1).cpu()
+                observations = self.group.with_agent_index(
+                    observations_of(finals, name), agent_index
+                )
+            after[number * self.world.num_envs + envs] = (
+                value_function(observations).reshape(-1).cpu()
+            )
 
-    def _whose(self, found: dict[str, Tensor], which: Tensor) -> dict[str, Tensor]:
-        return {**found, WHICH: which} if len(self.group.agents) > 1 else found
+    def _with_agent_index(
+        self, observations: dict[str, Tensor], agent_index: Tensor
+    ) -> dict[str, Tensor]:
+        return (
+            {**observations, AGENT_INDEX: agent_index}
+            if len(self.group.agents) > 1
+            else observations
+        )
 
     def _paid(self, joint: dict[str, Tensor], name: str) -> Tensor:
         return self._by_row(self._after(joint, name)[:, :, self.columns])
@@ -280,8 +302,8 @@ class GroupRollout:
     def _after(self, joint: dict[str, Tensor], name: str) -> Tensor:
         """Observations after each step, within the episode of the step."""
         after = joint[name][1:].clone()
-        for step, places, finals in self.rollout.cuts:
-            after[step, torch.from_numpy(places)] = finals[name]
+        for step, indices, finals in self.rollout.cuts:
+            after[step, torch.from_numpy(indices)] = finals[name]
         return after
 
     def _chosen(self) -> Tensor:
@@ -297,7 +319,7 @@ class GroupRollout:
 
 
 class TeamInputs(nn.Module):
-    """Joint observations to inputs by agent and leaf; moments are of agents that were there."""
+    """Joint observations to inputs by agent and leaf; moments are of present agents."""
 
     def __init__(
         self, spaces: JointSpaces, groups: Sequence[Group], settings: PolicySettings
@@ -309,7 +331,7 @@ class TeamInputs(nn.Module):
     @property
     def readers(self) -> list[Inputs]:
         """Preprocessing of each group."""
-        return [read for read in self.each if isinstance(read, Inputs)]
+        return [inputs for inputs in self.each if isinstance(inputs, Inputs)]
 
     @property
     def device(self) -> torch.device:
@@ -319,12 +341,12 @@ class TeamInputs(nn.Module):
     @property
     def leaves(self) -> dict[str, Leaf]:
         """Leaves of all agents, by input name."""
-        found = {
+        leaves_by_agent = {
             name: {f"{name}/{leaf}": kind for leaf, kind in group.leaves.items()}
             for group in self.groups
             for name in group.agents
         }
-        return {leaf: kind for name in self.agents for leaf, kind in found[name].items()}
+        return {leaf: kind for name in self.agents for leaf, kind in leaves_by_agent[name].items()}
 
     def leaves_of(self, agent: str) -> list[str]:
         """Leaf names of one agent, without prefix."""
@@ -336,40 +358,40 @@ class TeamInputs(nn.Module):
 
     def forward(self, joint: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Inputs of all agents; action masks are passed through."""
-        found: dict[str, Tensor] = {}
+        result: dict[str, Tensor] = {}
         for group, inputs in zip(self.groups, self.readers, strict=True):
             for number, name in enumerate(group.agents):
-                told = self._told(group, joint, name, number)
+                observations = self._agent_observations(group, joint, name, number)
                 masks = {
                     leaf: rows.to(inputs.device)
-                    for leaf, rows in told.items()
+                    for leaf, rows in observations.items()
                     if is_action_mask(leaf)
                 }
-                read = {**inputs(told), **masks}
-                found.update({f"{name}/{leaf}": numbers for leaf, numbers in read.items()})
-        return found
+                agent_inputs = {**inputs(observations), **masks}
+                result.update({f"{name}/{leaf}": numbers for leaf, numbers in agent_inputs.items()})
+        return result
 
     @torch.no_grad()
     def update(self, joint: Mapping[str, Tensor]) -> None:
         """Update the normalizers with the observations of present agents."""
         for group, inputs in zip(self.groups, self.readers, strict=True):
             for number, name in enumerate(group.agents):
-                is_there = joint[ALIVE][:, self.agents.index(name)] != 0
-                if bool(is_there.any()):
-                    told = self._told(group, joint, name, number)
-                    inputs.update({leaf: rows[is_there] for leaf, rows in told.items()})
+                is_present = joint[ALIVE][:, self.agents.index(name)] != 0
+                if bool(is_present.any()):
+                    observations = self._agent_observations(group, joint, name, number)
+                    inputs.update({leaf: rows[is_present] for leaf, rows in observations.items()})
 
     @staticmethod
-    def _told(
+    def _agent_observations(
         group: Group, joint: Mapping[str, Tensor], name: str, number: int
     ) -> dict[str, Tensor]:
-        seen = {
+        observations = {
             leaf: rows
-            for leaf, rows in seen_by(joint, name).items()
+            for leaf, rows in observations_of(joint, name).items()
             if leaf in group.leaves or is_action_mask(leaf)
         }
-        count = len(next(iter(seen.values())))
-        return group.told(seen, torch.full((count,), number))
+        count = len(next(iter(observations.values())))
+        return group.with_agent_index(observations, torch.full((count,), number))
 
 
 class TeamNetwork(PolicyNetwork):
@@ -393,37 +415,37 @@ class TeamNetwork(PolicyNetwork):
         """Concatenated actions of all agents; those of absent agents are arbitrary."""
         chosen: dict[str, Tensor] = {}
         for group, network in self.pairs():
-            found = network.choose(_rows(group, observations), deterministic)
-            chosen.update(zip(group.agents, found.chunk(len(group.agents)), strict=True))
+            actions = network.choose(_rows(group, observations), deterministic)
+            chosen.update(zip(group.agents, actions.chunk(len(group.agents)), strict=True))
         return self.actions.joined(chosen)
 
     def used(self, observations: Mapping[str, Tensor]) -> Tensor | None:
         """Mask of the action components in use; None for all."""
         counted: dict[str, Tensor] = {}
         for group, network in self.pairs():
-            found = network.used(_rows(group, observations))
-            if found is not None:
-                counted.update(zip(group.agents, found.chunk(len(group.agents)), strict=True))
+            mask = network.used(_rows(group, observations))
+            if mask is not None:
+                counted.update(zip(group.agents, mask.chunk(len(group.agents)), strict=True))
         return self.actions.all_used(counted)
 
     def action_parameters(self, observations: Mapping[str, Tensor]) -> Tensor:
         """Concatenated action parameters of all agents."""
-        found = [
+        parameters = [
             part
             for group, network in self.pairs()
             for part in network.action_parameters(_rows(group, observations)).chunk(
                 len(group.agents)
             )
         ]
-        return torch.cat(found, dim=-1)
+        return torch.cat(parameters, dim=-1)
 
 
 def _rows(group: Group, joint: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Observations of the agents of a group, agent after agent."""
-    each = [seen_by(joint, name) for name in group.agents]
-    rows = {leaf: torch.cat([own[leaf] for own in each]) for leaf in each[0]}
+    by_agent = [observations_of(joint, name) for name in group.agents]
+    rows = {leaf: torch.cat([own[leaf] for own in by_agent]) for leaf in by_agent[0]}
     envs = len(next(iter(rows.values()))) // len(group.agents)
-    return group.told(rows, group.numbers(envs))
+    return group.with_agent_index(rows, group.numbers(envs))
 
 
 class TeamPolicy:
@@ -443,8 +465,10 @@ class TeamPolicy:
         self.observation_spaces = spaces.observation_spaces
         self.action_spaces = spaces.action_spaces
         self.actions = spaces.actions
-        self._seen = {name: Batcher(space) for name, space in self.observation_spaces.items()}
-        self._done = {name: Batcher(space) for name, space in self.action_spaces.items()}
+        self._observation_batchers = {
+            name: Batcher(space) for name, space in self.observation_spaces.items()
+        }
+        self._action_batchers = {name: Batcher(space) for name, space in self.action_spaces.items()}
 
     def predict(
         self,
@@ -466,10 +490,12 @@ class TeamPolicy:
                 raise SpaceError(
                     f"observation of {name!r} does not match the space of the policy: {why}"
                 )
-        batch = {name: self._seen[name].stack([own]) for name, own in observation.items()}
+        batch = {
+            name: self._observation_batchers[name].stack([own]) for name, own in observation.items()
+        }
         masks = None if action_mask is None else {k: [mask] for k, mask in action_mask.items()}
         actions = self.predict_batch(batch, deterministic, masks)
-        return {name: self._done[name].rows(own)[0] for name, own in actions.items()}
+        return {name: self._action_batchers[name].rows(own)[0] for name, own in actions.items()}
 
     @torch.no_grad()
     def predict_batch(
@@ -491,50 +517,52 @@ class TeamPolicy:
         count = len(next(iter(tensors_of(next(iter(observations.values()))).values())))
         joint = {
             name: observations[name] if name in observations else _nothing(batcher, count)
-            for name, batcher in self._seen.items()
+            for name, batcher in self._observation_batchers.items()
         }
-        seen = tensors_of({SEEN: joint})
+        leaves = tensors_of({SEEN: joint})
         if action_mask is not None:
             self._check_names(action_mask)
-            seen = self._masked(seen, action_mask, count)
+            leaves = self._masked(leaves, action_mask, count)
         if deterministic:
-            actions = self._acted(seen, deterministic=True)
+            actions = self._acted(leaves, deterministic=True)
         else:
             with self.randomness:
-                actions = self._acted(seen, deterministic=False)
+                actions = self._acted(leaves, deterministic=False)
         return {name: actions[name] for name in observations}
 
-    def _acted(self, seen: dict[str, Tensor], deterministic: bool) -> Any:
-        chosen = self.network.choose(seen, deterministic)
-        return self.actions.to_env(chosen, self.network.used(seen))
+    def _acted(self, observations: dict[str, Tensor], deterministic: bool) -> Any:
+        chosen = self.network.choose(observations, deterministic)
+        return self.actions.to_env(chosen, self.network.used(observations))
 
     def _masked(
-        self, seen: dict[str, Tensor], given: Mapping[str, Any], count: int
+        self, observations: dict[str, Tensor], action_masks: Mapping[str, Any], count: int
     ) -> dict[str, Tensor]:
         """Observations with other action masks; agents without one keep theirs, or may do all."""
-        found = dict(seen)
-        for name, own in self.actions.each.items():
+        result = dict(observations)
+        for name, own in self.actions.by_agent.items():
             if not own.is_choice:
                 continue
-            has_own = any(is_action_mask(leaf) for leaf in seen_by(seen, name))
-            if name not in given and has_own:
+            has_own = any(is_action_mask(leaf) for leaf in observations_of(observations, name))
+            if name not in action_masks and has_own:
                 continue
-            for leaf in seen_by(seen, name):
+            for leaf in observations_of(observations, name):
                 if is_action_mask(leaf):
-                    del found[f"{SEEN}/{name}/{leaf}"]
-            masks = given.get(name, [None] * count)
+                    del result[f"{SEEN}/{name}/{leaf}"]
+            masks = action_masks.get(name, [None] * count)
             flat = np.stack([flat_mask(own.space, mask) for mask in masks])
-            found[f"{SEEN}/{name}/{ACTION_MASK}"] = torch.from_numpy(flat)
-        return found
+            result[f"{SEEN}/{name}/{ACTION_MASK}"] = torch.from_numpy(flat)
+        return result
 
     def _check_names(self, observations: Any) -> None:
         if not isinstance(observations, Mapping):
             raise SpaceError(
                 f"observations must be a mapping by agent, got {type(observations).__name__}"
             )
-        strange = [name for name in observations if name not in self._seen]
+        strange = [name for name in observations if name not in self._observation_batchers]
         if strange:
-            raise SpaceError(f"unknown agents {strange}; expected some of {list(self._seen)}")
+            raise SpaceError(
+                f"unknown agents {strange}; expected some of {list(self._observation_batchers)}"
+            )
 
 
 def _nothing(batcher: Batcher, count: int) -> Any:

@@ -23,7 +23,15 @@ from sekai.vector.multi_agent import JointVecEnv, MultiAgentVecEnv, MultiAgentVe
 from sekai.vector.native_envs import NativeAgentsVecEnv
 from sekai.vector.vec_env import Ids, Options, Seeds
 
-__all__ = ["ALIVE", "MASKS", "SEEN", "JointActions", "JointSpaces", "JointTrainingEnv", "seen_by"]
+__all__ = [
+    "ALIVE",
+    "MASKS",
+    "SEEN",
+    "JointActions",
+    "JointSpaces",
+    "JointTrainingEnv",
+    "observations_of",
+]
 
 
 class JointTrainingEnv(JointVecEnv):
@@ -96,34 +104,34 @@ class JointTrainingEnv(JointVecEnv):
             finals[name][over] = joint[name][over]
         # Truncated agents would have acted next.
         finals[ALIVE][over] = joint["truncated"][over]
-        lost = [place for place, row in enumerate(last) if row is None]
+        lost = [index for index, row in enumerate(last) if row is None]
         if lost:
             # A failed env has no final observation: its outcome is unknown.
             for name in (*PAID, ALIVE):
                 finals[name][over[lost]] = 0
-        kept = [place for place, row in enumerate(last) if row is not None]
-        places = over[kept]
+        known = [index for index, row in enumerate(last) if row is not None]
+        indices = over[known]
         self._put_final_masks(result.infos, over, finals)
         for name in self.agents:
-            rows = self._own[name].stack([last[place][name] for place in kept])
-            map_arrays(_put(places), finals[SEEN][name], rows)
+            rows = self._own[name].stack([last[index][name] for index in known])
+            map_arrays(_put(indices), finals[SEEN][name], rows)
 
     def _put_masks(self, joint: Any, infos: Any, alive: NDArray[Any]) -> None:
         """Write the action masks of infos; agents without a mask, or absent, may do anything."""
         if not self.spaces.masks:
             return
-        for place, name in enumerate(self.agents):
+        for index, name in enumerate(self.agents):
             if name not in self.spaces.masks:
                 continue
             rows = joint[MASKS][name]
             rows[:] = 1
             if not self._reads_masks:
                 continue
-            for env in np.flatnonzero(alive[:, place]).tolist():
+            for env in np.flatnonzero(alive[:, index]).tolist():
                 mask = _of(infos[env], name).get(ACTION_MASK)
                 if mask is not None:
-                    whose = f" of {name!r} in env {env}"
-                    rows[env] = flat_mask(self.spaces.action_spaces[name], mask, whose)
+                    context = f" of {name!r} in env {env}"
+                    rows[env] = flat_mask(self.spaces.action_spaces[name], mask, context)
 
     def _put_final_masks(self, infos: Any, over: NDArray[np.int64], finals: Any) -> None:
         """Write the action masks of final infos; invalid ones are ignored, as nobody acts there."""
@@ -139,8 +147,8 @@ class JointTrainingEnv(JointVecEnv):
 
 
 def _of(info: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = info.get(key)
-    return found if isinstance(found, Mapping) else {}
+    value = info.get(key)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _final_rows(infos: Any, over: NDArray[np.int64]) -> list[Any]:
@@ -149,9 +157,9 @@ def _final_rows(infos: Any, over: NDArray[np.int64]) -> list[Any]:
     return [infos[index].get(FINAL_OBSERVATION) for index in over.tolist()]
 
 
-def _put(places: NDArray[np.int64]) -> Any:
+def _put(indices: NDArray[np.int64]) -> Any:
     def put(array: NDArray[Any], rows: NDArray[Any]) -> None:
-        array[places] = rows
+        array[indices] = rows
 
     return put
 
@@ -198,10 +206,13 @@ class JointSpaces:
         """Read joint spaces; None for spaces of a single agent."""
         if not isinstance(observation_space, Dict) or not isinstance(action_space, Dict):
             return None
-        seen = observation_space.spaces.get(SEEN)
-        if not isinstance(seen, Dict) or seen.spaces.keys() != action_space.spaces.keys():
+        agent_spaces = observation_space.spaces.get(SEEN)
+        if (
+            not isinstance(agent_spaces, Dict)
+            or agent_spaces.spaces.keys() != action_space.spaces.keys()
+        ):
             raise SpaceError(f"unsupported action space {action_space!r}; wrap the env")
-        return cls(seen.spaces, action_space.spaces)
+        return cls(agent_spaces.spaces, action_space.spaces)
 
 
 class JointActions(ActionMap):
@@ -210,25 +221,25 @@ class JointActions(ActionMap):
     def __init__(self, space: Dict) -> None:
         self.space = space
         self.choices = ()
-        self.each = {name: ActionMap(own) for name, own in space.spaces.items()}
-        self.size = sum(own.width for own in self.each.values())
-        self._ends = np.cumsum([own.width for own in self.each.values()]).tolist()
+        self.by_agent = {name: ActionMap(own) for name, own in space.spaces.items()}
+        self.size = sum(own.width for own in self.by_agent.values())
+        self._ends = np.cumsum([own.width for own in self.by_agent.values()]).tolist()
 
     def of(self, chosen: Tensor, agent: str) -> Tensor:
         """Policy outputs of one agent; discrete ones are integers."""
         part = self._part(chosen, agent)
-        return part.long() if self.each[agent].is_choice else part
+        return part.long() if self.by_agent[agent].is_choice else part
 
     def joined(self, chosen: Mapping[str, Tensor]) -> Tensor:
         """Concatenate the policy outputs of all agents."""
-        return torch.cat([chosen[name].float() for name in self.each], dim=-1)
+        return torch.cat([chosen[name].float() for name in self.by_agent], dim=-1)
 
     def all_used(self, used: Mapping[str, Tensor]) -> Tensor | None:
         """Concatenate masks of components in use; None if all are."""
         if not used:
             return None
         count = len(next(iter(used.values())))
-        rest = {name: torch.ones(count, own.width) for name, own in self.each.items()}
+        rest = {name: torch.ones(count, own.width) for name, own in self.by_agent.items()}
         return self.joined({**rest, **used}) != 0
 
     def to_env(self, chosen: Tensor, used: Tensor | None = None) -> Any:
@@ -237,25 +248,25 @@ class JointActions(ActionMap):
             name: own.to_env(
                 self.of(chosen, name), None if used is None else self._part(used, name)
             )
-            for name, own in self.each.items()
+            for name, own in self.by_agent.items()
         }
 
     def from_env(self, actions: Any) -> Tensor:
         """Convert actions by agent to policy outputs."""
-        found = {name: own.from_env(actions[name]) for name, own in self.each.items()}
-        return self.joined(found)
+        chosen = {name: own.from_env(actions[name]) for name, own in self.by_agent.items()}
+        return self.joined(chosen)
 
     def _part(self, rows: Tensor, agent: str) -> Tensor:
-        end = self._ends[list(self.each).index(agent)]
-        return rows[..., end - self.each[agent].width : end]
+        end = self._ends[list(self.by_agent).index(agent)]
+        return rows[..., end - self.by_agent[agent].width : end]
 
 
-def seen_by(joint: Mapping[str, Tensor], agent: str) -> dict[str, Tensor]:
+def observations_of(joint: Mapping[str, Tensor], agent: str) -> dict[str, Tensor]:
     """Leaves of one agent in a joint observation, by the names of its own space."""
     whole = f"{SEEN}/{agent}"
     start = len(whole) + 1
-    found = {name[start:]: rows for name, rows in joint.items() if name.startswith(f"{whole}/")}
-    told = joint.get(f"{MASKS}/{agent}")
-    if told is not None:
-        found[ACTION_MASK] = told
-    return {ROOT: joint[whole], **found} if whole in joint else found
+    leaves = {name[start:]: rows for name, rows in joint.items() if name.startswith(f"{whole}/")}
+    mask = joint.get(f"{MASKS}/{agent}")
+    if mask is not None:
+        leaves[ACTION_MASK] = mask
+    return {ROOT: joint[whole], **leaves} if whole in joint else leaves

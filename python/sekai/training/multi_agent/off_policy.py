@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from sekai.training.agent import DivergedError, Metrics
 from sekai.training.multi_agent.groups import Group, groups_of
-from sekai.training.multi_agent.joint_env import ALIVE, JointTrainingEnv, seen_by
+from sekai.training.multi_agent.joint_env import ALIVE, JointTrainingEnv, observations_of
 from sekai.training.observations import observed_mask
 from sekai.training.off_policy import OffPolicyAgent, Transitions
 from sekai.training.replay import ReplayBuffer
@@ -69,7 +69,7 @@ class MultiAgentOffPolicyAgent(OffPolicyAgent):
 
     def _use_single_agent(self, vec: VecEnv) -> None:
         raise TypeError(
-            f"{type(self).__name__} needs a multi-agent env, got {self.env_given!r}; "
+            f"{type(self).__name__} needs a multi-agent env, got {self.env_argument!r}; "
             "use PPO, A2C, DDPG or SAC"
         )
 
@@ -98,10 +98,10 @@ class MultiAgentOffPolicyAgent(OffPolicyAgent):
 
     @torch.no_grad()
     def _act(self, steps: int) -> Any:
-        seen = self.replay.seen()
+        observations = self.replay.current_observations()
         is_warm = steps >= self.settings.learning_starts
-        actions = self._explore(seen) if is_warm else self._random_actions(seen)
-        result = self.replay.step(actions, self.network.used(seen))
+        actions = self._explore(observations) if is_warm else self._random_actions(observations)
+        result = self.replay.step(actions, self.network.used(observations))
         self._count_episodes()
         return result
 
@@ -114,7 +114,7 @@ class MultiAgentOffPolicyAgent(OffPolicyAgent):
             return
         drawn, envs = self._steps_of(count), self.vec.num_envs
         paid = AgentTransitions.of(drawn)
-        rewards, learnt = paid.rewards.clone(), torch.ones_like(paid.acted)
+        rewards, trained_on = paid.rewards.clone(), torch.ones_like(paid.acted)
         for group in self.network.inputs.groups:
             columns = [self.agents.index(name) for name in group.agents]
             steps = _group_steps(group, drawn["observation"], paid, columns, (count, envs))
@@ -122,11 +122,11 @@ class MultiAgentOffPolicyAgent(OffPolicyAgent):
             rewards[:, columns] = torch.where(paid.acted[:, columns], shaped, rewards[:, columns])
             mask = self.shaping.mask(steps)
             if mask is not None:
-                learnt[:, columns] = _by_step(torch.from_numpy(mask), len(columns))
+                trained_on[:, columns] = _by_step(torch.from_numpy(mask), len(columns))
         rows, shape = self.replay.latest(count), (count, envs, len(self.agents))
         self.replay.change_followers("rewards", rows, rewards.numpy().reshape(shape))
         if self.shaping.learn_where is not None:
-            self.replay.filter(rows, learnt.numpy().reshape(shape))
+            self.replay.filter(rows, trained_on.numpy().reshape(shape))
 
     def _update_risks(self, count: int) -> None:
         if not self.risks:
@@ -136,22 +136,24 @@ class MultiAgentOffPolicyAgent(OffPolicyAgent):
             rewards, mask = self._rewards_of(paid, index)
             risk.update(rewards[mask])
 
-    def _random_actions(self, seen: Mapping[str, Tensor]) -> Tensor:
+    def _random_actions(self, observations: Mapping[str, Tensor]) -> Tensor:
         """Uniform random actions of all agents, within action masks."""
         chosen: dict[str, Tensor] = {}
-        for name, own in self.vec.actions.each.items():
+        for name, own in self.vec.actions.by_agent.items():
             if own.is_choice:
-                mask = observed_mask(seen_by(seen, name))
+                mask = observed_mask(observations_of(observations, name))
                 chosen[name] = _random_choices(own.choices, self.vec.num_envs, mask)
             else:
                 chosen[name] = (uniform((self.vec.num_envs, own.width)) * 2 - 1) * own.std_scale
         return self.vec.actions.joined(chosen)
 
-    def _with_random(self, seen: Mapping[str, Tensor], actions: Tensor, eps: float) -> Tensor:
+    def _with_random(
+        self, observations: Mapping[str, Tensor], actions: Tensor, eps: float
+    ) -> Tensor:
         """Epsilon-greedy: replace discrete actions by random ones with probability `eps`."""
-        random, joint = self._random_actions(seen), self.vec.actions
+        random, joint = self._random_actions(observations), self.vec.actions
         mixed: dict[str, Tensor] = {}
-        for name, own in joint.each.items():
+        for name, own in joint.by_agent.items():
             mixed[name] = joint.of(actions, name)
             if own.is_choice:
                 is_random = uniform((len(actions), 1)) < eps
@@ -183,16 +185,16 @@ class MultiAgentOffPolicyAgent(OffPolicyAgent):
 
 def _group_steps(
     group: Group,
-    seen: Mapping[str, Tensor],
+    joint: Mapping[str, Tensor],
     paid: AgentTransitions,
     columns: list[int],
     shape: tuple[int, int],
 ) -> StepBatch:
     """Steps of the agents of a group: times by envs, agent after agent."""
-    each = [seen_by(seen, name) for name in group.agents]
+    by_agent = [observations_of(joint, name) for name in group.agents]
     observations = {
-        leaf: torch.cat([_by_time(own[leaf], shape) for own in each], dim=1).numpy()
-        for leaf in each[0]
+        leaf: torch.cat([_by_time(own[leaf], shape) for own in by_agent], dim=1).numpy()
+        for leaf in by_agent[0]
     }
     tables = (
         torch.cat([_by_time(table[:, column], shape) for column in columns], dim=1).numpy()

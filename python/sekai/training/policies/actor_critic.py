@@ -146,10 +146,10 @@ def inputs_of(
         settings: policy settings.
         gather: window lookup, if observations hold window indices.
     """
-    read = leaves if gather is None else gather.leaves(leaves)
+    input_leaves = leaves if gather is None else gather.leaves(leaves)
     # The MLP has weights for each position; backbones that share weights share moments.
-    slots = None if settings.backbone == "mlp" else slots_of(read, settings)
-    normalizer = ObservationNormalizer(read, slots) if settings.norm_obs else None
+    slots = None if settings.backbone == "mlp" else slots_of(input_leaves, settings)
+    normalizer = ObservationNormalizer(input_leaves, slots) if settings.norm_obs else None
     return Inputs(leaves, normalizer, gather)
 
 
@@ -170,8 +170,8 @@ _ACTIVATIONS = {"tanh": FastTanh, "relu": nn.ReLU, "silu": nn.SiLU}
 
 def activation(settings: PolicySettings) -> nn.Module:
     """Make the activation that the settings name."""
-    made: nn.Module = _ACTIVATIONS[settings.activation]()
-    return made
+    module: nn.Module = _ACTIVATIONS[settings.activation]()
+    return module
 
 
 def linear(in_features: int, out_features: int, gain: float = math.sqrt(2.0)) -> nn.Linear:

@@ -117,12 +117,12 @@ class Attention(Aggregator):
 
     def forward(self, slots: Tensor, mask: Tensor | None, windows: Tensor) -> Tensor:
         """Exchange information between assets."""
-        seen = None
+        attention_mask = None
         if mask is not None:
             # Without any asset all slots are attended to: a softmax needs one.
-            seen = (mask | ~mask.any(1, keepdim=True))[:, None, None, :]
+            attention_mask = (mask | ~mask.any(1, keepdim=True))[:, None, None, :]
         for block in self.blocks:
-            slots = block(slots, seen)
+            slots = block(slots, attention_mask)
         return slots
 
 
@@ -139,10 +139,10 @@ class _AttentionBlock(nn.Module):
             linear(width, 2 * width), activation(settings), linear(2 * width, width, 1.0)
         )
 
-    def forward(self, slots: Tensor, seen: Tensor | None) -> Tensor:
+    def forward(self, slots: Tensor, attention_mask: Tensor | None) -> Tensor:
         parts = self.qkv(self.attention_norm(slots)).unflatten(-1, (3, self.heads, -1))
         query, key, value = parts.permute(2, 0, 3, 1, 4)
-        attended = scaled_dot_product_attention(query, key, value, attn_mask=seen)
+        attended = scaled_dot_product_attention(query, key, value, attn_mask=attention_mask)
         slots = slots + self.project(attended.transpose(1, 2).flatten(2))
         output: Tensor = slots + self.feed_forward(self.feed_forward_norm(slots))
         return output
@@ -225,7 +225,7 @@ def _same_sector(slots: Slots, sectors: tuple[str, ...]) -> Tensor:
             f"graph='sectors' needs a sector for each of {slots.count} slots, '' where there is "
             f"none; sectors has {len(sectors)}"
         )
-    same = [[float(one == other and one != "") for other in sectors] for one in sectors]
+    same = [[float(sector == other and sector != "") for other in sectors] for sector in sectors]
     return torch.tensor(same)
 
 

@@ -146,8 +146,8 @@ class MLPEncoder(Encoder):
         first = self.window(windows.flatten(2))
         if self.own is not None:
             first = first + self.own(own)
-        read: Tensor = self.rest(self.activation(first))
-        return read
+        encoded: Tensor = self.rest(self.activation(first))
+        return encoded
 
 
 class GRUEncoder(Encoder):
@@ -173,8 +173,8 @@ class GRUEncoder(Encoder):
         """Encode every asset."""
         _, last = self.memory(windows.flatten(0, 1).transpose(0, 1))
         remembered = last[-1].reshape(*windows.shape[:2], -1)
-        read: Tensor = self.join(torch.cat([remembered, own], dim=-1))
-        return read
+        encoded: Tensor = self.join(torch.cat([remembered, own], dim=-1))
+        return encoded
 
 
 class ConvolutionEncoder(Encoder):
@@ -202,8 +202,8 @@ class ConvolutionEncoder(Encoder):
         for filtered in self.filters:
             rows = self.activation(filtered(_pieces(rows)))
         latest = rows[:, -1].reshape(*windows.shape[:2], -1)
-        read: Tensor = self.join(torch.cat([latest, own], dim=-1))
-        return read
+        encoded: Tensor = self.join(torch.cat([latest, own], dim=-1))
+        return encoded
 
 
 def _pieces(rows: Tensor) -> Tensor:

@@ -144,14 +144,14 @@ class QNetwork(nn.Module):
         return value
 
     def _over_slots(
-        self, each: nn.Module, features: Features, slots: Tensor, actions: Tensor
+        self, layer: nn.Module, features: Features, slots: Tensor, actions: Tensor
     ) -> Tensor:
         numbers = actions[..., : self.slots].unsqueeze(-1)
-        read: Tensor = each(torch.cat([slots, numbers], dim=-1))
+        values: Tensor = layer(torch.cat([slots, numbers], dim=-1))
         if features.mask is None:
-            return read.mean(dim=-2)
-        used = features.mask.unsqueeze(-1).to(read.dtype)
-        return (read * used).sum(dim=-2) / used.sum(dim=-2).clamp_min(1.0)
+            return values.mean(dim=-2)
+        used = features.mask.unsqueeze(-1).to(values.dtype)
+        return (values * used).sum(dim=-2) / used.sum(dim=-2).clamp_min(1.0)
 
 
 def one_hot(choices: Tensor, counts: tuple[int, ...]) -> Tensor:

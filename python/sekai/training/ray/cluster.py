@@ -69,10 +69,10 @@ def cores_of(ray: Any) -> int:
 
 
 def _check_address(ray: Any, address: str | None) -> None:
-    found = ray.get_runtime_context().gcs_address
-    if address not in (None, "auto", found):
+    connected = ray.get_runtime_context().gcs_address
+    if address not in (None, "auto", connected):
         raise ValueError(
-            f"this process is connected to {found!r}, not to address={address!r}: call "
+            f"this process is connected to {connected!r}, not to address={address!r}: call "
             "ray.shutdown() first, or leave address out"
         )
 

@@ -66,7 +66,7 @@ def _cut(vec: Any, state: Mapping[str, Any], slices: Sequence[EnvSlice]) -> list
         raise StateError(
             f"cannot split the state of {type(vec).__name__}; expected that of a vector env"
         )
-    each = _cut_envs(vec, state["envs"], slices)
+    env_states = _cut_envs(vec, state["envs"], slices)
     return [
         {
             **state,
@@ -75,7 +75,7 @@ def _cut(vec: Any, state: Mapping[str, Any], slices: Sequence[EnvSlice]) -> list
             "last": cut_rows(state["last"], env_slice),
             "envs": own,
         }
-        for env_slice, own in zip(slices, each, strict=True)
+        for env_slice, own in zip(slices, env_states, strict=True)
     ]
 
 
@@ -136,18 +136,18 @@ def _cut_records(
     batch.load_state_dict(whole)
     # All other records now have the length of the first, which gives the offsets of these.
     _copy_first(batch, env_slice)
-    found = _decoded(batch.state_dict())
-    end = len(found.records) - (env_slice.total - env_slice.end) * length
+    decoded = _decoded(batch.state_dict())
+    end = len(decoded.records) - (env_slice.total - env_slice.end) * length
     return _encoded(
-        _Decoded(found.head, env_slice.count, found.records[env_slice.first * length : end])
+        _Decoded(decoded.head, env_slice.count, decoded.records[env_slice.first * length : end])
     )
 
 
-def _copy_first(batch: NativeBatch, kept: EnvSlice) -> None:
+def _copy_first(batch: NativeBatch, env_slice: EnvSlice) -> None:
     """Copy the first env to all envs outside a slice."""
-    for place in range(1, batch.num_envs):
-        if not kept.first <= place < kept.end:
-            batch.clone_env(0, place)
+    for index in range(1, batch.num_envs):
+        if not env_slice.first <= index < env_slice.end:
+            batch.clone_env(0, index)
 
 
 def _decoded(state: dict[str, bytes]) -> _Decoded:
@@ -164,8 +164,8 @@ def _decoded(state: dict[str, bytes]) -> _Decoded:
     return _Decoded(body[:at], NUMBER.unpack_from(body, at)[0], body[at + NUMBER.size :])
 
 
-def _encoded(found: _Decoded) -> dict[str, bytes]:
-    body = found.head + NUMBER.pack(found.count) + found.records
+def _encoded(decoded: _Decoded) -> dict[str, bytes]:
+    body = decoded.head + NUMBER.pack(decoded.count) + decoded.records
     content = SEAL.pack(MAGIC, VERSION, len(body)) + body
     return {KEY: content + NUMBER.pack(_checksum(content))}
 
@@ -181,7 +181,7 @@ def _checksum(content: bytes) -> int:
 def env_slices(num_envs: int, workers: int) -> list[EnvSlice]:
     """Split all envs into consecutive slices whose sizes differ by at most one."""
     least, more = divmod(num_envs, workers)
-    ends = np.cumsum([least + (place < more) for place in range(workers)]).tolist()
+    ends = np.cumsum([least + (index < more) for index in range(workers)]).tolist()
     firsts = [0, *ends[:-1]]
     return [EnvSlice(first, end, num_envs) for first, end in zip(firsts, ends, strict=True)]
 

@@ -122,10 +122,10 @@ def _spread(task: _Task, cases: Sequence[Any], address: str | None) -> Iterator[
         answers = deque(run.remote(shared, case) for case in cases)
         try:
             while answers:
-                found = answered(ray, answers[0])
+                result = answered(ray, answers[0])
                 # Cancelling a finished task may make Ray end this process.
                 answers.popleft()
-                yield found
+                yield result
         finally:
             _cancel(ray, list(answers))
 

@@ -107,14 +107,14 @@ class RemoteRollouts:
         weights = self._ray.put(weights_of(self.agent.network))
         stream = torch.get_rng_state().numpy()
         answers = self.pool.ask("play", [(weights, list(step_counts), stream)] * len(self.slices))
-        played: list[WorkerRollout] = [found for found, _ in answers]
+        played: list[WorkerRollout] = [rollout for rollout, _ in answers]
         self._set_stream(played)
         # Copies: objects of other processes are read-only.
-        places: list[EnvState] = [deepcopy(place) for _, place in answers]
-        self.pool.states = list(places)
-        parts = zip(self.slices, (found.part for found in played), strict=True)
+        states: list[EnvState] = [deepcopy(state) for _, state in answers]
+        self.pool.states = list(states)
+        parts = zip(self.slices, (rollout.part for rollout in played), strict=True)
         self.agent._store_collected(list(parts))
-        self.agent._load_acting_state(joined_rows([place.acting for place in places]))
+        self.agent._load_acting_state(joined_rows([state.acting for state in states]))
         self._is_remote = True
 
     def sync_envs(self) -> None:
@@ -130,21 +130,21 @@ class RemoteRollouts:
                 "envs in workers cannot save their state; save(..., envs=False) saves all but the "
                 "envs"
             )
-        told = [place.envs for place in self.pool.states if place and place.envs]
-        self.agent.vec.load_state_dict(joined_state(told))
+        env_states = [state.envs for state in self.pool.states if state and state.envs]
+        self.agent.vec.load_state_dict(joined_state(env_states))
         self._is_remote = False
 
     @property
     def _can_sync(self) -> bool:
-        places = self.pool.states
-        return not self._is_remote or all(place and place.envs is not None for place in places)
+        states = self.pool.states
+        return not self._is_remote or all(state and state.envs is not None for state in states)
 
     def _start_workers(self) -> None:
         agent, acting = self.agent, self.agent._acting_state()
         cut = [cut_rows(acting, env_slice) for env_slice in self.slices]
         if self._is_fresh:
-            found = self.pool.begin([None] * len(self.slices))
-            self._check_equal(found, cut)
+            begun = self.pool.begin([None] * len(self.slices))
+            self._check_equal(begun, cut)
         else:
             self.pool.begin(list(map(EnvState, self._env_states(), cut)))
         probe = ParityProbe.of(agent.network, tensors_of(acting["seen"]))
@@ -164,14 +164,14 @@ class RemoteRollouts:
             ) from error
 
     @staticmethod
-    def _check_equal(found: Sequence[Any], wanted: Sequence[Any]) -> None:
+    def _check_equal(actual: Sequence[Any], wanted: Sequence[Any]) -> None:
         """Raise unless envs in workers start as those of the agent."""
         alike: list[bool] = []
 
-        def compare(one: Any, other: Any) -> None:
-            alike.append(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
+        def compare(array: Any, other: Any) -> None:
+            alike.append(np.array_equal(array, other, equal_nan=array.dtype.kind == "f"))
 
-        for own, cut in zip(found, wanted, strict=True):
+        for own, cut in zip(actual, wanted, strict=True):
             map_arrays(compare, cut, own)
         if not all(alike):
             raise StateError(
@@ -182,7 +182,7 @@ class RemoteRollouts:
     def _set_stream(self, played: Sequence[WorkerRollout]) -> None:
         """Set the random stream to the state of those in workers."""
         first = played[0].stream
-        if any(not np.array_equal(found.stream, first) for found in played):
+        if any(not np.array_equal(rollout.stream, first) for rollout in played):
             raise StateError(
                 "workers have drawn different random numbers; custom networks must not "
                 "draw depending on observations"
@@ -207,11 +207,15 @@ def worker_specs(agent: Agent, slices: Sequence[EnvSlice]) -> list[WorkerSpec]:
             f"engine='ray' needs train_freq of at least {LEAST_STEPS}, since workers are "
             f"called once for as many steps; was {steps}"
         )
-    own = {name: made for name, made in BACKBONES.items() if name == agent.settings.policy.backbone}
+    own = {
+        name: backbone
+        for name, backbone in BACKBONES.items()
+        if name == agent.settings.policy.backbone
+    }
     return [
         WorkerSpec(
             kind=type(agent),
-            env=_env_source(agent.env_given),
+            env=_env_source(agent.env_argument),
             env_options=agent.env_options,
             settings=agent._worker_settings(env_slice.count),
             options=agent._worker_options(),
@@ -228,8 +232,8 @@ def _env_source(env: Any) -> Any:
     if isinstance(env, str):
         # Other processes may not have registered it.
         return spec_of(env)
-    is_made = isinstance(env, (VecEnv, MultiAgentVecEnv, Env, MultiAgentEnv)) or is_foreign_env(env)
-    if not isinstance(env, EnvSpec) and (is_made or not callable(env)):
+    is_env = isinstance(env, (VecEnv, MultiAgentVecEnv, Env, MultiAgentEnv)) or is_foreign_env(env)
+    if not isinstance(env, EnvSpec) and (is_env or not callable(env)):
         raise TypeError(
             "engine='ray' needs an id, a spec or a function, so that workers can make their own "
             f"envs; got {env!r}"
@@ -238,4 +242,4 @@ def _env_source(env: Any) -> Any:
 
 
 def _is_builtin(backbones: dict[str, Any]) -> bool:
-    return all(made.__module__.startswith("sekai.") for made in backbones.values())
+    return all(backbone.__module__.startswith("sekai.") for backbone in backbones.values())

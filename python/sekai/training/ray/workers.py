@@ -192,10 +192,10 @@ class RayWorkerPool:
         self._probes = list(probes)
         return self.ask("match", [(probe,) for probe in probes])
 
-    def ask(self, method: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def ask(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Call a method of all workers concurrently; results in order."""
         answers = [
-            self._call(worker_index, method, args) for worker_index, args in enumerate(given)
+            self._call(worker_index, method, args) for worker_index, args in enumerate(arguments)
         ]
         return [
             self._result(
@@ -203,7 +203,7 @@ class RayWorkerPool:
                 partial(_itself, answer),
                 partial(self._retry, worker_index, method, args),
             )
-            for worker_index, (args, answer) in enumerate(zip(given, answers, strict=True))
+            for worker_index, (args, answer) in enumerate(zip(arguments, answers, strict=True))
         ]
 
     def _call(self, worker_index: int, method: str, args: tuple[Any, ...]) -> Any:
@@ -320,8 +320,8 @@ class PaddedNetwork:
 
     def _all(self, observations: Mapping[str, Tensor]) -> dict[str, Tensor]:
         env_slice = self.env_slice
-        places = (torch.arange(env_slice.total) - env_slice.first) % env_slice.count
-        return {name: rows[places] for name, rows in observations.items()}
+        indices = (torch.arange(env_slice.total) - env_slice.first) % env_slice.count
+        return {name: rows[indices] for name, rows in observations.items()}
 
     def _own(self, rows: Tensor) -> Tensor:
         return rows[self.env_slice.first : self.env_slice.end]
@@ -332,7 +332,7 @@ class ParityProbe:
     """Inputs and outputs of a network, to test for bit-identical computation."""
 
     weights: dict[str, Any]
-    seen: list[dict[str, Any]]
+    observations: list[dict[str, Any]]
     expected: list[NDArray[Any]]
 
     @classmethod
@@ -343,31 +343,36 @@ class ParityProbe:
         Initial weights have zeros, which hide differences.
         """
         noise = torch.Generator().manual_seed(0)
-        before = {name: one.detach().clone() for name, one in network.named_parameters()}
+        before = {
+            name: parameter.detach().clone() for name, parameter in network.named_parameters()
+        }
         try:
-            for one in network.parameters():
-                one.add_(torch.randn(one.shape, generator=noise, dtype=one.dtype), alpha=0.1)
-            seen = [_perturbed(observations, noise) for _ in range(PROBES)]
-            expected = [network.action_parameters(rows).numpy() for rows in seen]
+            for parameter in network.parameters():
+                parameter.add_(
+                    torch.randn(parameter.shape, generator=noise, dtype=parameter.dtype), alpha=0.1
+                )
+            perturbed = [_perturbed(observations, noise) for _ in range(PROBES)]
+            expected = [network.action_parameters(rows).numpy() for rows in perturbed]
             weights = {name: numbers.copy() for name, numbers in weights_of(network).items()}
         finally:
-            for name, one in network.named_parameters():
-                one.copy_(before[name])
-        return cls(weights, [_numbers(rows) for rows in seen], expected)
+            for name, parameter in network.named_parameters():
+                parameter.copy_(before[name])
+        return cls(weights, [_numbers(rows) for rows in perturbed], expected)
 
     def cut(self, env_slice: EnvSlice) -> ParityProbe:
         """Probe of a slice of envs."""
-        seen, expected = (
-            [cut_rows(rows, env_slice) for rows in each] for each in (self.seen, self.expected)
+        observations, expected = (
+            [cut_rows(rows, env_slice) for rows in batches]
+            for batches in (self.observations, self.expected)
         )
-        return ParityProbe(self.weights, seen, expected)
+        return ParityProbe(self.weights, observations, expected)
 
     @torch.no_grad()
     def is_met(self, action_parameters: Callable[[Mapping[str, Tensor]], Tensor]) -> bool:
         """Return True if the outputs are bit-identical."""
         return all(
             np.array_equal(action_parameters(_tensors(rows)).numpy(), expected, equal_nan=True)
-            for rows, expected in zip(self.seen, self.expected, strict=True)
+            for rows, expected in zip(self.observations, self.expected, strict=True)
         )
 
 
@@ -399,8 +404,8 @@ def _perturbed(observations: Mapping[str, Tensor], noise: torch.Generator) -> di
 
 
 def _numbers(rows: Mapping[str, Tensor]) -> dict[str, Any]:
-    return {name: found.numpy() for name, found in rows.items()}
+    return {name: tensor.numpy() for name, tensor in rows.items()}
 
 
 def _tensors(rows: Mapping[str, Any]) -> dict[str, Tensor]:
-    return {name: torch.tensor(found) for name, found in rows.items()}
+    return {name: torch.tensor(array) for name, array in rows.items()}
