@@ -95,7 +95,7 @@ def test_a_column_of_another_length_is_named() -> None:
     [
         (
             {"close": np.where(np.arange(40) == 7, np.nan, CLOSE)},
-            "in row 7: expected a price above zero",
+            "in row 7: expected a price above",
         ),
         ({"low": CLOSE + 2}, "in row 0: expected a price not above high as low"),
         ({"volume": -1.0}, "a volume of at least zero"),

@@ -180,8 +180,8 @@ def flat_mask(space: Space[Any], mask: Any, context: str = "") -> NDArray[np.boo
     flat: NDArray[np.bool_] = np.concatenate([np.ravel(part) for part in _parts(mask)]) != 0
     if flat.size != sum(counts):
         raise SpaceError(
-            f"action_mask{context} needs {sum(counts)} numbers, one for each of the picks {counts}, "
-            f"got {flat.size}"
+            f"action_mask{context} needs {sum(counts)} numbers, one for each of the picks "
+            f"{counts}, got {flat.size}"
         )
     for index, part in enumerate(np.split(flat, np.cumsum(counts)[:-1])):
         if not part.any():
