@@ -67,6 +67,27 @@ def matcher() -> core.OrderMatcher:
     return made
 
 
+ORDER_SETTINGS: dict[str, Any] = {
+    "ticks_per_step": 5, "order_steps": 4, "day_ticks": 60, "columns": 1,
+    "state": "full_history", "shares": [0.0, 0.5, 1.0], "reward": "shortfall", "penalty": 1.0,
+    "amount": (10.0, 20.0), "buys": None, "basket": None, "open_cost": 0.0, "close_cost": 0.0,
+    "min_cost": 0.0, "impact_cost": 0.0,
+}  # fmt: skip
+
+
+def order_table() -> core.OrderTable:
+    made = core.OrderTable()
+    prices = np.linspace(10, 11, 60)
+    rows = made.add_features(np.ones((60, 1), np.float32))
+    made.add_ticks(prices, None, 100 * prices, features=[(rows, None)])
+    return made
+
+
+def order_batch(num_envs: int = 1, **changes: Any) -> core.OrderExecutionBatch:
+    settings = {**ORDER_SETTINGS, **changes}
+    return core.OrderExecutionBatch(order_table(), settings, num_envs, candidates=[0])
+
+
 def moments() -> core.RunningMoments:
     made = core.RunningMoments(3)
     made.update(np.arange(12.0).reshape(4, 3))
@@ -104,6 +125,8 @@ OBJECTS: dict[str, Callable[[], Any]] = {
     "TradingWeightsBatch": lambda: single(core.TradingWeightsBatch(trading_config(warm_up=5))),
     "MarketMakingBatch": lambda: single(core.MarketMakingBatch(MarketMakingConfig())),
     "OptimalExecutionBatch": lambda: single(core.OptimalExecutionBatch(OptimalExecutionConfig())),
+    "OrderExecutionBatch": lambda: single(order_batch()),
+    "OrderTable": order_table,
     "PortfolioBatch": portfolio_batch,
     "PortfolioBatch of two": lambda: portfolio_batch(2),
     "PortfolioPanel": portfolio_panel,
@@ -134,6 +157,12 @@ SIZED: dict[str, Callable[[int], Any]] = {
     "OptimalExecutionBatch num_envs": lambda n: core.OptimalExecutionBatch(
         OptimalExecutionConfig(), n
     ),
+    "OrderExecutionBatch num_envs": order_batch,
+    "OrderExecutionBatch order_steps": lambda n: order_batch(order_steps=n),
+    "OrderExecutionBatch day_ticks": lambda n: order_batch(day_ticks=n),
+    "OrderExecutionBatch ticks_per_step": lambda n: order_batch(ticks_per_step=n),
+    "OrderExecutionBatch columns": lambda n: order_batch(columns=n),
+    "OrderExecutionBatch basket": lambda n: order_batch(basket=n),
     "PortfolioBatch num_envs": lambda n: core.PortfolioBatch(PANEL, SETTINGS, n),
     "PortfolioBatch num_threads": lambda n: core.PortfolioBatch(PANEL, SETTINGS, 1, n),
     "PortfolioBatch lookback": lambda n: core.PortfolioBatch(
