@@ -73,9 +73,10 @@ def test_equal_rates_by_asset_are_one_rate_for_all(name: str) -> None:
     given: Any = {"account": MarginAccount(), "constraints": Constraints(long_short=True)}
     costs = Costs(per_share=0.01)
     rate = 1.0 if name == "impact" else getattr(costs, name)
+    by_asset: dict[str, Any] = {name: {"A1": rate, "default": rate}}
     one, each = (
         play(World(data=data, actions=actions, config=settings(costs=own, **given)))
-        for own in (costs, replace(costs, **{name: {"A1": rate, "default": rate}}))
+        for own in (costs, replace(costs, **by_asset))
     )
 
     np.testing.assert_allclose(one.table[:, 5:], each.table[:, 5:], rtol=1e-12, atol=1e-9)
@@ -157,7 +158,7 @@ def test_unknown_and_missing_assets_are_errors_that_say_what_to_do() -> None:
 
 def test_costs_by_asset_keep_with_assets_that_are_added() -> None:
     data = simulate_gbm(3, 60, seed=2)
-    env = sekai.make(
+    env: Any = sekai.make(
         "Portfolio-v0", data=data.select(data.assets[:2]).rows(0, 50), features=["log_return"],
         stream=True, slots=1, lookback=2,
         costs=Costs(proportional={data.assets[0]: 0.01, "default": 0.001}),

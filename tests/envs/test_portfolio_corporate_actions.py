@@ -187,9 +187,12 @@ def test_streamed_rows_give_the_bytes_of_history() -> None:
         "features": FEATURES, "lookback": 3, "benchmark": data.assets[0],
         "reward": "benchmark_relative", "execution": Execution(sizing="decision", delay=1),
     }  # fmt: skip
-    past = sekai.make("Portfolio-v0", data=data, starts=49, episode_rows=None, **options).unwrapped
-    live = sekai.make("Portfolio-v0", data=data.rows(0, 50), stream=True, **options).unwrapped
-    first, second = past.reset(seed=0), live.reset(seed=0)
+    past: Any = sekai.make(
+        "Portfolio-v0", data=data, starts=49, episode_rows=None, **options
+    ).unwrapped
+    live: Any = sekai.make("Portfolio-v0", data=data.rows(0, 50), stream=True, **options).unwrapped
+    past.reset(seed=0)
+    live.reset(seed=0)
     paid = 0.0
     for bar, weights in zip(
         Bar.each(data, 50), np.random.default_rng(1).dirichlet(np.ones(4), 30), strict=True
@@ -249,7 +252,7 @@ def test_vectorbt_on_total_return_prices_has_the_same_equity() -> None:
 
 def test_a_paper_account_trades_as_the_env() -> None:
     data = eventful()
-    env = sekai.make(
+    env: Any = sekai.make(
         "Portfolio-v0", data=data.rows(0, 50), features=["log_return"], lookback=2, stream=True,
         execution=Execution(sizing="decision", delay=1, unfilled="carry", participation=0.001),
     ).unwrapped  # fmt: skip
@@ -272,7 +275,7 @@ def test_a_paper_account_trades_as_the_env() -> None:
 
 
 def test_the_log_has_dividends_on_their_own_line() -> None:
-    env = sekai.make(
+    env: Any = sekai.make(
         "Portfolio-v0", data=eventful(), features=["log_return"], lookback=2, record=True, starts=5,
         episode_rows=60,
     ).unwrapped  # fmt: skip
@@ -342,4 +345,4 @@ def test_baselines_estimate_from_total_returns() -> None:
         )
         equities.append(report.agent.episodes[0].equity)
 
-    np.testing.assert_allclose(*equities, rtol=1e-6)
+    np.testing.assert_allclose(equities[0], equities[1], rtol=1e-6)

@@ -159,7 +159,7 @@ def test_a_margin_call_sells_enough_whole_lots() -> None:
 @pytest.mark.parametrize("delay", [0, 2])
 def test_orders_of_a_live_env_are_whole_lots(delay: int) -> None:
     data = simulate_gbm(3, 60, seed=5)
-    env = sekai.make(
+    env: Any = sekai.make(
         "Portfolio-v0", data=data.rows(0, 50), features=["log_return"], lookback=2, stream=True,
         execution=Execution(sizing="decision", lot_size=7.0, delay=delay),
     ).unwrapped  # fmt: skip

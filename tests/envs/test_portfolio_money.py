@@ -66,7 +66,8 @@ def test_costs_by_kind_add_up_to_the_cost(world: World) -> None:
 @given(world=by_row)
 @every
 def test_what_fills_cost_follows_from_the_fills(world: World) -> None:
-    episode, costs = play(world), world.config.costs
+    costs: Any = world.config.costs
+    episode = play(world)
     values = np.array([[abs(units) * price, rate] for _, _, units, price, rate in episode.fills()])
     traded, rates = values.reshape(-1, 2).T
     base = costs.proportional + costs.half_spread
@@ -92,7 +93,7 @@ def test_what_fills_cost_follows_from_the_fills(world: World) -> None:
 )
 @every
 def test_a_round_trip_at_constant_prices_loses_exactly_its_costs(
-    costs: Costs, weight: float, fill: Any
+    costs: Any, weight: float, fill: Any
 ) -> None:
     moving = [10.0, 11.0, 10.0, 12.0]
     data = market_of(moving + [10.0] * 8, volume=[1e5] * 12)

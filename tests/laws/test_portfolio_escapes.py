@@ -43,7 +43,8 @@ def test_a_bid_ask_bounce_earns_nothing_at_the_default_costs() -> None:
     assert bounce(free) > 0.15
     assert bounce() < 0.0
     # With the spread alone all that is left is the last mark, at the ask.
-    assert bounce(Costs(proportional=0.0, impact=0.0)) < 1.01 * Costs().half_spread
+    half_spread: Any = Costs().half_spread
+    assert bounce(Costs(proportional=0.0, impact=0.0)) < 1.01 * half_spread
 
 
 def crash(halted: slice, unfilled: str, sells: bool, fill: str) -> tuple[Floats, list[int]]:
