@@ -273,7 +273,7 @@ fn a_trade_that_cannot_be_settled_is_named() {
         settle_columns(price, size, &[0], &Free).expect_err("no such trade").to_string()
     };
 
-    assert!(error(&[0], &[1]).starts_with("column \"price\", row 0: a price from 1 to"));
+    assert!(error(&[0], &[1]).starts_with("column \"price\", row 0: expected a price from 1 to"));
     assert!(error(&[1], &[-4]).ends_with("got -4"));
     assert!(error(&[1, 2], &[1]).starts_with("column \"size\": expected 2 rows"));
 }
