@@ -20,7 +20,7 @@ from sekai.data.signature import (
     data_signature,
     require_same_data,
 )
-from sekai.error import SekaiError, StateError
+from sekai.error import SekaiError, StateError, UnknownOptionError
 from sekai.training.actions import ActionMap
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.callbacks.callback import Callback, CallbackList
@@ -267,7 +267,8 @@ class SavableAgent(ABC):
         try:
             agent: Own = make(env, seed=content["seed"], settings=settings, **arguments)
         except (*STATE_ERRORS, OverflowError, MemoryError) as error:
-            if not is_named_by_file or isinstance(error, SekaiError):
+            is_own = isinstance(error, SekaiError) and not isinstance(error, UnknownOptionError)
+            if not is_named_by_file or is_own:
                 raise
             raise ModelFileError(
                 f"{path}: the env that the file names cannot be made: {error}: pass env=..., and "
