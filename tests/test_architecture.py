@@ -186,3 +186,18 @@ def test_no_file_is_longer_than_a_topic() -> None:
     }
 
     assert long == {}
+
+
+def test_errors_say_expected_and_got() -> None:
+    root = PACKAGE.parent.parent
+    private_wording = re.compile(r"\b(was|were) wanted\b|, (found|was) \{")
+    files = [*PACKAGE.rglob("*.py"), *(root / "crates").rglob("*.rs")]
+
+    found = [
+        f"{file.relative_to(root).as_posix()}:{number}"
+        for file in files
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if private_wording.search(line)
+    ]
+
+    assert found == [], "errors state the problem, then 'expected ..., got ...'"
