@@ -68,8 +68,17 @@ def test_every_document_has_a_block_to_run() -> None:
 def test_links_between_documents_lead_somewhere() -> None:
     pages = [*DOCUMENTS, *(ROOT / f"{name}.md" for name in ("ARCHITECTURE", "CONTRIBUTING"))]
     for page in pages:
-        for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+        text = page.read_text(encoding="utf-8")
+        for target, anchor in re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", text):
+            file = page.parent / target if target else page
+            assert file.exists(), f"{page.name} links to {target}"
+            assert not anchor or anchor in anchors_of(file), f"{page.name}: {target}#{anchor}"
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Anchors of the headings of a Markdown file."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_the_readme_is_short_and_begins_with_a_loop() -> None:
