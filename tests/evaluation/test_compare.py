@@ -65,6 +65,23 @@ def test_a_real_edge_is_significant() -> None:
     assert found.interval.low > 0
 
 
+def test_wins_are_counted_by_episode_although_dates_are_shared() -> None:
+    options = {"data": DATA, "lookback": 2, "features": ["log_return"], "episode_rows": 60}
+    first, second = (
+        evaluate(
+            hold(index), "Portfolio-v0", seeds=6, baselines=["equal_weight"], sensitivity=False,
+            env_options=options,
+        )
+        for index in (0, 1)
+    )  # fmt: skip
+    found = compare(first, second)
+    better = np.greater(first.agent.by_seed["sharpe"], second.agent.by_seed["sharpe"])
+
+    assert found.paired_by == "dates"
+    assert 0.0 < better.mean() < 1.0
+    assert found.wins == better.mean()
+
+
 def test_a_lower_drawdown_is_better() -> None:
     calm, wild = judged(hold(ASSETS)), judged(hold(0))
     assert compare(calm, wild, metric="max_drawdown").difference > 0

@@ -8,6 +8,7 @@ import dataclasses
 import itertools
 import json
 import os
+import shlex
 import signal
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
@@ -166,6 +167,7 @@ def paper(
     if not quiet:
         note(f"session {started.folder.path}; to watch it: sekai watch {started.folder.path}")
     command = f"sekai paper {folder.name} --resume --session {started.folder.path.name}"
+    command += "".join(f" --import {shlex.quote(module)}" for module in imports or ())
     try:
         status, was_interrupted = asyncio.run(_run(started, bars, quiet))
     except BaseException:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -126,24 +128,24 @@ def compare(
     higher = HIGHER_IS_BETTER.get(metric, True)
     higher = own.higher_is_better if metric == own.headline else higher
     level = own.agent.metrics[metric].level
+    values = own.agent.by_seed[metric], other.agent.by_seed[metric]
     if needs_bootstrap(episodes[0]) and metric in RETURN_METRICS:
         returns = [
             sample_returns(padded_to(policy_episodes, others))
             for policy_episodes, others in (episodes, episodes[::-1])
         ]
         statistic = partial(_of_returns, metric, own.periods_per_year)
-        interval, p_value, wins = paired_bootstrap(
+        interval, p_value, _ = paired_bootstrap(
             returns[0], returns[1], statistic, higher, level=level, resamples=RESAMPLES
         )
         pairs, paired_by = sum(map(len, returns[0])), "dates"
     else:
-        values = own.agent.by_seed[metric], other.agent.by_seed[metric]
         if len(values[0]) < 2:
             raise ValueError(
                 f"one episode has no confidence interval of {metric}; evaluate with more seeds, or "
                 f"on at least {MIN_RETURNS} rows with dates"
             )
-        interval, p_value, wins = paired(*values, higher, level)
+        interval, p_value, _ = paired(*values, higher, level)
         pairs, paired_by = len(values[0]), "seeds"
     return EvaluationComparison(
         first=own.name,
@@ -152,10 +154,15 @@ def compare(
         difference=interval.value,
         interval=interval,
         p_value=p_value,
-        wins=wins,
+        wins=_share_of_wins(*values, higher),
         pairs=pairs,
         paired_by=paired_by,
     )
+
+
+def _share_of_wins(first: Sequence[float], second: Sequence[float], higher: bool) -> float:
+    difference = np.subtract(first, second) * (1.0 if higher else -1.0)
+    return math.nan if np.isnan(difference).any() else float(np.mean(difference > 0))
 
 
 def _evaluation(result: Any) -> Evaluation:
