@@ -39,20 +39,24 @@ class UnknownOptionError(SekaiError, TypeError):
     """A keyword argument is not an option of a config or an env.
 
     Args:
-        owner: the config or the env.
+        owner: the config or the env; or the whole message, without further arguments, as
+            gymnasium raises errors of env constructors again.
         name: the keyword argument.
         known: names of all options.
         close: options that may be meant.
     """
 
     def __init__(
-        self, owner: str, name: str, known: Sequence[str], close: Sequence[str] = ()
+        self, owner: str, name: str = "", known: Sequence[str] = (), close: Sequence[str] = ()
     ) -> None:
+        self.owner, self.name = owner, name
+        self.known, self.close = tuple(known), tuple(close)
+        if not name:
+            super().__init__(owner)
+            return
         hint = f"did you mean {' or '.join(map(repr, close))}?"
         expected = f"expected one of {', '.join(sorted(known))}" if known else "it takes none"
         super().__init__(f"{owner} has no option {name!r}; {hint if close else expected}")
-        self.owner, self.name = owner, name
-        self.known, self.close = tuple(known), tuple(close)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.owner, self.name, self.known, self.close)

@@ -148,3 +148,11 @@ def test_a_misspelled_reward_of_an_experiment_is_shown_at_its_line(tmp_path: Any
 
     with pytest.raises(ConfigError, match=r"x.toml:3:1: unknown term 'log_retrun' in reward"):
         read_experiment(ConfigSource.read(file))
+
+
+def test_gymnasium_raises_the_error_of_an_unknown_option_again() -> None:
+    gymnasium = pytest.importorskip("gymnasium")
+    sekai.compat.register_gymnasium_envs()
+
+    with pytest.raises(UnknownOptionError, match="has no option 'foo'"):
+        gymnasium.make("sekai/Trading-v0", foo=1)

@@ -344,6 +344,17 @@ def test_what_predicts_as_others_do_is_judged() -> None:
     assert mine.comparisons[0].difference.value == 0.0
 
 
+def test_policies_that_can_sample_are_judged_by_their_deterministic_actions() -> None:
+    class Sampling:
+        def predict(self, observation: Any, deterministic: bool = False) -> tuple[Any, None]:
+            assert deterministic, "sampled"
+            return stay(observation), None
+
+    mine = evaluate(Sampling(), "Portfolio-v0", seeds=8, env_options=OPTIONS, sensitivity=False,
+                    baselines=[stay])  # fmt: skip
+    assert mine.comparisons[0].difference.value == 0.0
+
+
 def test_trials_on_the_same_data_make_a_ratio_worth_less(tmp_path: Path) -> None:
     ledger = TrialLedger(tmp_path / "trials.jsonl")
     options: dict[str, Any] = {"env_options": OPTIONS, "seeds": 8, "sensitivity": False,

@@ -269,9 +269,7 @@ def _as_policy(policy: Any, name: str | None) -> Policy:
     if callable(getattr(policy, "predict_batch", None)):
         return _BatchPolicy(name, policy.predict_batch)
     if callable(getattr(policy, "predict", None)):
-        return _SingleObservationPolicy(
-            name, lambda observation: _action_of(policy.predict(observation))
-        )
+        return _SingleObservationPolicy(name, _deterministic(policy.predict))
     if callable(policy):
         return _SingleObservationPolicy(name, policy)
     raise TypeError(
@@ -324,6 +322,16 @@ def _layout(space: Any) -> Any:
         return {name: _layout(part) for name, part in parts.items()}
     sizes = (getattr(space, name, None) for name in ("n", "nvec"))
     return type(space).__name__, space.shape, [np.asarray(size).tolist() for size in sizes]
+
+
+def _deterministic(predict: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Function from an observation to the deterministic action of a policy, where it has one.
+
+    `predict` of stable-baselines3 samples by default.
+    """
+    has_option = "deterministic" in inspect.signature(predict).parameters
+    options = {"deterministic": True} if has_option else {}
+    return lambda observation: _action_of(predict(observation, **options))
 
 
 def _action_of(predicted: Any) -> Any:
