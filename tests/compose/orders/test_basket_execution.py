@@ -29,7 +29,7 @@ COSTS = OrderCosts(open_cost=0.0005, close_cost=0.0015, min_cost=1.0)
 BASKET = [
     Order("AAA", 3_000.0, "buy", f"{DATE} 10:00", f"{DATE} 14:30"),
     Order("BBB", 800.0, "sell", f"{DATE} 10:00", f"{DATE} 14:30"),
-    Order("BBB", 50.0, "buy", f"{DATE} 13:10", f"{DATE} 14:00"),
+    Order("BBB", 50.0, "buy", f"{DATE} 10:00", f"{DATE} 11:00"),
 ]
 
 
@@ -207,6 +207,17 @@ def test_assets_with_other_ticks_make_no_basket() -> None:
 
     with pytest.raises(DataError, match="at the same times for all of"):
         BasketExecution(data=pd.concat(frames))
+    begin, end = times[10], times[100]
+    given = [[Order(name, 5.0, "buy", begin, end) for name in ("A", "B")]]
+    with pytest.raises(DataError, match="those of B differ from those of A"):
+        BasketExecution(data=pd.concat(frames), orders=given, ticks_per_step=30)
+
+
+def test_orders_of_a_basket_start_together() -> None:
+    later = Order("BBB", 50.0, "buy", f"{DATE} 13:10", f"{DATE} 14:00")
+
+    with pytest.raises(DataError, match="must have the same ticks and start"):
+        BasketExecution(data=DAYS, orders=[[BASKET[0], later]])
 
 
 def test_invalid_actions_change_nothing() -> None:

@@ -171,11 +171,7 @@ def advantages(value: Any, filled: Any, market_price: Any, direction: Any) -> ND
 def _draws(config: BasketExecutionConfig, table: TickTable) -> dict[str, Any]:
     """Days on which every asset has the same ticks, or the given baskets."""
     if config.orders is not None:
-        return {
-            "orders": [
-                [given_order(config, table, order) for order in own] for own in config.orders
-            ]
-        }
+        return {"orders": [_given_basket(config, table, basket) for basket in config.orders]}
     orders = RandomOrders(config, table.days)
     synthetic = config.data is None and config.assets is None
     assets = SIMULATED_BASKET if synthetic else tuple(map(str, orders.assets))
@@ -190,6 +186,22 @@ def _draws(config: BasketExecutionConfig, table: TickTable) -> dict[str, Any]:
     nothing = [None] * len(assets)
     by_asset = zip(*(nothing if days is None else days for days in by_date), strict=True)
     return {"candidates": [day for days in by_asset for day in days], "assets": len(assets)}
+
+
+def _given_basket(
+    config: BasketExecutionConfig, table: TickTable, basket: Sequence[Order]
+) -> list[tuple[Any, ...]]:
+    """Orders of a native batch; all of them step at the same times, so that none sees ahead."""
+    orders = [given_order(config, table, order) for order in basket]
+    times = [table.ticks[order[0]].times for order in orders]
+    for order, own, clock in zip(basket, orders, times, strict=True):
+        if own[3] != orders[0][3] or not np.array_equal(clock, times[0]):
+            raise DataError(
+                f"orders of a basket must have the same ticks and start; those of "
+                f"{order.stock_id} differ from those of {basket[0].stock_id}: pass orders with one "
+                "start, on a panel of one calendar (Policies(calendars='union'))"
+            )
+    return orders
 
 
 def _basket_day(table: TickTable, assets: Sequence[str], date: np.datetime64) -> list[int] | None:
