@@ -48,6 +48,7 @@ mod order_records;
 mod order_task;
 mod panel_features;
 mod panel_rows;
+mod policy;
 mod portfolio;
 mod portfolio_account;
 mod portfolio_agents;
@@ -97,6 +98,8 @@ mod _core {
     use crate::panel_rows::{
         adjustment_factors, benchmark_returns, panel_flaw, priced_places, row_masks, seen_places,
     };
+    #[pymodule_export]
+    use crate::policy::PolicyProgram;
     #[pymodule_export]
     use crate::portfolio::{
         PortfolioBatch, PortfolioPanel, combine_rewards, cost_kinds, portfolio_names,

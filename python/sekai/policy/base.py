@@ -1,0 +1,99 @@
+"""Base class of policies that act in the spaces of an env."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.data.signature import DataSignature, checked_allow
+from sekai.error import SpaceError
+from sekai.policy.actions import flat_mask
+from sekai.policy.observations import leaves_of
+from sekai.spaces import Space
+from sekai.vector.batching import Batcher
+
+__all__ = ["SpacePolicy"]
+
+
+class SpacePolicy(ABC):
+    """Policy: observations of a space to actions of a space.
+
+    Args:
+        observation_space: observation space of the env.
+        action_space: action space of the env.
+        data_signature: data that the policy was trained on; None without market data.
+        allow: names of differences from that data that are allowed; see `load_policy`.
+    """
+
+    def __init__(
+        self,
+        observation_space: Space[Any],
+        action_space: Space[Any],
+        *,
+        data_signature: DataSignature | None = None,
+        allow: Collection[str] = (),
+    ) -> None:
+        self.data_signature = data_signature
+        self.allow = checked_allow(allow)
+        self.observation_space, self.action_space = observation_space, action_space
+        self.leaves = leaves_of(observation_space)
+        self._observation_batcher = Batcher(observation_space)
+        self._action_batcher = Batcher(action_space)
+
+    @abstractmethod
+    def on_spaces(self, observation_space: Space[Any], action_space: Space[Any]) -> SpacePolicy:
+        """Same policy for another number of assets.
+
+        Backbones that share weights between assets fit any number of them.
+
+        Raises:
+            SpaceError: the network has weights of single assets or observations.
+        """
+
+    @abstractmethod
+    def predict_batch(
+        self, observations: Any, deterministic: bool = True, action_mask: Any = None
+    ) -> Any:
+        """Actions for a batch of observations of a vector env.
+
+        Args:
+            observations: batch of observations.
+            deterministic: take the most likely action instead of a sample.
+            action_mask: action mask of each env; None as in `predict`.
+        """
+
+    def predict(self, observation: Any, deterministic: bool = True, action_mask: Any = None) -> Any:
+        """Action for one observation of one env.
+
+        Args:
+            observation: observation of the env.
+            deterministic: take the most likely action instead of a sample.
+            action_mask: allowed actions, as in `action_space.sample(mask=...)` and
+                `info["action_mask"]`; None for the mask in the observation, or all.
+        """
+        why = self.observation_space.mismatch(observation)
+        if why is not None:
+            raise SpaceError(f"observation does not match the space of the policy: {why}")
+        masks = None if action_mask is None else [action_mask]
+        batch = self._batch_of_one(observation)
+        return self._action_batcher.rows(self.predict_batch(batch, deterministic, masks))[0]
+
+    def _batch_of_one(self, observation: Any) -> Any:
+        """Batch of one observation, which is in the space."""
+        return self._observation_batcher.stack([observation])
+
+    def _flat_masks(self, masks: Any) -> NDArray[np.bool_]:
+        """Action masks of a batch: batch by actions."""
+        return np.stack([flat_mask(self.action_space, mask) for mask in masks])
+
+    def _misfit(self, observation_space: Space[Any]) -> SpaceError:
+        """Error of a network that does not fit other spaces."""
+        return SpaceError(
+            f"the policy does not fit {observation_space!r}: it was trained on "
+            f"{self.observation_space!r}; train it on this env, or for other numbers of assets "
+            "use a backbone that shares weights, such as 'mean'"
+        )
