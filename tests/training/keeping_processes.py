@@ -17,10 +17,12 @@ import numpy as np
 from sekai.training import (
     A2C,
     DDPG,
+    DQN,
     MADDPG,
     PPO,
     QMIX,
     SAC,
+    TD3,
     Agent,
     Callback,
     Checkpoint,
@@ -28,6 +30,7 @@ from sekai.training import (
     latest_checkpoint,
 )
 from sekai.training.checkpoint import read_file, write_file
+from tests.training.distributed.walks import picking_walk
 from tests.training.games import TwoStep
 
 ITERATIONS = 6
@@ -50,9 +53,11 @@ CASES: dict[str, tuple[type[Agent], str, dict[str, Any]]] = {
     "PPO": (PPO, "MarketMaking-v0", ON),
     "A2C": (A2C, "Portfolio-v0", ON),
     "DDPG": (DDPG, "MarketMaking-v0", {**OFF, "noise_autocorrelation": 0.5}),
+    "TD3": (TD3, "MarketMaking-v0", {**OFF, "policy_delay": 3}),
     "SAC": (SAC, "Portfolio-v0", OFF),
     "PPO of several": (PPO, "MultiPortfolio-v0", {**ON, "critic": "central"}),
     "MADDPG": (MADDPG, "MultiPortfolio-v0", OFF),
+    "DQN": (DQN, "walk", {**OFF, "dueling": True, "n_quantiles": 4}),
     "QMIX": (QMIX, "two steps", OFF),
 }
 """Small agents of whom much that can be set is in use."""
@@ -60,7 +65,11 @@ CASES: dict[str, tuple[type[Agent], str, dict[str, Any]]] = {
 
 def world(env: str) -> Any:
     """What to learn on, where it is not an id."""
-    return TwoStep(3) if env == "two steps" else env
+    worlds: dict[str, Callable[[], Any]] = {
+        "two steps": lambda: TwoStep(3),
+        "walk": lambda: picking_walk,
+    }
+    return worlds[env]() if env in worlds else env
 
 
 def agent(case: str) -> Agent:

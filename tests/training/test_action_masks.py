@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from sekai.error import SpaceError
 from sekai.evaluation import evaluate
 from sekai.spaces import Space
 from sekai.spaces.masks import allows
-from sekai.training import A2C, MADDPG, PPO, QMIX, Agent, Evaluate, load_policy
+from sekai.training import A2C, DQN, MADDPG, PPO, QMIX, Agent, Evaluate, load_policy
 from sekai.training.training_envs import play
 from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv
 from sekai.vector.multi_agent import MultiAgentVecEnv
@@ -39,15 +40,16 @@ REPLAY: dict[str, Any] = {
     "batch_size": 16,
     "buffer_size": 512,
 }
+MANY = {name: value for name, value in REPLAY.items() if name != "n_envs"}
 
 
-@pytest.mark.parametrize("kind", [PPO, A2C])
+@pytest.mark.parametrize(("kind", "options"), [(PPO, QUICK), (A2C, QUICK), (DQN, MANY)])
 @pytest.mark.parametrize("actions", [12_000, pytest.param(100_000, marks=pytest.mark.nightly)])
 def test_actions_in_training_and_evaluation_keep_to_the_masks(
-    kind: type[Agent], actions: int
+    kind: type[Agent], options: dict[str, Any], actions: int
 ) -> None:
     batch, judged = BarredBatch(256), BarredBatch(256)
-    agent = kind(vector(batch), **QUICK)
+    agent = kind(vector(batch), **options)
 
     agent.fit(actions)
     play(agent, vector(judged), actions // 9, seed=1)
@@ -66,6 +68,17 @@ def test_masks_of_single_envs_are_kept_to(kind: type[Agent], space: Space[Any]) 
 
     alone = kind(make(), **QUICK).fit(100)
     assert alone.vec.num_envs == 1
+
+
+def test_masks_of_single_envs_are_kept_to_with_a_replay_buffer() -> None:
+    agent = DQN(Barred, **REPLAY)
+
+    agent.fit(1_000, [Evaluate(Barred, every=4, episodes=8)])
+
+    drawn = agent.replay.sample(200)
+    actions = drawn["action"][:, 0]
+    assert bool(drawn["observation"]["action_mask"][torch.arange(200), actions].all())
+    assert not drawn["next"]["action_mask"].all()
 
 
 @pytest.mark.timeout(180)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from sekai.training import A2C, DDPG, PPO, SAC, Agent
+from sekai.training import A2C, DDPG, PPO, SAC, TD3, Agent
 from sekai.training.off_policy import OffPolicyAgent
 from tests.training.optima.batch import vector
 from tests.training.optima.chain import Chain
@@ -30,6 +30,7 @@ RECIPES: list[tuple[type[Agent], int, dict[str, Any]]] = [
     (PPO, 12_000, ON),
     (A2C, 60_000, {**ON, "n_steps": 8}),
     (DDPG, 2_000, OFF),
+    (TD3, 2_000, OFF),
     (SAC, 2_000, OFF),
 ]
 

@@ -1,4 +1,4 @@
-"""Checkpoints of envs whose running episodes cannot be saved."""
+"""Checkpoints that are resumed without running episodes, or with other arguments."""
 
 from __future__ import annotations
 
@@ -6,15 +6,32 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import sekai
 from sekai.data import simulate_gbm
 from sekai.error import StateError
-from sekai.training import DDPG, PPO, Agent, Checkpoint, ModelFileError, latest_checkpoint
+from sekai.training import (
+    A2C,
+    DDPG,
+    DQN,
+    MADDPG,
+    PPO,
+    QMIX,
+    SAC,
+    TD3,
+    Agent,
+    Checkpoint,
+    ModelFileError,
+    PPOSettings,
+    latest_checkpoint,
+)
 from sekai.training.checkpoint import read_file
+from sekai.vector import SyncVecEnv
 from sekai.wrappers import TimeLimit
+from tests.worlds import RandomWalk
 
 CART_POLE = "gymnasium/CartPole-v1"
 
@@ -91,6 +108,103 @@ def test_a_resume_names_all_arguments_that_it_needs(tmp_path: Path) -> None:
         ):
             method(path)
     assert PPO.resume(path, 8, env="Portfolio-v0", env_options=options).steps == 16
+
+
+SMALL: dict[str, Any] = {"learning_starts": 8, "batch_size": 4, "steps_per_iteration": 4}
+TEAM: dict[str, Any] = {"agents": 2, "action": "tilts", "reward_mode": "cooperative"}
+KINDS: list[tuple[type[Agent], dict[str, Any]]] = [
+    (PPO, {"env": "MarketMaking-v0", "n_steps": 4}),
+    (A2C, {"env": "MarketMaking-v0", "n_steps": 4}),
+    (DDPG, {"env": "MarketMaking-v0", **SMALL}),
+    (TD3, {"env": "MarketMaking-v0", **SMALL}),
+    (SAC, {"env": "MarketMaking-v0", **SMALL}),
+    (DQN, {"env": "Trading-v0", **SMALL}),
+    (MADDPG, {"env": "MultiPortfolio-v0", **SMALL}),
+    (QMIX, {"env": "MultiPortfolio-v0", "env_options": TEAM, **SMALL}),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"), KINDS, ids=lambda part: getattr(part, "__name__", "")
+)
+def test_a_resume_with_another_number_of_envs_is_refused(
+    kind: Any, arguments: dict[str, Any], tmp_path: Path
+) -> None:
+    path = kind(n_envs=4, **arguments).fit(32).save(tmp_path)
+
+    with pytest.raises(
+        ModelFileError,
+        match=rf"trained on 4 envs, got 2; pass n_envs=4, .* or use {kind.__name__}\.load",
+    ):
+        kind.resume(path, 8, n_envs=2)
+    assert kind.resume(path, 16, n_envs=4).steps == 48
+    assert kind.load(path, n_envs=2).fit(8).steps > 32
+
+
+def test_a_refused_resume_leaves_the_passed_vector_env_as_it_was(tmp_path: Path) -> None:
+    path = PPO(SyncVecEnv([RandomWalk] * 4), n_steps=4).fit(16).save(tmp_path)
+    fewer, equal = (SyncVecEnv([RandomWalk] * count) for count in (3, 4))
+    twin, actions = SyncVecEnv([RandomWalk] * 3), np.ones((3, 2), np.float32)
+    fewer.reset(seed=1)
+    twin.reset(seed=1)
+
+    with pytest.raises(ModelFileError, match="trained on 4 envs, got 3"):
+        PPO.resume(path, 8, env=fewer)
+
+    assert fewer.step(actions) == twin.step(actions)
+    assert PPO.resume(path, 16, env=equal).steps == 32
+    assert PPO.load(path, env=fewer).vec is fewer
+    for count in (8, PPOSettings.n_envs):
+        with pytest.raises(ValueError, match=f"n_envs must be 3, .* got {count}"):
+            PPO.load(path, env=fewer, n_envs=count)
+
+
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        ({"lr": 1e-3}, "PPOSettings has no setting 'lr'"),
+        ({"learning_rate": -1.0}, "learning_rate must be finite and above 0, got -1"),
+        ({"policy": "mlq"}, "backbone must be one of"),
+        ({"device": "cudda"}, "unknown device 'cudda'"),
+        ({"reward_transform": 3}, "reward_transform must be a function, got 3"),
+        ({"settings": None}, "settings is that of the file; pass single hyperparameters by name"),
+    ],
+    ids=lambda part: next(iter(part)) if isinstance(part, dict) else "",
+)
+def test_a_wrong_argument_of_resume_is_not_blamed_on_the_env(
+    argument: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    path = PPO("MarketMaking-v0", n_envs=2, n_steps=4).fit(8).save(tmp_path)
+
+    for method in (PPO.load, PPO.resume):
+        with pytest.raises((TypeError, ValueError), match=words) as error:
+            method(path, **argument)
+        assert "env" not in str(error.value).replace("env_", "")
+
+
+@pytest.mark.parametrize(
+    ("env", "kind"),
+    [
+        (lambda: RandomWalk(), "the function '<lambda>'"),
+        (RandomWalk, "the class 'RandomWalk'"),
+        (RandomWalk(), "an instance of 'RandomWalk'"),
+        (SyncVecEnv([RandomWalk] * 2), "an instance of 'SyncVecEnv'"),
+    ],
+    ids=["lambda", "class", "env", "vector"],
+)
+def test_a_file_of_an_env_without_an_id_says_what_it_was_trained_on(
+    env: Any, kind: str, tmp_path: Path
+) -> None:
+    count: dict[str, Any] = {"n_envs": 2} if callable(env) else {}
+    agent = PPO(env, n_steps=4, **count).fit(8)
+    path = agent.save(tmp_path)
+
+    for method in (PPO.load, PPO.resume):
+        with pytest.raises(ModelFileError) as error:
+            method(path)
+        assert f"it was trained on {kind}, which has no id: pass env=..." in str(error.value)
+        assert "data in memory" not in str(error.value)
+        assert "env_options" not in str(error.value)
 
 
 def test_required_envs_that_cannot_be_saved_are_refused(tmp_path: Path) -> None:

@@ -10,23 +10,24 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from sekai.policy.observations import leaves_of
 from sekai.spaces import Box, Dict, Discrete, MultiDiscrete, Simplex, Space
-from sekai.training import A2C, DDPG, MADDPG, PPO, QMIX, SAC, Agent, load_policy
+from sekai.training import A2C, DDPG, DQN, MADDPG, PPO, QMIX, SAC, TD3, Agent, load_policy
 from sekai.training.actions import ActionMap
-from sekai.training.observations import leaves_of
+from sekai.training.device import resolve_device
 from sekai.training.off_policy import Transitions
 from sekai.training.on_policy import Batch
-from sekai.training.settings import resolve_device
+from tests.training.barred import PICKS, Barred
 from tests.worlds import RandomWalk
 
 SEEN = Dict({"numbers": Box(-1.0, 1.0, (3,), np.float32), "kind": Discrete(4, start=1)})
 CUDA = torch.device("cuda")
 
 
-@pytest.mark.parametrize("kind", [PPO, A2C, DDPG, SAC])
+@pytest.mark.parametrize("kind", [PPO, A2C, DDPG, TD3, SAC])
 def test_the_cpu_is_the_default_and_changes_nothing(kind: type[Agent]) -> None:
     small: dict[str, Any] = {"n_envs": 2, "seed": 3}
-    if kind in (DDPG, SAC):
+    if kind in (DDPG, TD3, SAC):
         small |= {"learning_starts": 8, "batch_size": 8, "steps_per_iteration": 8}
     named: dict[str, Any] = {"device": "cpu"}
     agents = [kind(RandomWalk, **small, **more).fit(32) for more in ({}, named)]
@@ -36,7 +37,7 @@ def test_the_cpu_is_the_default_and_changes_nothing(kind: type[Agent]) -> None:
     assert agents[0].device == torch.device("cpu")
 
 
-@pytest.mark.parametrize("kind", [PPO, A2C, DDPG, SAC, MADDPG, QMIX])
+@pytest.mark.parametrize("kind", [PPO, A2C, DDPG, TD3, SAC, DQN, MADDPG, QMIX])
 def test_unknown_and_missing_devices_are_refused_with_the_choices(kind: type[Agent]) -> None:
     with pytest.raises(ValueError, match="expected 'cpu', 'cuda', 'cuda:N', 'mps' or 'auto'"):
         kind(RandomWalk, device="gpu")
@@ -57,7 +58,7 @@ def test_saved_agents_load_on_a_named_device(tmp_path: Path) -> None:
     agent = PPO(RandomWalk, n_envs=2, n_steps=4, device=torch.device("cpu")).fit(8)
     path = agent.save(tmp_path)
 
-    policy: Any = load_policy(path, device="cpu")
+    policy: Any = load_policy(path, device="cpu", backend="torch")
     loaded = PPO.resume(path, env=RandomWalk, device="auto")
     seen = np.zeros(2, np.float32)
     assert np.array_equal(policy.predict(seen), agent.predict(seen))
@@ -71,7 +72,7 @@ def _network(kind: type[Agent], space: Space[Any]) -> Any:
     actions = ActionMap(space)
     with CUDA:
         network: Any = kind.make_network(leaves_of(SEEN), actions, kind.settings_type())
-        if kind in (DDPG, SAC):
+        if kind in (DDPG, TD3, SAC):
             network.add_critics(kind.critic_count)
     # Built by an agent, moments stay on the CPU; here they were made on the device.
     network.inputs.normalizer = None
@@ -100,7 +101,7 @@ def test_actors_and_critics_work_on_the_device_of_the_network(space: Space[Any])
         assert log_probs.device.type == network.critic(masked).device.type == "cuda"
 
 
-@pytest.mark.parametrize("kind", [DDPG, SAC])
+@pytest.mark.parametrize("kind", [DDPG, TD3, SAC])
 def test_losses_of_replayed_steps_work_on_the_device_of_the_network(kind: Any) -> None:
     agent = kind(RandomWalk, n_envs=2)
     with FakeTensorMode():
@@ -115,6 +116,24 @@ def test_losses_of_replayed_steps_work_on_the_device_of_the_network(kind: Any) -
         losses = agent._loss(Transitions(seen, moves, seen, rewards, ended))
         assert {value.device.type for value in losses.values()} == {"cuda"}
         assert network.choose(_observed(), deterministic=False).cpu().device.type == "cpu"
+
+
+@pytest.mark.parametrize("changes", [{}, {"dueling": True, "n_quantiles": 4}], ids=str)
+def test_losses_of_dqn_work_on_the_device_of_the_network(changes: dict[str, Any]) -> None:
+    agent = DQN(Barred, n_envs=2, **changes)
+    with FakeTensorMode():
+        with CUDA:
+            network = DQN.make_network(leaves_of(SEEN), ActionMap(PICKS), agent.settings)
+        network.inputs.normalizer = None
+        agent.network, agent.device, agent.target_values = network, CUDA, network.values
+        observed = {**_observed(), "action_mask": torch.ones(5, 4)}
+        seen = agent._inputs(observed)
+        parts = (torch.zeros(5, 1), torch.zeros(5, 1), torch.zeros(5, 1, dtype=torch.bool))
+        moves, rewards, ended = (part.to(CUDA) for part in parts)
+        losses = agent._loss(Transitions(seen, moves, seen, rewards, ended))
+        assert {value.device.type for value in losses.values()} == {"cuda"}
+        for is_mode in (True, False):
+            assert network.choose(observed, is_mode).device.type == "cuda"
 
 
 @pytest.mark.parametrize("kind", [PPO, A2C])

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +120,84 @@ def test_modes_that_cannot_train_name_the_remedy() -> None:
     foreign = adapt_vector(DummyVecEnv([walk]))
     with pytest.raises(ValueError, match="pass a function that makes a single env"):
         foreign.reset(ids=[0])
+
+
+PROGRAM = """
+import sys
+
+import gymnasium
+
+
+def cart_pole():
+    return gymnasium.make("CartPole-v1")
+
+
+if __name__ == "__main__":
+    # Imported here, not by the workers.
+    from gymnasium.vector import AsyncVectorEnv, AutoresetMode
+    from stable_baselines3.common.vec_env import SubprocVecEnv, VecMonitor
+
+    from sekai.training import A2C, Checkpoint
+
+    if sys.argv[1] == "SubprocVecEnv":
+        vec = SubprocVecEnv([cart_pole] * 2)
+    else:
+        vec = AsyncVectorEnv([cart_pole] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
+    step, count = vec.step_async, 0
+
+    def counted(actions):
+        global count
+        count += 1
+        if count == 100:
+            print(*[worker.pid for worker in vec.processes], flush=True)
+        step(actions)
+
+    vec.step_async = counted
+    # A rollout takes a second or more: the interrupt arrives within one.
+    agent = A2C(VecMonitor(vec) if sys.argv[1] == "SubprocVecEnv" else vec, n_steps=1024)
+    agent.fit(10**7, [Checkpoint("files", every=10**6)])
+"""
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("kind", ["SubprocVecEnv", "AsyncVectorEnv"])
+def test_an_interrupt_of_envs_in_processes_ends_as_with_our_own(kind: str, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(PROGRAM, encoding="utf-8")
+    # As Ctrl-C on a terminal: the signal reaches the workers too.
+    run = subprocess.Popen(
+        [sys.executable, script, kind],
+        cwd=tmp_path,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert run.stdout is not None
+    workers = [int(word) for word in run.stdout.readline().split()]
+    os.killpg(run.pid, signal.SIGINT)
+    _, problems = run.communicate(timeout=120)
+
+    assert problems.rstrip().endswith("KeyboardInterrupt"), problems
+    assert "training ends after this iteration" in problems
+    assert "Error" not in problems
+    assert run.returncode == -signal.SIGINT
+    assert [file.suffix for file in (tmp_path / "files").iterdir()] == [".safetensors"]
+    assert len(workers) == 2
+    wait_until_gone(workers)
+
+
+def wait_until_gone(processes: list[int]) -> None:
+    end = time.monotonic() + 30
+    while any(Path(f"/proc/{process}").exists() for process in processes):
+        assert time.monotonic() < end, processes
+        time.sleep(0.1)
+
+
+def test_the_remedy_for_vector_envs_that_reset_in_the_next_step_trains() -> None:
+    with pytest.raises(ValueError, match="vectorization_mode='sync', vector_kwargs") as refused:
+        PPO(gymnasium.make_vec("CartPole-v1", num_envs=2))
+
+    call = str(refused.value).partition("make it by ")[2].partition(", or pass")[0]
+    vec = eval(call.replace("(...", "('CartPole-v1', num_envs=2"))
+    assert PPO(vec, n_steps=16).fit(32).steps == 32

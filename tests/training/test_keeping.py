@@ -74,12 +74,13 @@ def test_a_policy_acts_as_its_agent_without_envs(
     path = agent.save(tmp_path, training=False)
 
     monkeypatch.setattr("sekai.training.agent.make_training_envs", None)
-    policy = load_policy(path)
+    policy, native = load_policy(path, backend="torch"), load_policy(path)
 
     assert _count(policy.network) > 0, "the normalizer has travelled along"
     for observation in seen:
         acted, wanted = policy.predict(observation), agent.predict(observation)
         assert np.array_equal(np.asarray(acted), np.asarray(wanted))
+        assert np.allclose(native.predict(observation), wanted, atol=1e-5)
 
 
 def _count(network: Any) -> float:
@@ -229,14 +230,19 @@ DAMAGES: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
+NOT_READ_TO_ACT = ("an unknown setting", "a word for a number", "many envs")
+"""Damages of hyperparameters of training, which a native policy does not read."""
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_does_not_fit_is_refused_before_it_is_built(
     kept: Path, tmp_path: Path, damage: str
 ) -> None:
     path = changed(kept, tmp_path, DAMAGES[damage])
+    backend = "torch" if damage in NOT_READ_TO_ACT else None
 
     with bounded(2**24), pytest.raises(ModelFileError):
-        load_policy(path)
+        load_policy(path, backend=backend)
     with bounded(2**24), pytest.raises(ModelFileError):
         A2C.load(path)
 

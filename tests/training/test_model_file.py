@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from sekai.error import StateError
+from sekai.policy import files
+from sekai.policy.files import ModelFileError
 from sekai.storage.codec import DEPTH
-from sekai.training import checkpoint
-from sekai.training.checkpoint import ModelFileError, read_file, write_file
+from sekai.training.checkpoint import read_file, write_file
 
 KINDS = ["?", "i1", "u2", "i8", "f2", "<f4", ">f8", "M8[ns]", "m8[D]"]
 plain = (
@@ -137,9 +138,9 @@ def forged(path: Path, words: Any, found: dict[str, Any] | None = None, **meta: 
     text = words if isinstance(words, str) else json.dumps(words)
     held = found or {}
     metadata = {
-        "format": checkpoint.FORMAT,
+        "format": files.FORMAT,
         "sekai": text,
-        "digest": checkpoint._digest(text, held),
+        "digest": files.file_digest(text, held),
         **meta,
     }
     file = path / "forged.safetensors"
@@ -262,7 +263,7 @@ def test_announced_tensors_must_be_there(tmp_path: Path) -> None:
 def test_an_oversized_file_is_not_read(tmp_path: Path) -> None:
     file = tmp_path / "sparse.safetensors"
     with file.open("wb") as opened:
-        opened.truncate(checkpoint.MAX_FILE_BYTES + 1)
+        opened.truncate(files.MAX_FILE_BYTES + 1)
 
     with bounded(2**20), pytest.raises(ModelFileError, match="more than"):
         read_file(file)

@@ -7,8 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sekai.training.normalizers import CLIP_OBS, ObservationNormalizer, RewardScaler
-from sekai.training.observations import Leaf
+from sekai.policy.observations import Leaf
+from sekai.policy.program import CLIP_OBS
+from sekai.training.normalizers import ObservationNormalizer, RewardScaler
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -1,4 +1,4 @@
-"""DDPG and SAC: the same seed, the same weights; saved and gone on with, bit for bit."""
+"""DDPG, TD3 and SAC: the same seed, the same weights; saved and gone on with, bit for bit."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from sekai.error import SpaceError
 from sekai.spaces import Box, Discrete
-from sekai.training import DDPG, SAC
-from sekai.training.off_policy import OffPolicyAgent
+from sekai.training import DDPG, SAC, TD3
+from sekai.training.off_policy import OffPolicyAgent, Transitions
+from sekai.training.policies.off_policy import lesser_values
 from sekai.vector.native import NativeVecEnv
 from tests.training.optima.batch import vector
 from tests.training.optima.chain import Chain
-from tests.training.optima.kelly import Kelly
+from tests.training.optima.kelly import MOST, Kelly
 from tests.training.optima.merton import Merton
 
 BRIEF: dict[str, Any] = {
@@ -35,8 +36,11 @@ ROUND = 16
 KINDS: list[tuple[type[OffPolicyAgent], dict[str, Any]]] = [
     (DDPG, {}),
     (DDPG, {"noise_autocorrelation": 0.8}),
+    (TD3, {}),
+    (TD3, {"policy_delay": 3, "gradient_steps": 2}),
     (SAC, {}),
     (SAC, {"norm_reward": False, "gradient_steps": 2}),
+    (SAC, {"n_quantiles": 4}),
 ]
 
 
@@ -69,7 +73,7 @@ def test_going_on_from_a_file_is_as_if_nothing_had_been(
     assert resumed.episodes.summary == straight.episodes.summary
 
 
-@pytest.mark.parametrize("kind", [DDPG, SAC])
+@pytest.mark.parametrize("kind", [DDPG, TD3, SAC])
 def test_the_seed_decides_the_weights(kind: type[OffPolicyAgent]) -> None:
     first, again, other = (_agent(kind, seed).fit(4 * ROUND) for seed in (1, 1, 2))
 
@@ -77,7 +81,7 @@ def test_the_seed_decides_the_weights(kind: type[OffPolicyAgent]) -> None:
     assert not np.array_equal(_weights(first), _weights(other))
 
 
-@pytest.mark.parametrize("kind", [DDPG, SAC])
+@pytest.mark.parametrize("kind", [DDPG, TD3, SAC])
 def test_a_loaded_agent_acts_as_the_saved_one_and_learns_on(
     kind: type[OffPolicyAgent], tmp_path: Path
 ) -> None:
@@ -139,9 +143,10 @@ def test_nothing_is_learnt_before_the_warm_up_is_over() -> None:
     assert 0.5 < float(chosen.max()) <= 1.0
 
 
-@pytest.mark.parametrize("kind", [DDPG, SAC])
+@pytest.mark.parametrize("kind", [DDPG, TD3, SAC])
 def test_targets_follow_by_their_rate(kind: type[OffPolicyAgent]) -> None:
-    agent = _agent(kind, tau=0.25).fit(3 * ROUND)
+    changes = {"policy_delay": 1} if kind is TD3 else {}
+    agent = _agent(kind, tau=0.25, **changes).fit(3 * ROUND)
     pairs = agent._target_pairs()
     before = {name: deepcopy(target) for name, (target, _) in pairs.items()}
 
@@ -158,6 +163,82 @@ def test_targets_follow_by_their_rate(kind: type[OffPolicyAgent]) -> None:
     assert moved > 4
 
 
+def _moved(agent: OffPolicyAgent, before: dict[str, torch.Tensor], prefix: str) -> bool:
+    after = agent.network.state_dict()
+    return any(
+        not torch.equal(after[name], part)
+        for name, part in before.items()
+        if name.startswith(prefix)
+    )
+
+
+def test_td3_updates_actor_and_targets_once_in_so_many_steps() -> None:
+    agent = _agent(TD3, policy_delay=3).fit(2 * ROUND)
+    assert isinstance(agent, TD3)
+    found = []
+
+    for _ in range(6):
+        before = {name: part.clone() for name, part in agent.network.state_dict().items()}
+        target = deepcopy(agent.target_critics.state_dict())
+        with agent.randomness:
+            agent._update()
+        is_moved = any(
+            not torch.equal(part, target[name])
+            for name, part in agent.target_critics.state_dict().items()
+        )
+        assert _moved(agent, before, "critics.")
+        assert _moved(agent, before, "actor.") == is_moved
+        found.append(is_moved)
+
+    assert found == [(agent.updates - 5 + step) % 3 == 0 for step in range(6)]
+
+
+def test_td3_targets_are_the_lesser_of_both_critics() -> None:
+    agent = TD3(_vec(), seed=3, target_policy_noise=0.0, gamma=0.5, **BRIEF)
+    seen = {"observation": torch.linspace(-5.0, 5.0, 64)[:, None]}
+    rewards, ended = torch.zeros(64, 1), torch.zeros(64, 1, dtype=torch.bool)
+    with torch.no_grad():
+        chosen = agent.target_actor(seen)
+        both = [critic(seen, chosen)[:, 0] for critic in agent.target_critics]
+        critic: Any
+        for critic, values in zip(agent.target_critics, both, strict=True):
+            # Each is the lesser one for a part of what is seen.
+            critic.value.bias -= values.mean()
+        both = [critic(seen, chosen)[:, 0] for critic in agent.target_critics]
+
+    losses = agent._loss(Transitions(seen, torch.zeros(64, 1), seen, rewards, ended))
+
+    assert 0 < int((both[0] < both[1]).sum()) < 64
+    torch.testing.assert_close(losses["target_value"], 0.5 * torch.minimum(*both))
+
+
+def test_td3_noise_on_target_actions_has_its_size_and_its_bounds() -> None:
+    agent = TD3(_vec(), seed=3, target_policy_noise=0.2, target_noise_clip=0.3, **BRIEF)
+
+    with agent.randomness:
+        noise = agent._smoothed(torch.zeros(20_000, 1))
+        edge = agent._smoothed(torch.ones(20_000, 1))
+
+    assert float(noise.abs().max()) == pytest.approx(0.3)
+    # A normal number cut at one and a half standard deviations.
+    assert float(noise.std()) == pytest.approx(0.2 * 0.882, rel=0.03)
+    assert float(edge.max()) == 1.0
+    assert float(edge.min()) == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+def test_td3_targets_are_of_noisy_actions(noise: float) -> None:
+    agent = TD3(_vec(), seed=3, target_policy_noise=noise, **BRIEF)
+    seen = {"observation": torch.linspace(-5.0, 5.0, 64)[:, None]}
+    rewards, ended = torch.zeros(64, 1), torch.zeros(64, 1, dtype=torch.bool)
+    batch = Transitions(seen, torch.zeros(64, 1), seen, rewards, ended)
+
+    with agent.randomness:
+        first, again = (agent._loss(batch)["target_value"] for _ in range(2))
+
+    assert torch.equal(first, again) == (noise == 0.0)
+
+
 def test_sac_samples_differ_and_its_best_guess_does_not() -> None:
     agent = _agent(SAC)
     seen = np.full((50, 1), 0.6, np.float32)
@@ -167,6 +248,35 @@ def test_sac_samples_differ_and_its_best_guess_does_not() -> None:
     assert np.unique(free).size > 40
     assert not np.array_equal(free, again)
     assert np.unique(agent.predict_batch(seen)).size == 1
+
+
+def test_sac_targets_are_the_quantiles_of_the_critic_with_the_lesser_mean() -> None:
+    values = torch.tensor([[[0.0, 9.0], [1.0, 3.0]], [[2.0, 4.0], [5.0, 7.0]]])
+
+    assert torch.equal(lesser_values(values), torch.tensor([[2.0, 4.0], [1.0, 3.0]]))
+    assert torch.equal(lesser_values(values[..., :1]), torch.tensor([[0.0], [1.0]]))
+
+
+def test_sac_critics_estimate_the_quantiles_of_rewards() -> None:
+    agent = SAC(
+        vector(Kelly(16, (0.5, 0.5), episode_steps=3)),
+        seed=3,
+        n_quantiles=4,
+        gamma=0.0,
+        learning_rate=1e-2,
+        learning_starts=512,
+        norm_reward=False,
+        policy={"net_arch": (32,)},
+    ).fit(8_000)
+    with torch.no_grad():
+        inputs = agent.network.inputs({"observation": torch.full((1, 1), 0.5)})
+        found = [critic(inputs, torch.zeros(1, 1))[0] for critic in agent.network.critics]
+
+    # Zero is the middle of what can be bet, which is won or lost with equal chances.
+    win, loss = np.log1p(MOST / 2), np.log1p(-MOST / 2)
+    wanted = torch.tensor([loss, loss, win, win], dtype=torch.float32)
+    for quantiles in found:
+        torch.testing.assert_close(quantiles.sort().values, wanted, atol=0.1, rtol=0.0)
 
 
 def _noise(agent: OffPolicyAgent, steps: int) -> NDArray[np.float64]:
@@ -201,7 +311,7 @@ def test_noise_begins_anew_with_the_episode() -> None:
     assert abs(np.corrcoef(noise[1:].ravel(), noise[:-1].ravel())[0, 1]) < 0.1
 
 
-@pytest.mark.parametrize("kind", [DDPG, SAC])
+@pytest.mark.parametrize("kind", [DDPG, TD3, SAC])
 def test_weights_of_a_simplex_sum_to_one(kind: type[OffPolicyAgent]) -> None:
     agent = kind(vector(Merton(4, 6.0, simplex=True)), seed=1, **BRIEF).fit(3 * ROUND)
 
@@ -212,7 +322,7 @@ def test_weights_of_a_simplex_sum_to_one(kind: type[OffPolicyAgent]) -> None:
     assert (weights >= 0).all()
 
 
-@pytest.mark.parametrize("kind", [DDPG, SAC])
+@pytest.mark.parametrize("kind", [DDPG, TD3, SAC])
 def test_spaces_without_bounds_are_refused_in_words(kind: type[OffPolicyAgent]) -> None:
     batch = Chain(2, ends=True)
     endless = NativeVecEnv(batch, batch.observation_space, Box(-np.inf, np.inf, (1,), np.float32))

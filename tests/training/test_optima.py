@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sekai.training import A2C, DDPG, PPO, Agent
+from sekai.training import A2C, DDPG, PPO, TD3, Agent
 from tests.training.optima.batch import vector
 from tests.training.optima.growth import AVERSION, KELLY, MERTON_LOG, MERTON_POWER
 from tests.training.optima.kelly import Kelly, best_share, growth
@@ -20,7 +20,7 @@ ALL = [
     for task in (KELLY, MERTON_LOG, MERTON_POWER, EXECUTION, MARKET_MAKING)
     for kind in task.recipes
 ]
-QUICK = [(KELLY, PPO), (MERTON_LOG, A2C), (MERTON_LOG, DDPG)]
+QUICK = [(KELLY, PPO), (MERTON_LOG, A2C), (MERTON_LOG, DDPG), (KELLY, TD3)]
 
 
 @pytest.mark.timeout(300)

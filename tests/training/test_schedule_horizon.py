@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from sekai.training import A2C, DDPG, MADDPG, PPO, QMIX, SAC, Agent
+from sekai.training import A2C, DDPG, DQN, MADDPG, PPO, QMIX, SAC, TD3, Agent
+from tests.training.distributed.walks import picking_walk
 from tests.training.games import TwoStep
 
 OFF_POLICY = {
@@ -30,8 +31,11 @@ CASES: dict[str, tuple[type[Agent], Any, dict[str, Any]]] = {
     "A2C MarketMaking": (A2C, "MarketMaking-v0", {"n_envs": 4}),
     "DDPG Portfolio": (DDPG, "Portfolio-v0", OFF_POLICY),
     "DDPG MarketMaking": (DDPG, "MarketMaking-v0", OFF_POLICY),
+    "TD3 Portfolio": (TD3, "Portfolio-v0", OFF_POLICY),
     "SAC Portfolio": (SAC, "Portfolio-v0", OFF_POLICY),
     "SAC MarketMaking": (SAC, "MarketMaking-v0", OFF_POLICY),
+    "DQN Trading": (DQN, "Trading-v0", OFF_POLICY),
+    "DQN masks": (DQN, picking_walk, OFF_POLICY),
     "MADDPG MultiPortfolio": (MADDPG, "MultiPortfolio-v0", OFF_POLICY),
     "QMIX two-step game": (QMIX, None, OFF_POLICY),
 }

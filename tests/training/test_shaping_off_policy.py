@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from sekai.training import A2C, DDPG, MADDPG, PPO, QMIX, SAC, Agent
+from sekai.training import A2C, DDPG, DQN, MADDPG, PPO, QMIX, SAC, TD3, Agent
 from sekai.training.multi_agent.off_policy import AgentTransitions
 from sekai.training.shaping import StepBatch
-from tests.training.distributed.walks import walk
+from tests.training.distributed.walks import picking_walk, walk
 from tests.training.multi.worlds import Coming
 
 SMALL: dict[str, Any] = {
@@ -24,7 +24,7 @@ SMALL: dict[str, Any] = {
     "seed": 1,
     "policy": {"net_arch": (4,)},
 }
-SINGLE: list[Any] = [DDPG, SAC]
+SINGLE: list[Any] = [DDPG, TD3, SAC, DQN]
 TEAMS: list[Any] = [MADDPG, QMIX]
 
 
@@ -60,13 +60,20 @@ class Leaving(Coming):
     state_excludes = ("told",)
 
 
-WORLDS: dict[Any, Any] = {DDPG: walk, SAC: walk, MADDPG: Leaving, QMIX: Leaving}
+WORLDS: dict[Any, Any] = {
+    DDPG: walk,
+    TD3: walk,
+    SAC: walk,
+    DQN: picking_walk,
+    MADDPG: Leaving,
+    QMIX: Leaving,
+}
 
 
 @pytest.mark.parametrize("kind", SINGLE)
 def test_replay_holds_the_rewards_to_learn_from_and_reports_stay_plain(kind: Any) -> None:
-    plain = kind(walk, **{**SMALL, "learning_starts": 64}).fit(32)
-    agent = kind(walk, reward_transform=ten, **{**SMALL, "learning_starts": 64}).fit(32)
+    plain = kind(WORLDS[kind], **{**SMALL, "learning_starts": 64}).fit(32)
+    agent = kind(WORLDS[kind], reward_transform=ten, **{**SMALL, "learning_starts": 64}).fit(32)
 
     drawn = agent.replay.sample(32)
 
@@ -88,7 +95,7 @@ def test_replay_of_several_agents_holds_the_rewards_to_learn_from(kind: Any) -> 
 @pytest.mark.parametrize("kind", SINGLE)
 @pytest.mark.parametrize("where", [high, "is_high"])
 def test_steps_that_are_left_out_are_in_no_loss(kind: Any, where: Any) -> None:
-    agent = kind(walk, learn_where=where, **SMALL).fit(64)
+    agent = kind(WORLDS[kind], learn_where=where, **SMALL).fit(64)
     drawn = agent.replay.sample(64)
 
     # Infos tell of what the step led to, observations of what it came from.
@@ -161,7 +168,7 @@ def test_risks_of_whole_episodes_are_refused_by_name(kind: Any, risk: str) -> No
 
 ALGORITHMS: dict[str, list[Any]] = {
     "PPO, A2C": [PPO, A2C],
-    "DDPG, SAC": [DDPG, SAC],
+    "DDPG, TD3, SAC, DQN": [DDPG, TD3, SAC, DQN],
     "MADDPG": [MADDPG],
     "QMIX": [QMIX],
 }

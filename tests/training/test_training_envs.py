@@ -6,17 +6,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 import sekai
 from sekai.registry import spec
+from sekai.training import PPO, PPOSettings
 from sekai.training.training_envs import as_vec_env
 from sekai.vector import SyncVecEnv
 from sekai.vector.native import NativeVecEnv
 from sekai.vector.vec_env import VecEnv
 from tests.training.optima.batch import vector
 from tests.training.optima.chain import Chain
+from tests.worlds import RandomWalk
 
 gymnasium = pytest.importorskip("gymnasium")
+
+
+def cart_pole() -> Any:
+    return gymnasium.make("CartPole-v1")
 
 
 def _acts(vec: Any) -> VecEnv:
@@ -92,6 +99,18 @@ def test_envs_of_gymnasium_are_taken_as_they_are() -> None:
 
     assert (alone.num_envs, many.num_envs) == (1, 2)
     assert np.shape(many.reset(seed=1).observations) == (2, 4)
+
+
+def test_a_number_of_envs_beside_envs_is_refused() -> None:
+    walks, cart_poles = SyncVecEnv([RandomWalk] * 2), DummyVecEnv([cart_pole] * 2)
+
+    for made, count in ((walks, 2), (cart_poles, 2), (RandomWalk(), 1), (cart_pole(), 1)):
+        with pytest.raises(ValueError, match=rf"n_envs must be {count}, .* got 8; .* function"):
+            PPO(made, n_envs=8)
+        with pytest.raises(ValueError, match="got 8"):
+            PPO(made, settings=PPOSettings(n_envs=8))
+        for agent in (PPO(made), PPO(made, n_envs=count), PPO(made, settings=PPOSettings())):
+            assert agent.settings.n_envs == agent.vec.num_envs == count
 
 
 def test_what_is_no_env_is_refused_in_words() -> None:

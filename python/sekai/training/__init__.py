@@ -1,4 +1,4 @@
-"""Reinforcement learning: PPO, A2C, DDPG, SAC, MADDPG and QMIX agents."""
+"""Reinforcement learning: PPO, A2C, DDPG, TD3, SAC, DQN, MADDPG and QMIX agents."""
 
 from sekai.storage.optional import optional_import
 
@@ -6,9 +6,12 @@ for _package in ("torch", "safetensors"):
     optional_import(_package, "train", "sekai.training")
 
 # ruff: noqa: E402 (the packages are checked before modules import them)
+from sekai.policy.files import ModelFileError
+from sekai.policy.load import load_policy
+from sekai.policy.settings import PolicySettings
 from sekai.training.a2c import A2C, A2CSettings
 from sekai.training.agent import Agent, DivergedError
-from sekai.training.agent_settings import AgentSettings, PolicySettings
+from sekai.training.agent_settings import AgentSettings
 from sekai.training.callbacks import (
     Callback,
     Checkpoint,
@@ -20,31 +23,34 @@ from sekai.training.callbacks import (
     WandbTracker,
     latest_checkpoint,
 )
-from sekai.training.checkpoint import ModelFileError
 from sekai.training.ddpg import DDPG, DDPGSettings
+from sekai.training.dqn import DQN, DQNSettings
 from sekai.training.maddpg import MADDPG, MADDPGSettings
 from sekai.training.policies.actor_critic import register_backbone
 from sekai.training.ppo import PPO, PPOSettings
 from sekai.training.qmix import QMIX, QMIXSettings
 from sekai.training.ray.fit_many import Fitted, fit_many
 from sekai.training.sac import SAC, SACSettings
-from sekai.training.saving import load_policy
+from sekai.training.td3 import TD3, TD3Settings
 from sekai.training.trained_policy import TrainedPolicy
 from sekai.training.vessel import SeedSetError, TrainingVessel
 
 __all__ = [
     "A2C",
     "DDPG",
+    "DQN",
     "MADDPG",
     "PPO",
     "QMIX",
     "SAC",
+    "TD3",
     "A2CSettings",
     "Agent",
     "AgentSettings",
     "Callback",
     "Checkpoint",
     "DDPGSettings",
+    "DQNSettings",
     "DivergedError",
     "EarlyStopping",
     "Evaluate",
@@ -58,6 +64,7 @@ __all__ = [
     "QMIXSettings",
     "SACSettings",
     "SeedSetError",
+    "TD3Settings",
     "Track",
     "TrainedPolicy",
     "TrainingVessel",

@@ -13,33 +13,32 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from html import escape
 from textwrap import fill
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import torch
 
 from sekai.config.convert import documented_fields, type_hints
 from sekai.error import SekaiError
+from sekai.policy.observations import leaves_of
+from sekai.policy.settings import PolicySettings, Settings
 from sekai.training.actions import ActionMap
-from sekai.training.agent_settings import (
-    AgentSettings,
-    PolicySettings,
-    default_settings,
-    scheduled,
-)
+from sekai.training.agent_settings import AgentSettings, scheduled, with_arguments
 from sekai.training.callbacks.callback import Callback, CallbackList
 from sekai.training.callbacks.reporting import ProgressBar
+from sekai.training.defaults import default_settings, named_settings
+from sekai.training.device import resolve_device
 from sekai.training.multi_agent.groups import Group, TeamPolicy
 from sekai.training.multi_agent.joint_env import JointTrainingEnv
-from sekai.training.observations import WindowGather, leaves_of, window_gather
+from sekai.training.observations import WindowGather, window_gather
+from sekai.training.policies.actor_critic import SB3_POLICIES
 from sekai.training.ray.cluster import EngineName, rollout_engine
 from sekai.training.rng import EnvSlice, RandomStream
 from sekai.training.rollout import EpisodeStatistics
 from sekai.training.saving import SavableAgent
-from sekai.training.settings import Settings, resolve_device
 from sekai.training.shaping import LearnWhere, RewardShaping, RewardTransform
 from sekai.training.trained_policy import TrainedPolicy
-from sekai.training.training_envs import make_training_envs
+from sekai.training.training_envs import fixed_count, make_training_envs
 from sekai.vector.vec_env import VecEnv
 
 __all__ = ["Agent", "DivergedError", "Metrics"]
@@ -81,7 +80,9 @@ class Agent(SavableAgent):
             sekai, gymnasium or PettingZoo, or a function that makes one.
         policy: name of a backbone, or settings of the networks.
         seed: seed of the networks, the envs and the actions.
-        settings: hyperparameters; None for the defaults, tuned for known env ids.
+        settings: hyperparameters; None for the defaults, tuned for known env ids, and else by
+            whether the env is native. A name such as "LunarLander-v3" gives the tuned ones of that
+            env.
         env_options: keyword arguments of the env, if it is an id.
         reward_transform: function of the steps between two updates that returns the rewards to
             learn from: of a rollout of PPO and A2C, of `train_freq` steps of the others.
@@ -107,8 +108,21 @@ class Agent(SavableAgent):
             own = inspect.cleandoc(cls.__doc__ or "")
             cls.__doc__ = f"{own}\n\n{_arguments(cls.settings_type)}"
         elif "__init__" in vars(cls):
-            parameters = list(inspect.signature(cls.__init__).parameters.values())
-            cls.__signature__ = inspect.Signature(parameters[1:])
+            cls.__signature__ = _signature_of_init(cls)
+
+    def __new__(cls: type[Own], *positional: Any, **_: Any) -> Own:
+        """Refuse the arguments of stable-baselines3, whose policy comes first, with a hint."""
+        if positional and isinstance(positional[0], str) and positional[0] in SB3_POLICIES:
+            raise TypeError(
+                f"the env comes first, got the policy {positional[0]!r}: {cls.__name__}(env), or "
+                f"{cls.__name__}(env, policy={SB3_POLICIES[positional[0]]!r})"
+            )
+        if len(positional) > 1 and cls.__init__ is Agent.__init__:
+            raise TypeError(
+                f"{cls.__name__} expected 1 positional argument, the env, got {len(positional)}; "
+                "pass the others by name, such as policy=..."
+            )
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -116,7 +130,7 @@ class Agent(SavableAgent):
         *,
         policy: str | PolicySettings | Mapping[str, Any] | None = None,
         seed: int = 0,
-        settings: AgentSettings | None = None,
+        settings: AgentSettings | str | None = None,
         env_options: Mapping[str, Any] | None = None,
         reward_transform: RewardTransform | None = None,
         learn_where: LearnWhere | None = None,
@@ -128,8 +142,12 @@ class Agent(SavableAgent):
         self.env_argument = env
         self.env_options = dict(env_options or {})
         self.seed = seed
-        base = settings or default_settings(self.settings_type, env)
-        self.settings = base.replaced(**_with_policy(base, policy, changes))
+        if isinstance(settings, str):
+            base = named_settings(self.settings_type, settings)
+        else:
+            base = settings or default_settings(self.settings_type, env)
+        self.settings = with_arguments(base, policy, changes)
+        self._check_env_count(base, changes)
         self.vec = self._make_envs()
         self.randomness = RandomStream(seed)
         self.steps = 0
@@ -369,6 +387,18 @@ class Agent(SavableAgent):
         settings = self.settings
         return scheduled(settings.learning_rate, settings.learning_rate_schedule, progress)
 
+    def _check_env_count(self, base: AgentSettings, changes: Mapping[str, Any]) -> None:
+        """Set `n_envs` to the number of envs that were passed, or refuse another one."""
+        count, n_envs = fixed_count(self.env_argument), self.settings.n_envs
+        if count is None or count == n_envs:
+            return
+        if "n_envs" in changes or base.n_envs != type(base).n_envs:
+            raise ValueError(
+                f"n_envs must be {count}, the number of envs that were passed, got {n_envs}; leave "
+                "it out, or pass an id or a function that makes one env"
+            )
+        self.settings = self.settings.replaced(n_envs=count)
+
     def _make_envs(self) -> VecEnv:
         vec = make_training_envs(self.env_argument, self.settings.n_envs, self.env_options)
         if isinstance(vec, JointTrainingEnv):
@@ -410,6 +440,13 @@ class Agent(SavableAgent):
         return {} if self._watch is None else {"learn_where": self.shaping.learn_where}
 
 
+def _signature_of_init(kind: type[Any]) -> inspect.Signature:
+    return inspect.Signature(list(inspect.signature(kind.__init__).parameters.values())[1:])
+
+
+Agent.__signature__ = _signature_of_init(Agent)
+
+
 class DeferredInterrupt:
     """Context that defers the first keyboard interrupt; the second has its usual effect.
 
@@ -427,12 +464,7 @@ class DeferredInterrupt:
             self._is_installed = True
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._is_installed:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             self._is_installed = False
@@ -498,13 +530,3 @@ def _threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _with_policy(base: AgentSettings, policy: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
-    if policy is None:
-        return dict(changes)
-    if isinstance(policy, str):
-        policy = base.policy.replaced(backbone=policy)
-    elif isinstance(policy, Mapping):
-        policy = base.policy.replaced(**policy)
-    return {**changes, "policy": policy}

@@ -1,127 +1,61 @@
-"""Model files: saved agents as safetensors with a JSON header, validated on load."""
+"""Content of model files: settings, env and weights of an agent, validated on load."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import os
 import platform
-import stat
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sekai.data.signature import DataSignature
-from sekai.error import SekaiError, StateError
+from sekai.error import SekaiError
+from sekai.policy.files import ModelFileError, check_fields, read_arrays, write_arrays
 from sekai.registry import EnvSpec
 from sekai.registry import spec as spec_of
-from sekai.spaces import Space
-from sekai.storage.arrays import SPACE_NUMBERS, check_space, space_numbers
-from sekai.storage.codec import ArrayStore, from_json_value, to_json_value
-from sekai.storage.files import atomic_write
-from sekai.storage.optional import optional_import
-from sekai.storage.strict_json import parse_json
+from sekai.storage.arrays import SPACE_NUMBERS, space_numbers
+from sekai.storage.codec import ArrayStore
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.observations import WindowGather
 from sekai.training.trained_policy import PolicyNetwork
+from sekai.training.training_envs import fixed_count
 from sekai.vector.vec_env import VecEnv
 
 if TYPE_CHECKING:
     from sekai.training.saving import SavableAgent
 
 __all__ = [
-    "ModelFileError",
     "agent_content",
     "env_of",
-    "file_of",
     "load_network",
     "network_of",
     "read_agent",
     "read_file",
     "require_functions",
     "settings_of",
-    "signature_of",
-    "space_of",
     "windows_of",
     "write_file",
 ]
 
-NAME = "agent.safetensors"
-"""File name in a folder."""
-
-FORMAT = "4"
-MAX_FILE_BYTES = 64 * 2**30
-"""Largest file that is read."""
-
-MAX_HEADER_BYTES = 100_000_000
-"""Largest header, as in safetensors."""
-
-
-class ModelFileError(StateError):
-    """Model file is damaged, of another format or of another algorithm; nothing was loaded."""
-
-
-def file_of(path: str | os.PathLike[str]) -> Path:
-    """Path of the model file: the path itself, or the file in that folder."""
-    location = Path(path)
-    return location if location.suffix == ".safetensors" else location / NAME
-
 
 def write_file(path: str | os.PathLike[str], content: Mapping[str, Any]) -> Path:
-    """Write a nested value atomically: a crash leaves the old file, or none.
-
-    Raises:
-        StateError: the value cannot be serialized.
-    """
-    target = file_of(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    tensors: dict[str, NDArray[Any]] = {}
-    try:
-        words = json.dumps(to_json_value(content, "the state", _store(tensors)), allow_nan=False)
-    except ValueError as error:
-        raise StateError(f"the agent cannot be saved: {error}") from error
-    if len(words) > MAX_HEADER_BYTES // 2:
-        raise StateError(f"the agent cannot be saved: its JSON has {len(words)} characters")
-    metadata = {"format": FORMAT, "sekai": words, "digest": _digest(words, tensors)}
-    data = _in_order(_safetensors().save(tensors, metadata=metadata))
-    atomic_write(target, data)
-    return target
+    """Write a nested value with tensors atomically; see `write_arrays`."""
+    return write_arrays(path, content, _store())
 
 
 def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read the value of a model file.
-
-    Raises:
-        ModelFileError: the file is missing, damaged or of another format.
-    """
-    file = file_of(path)
-    data = _bytes_of(file)
-    try:
-        words = _words(data)
-        tensors = _safetensors().load(data)
-        if words["digest"] != _digest(words["sekai"], tensors):
-            raise ModelFileError(f"{file} is damaged: the checksum does not match")
-        content = from_json_value(parse_json(words["sekai"]), _store(tensors))
-    except ModelFileError:
-        raise
-    except Exception as error:
-        # safetensors and JSON raise errors of their own.
-        raise ModelFileError(f"{file} is not a valid model file: {error}") from error
-    if not isinstance(content, dict):
-        raise ModelFileError(f"{file} must hold an agent, got {type(content).__name__}")
-    return content
+    """Read the value of a model file with tensors; see `read_arrays`."""
+    return read_arrays(path, _store())
 
 
-def _store(tensors: dict[str, NDArray[Any]]) -> ArrayStore:
+def _store() -> ArrayStore:
     """Store of arrays and tensors beside the JSON."""
-    return ArrayStore(tensors, _array_of, lambda array: torch.from_numpy(array.copy()))
+    return ArrayStore({}, _array_of, lambda array: torch.from_numpy(array.copy()))
 
 
 def _array_of(value: Any) -> NDArray[Any] | None:
@@ -134,66 +68,11 @@ def _array_of(value: Any) -> NDArray[Any] | None:
     return array
 
 
-def _in_order(data: bytes) -> bytes:
-    """Sort the metadata, which safetensors writes in any order."""
-    length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + length])
-    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-    # Same length, so that tensors stay aligned.
-    ordered = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    if len(ordered) > length:
-        length = -(-len(ordered) // 8) * 8
-    old = int.from_bytes(data[:8], "little")
-    return length.to_bytes(8, "little") + ordered.ljust(length) + data[8 + old :]
-
-
-def _digest(words: str, tensors: Mapping[str, NDArray[Any]]) -> str:
-    """SHA-256 of header and tensors: detects damage, not forgery."""
-    digest = hashlib.sha256(words.encode())
-    for name in sorted(tensors):
-        array = tensors[name]
-        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
-
-
-def _words(data: bytes) -> dict[str, str]:
-    length = int.from_bytes(data[:8], "little")
-    header = parse_json(data[8 : 8 + length].decode("utf-8"))
-    words = header.get("__metadata__") if isinstance(header, dict) else None
-    if not isinstance(words, dict) or not {"format", "sekai", "digest"} <= words.keys():
-        raise ModelFileError("the header has no metadata of an agent")
-    if words["format"] != FORMAT:
-        raise ModelFileError(
-            f"expected model format {FORMAT}, got {words['format']!r:.80}: save the agent again "
-            f"with this version"
-        )
-    return words
-
-
-def _bytes_of(file: Path) -> bytes:
-    try:
-        status = file.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise ModelFileError(f"{file} is not a regular file")
-        if status.st_size > MAX_FILE_BYTES:
-            raise ModelFileError(f"{file} has {status.st_size} bytes, more than {MAX_FILE_BYTES}")
-        with file.open("rb") as opened:
-            head = opened.read(8)
-            length = int.from_bytes(head, "little")
-            if len(head) < 8 or length > min(status.st_size - 8, MAX_HEADER_BYTES):
-                raise ModelFileError(
-                    f"{file} has a header length of {length} bytes and a size of {status.st_size}"
-                )
-            return head + opened.read(status.st_size - 8)
-    except (OSError, ValueError) as error:
-        if isinstance(error, ModelFileError):
-            raise
-        raise ModelFileError(f"{file} cannot be read: {error}") from error
-
-
-def _safetensors() -> Any:
-    return optional_import("safetensors.numpy", "train", "Saving an agent")
+def read_agent(path: str | os.PathLike[str], algorithm: str | None = None) -> dict[str, Any]:
+    """Read a model file and validate its fields and algorithm."""
+    content = read_file(path)
+    check_fields(content, path, algorithm)
+    return content
 
 
 Kind = TypeVar("Kind", bound=AgentSettings)
@@ -222,7 +101,11 @@ def agent_content(agent: SavableAgent) -> dict[str, Any]:
         "seed": agent.seed,
         "steps": agent.steps,
         "env": spec_json(agent),
-        "env_arguments": {"env": agent.env_name, "env_options": list(agent.env_options)},
+        "env_arguments": {
+            "env": agent.env_name,
+            "kind": _env_kind(agent.env_argument),
+            "env_options": list(agent.env_options),
+        },
         "observation_space": agent.vec.observation_space.to_jsonable(),
         "action_space": agent.vec.action_space.to_jsonable(),
         "windows": None if agent.gather is None else list(agent.gather.shape),
@@ -252,6 +135,19 @@ def spec_json(agent: SavableAgent) -> str | None:
         return None
 
 
+ENV_KINDS = {"class": "the class", "function": "the function", "instance": "an instance of"}
+"""Kinds of envs without an id, in words."""
+
+
+def _env_kind(env: Any) -> str:
+    """Kind of the env that an agent was made with."""
+    if isinstance(env, (str, EnvSpec)):
+        return "id"
+    if fixed_count(env) is not None:
+        return "instance"
+    return "class" if isinstance(env, type) else "function"
+
+
 def data_digest(vec: VecEnv) -> str | None:
     """Digest of the market data of the envs, if they have any."""
     # Multi-agent vector envs wrap that of the worlds.
@@ -259,25 +155,6 @@ def data_digest(vec: VecEnv) -> str | None:
     data = getattr(getattr(inner, "batch", None), "data", None)
     digest: str | None = getattr(data, "digest", None)
     return digest
-
-
-def read_agent(path: str | os.PathLike[str], algorithm: str | None = None) -> dict[str, Any]:
-    """Read a model file and validate its fields and algorithm."""
-    content = read_file(path)
-    missing = sorted(FIELDS.keys() - content.keys())
-    if missing:
-        raise ModelFileError(f"{path} is not a model file: {', '.join(missing)} missing")
-    for name, kind in FIELDS.items():
-        value = content[name]
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise ModelFileError(f"{path}: {name} must be {kind.__name__}, got {value!r:.80}")
-    saved_algorithm = content["algorithm"]
-    if algorithm is not None and saved_algorithm != algorithm:
-        raise ModelFileError(
-            f"{path} holds an agent of {saved_algorithm!r:.80}, expected {algorithm}: use the "
-            "class it names"
-        )
-    return content
 
 
 def require_functions(content: Mapping[str, Any], passed: Mapping[str, Any], path: Any) -> None:
@@ -291,18 +168,6 @@ def require_functions(content: Mapping[str, Any], passed: Mapping[str, Any], pat
             f"{path} was trained with {name}={functions[name]!r:.80}: pass {name}=..., or "
             f"{name}=None to go on without"
         )
-
-
-FIELDS: dict[str, type] = {
-    "algorithm": str,
-    "settings": dict,
-    "seed": int,
-    "steps": int,
-    "network": dict,
-    "observation_space": dict,
-    "action_space": dict,
-}
-"""Required fields of a model file with their types."""
 
 
 def settings_of(content: Mapping[str, Any], kind: type[Kind]) -> Kind:
@@ -334,15 +199,6 @@ def _check_rows(content: Mapping[str, Any], settings: AgentSettings) -> None:
         )
 
 
-def signature_of(content: Mapping[str, Any]) -> DataSignature | None:
-    """Data signature of a model file; None if it was trained without market data."""
-    values = content.get("data_signature")
-    try:
-        return None if values is None else DataSignature.from_dict(values)
-    except ValueError as error:
-        raise ModelFileError(f"invalid data signature: {error}") from error
-
-
 def windows_of(content: Mapping[str, Any]) -> WindowGather | None:
     """Window lookup of a model file, without data; None if it has none."""
     shape = content.get("windows")
@@ -356,15 +212,6 @@ def windows_of(content: Mapping[str, Any]) -> WindowGather | None:
     return WindowGather.without_data((shape[0], shape[1], shape[2]))
 
 
-def space_of(content: Mapping[str, Any], name: str) -> Space[Any]:
-    """Space of a model file."""
-    try:
-        check_space(content[name])
-        return Space.from_jsonable(content[name])
-    except Exception as error:
-        raise ModelFileError(f"invalid {name}: {error}") from error
-
-
 def env_of(content: Mapping[str, Any], path: Any) -> EnvSpec:
     """Env spec of a model file: a registered env with wrappers and arguments by name.
 
@@ -373,10 +220,7 @@ def env_of(content: Mapping[str, Any], path: Any) -> EnvSpec:
     """
     text = content.get("env")
     if text is None:
-        raise ModelFileError(
-            f"{path} has no env spec, because options such as data in memory cannot be saved: "
-            f"{_arguments_of(content)}"
-        )
+        raise ModelFileError(f"{path} has no env spec, because {_why_unnamed(content)}")
     try:
         return EnvSpec.from_json(text)
     except (ValueError, SekaiError) as error:
@@ -385,10 +229,24 @@ def env_of(content: Mapping[str, Any], path: Any) -> EnvSpec:
         ) from error
 
 
+def _why_unnamed(content: Mapping[str, Any]) -> str:
+    """Cause and remedy of a file without an env spec."""
+    saved = _saved_arguments(content)
+    kind = ENV_KINDS.get(str(saved.get("kind")))
+    if kind is not None:
+        name = str(saved.get("env"))[:80]
+        return f"it was trained on {kind} {name!r}, which has no id: pass env=..., as in training"
+    return f"options such as data in memory cannot be saved: {_arguments_of(content)}"
+
+
+def _saved_arguments(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    saved = content.get("env_arguments")
+    return saved if isinstance(saved, Mapping) else {}
+
+
 def _arguments_of(content: Mapping[str, Any]) -> str:
     """Remedy of a missing env: the arguments of training, by name."""
-    saved = content.get("env_arguments")
-    saved = saved if isinstance(saved, Mapping) else {}
+    saved = _saved_arguments(content)
     name, options = saved.get("env"), saved.get("env_options")
     if not isinstance(name, str) or not isinstance(options, list) or not options:
         return "pass env=..., and env_options={...} if it is an id"

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
+from sekai.policy.settings import require
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.off_policy import (
     ActorCriticSettings,
@@ -21,7 +22,6 @@ from sekai.training.off_policy import (
 )
 from sekai.training.policies.off_policy import DeterministicActor
 from sekai.training.rng import normal
-from sekai.training.settings import require
 
 __all__ = ["DDPG", "DDPGSettings", "ddpg_losses"]
 

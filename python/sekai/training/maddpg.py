@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from sekai.error import SpaceError
+from sekai.policy.settings import PolicySettings, require
 from sekai.training.actions import ActionMap
 from sekai.training.agent import Metrics
-from sekai.training.agent_settings import AgentSettings, PolicySettings
+from sekai.training.agent_settings import AgentSettings
 from sekai.training.ddpg import ddpg_losses
 from sekai.training.multi_agent.groups import Group, TeamInputs, groups_of
 from sekai.training.multi_agent.joint_env import JointSpaces, JointTrainingEnv, observations_of
@@ -27,7 +28,6 @@ from sekai.training.policies.off_policy import (
     one_hot,
 )
 from sekai.training.rng import normal
-from sekai.training.settings import require
 from sekai.training.trained_policy import PolicyNetwork
 
 __all__ = ["MADDPG", "MADDPGSettings"]
@@ -36,6 +36,8 @@ __all__ = ["MADDPG", "MADDPGSettings"]
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MADDPGSettings(ActorCriticSettings):
     """Hyperparameters of MADDPG."""
+
+    python_env_settings: ClassVar[Mapping[str, Any]] = {}
 
     noise_std: float = 0.2
     """Standard deviation of the exploration noise on continuous actions in [-1, 1]."""

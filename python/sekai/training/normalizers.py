@@ -9,22 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sekai.training.observations import Leaf, Slots, is_action_mask
+from sekai.policy.observations import Leaf, Slots, is_action_mask, normalized_leaves
+from sekai.policy.program import CLIP_OBS, EPSILON, MAX_PIXEL
+from sekai.training.observations import by_slot, used_slots
 
 __all__ = ["Gather", "Inputs", "ObservationNormalizer", "RewardScaler"]
-
-CLIP_OBS = 10.0
-"""Normalized observations are clipped to this magnitude."""
 
 CLIP_REWARD = 100.0
 """Scaled rewards are clipped to this magnitude. A single reward at the end of an episode of n steps
 is about the square root of n, far below: only outliers are clipped."""
-
-MAX_PIXEL = 255.0
-"""Images are divided by this instead."""
-
-EPSILON = 1e-8
-"""Added to variances."""
 
 CHUNK_ROWS = 1024
 """Observations per update of the normalizer: gathered windows need not fit memory at once."""
@@ -51,9 +44,9 @@ class ObservationNormalizer(nn.Module):
     def __init__(self, leaves: Mapping[str, Leaf], slots: Slots | None = None) -> None:
         super().__init__()
         self.slots = slots
-        self.names = [name for name, leaf in leaves.items() if _is_scaled(name, leaf, slots)]
-        for index, name in enumerate(self.names):
-            width = self._width(name, leaves[name])
+        widths = normalized_leaves(leaves, slots)
+        self.names = list(widths)
+        for index, width in enumerate(widths.values()):
             self.register_buffer(f"count_{index}", torch.zeros((), dtype=torch.float64))
             self.register_buffer(f"mean_{index}", torch.zeros(width, dtype=torch.float64))
             self.register_buffer(f"variance_{index}", torch.ones(width, dtype=torch.float64))
@@ -109,13 +102,8 @@ class ObservationNormalizer(nn.Module):
         values = observations[name]
         if self.slots is None or name != self.slots.features:
             return values
-        used = self.slots.used(observations)
-        return values if used is None or used.all() else self.slots.by_slot(values)[used]
-
-    def _width(self, name: str, leaf: Leaf) -> int:
-        if self.slots is not None and name == self.slots.features:
-            return self.slots.channels
-        return leaf.shape[-1] if len(leaf.shape) > 1 else max(1, leaf.width)
+        used = used_slots(self.slots, observations)
+        return values if used is None or used.all() else by_slot(self.slots, values)[used]
 
     def _moments(self, index: int) -> tuple[Tensor, Tensor, Tensor]:
         count, mean, variance = (
@@ -255,14 +243,6 @@ class RewardScaler(nn.Module):
 
 def _reset_scales(normalizer: ObservationNormalizer, _: Any) -> None:
     normalizer._set_scales()
-
-
-def _is_scaled(name: str, leaf: Leaf, slots: Slots | None) -> bool:
-    if slots is not None and name in (slots.mask, slots.weights):
-        return False
-    # Masks and row indices are not amounts.
-    no_amount = is_action_mask(name) or name.rpartition("/")[2] in ("mask", "index")
-    return leaf.is_measured and not leaf.is_image and not no_amount
 
 
 def _one_hot(leaf: Leaf, values: Tensor) -> Tensor:

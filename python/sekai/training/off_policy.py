@@ -1,4 +1,4 @@
-"""Off-policy training: replay and target networks that DDPG and SAC share."""
+"""Off-policy training: replay and target networks of single agents."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ import torch
 from torch import Tensor, nn
 
 from sekai.error import SpaceError
+from sekai.policy.native import LEARNING_ONLY
+from sekai.policy.observations import Leaf
+from sekai.policy.settings import PolicySettings, require
+from sekai.spaces import Discrete
 from sekai.training.actions import ActionMap
 from sekai.training.agent import Agent, DivergedError, Metrics
-from sekai.training.agent_settings import AgentSettings, PolicySettings
+from sekai.training.agent_settings import AgentSettings
 from sekai.training.normalizers import Gather, RewardScaler
-from sekai.training.observations import Leaf
 from sekai.training.on_policy import total_loss
 from sekai.training.policies.actor_critic import Backbone, backbone, inputs_of
 from sekai.training.policies.off_policy import DeterministicActor, QNetwork, SquashedGaussianActor
 from sekai.training.replay import ReplayBuffer
 from sekai.training.risk import RiskKind, VolatilityRisk
 from sekai.training.rng import EnvSlice, uniform
-from sekai.training.settings import require
 from sekai.training.shaping import StepBatch
 from sekai.training.trained_policy import PolicyNetwork
 from sekai.vector.vec_env import Seeds
@@ -39,6 +41,7 @@ __all__ = [
     "OffPolicyNetwork",
     "OffPolicySettings",
     "Transitions",
+    "decayed_eps",
     "frozen",
     "mean_metrics",
     "target_copy",
@@ -48,6 +51,8 @@ __all__ = [
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OffPolicySettings(AgentSettings):
     """Hyperparameters of off-policy algorithms."""
+
+    _max_tau: ClassVar[float] = 0.5
 
     n_envs: int = 16
     learning_rate: float = 1e-3
@@ -105,12 +110,22 @@ class OffPolicySettings(AgentSettings):
         require(self.risk in ("none", "volatility"), "risk", expected, self.risk)
         is_weight = 0.0 <= self.risk_weight < math.inf
         require(is_weight, "risk_weight", "finite, 0 or more", self.risk_weight)
-        require(0 < self.tau <= 0.5, "tau", "above 0 and at most 0.5", self.tau)
+        is_coefficient = 0 < self.tau <= self._max_tau
+        require(is_coefficient, "tau", f"above 0 and at most {self._max_tau}", self.tau)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ActorCriticSettings(OffPolicySettings):
     """Hyperparameters of off-policy algorithms with an actor."""
+
+    python_env_settings: ClassVar[Mapping[str, Any]] = {
+        "n_envs": 1,
+        "steps_per_iteration": 64,
+        "learning_starts": 100,
+        "learning_rate": 3e-4,
+        "actor_lr_scale": 1.0,
+        "policy": {"net_arch": [256, 256], "activation": "relu"},
+    }
 
     actor_lr_scale: float = 0.3
     """Learning rate of the actor, as a multiple of that of the critics."""
@@ -127,7 +142,7 @@ class OffPolicyNetwork(PolicyNetwork):
     target networks see what the trained networks see.
     """
 
-    for_learning: ClassVar[tuple[str, ...]] = ("critics.", "log_temperature")
+    for_learning: ClassVar[tuple[str, ...]] = LEARNING_ONLY
     log_temperature: nn.Parameter
     """Logarithm of the entropy coefficient of SAC."""
 
@@ -144,10 +159,10 @@ class OffPolicyNetwork(PolicyNetwork):
         self.inputs = inputs_of(leaves, settings, gather)
         self.actor = actor(self._body(), actions, settings.std_init * actions.std_scale)
 
-    def add_critics(self, count: int) -> None:
-        """Add the Q-networks, which only training needs."""
+    def add_critics(self, count: int, outputs: int = 1) -> None:
+        """Add the Q-networks, which only training needs, with a mean or quantiles as outputs."""
         self.critics = nn.ModuleList(
-            QNetwork(self._body(), self._actions, self._settings) for _ in range(count)
+            QNetwork(self._body(), self._actions, self._settings, outputs) for _ in range(count)
         )
 
     def choose(self, observations: Mapping[str, Tensor], deterministic: bool) -> Tensor:
@@ -215,10 +230,14 @@ class OffPolicyAgent(Agent):
         steps = max(-(-settings.buffer_size // self.vec.num_envs), settings.steps_per_iteration)
         self.replay = ReplayBuffer(self.vec, self.actions, steps)
         self.network = self.make_network(self.leaves, self.actions, settings, self.gather)
-        self.network.add_critics(self.critic_count)
+        self._add_critics()
         self.network.to(self.device)
         self._build_targets()
         self._build_optimizer()
+
+    def _add_critics(self) -> None:
+        """Add the networks that only training needs."""
+        self.network.add_critics(self.critic_count)
 
     def _make_scaler(self, rows: int) -> None:
         if self.settings.norm_reward:
@@ -243,11 +262,12 @@ class OffPolicyAgent(Agent):
     def _check_actions(self) -> None:
         name, space = type(self).__name__, self.vec.action_space
         if self.actions.is_choice:
-            raise SpaceError(f"{name} needs continuous actions, got {space!r}; use PPO or A2C")
+            others = "PPO, A2C or DQN" if isinstance(space, Discrete) else "PPO or A2C"
+            raise SpaceError(f"{name} needs continuous actions, got {space!r}; use {others}")
         if not self.actions.is_bounded:
             raise SpaceError(
-                f"{name} needs bounded actions, got {space!r}; wrap the env in RescaleAction or "
-                "TransformAction, or use PPO or A2C"
+                f"{name} needs bounded actions, got {space!r}; wrap the env in an ActionWrapper "
+                "with bounds, or use PPO or A2C"
             )
 
     @classmethod
@@ -324,12 +344,17 @@ class OffPolicyAgent(Agent):
         rewards = self._penalized(drawn["reward"])
         scaled = rewards.float() if self.scaler is None else self.scaler(rewards)
         return Transitions(
-            self.network.inputs(drawn["observation"]),
+            self._inputs(drawn["observation"]),
             drawn["action"].to(self.device),
-            self.network.inputs(drawn["next"]),
+            self._inputs(drawn["next"]),
             scaled.unsqueeze(-1).to(self.device),
             drawn["terminated"].unsqueeze(-1).to(self.device),
         )
+
+    def _inputs(self, observations: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Preprocessed observations."""
+        inputs: dict[str, Tensor] = self.network.inputs(observations)
+        return inputs
 
     def _start(self, seed: Seeds) -> None:
         self.replay.begin(seed)
@@ -342,14 +367,17 @@ class OffPolicyAgent(Agent):
 
     @torch.no_grad()
     def _act(self, steps: int) -> Any:
-        if steps < self.settings.learning_starts:
-            numbers = uniform((self.vec.num_envs, self.actions.width)) * 2 - 1
-            actions = numbers * self.actions.std_scale
-        else:
-            actions = self._explore(self.replay.current_observations())
-        result = self.replay.step(actions, self.network.used(self.replay.current_observations()))
+        observations = self.replay.current_observations()
+        is_warm = steps >= self.settings.learning_starts
+        actions = self._explore(observations) if is_warm else self._random_actions(observations)
+        result = self.replay.step(actions, self.network.used(observations))
         self._count_episodes()
         return result
+
+    def _random_actions(self, observations: dict[str, Tensor]) -> Tensor:
+        """Uniform random actions."""
+        numbers = uniform((self.vec.num_envs, self.actions.width)) * 2 - 1
+        return numbers * self.actions.std_scale
 
     def _explore(self, observations: dict[str, Tensor]) -> Tensor:
         """Actions with exploration noise."""
@@ -464,6 +492,12 @@ def frozen(module: nn.Module) -> Iterator[None]:
 def target_copy(module: Module) -> Module:
     """Copy of a network without gradients, for `tau` updates."""
     return deepcopy(module).requires_grad_(False)
+
+
+def decayed_eps(settings: Any, progress: float) -> float:
+    """Probability of a random action after a fraction of its linear decay."""
+    change = settings.exploration_final_eps - settings.exploration_initial_eps
+    return float(settings.exploration_initial_eps + min(1.0, progress) * change)
 
 
 def mean_metrics(metrics: Sequence[Mapping[str, float]]) -> Metrics:

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+from sekai.policy.observations import Leaf
+from sekai.policy.settings import SEVERAL_KINDS, require
 from sekai.training.actions import ActionMap
 from sekai.training.agent import Agent, DivergedError, Metrics
 from sekai.training.agent_settings import AgentSettings
@@ -26,12 +28,10 @@ from sekai.training.multi_agent.groups import (
 )
 from sekai.training.multi_agent.joint_env import JointSpaces, JointTrainingEnv
 from sekai.training.normalizers import Gather, RewardScaler
-from sekai.training.observations import Leaf
 from sekai.training.policies.actor_critic import ActorCritic
 from sekai.training.risk import KINDS, RiskKind, make_risk
 from sekai.training.rng import EnvSlice
 from sekai.training.rollout import Cut, RolloutBuffer
-from sekai.training.settings import SEVERAL_KINDS, require
 from sekai.training.shaping import StepBatch
 from sekai.vector.vec_env import Seeds, VecEnv
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
+from sekai.policy.settings import require
 from sekai.training.agent import Metrics
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.on_policy import Batch, Learner, OnPolicyAgent, OnPolicySettings, mean_of
-from sekai.training.settings import require
 
 __all__ = ["PPO", "PPOSettings"]
 
@@ -27,6 +28,13 @@ KL_TOLERANCE = 1.5
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PPOSettings(OnPolicySettings):
     """Hyperparameters of PPO."""
+
+    python_env_settings: ClassVar[Mapping[str, Any]] = {
+        "n_envs": 8,
+        "n_steps": 256,
+        "batch_size": 64,
+        "n_epochs": 10,
+    }
 
     n_epochs: int = 4
     """Passes over each rollout."""

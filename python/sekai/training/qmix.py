@@ -11,10 +11,12 @@ from torch import Tensor, nn
 from torch.nn.functional import elu, mse_loss, pad
 
 from sekai.error import SpaceError
+from sekai.policy.observations import is_action_mask, leaves_of
+from sekai.policy.settings import SEVERAL_KINDS, PolicySettings, require
 from sekai.spaces import Discrete, MultiDiscrete
 from sekai.training.actions import ActionMap
 from sekai.training.agent import Metrics
-from sekai.training.agent_settings import AgentSettings, PolicySettings
+from sekai.training.agent_settings import AgentSettings
 from sekai.training.multi_agent.groups import (
     AGENT_INDEX,
     Group,
@@ -25,11 +27,10 @@ from sekai.training.multi_agent.groups import (
 )
 from sekai.training.multi_agent.joint_env import JointSpaces, JointTrainingEnv, observations_of
 from sekai.training.multi_agent.off_policy import AgentTransitions, MultiAgentOffPolicyAgent
-from sekai.training.observations import is_action_mask, leaves_of, observed_mask, on_device
-from sekai.training.off_policy import OffPolicySettings, target_copy
+from sekai.training.observations import observed_mask, on_device
+from sekai.training.off_policy import OffPolicySettings, decayed_eps, target_copy
 from sekai.training.policies.actor_critic import Backbone, backbone, linear
 from sekai.training.policies.off_policy import one_hot
-from sekai.training.settings import SEVERAL_KINDS, require
 from sekai.training.trained_policy import PolicyNetwork
 
 __all__ = ["QMIX", "QMIXSettings"]
@@ -335,10 +336,7 @@ class QMIX(MultiAgentOffPolicyAgent):
         return [([*self.network.values.parameters(), *self.network.mixer.parameters()], 1.0)]
 
     def _act(self, steps: int) -> Any:
-        settings = self.settings
-        progress = min(1.0, steps / settings.exploration_steps)
-        change = settings.exploration_final_eps - settings.exploration_initial_eps
-        self._eps = settings.exploration_initial_eps + progress * change
+        self._eps = decayed_eps(self.settings, steps / self.settings.exploration_steps)
         return super()._act(steps)
 
     def _explore(self, observations: dict[str, Tensor]) -> Tensor:

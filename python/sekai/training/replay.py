@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sekai.training.actions import ActionMap
-from sekai.training.observations import arrays_of, tensors_of
+from sekai.core.autoreset import FINAL_INFO
+from sekai.error import SpaceError
+from sekai.policy.actions import flat_mask
+from sekai.policy.observations import ACTION_MASK, arrays_of
+from sekai.spaces import Space
+from sekai.training.actions import ActionMap, info_masks, takes_info_masks
+from sekai.training.observations import tensors_of
 from sekai.training.rng import EnvSlice
 from sekai.vector.batching import Batcher, StepBuffers, map_arrays
 from sekai.vector.vec_env import Seeds, VecEnv
@@ -52,6 +58,9 @@ class ReplayBuffer:
         self.truncated = np.zeros((self.rows, count), np.bool_)
         kind = torch.int64 if actions.is_choice else torch.float32
         self.chosen = torch.zeros((self.rows, count, actions.width), dtype=kind)
+        self._masks: ReplayMasks | None = None
+        if takes_info_masks(vec.observation_space, vec.action_space):
+            self._masks = ReplayMasks(vec.action_space, (self.rows, count, sum(actions.choices)))
         self.trained_on = np.ones((self.rows, count, agents), np.bool_)
         """Mask of steps to learn from, by agent."""
         self.is_filtered = False
@@ -68,12 +77,15 @@ class ReplayBuffer:
         """Reset all envs; running episodes are truncated."""
         if self.steps:
             self._cut_all()
-        first = self.vec.reset(seed=seed).observations
-        map_arrays(np.copyto, self._row(self.now), first)
+        first = self.vec.reset(seed=seed)
+        map_arrays(np.copyto, self._row(self.now), first.observations)
+        if self._masks is not None:
+            self._masks.read(self.now, first.infos)
 
     def current_observations(self) -> dict[str, Tensor]:
-        """Current observations."""
-        return tensors_of(self._row(self.now))
+        """Current observations, with the action masks of infos."""
+        leaves = tensors_of(self._row(self.now))
+        return leaves if self._masks is None else self._masks.added(leaves, "own", self.now)
 
     def step(self, chosen: Tensor, used: Tensor | None = None) -> Any:
         """Step all envs and store the transitions.
@@ -82,8 +94,12 @@ class ReplayBuffer:
             chosen: policy outputs.
             used: mask of the action components in use; None for all.
         """
-        actions = self.actions.to_env(chosen, used)
-        return self._keep(chosen, lambda out: self.vec.step(actions, out=out))
+        actions, row = self.actions.to_env(chosen, used), self.now
+        result = self._keep(chosen, lambda out: self.vec.step(actions, out=out))
+        if self._masks is not None:
+            over = np.flatnonzero(self.terminated[row] | self.truncated[row])
+            self._masks.read_step(row, self.now, result.infos, over)
+        return result
 
     def _keep(self, chosen: Tensor, act: Callable[[StepBuffers], Any]) -> Any:
         """Store a step, whose results `act` writes."""
@@ -126,6 +142,7 @@ class ReplayBuffer:
             "truncated": self.truncated[rows],
             "chosen": self.chosen.numpy()[rows],
             "cuts": cuts,
+            "masks": None if self._masks is None else self._masks.step_rows(rows, after),
         }
 
     def store(self, parts: Sequence[tuple[EnvSlice, dict[str, Any]]], step: int) -> None:
@@ -136,7 +153,12 @@ class ReplayBuffer:
             for env_slice, part in parts:
                 _write_part(out, env_slice, part, step)
 
+        row = self.now
         self._keep(torch.from_numpy(chosen), write)
+        if self._masks is not None:
+            masks = [part["masks"] for _, part in parts]
+            self._masks.put(row, "following", np.concatenate([m["following"][step] for m in masks]))
+            self._masks.put(self.now, "own", np.concatenate([m["own"][step] for m in masks]))
 
     def filter(self, rows: NDArray[np.int64], trained_on: NDArray[np.bool_]) -> None:
         """Set the mask of steps to learn from: rows by envs by agents."""
@@ -192,14 +214,18 @@ class ReplayBuffer:
         """Transitions by index, rows and envs flattened."""
         envs = self.vec.num_envs
         after = (indices + envs) % (self.rows * envs)
+        observations, following = self._picked(indices), self._followers(indices, after)
+        if self._masks is not None:
+            observations = self._masks.added(observations, "own", indices)
+            following = self._masks.added(following, "following", indices)
         return {
-            "observation": self._picked(indices),
+            "observation": observations,
             "action": self.chosen.flatten(0, 1)[indices],
             "reward": torch.from_numpy(self.rewards.reshape(-1))[indices],
             "terminated": torch.from_numpy(self.terminated.reshape(-1))[indices],
             "truncated": torch.from_numpy(self.truncated.reshape(-1))[indices],
             "trained_on": torch.from_numpy(self.trained_on).flatten(0, 1)[indices],
-            "next": self._followers(indices, after),
+            "next": following,
         }
 
     def _followers(self, indices: Tensor, after: Tensor) -> dict[str, Tensor]:
@@ -228,12 +254,14 @@ class ReplayBuffer:
 
     def state(self, remember: bool = True) -> dict[str, Any]:
         """State for checkpoints; without `remember` only the current observations."""
-        observations = map_arrays(np.copy, self._row(self.now))
+        state = {"seen": map_arrays(np.copy, self._row(self.now))}
+        rows = np.append(self.latest(self.steps if remember else 0), self.now)
+        if self._masks is not None:
+            state["masks"] = self._masks.step_rows(rows, rows)
         if not remember:
-            return {"seen": observations}
-        rows = np.append(self.latest(self.steps), self.now)
+            return state
         return {
-            "seen": observations,
+            **state,
             "now": self.now,
             "steps": self.steps,
             "observations": map_arrays(lambda array: array[rows], self._observations),
@@ -252,6 +280,9 @@ class ReplayBuffer:
         self.now, self.steps = int(state.get("now", 0)), int(state.get("steps", 0))
         self._final[:] = NOT_CUT
         self.trained_on[:] = True
+        if self._masks is not None:
+            kept = self.steps if "observations" in state else 0
+            self._masks.load(np.append(self.latest(kept), self.now), state["masks"])
         if "observations" not in state:
             self._finals.clear()
             map_arrays(np.copyto, self._row(self.now), state["seen"])
@@ -273,7 +304,9 @@ class ReplayBuffer:
     def moment(self) -> dict[str, Any]:
         """Current observations and flags of the last step: rows by env."""
         last = self.latest(1)[0]
+        masks = {} if self._masks is None else {"mask": self._masks.own[self.now].copy()}
         return {
+            **masks,
             "seen": map_arrays(np.copy, self._row(self.now)),
             "terminated": self.terminated[last].copy(),
             "truncated": self.truncated[last].copy(),
@@ -285,6 +318,69 @@ class ReplayBuffer:
         map_arrays(np.copyto, self._row(self.now), moment["seen"])
         for name in ("terminated", "truncated"):
             getattr(self, name)[last] = moment[name]
+        if self._masks is not None:
+            self._masks.put(self.now, "own", moment["mask"])
+
+
+class ReplayMasks:
+    """Action masks of infos, for the observations of a replay buffer.
+
+    Args:
+        space: action space.
+        shape: rows, envs and actions.
+    """
+
+    def __init__(self, space: Space[Any], shape: tuple[int, int, int]) -> None:
+        self.space = space
+        self.own = np.ones(shape, np.int8)
+        """Masks of the observations."""
+        self.following = np.ones(shape, np.int8)
+        """Masks of the next observations, of the final ones where an episode ended."""
+        self.is_used = False
+        """True if a mask has forbidden an action."""
+
+    def read(self, row: int, infos: Any) -> None:
+        """Store the masks of new observations; an env without one allows everything."""
+        masks = info_masks(infos, self.space)
+        if masks or self.is_used:
+            rows = np.ones_like(self.own[row])
+            for env, mask in masks.items():
+                rows[env] = mask
+            self.put(row, "own", rows)
+
+    def read_step(self, row: int, after: int, infos: Any, over: NDArray[np.int64]) -> None:
+        """Store the masks after a step; `over` are the envs whose episode ended."""
+        self.read(after, infos)
+        following = self.own[after].copy()
+        for env, last in zip(over.tolist(), infos.values(over, FINAL_INFO), strict=True):
+            following[env] = 1
+            # Nobody acts there: an invalid mask is no error.
+            with suppress(SpaceError):
+                following[env] = flat_mask(self.space, (last or {}).get(ACTION_MASK))
+        self.put(row, "following", following)
+
+    def put(self, rows: Any, name: str, masks: NDArray[Any]) -> None:
+        """Write the masks `own` or `following` of some rows."""
+        getattr(self, name)[rows] = masks
+        self.is_used = self.is_used or not np.all(masks)
+
+    def added(self, leaves: dict[str, Tensor], name: str, index: Any) -> dict[str, Tensor]:
+        """Leaves with the masks of a row, or of transitions, if any forbids an action."""
+        if not self.is_used:
+            return leaves
+        table = torch.from_numpy(getattr(self, name))
+        rows = table[index] if isinstance(index, int) else table.flatten(0, 1)[index]
+        return {**leaves, ACTION_MASK: rows}
+
+    def step_rows(self, rows: NDArray[np.int64], after: NDArray[np.int64]) -> dict[str, Any]:
+        """Masks of the next observations of some rows, and of the observations of others."""
+        return {"following": self.following[rows], "own": self.own[after]}
+
+    def load(self, rows: NDArray[np.int64], state: Mapping[str, Any]) -> None:
+        """Restore the masks of some rows."""
+        self.own[:], self.following[:], self.is_used = 1, 1, False
+        for name in ("own", "following"):
+            self.put(rows, name, state[name])
 
 
 def _write_part(out: StepBuffers, env_slice: EnvSlice, part: dict[str, Any], step: int) -> None:

@@ -13,9 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sekai.policy.observations import ACTION_MASK
 from sekai.stats.tracker import EpisodeStats
 from sekai.training.actions import ActionMap, info_masks, takes_info_masks
-from sekai.training.observations import ACTION_MASK, tensors_of
+from sekai.training.observations import tensors_of
 from sekai.training.rng import EnvSlice
 from sekai.vector.batching import Batcher, StepBuffers, map_arrays
 from sekai.vector.vec_env import Seeds, VecEnv

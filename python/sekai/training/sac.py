@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
+from sekai.policy.settings import SEVERAL_KINDS, require
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.off_policy import (
     ActorCriticSettings,
@@ -18,8 +19,13 @@ from sekai.training.off_policy import (
     frozen,
     target_copy,
 )
-from sekai.training.policies.off_policy import SquashedGaussianActor
-from sekai.training.settings import SEVERAL_KINDS, require
+from sekai.training.policies.off_policy import (
+    SquashedGaussianActor,
+    check_quantiles,
+    lesser_values,
+    q_values,
+    quantile_huber_loss,
+)
 
 __all__ = ["SAC", "SACSettings"]
 
@@ -37,8 +43,12 @@ class SACSettings(ActorCriticSettings):
     target_entropy: str | float = dataclasses.field(default="auto", metadata={SEVERAL_KINDS: True})
     """Entropy that the coefficient is tuned to; "auto" for minus the number of actions."""
 
+    n_quantiles: int = 0
+    """Quantiles of the return that each critic estimates by quantile regression; 0 for its mean."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_quantiles(self.n_quantiles)
         self._require_positive("ent_coef_lr_scale")
         expected = "'auto', or 'auto_' with an initial value above 0, such as 'auto_0.1'"
         require(0 < self.initial_ent_coef < math.inf, "ent_coef", expected, self.ent_coef)
@@ -57,12 +67,19 @@ class SACSettings(ActorCriticSettings):
 
 
 class SAC(OffPolicyAgent):
-    """Soft actor-critic (Haarnoja et al., 2018) with two critics."""
+    """Soft actor-critic (Haarnoja et al., 2018) with two critics.
+
+    With `n_quantiles` the critics estimate the distribution of returns; targets are the quantiles
+    of the critic with the lesser mean.
+    """
 
     settings_type: ClassVar[type[AgentSettings]] = SACSettings
     settings: SACSettings
     actor_kind = SquashedGaussianActor
     critic_count = 2
+
+    def _add_critics(self) -> None:
+        self.network.add_critics(self.critic_count, max(1, self.settings.n_quantiles))
 
     def _build_targets(self) -> None:
         log_temperature = torch.tensor(math.log(self.settings.initial_ent_coef), device=self.device)
@@ -89,24 +106,30 @@ class SAC(OffPolicyAgent):
 
         with torch.no_grad():
             next_actions, next_log_probs = actor.sample(batch.next_observations)
-            next_values = _values(self.target_critics, batch.next_observations, next_actions)
-            soft_values = (next_values - ent_coef * next_log_probs.unsqueeze(-1)).min(0).values
+            next_values = q_values(self.target_critics, batch.next_observations, next_actions)
+            soft_values = lesser_values(next_values - ent_coef * next_log_probs.unsqueeze(-1))
             targets = batch.targets(self.settings.gamma, soft_values)
-        values = _values(network.critics, observations, batch.actions).squeeze(-1)
-        # Squared errors: the mean of noisy returns is estimated, not the median.
-        errors = mse_loss(values, targets.expand_as(values), reduction="none")
+        values = q_values(network.critics, observations, batch.actions)
 
         actions, log_probs = actor.sample(observations)
         with frozen(network.critics):
-            improved = _values(network.critics, observations, actions).min(0).values.squeeze(-1)
+            improved = q_values(network.critics, observations, actions).mean(-1).min(0).values
         log_probs_now = log_probs.detach()
         return {
             "loss_actor": (ent_coef * log_probs - improved).mean(),
-            "loss_qvalue": errors.sum(0).mean(),
+            "loss_qvalue": self._errors(values, targets).sum(0).mean(),
             "loss_alpha": (-log_temperature * (log_probs_now + self._target_entropy)).mean(),
             "alpha": ent_coef,
             "entropy": (-log_probs_now).mean(),
         }
+
+    def _errors(self, values: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each critic and row."""
+        if self.settings.n_quantiles:
+            return quantile_huber_loss(values, targets.expand_as(values))
+        # Squared errors: the mean of noisy returns is estimated, not the median.
+        values = values.squeeze(-1)
+        return mse_loss(values, targets.expand_as(values), reduction="none")
 
     def _gradients(self, weights: list[nn.Parameter]) -> list[Tensor]:
         gradients = super()._gradients(weights)
@@ -120,8 +143,3 @@ class SAC(OffPolicyAgent):
     def _target_entropy(self) -> float:
         entropy = self.settings.target_entropy
         return -float(self.actions.size) if isinstance(entropy, str) else float(entropy)
-
-
-def _values(critics: nn.Module, observations: dict[str, Tensor], actions: Tensor) -> Tensor:
-    """Q-values: critics by batch by one."""
-    return torch.stack([critic(observations, actions) for critic in critics.children()])

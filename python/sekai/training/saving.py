@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 from abc import ABC, abstractmethod
@@ -21,11 +22,12 @@ from sekai.data.signature import (
     require_same_data,
 )
 from sekai.error import SekaiError, StateError, UnknownOptionError
+from sekai.policy.files import ModelFileError, signature_of, space_of
+from sekai.policy.observations import Leaf, leaves_of
 from sekai.training.actions import ActionMap
-from sekai.training.agent_settings import AgentSettings
+from sekai.training.agent_settings import AgentSettings, with_arguments
 from sekai.training.callbacks.callback import Callback, CallbackList
 from sekai.training.checkpoint import (
-    ModelFileError,
     agent_content,
     env_of,
     load_network,
@@ -33,26 +35,25 @@ from sekai.training.checkpoint import (
     read_agent,
     require_functions,
     settings_of,
-    signature_of,
-    space_of,
     windows_of,
     write_file,
 )
+from sekai.training.device import resolve_device
 from sekai.training.multi_agent.groups import TeamPolicy
 from sekai.training.multi_agent.joint_env import JointSpaces
 from sekai.training.normalizers import Gather
-from sekai.training.observations import Leaf, WindowGather, leaves_of
+from sekai.training.observations import WindowGather
 from sekai.training.rng import RandomStream
 from sekai.training.rollout import EpisodeStatistics
-from sekai.training.settings import resolve_device
 from sekai.training.shaping import RewardShaping
 from sekai.training.trained_policy import PolicyNetwork, TrainedPolicy
+from sekai.training.training_envs import fixed_count
 from sekai.vector.vec_env import Seeds, VecEnv
 
 if TYPE_CHECKING:
     from sekai.training.agent import RolloutEngine
 
-__all__ = ["STATE_ERRORS", "SavableAgent", "load_policy"]
+__all__ = ["STATE_ERRORS", "SavableAgent", "load_torch_policy"]
 
 LOG = logging.getLogger(__name__)
 
@@ -237,6 +238,14 @@ class SavableAgent(ABC):
         content = read_agent(path, cls.__name__)
         if "training" not in content:
             raise ModelFileError(f"{path} was saved with training=False: use {cls.__name__}.load")
+        trained_count = settings_of(content, cls.settings_type).n_envs
+        count = fixed_count(env) or given.get("n_envs", trained_count)
+        if count != trained_count:
+            raise ModelFileError(
+                f"{path} was trained on {trained_count} envs, got {count}; pass "
+                f"n_envs={trained_count}, or as many envs, or use {cls.__name__}.load, which keeps "
+                "the policy and starts the rest of training anew"
+            )
         agent = cls._from_content(content, path, env, given, allow)
         state, trained = content["training"], signature_of(content)
         current = agent.data_signature
@@ -260,12 +269,17 @@ class SavableAgent(ABC):
         if is_named_by_file:
             env = env_of(content, path)
         require_functions(content, arguments, path)
-        settings = settings_of(content, cls.settings_type)
-        # The network of the file is validated before envs and buffers are allocated.
+        # Arguments and the network of the file are validated before envs and buffers are allocated.
+        settings, others = cls._with_settings(settings_of(content, cls.settings_type), arguments)
         cls.saved_network(content, settings)
+        count = fixed_count(env)
+        if "n_envs" in arguments:
+            others["n_envs"] = arguments["n_envs"]
+        elif count is not None:
+            settings = settings.replaced(n_envs=count)
         make: Any = cls
         try:
-            agent: Own = make(env, seed=content["seed"], settings=settings, **arguments)
+            agent: Own = make(env, seed=content["seed"], settings=settings, **others)
         except (*STATE_ERRORS, OverflowError, MemoryError) as error:
             is_own = isinstance(error, SekaiError) and not isinstance(error, UnknownOptionError)
             if not is_named_by_file or is_own:
@@ -284,6 +298,22 @@ class SavableAgent(ABC):
         agent._network_loaded()
         agent.steps = content["steps"]
         return agent
+
+    @classmethod
+    def _with_settings(
+        cls, saved: AgentSettings, arguments: Mapping[str, Any]
+    ) -> tuple[AgentSettings, dict[str, Any]]:
+        """Saved settings with the hyperparameters among arguments of an agent, and the others."""
+        for name in ("seed", "settings"):
+            if name in arguments:
+                raise TypeError(f"{name} is that of the file; pass single hyperparameters by name")
+        names = inspect.signature(cls.__init__).parameters
+        others = {name: value for name, value in arguments.items() if name in names}
+        changes = {name: value for name, value in arguments.items() if name not in names}
+        RewardShaping(others.get("reward_transform"), others.get("learn_where"))
+        if "device" in others:
+            others["device"] = resolve_device(others["device"])
+        return with_arguments(saved, others.pop("policy", None), changes), others
 
     @classmethod
     def saved_network(
@@ -352,26 +382,13 @@ class SavableAgent(ABC):
         LOG.warning("the file has no running episodes (%s): the envs were reset", reason)
 
 
-def load_policy(
+def load_torch_policy(
     path: str | os.PathLike[str],
     *,
     allow: Collection[str] = (),
     device: str | torch.device = "cpu",
 ) -> TrainedPolicy | TeamPolicy:
-    """Load the policy of a saved agent, with its normalizer, without envs and training state.
-
-    The policy requires the data that it was trained on: `evaluate` and `LiveRunner` refuse other
-    ones.
-
-    Args:
-        path: model file.
-        allow: differences that are allowed nevertheless: `bar_length`, `calendar`, `features`,
-            `assets`.
-        device: device of the network, as for agents; any, whatever it was trained on.
-
-    Raises:
-        ModelFileError: the file holds no agent, or one that cannot act without its env.
-    """
+    """Load the policy of a saved agent with its torch modules; see `sekai.policy.load_policy`."""
     content = read_agent(path)
     kind = _subclasses(SavableAgent).get(content["algorithm"])
     if kind is None:

@@ -1,27 +1,20 @@
-"""Trained policy: inference without envs and training state."""
+"""Trained policy: inference by torch without envs and training state."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sekai.data.signature import DataSignature, checked_allow
-from sekai.error import SpaceError
+from sekai.data.signature import DataSignature
+from sekai.policy.base import SpacePolicy
+from sekai.policy.observations import ACTION_MASK, Leaf, is_action_mask, leaves_of
 from sekai.spaces import Space
-from sekai.training.actions import ActionMap, flat_mask
-from sekai.training.observations import (
-    ACTION_MASK,
-    Leaf,
-    is_action_mask,
-    leaves_of,
-    tensors_of,
-)
+from sekai.training.actions import ActionMap
+from sekai.training.observations import tensors_of
 from sekai.training.rng import RandomStream
-from sekai.vector.batching import Batcher
 
 __all__ = ["PolicyNetwork", "TrainedPolicy"]
 
@@ -49,8 +42,8 @@ NetworkFactory = Callable[[Mapping[str, Leaf], ActionMap], PolicyNetwork | None]
 """Makes an untrained network for observation leaves and actions."""
 
 
-class TrainedPolicy:
-    """Policy: observations to actions.
+class TrainedPolicy(SpacePolicy):
+    """Policy of a torch network.
 
     Args:
         network: trained network.
@@ -73,24 +66,14 @@ class TrainedPolicy:
         data_signature: DataSignature | None = None,
         allow: Collection[str] = (),
     ) -> None:
-        self._make, self.data_signature = make, data_signature
-        self.allow = checked_allow(allow)
-        self.network = network
-        self.observation_space, self.action_space = observation_space, action_space
-        self.randomness = randomness
-        self.leaves = leaves_of(observation_space)
+        super().__init__(
+            observation_space, action_space, data_signature=data_signature, allow=allow
+        )
+        self._make, self.network, self.randomness = make, network, randomness
         self.actions = ActionMap(action_space)
-        self._observation_batcher = Batcher(observation_space)
-        self._action_batcher = Batcher(action_space)
 
     def on_spaces(self, observation_space: Space[Any], action_space: Space[Any]) -> TrainedPolicy:
-        """Same policy for another number of assets.
-
-        Backbones that share weights between assets fit any number of them.
-
-        Raises:
-            SpaceError: the network has weights of single assets or observations.
-        """
+        """Same policy for another number of assets; see `SpacePolicy.on_spaces`."""
         network = None
         if self._make is not None:
             network = self._make(leaves_of(observation_space), ActionMap(action_space))
@@ -103,11 +86,7 @@ class TrainedPolicy:
         if network is None or {name: weights.shape for name, weights in own.items()} != {
             name: weights.shape for name, weights in saved.items()
         }:
-            raise SpaceError(
-                f"the policy does not fit {observation_space!r}: it was trained on "
-                f"{self.observation_space!r}; train it on this env, or for other numbers of assets "
-                "use a backbone that shares weights, such as 'mean'"
-            )
+            raise self._misfit(observation_space)
         network.load_state_dict(saved)
         return TrainedPolicy(
             network,
@@ -119,33 +98,11 @@ class TrainedPolicy:
             allow=self.allow,
         )
 
-    def predict(self, observation: Any, deterministic: bool = True, action_mask: Any = None) -> Any:
-        """Action for one observation of one env.
-
-        Args:
-            observation: observation of the env.
-            deterministic: take the most likely action instead of a sample.
-            action_mask: allowed actions, as in `action_space.sample(mask=...)` and
-                `info["action_mask"]`; None for the mask in the observation, or all.
-        """
-        why = self.observation_space.mismatch(observation)
-        if why is not None:
-            raise SpaceError(f"observation does not match the space of the policy: {why}")
-        masks = None if action_mask is None else [action_mask]
-        batch = self._observation_batcher.stack([observation])
-        return self._action_batcher.rows(self.predict_batch(batch, deterministic, masks))[0]
-
     @torch.no_grad()
     def predict_batch(
         self, observations: Any, deterministic: bool = True, action_mask: Any = None
     ) -> Any:
-        """Actions for a batch of observations of a vector env.
-
-        Args:
-            observations: batch of observations.
-            deterministic: take the most likely action instead of a sample.
-            action_mask: action mask of each env; None as in `predict`.
-        """
+        """Actions for a batch of observations; see `SpacePolicy.predict_batch`."""
         leaves = tensors_of(observations)
         if action_mask is not None:
             leaves = self._masked(leaves, action_mask)
@@ -160,6 +117,5 @@ class TrainedPolicy:
 
     def _masked(self, observations: dict[str, Tensor], masks: Any) -> dict[str, Tensor]:
         """Observations with other action masks."""
-        flat = np.stack([flat_mask(self.action_space, mask) for mask in masks])
         rest = {name: rows for name, rows in observations.items() if not is_action_mask(name)}
-        return {**rest, ACTION_MASK: torch.from_numpy(flat)}
+        return {**rest, ACTION_MASK: torch.from_numpy(self._flat_masks(masks))}

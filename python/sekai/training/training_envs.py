@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.compat import adapt_env, adapt_vector, is_foreign_env
+from sekai.compat import adapt_env, adapt_vector, is_foreign_env, is_foreign_vector
 from sekai.core.env import Env
 from sekai.core.multi_agent import MultiAgentEnv
 from sekai.error import StateError
@@ -20,12 +20,16 @@ from sekai.training.actions import info_masks, takes_info_masks
 from sekai.training.multi_agent.joint_env import MASKS, SEEN, JointTrainingEnv
 from sekai.vector.make_vec import make_vec
 from sekai.vector.multi_agent import MultiAgentVecEnv
+from sekai.vector.native import NativeVecEnv
+from sekai.vector.native_envs import NativeAgentsVecEnv
 from sekai.vector.sync import SyncVecEnv
 from sekai.vector.vec_env import VecEnv
 
 __all__ = [
     "EpisodeReturns",
     "as_vec_env",
+    "fixed_count",
+    "is_native",
     "make_training_envs",
     "masked_actions",
     "play",
@@ -67,7 +71,7 @@ def as_vec_env(
                 "env with autoreset='same_step', or pass its id or a function that makes one env"
             )
         return env
-    if isinstance(env, (Env, MultiAgentEnv)) or is_foreign_env(env):
+    if fixed_count(env) == 1:
         return _vec_of([lambda: adapt_env(env)])
     if callable(env):
         return _vec_of([lambda: adapt_env(env())] * num_envs)
@@ -76,6 +80,21 @@ def as_vec_env(
         "PettingZoo, a vector env of sekai, gymnasium or stable-baselines3, or a function that "
         "makes an env"
     )
+
+
+def fixed_count(env: Any) -> int | None:
+    """Number of envs in a vector env, 1 for an env; None for an id, a spec or a function."""
+    if isinstance(env, (VecEnv, MultiAgentVecEnv)) or is_foreign_vector(env):
+        return int(env.num_envs)
+    return 1 if isinstance(env, (Env, MultiAgentEnv)) or is_foreign_env(env) else None
+
+
+def is_native(env: Any) -> bool:
+    """Return True for a native vector env, and for an id or a spec that has one."""
+    if isinstance(env, (str, EnvSpec)):
+        spec = env if isinstance(env, EnvSpec) else spec_of(env)
+        return spec.vector_entry_point is not None
+    return isinstance(env, (NativeVecEnv, NativeAgentsVecEnv))
 
 
 def _vec_of(factories: list[Callable[[], Any]]) -> VecEnv | MultiAgentVecEnv:

@@ -23,9 +23,9 @@ from sekai.compose import (
 )
 from sekai.core.result import VecResetResult
 from sekai.error import SekaiError, StateError
+from sekai.policy.settings import require
 from sekai.training.agent import Agent
 from sekai.training.callbacks.callback import Callback
-from sekai.training.settings import require
 from sekai.training.training_envs import BatchPolicy, EpisodeReturns, masked_actions
 from sekai.vector.batching import map_arrays
 from sekai.vector.sync import SyncVecEnv

@@ -12,7 +12,7 @@ import torch
 
 from sekai.core.result import ResetResult, StepResult
 from sekai.error import StateError, WorkerError
-from sekai.training import A2C, DDPG, MADDPG, PPO, QMIX, SAC, Agent, Callback
+from sekai.training import A2C, DDPG, DQN, MADDPG, PPO, QMIX, SAC, TD3, Agent, Callback
 from sekai.training.checkpoint import read_file
 from sekai.training.ray import remote_rollouts
 from sekai.training.ray.workers import PaddedNetwork, ParityProbe, take_weights
@@ -57,7 +57,9 @@ WAYS: dict[str, Make] = {
     "several": lambda: PPO(mixed, n_envs=4, **SMALL),
     "central": lambda: A2C(numbers, n_envs=4, critic="central", **SMALL),
     "ddpg": lambda: DDPG(walk, n_envs=5, noise_autocorrelation=0.5, **REMEMBERING),
+    "td3": lambda: TD3(walk, n_envs=5, **REMEMBERING),
     "sac": lambda: SAC("MarketMaking-v0", n_envs=5, **REMEMBERING),
+    "dqn": lambda: DQN(picking_walk, n_envs=5, n_quantiles=4, **REMEMBERING),
     "maddpg": lambda: MADDPG(mixed, n_envs=4, **REMEMBERING),
     "qmix": lambda: QMIX(Coming, n_envs=4, **REMEMBERING),
 }

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from sekai.data import FeaturePanel, MarketData
+from sekai.policy.settings import PolicySettings
 from sekai.spaces import Box, Discrete, MultiDiscrete, Space
 from sekai.training import QMIX
-from sekai.training.agent_settings import PolicySettings
 from sekai.training.multi_agent.joint_env import JointSpaces
 from sekai.training.qmix import QMIXSettings
 from sekai.vector.make_vec import make_vec

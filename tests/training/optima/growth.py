@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sekai.training import A2C, DDPG, PPO, SAC, Agent
+from sekai.training import A2C, DDPG, PPO, SAC, TD3, Agent
 from tests.training.optima.batch import vector
 from tests.training.optima.judging import kelly_share, merton_share
 from tests.training.optima.kelly import Kelly
@@ -44,6 +44,8 @@ RECIPES: dict[type[Agent], Recipe] = {
     PPO: Recipe(envs=256, steps=400_000, settings={**ON, "n_steps": 32}),
     A2C: Recipe(envs=64, steps=300_000, settings=ON),
     DDPG: Recipe(envs=256, steps=128_000, settings=OFF),
+    # The actor moves half as often as the critics.
+    TD3: Recipe(envs=256, steps=128_000, settings={**OFF, "actor_lr_scale": 0.5}),
     SAC: Recipe(envs=256, steps=128_000, settings=OFF),
 }
 

@@ -11,10 +11,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from sekai.policy.observations import Leaf, leaves_of, slots_of
 from sekai.spaces import Box, Dict, MaskedBox, MultiBinary, Simplex, Space
 from sekai.training import PPO, PolicySettings, register_backbone
 from sekai.training.actions import ActionMap
-from sekai.training.observations import Leaf, leaves_of, slots_of, tensors_of
+from sekai.training.observations import tensors_of
 from sekai.training.policies.actor_critic import (
     BACKBONES,
     ActorCritic,

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.distributions import Categorical, Independent, Normal
 
+from sekai.policy.observations import leaves_of
+from sekai.policy.settings import PolicySettings
 from sekai.spaces import Box, Discrete, MultiDiscrete, Simplex, Space
 from sekai.training.actions import ActionMap
-from sekai.training.agent_settings import PolicySettings
-from sekai.training.observations import leaves_of
 from sekai.training.policies.actor_critic import ActorCritic, DiagGaussian, MultiCategorical
 from sekai.vector.batching import Batcher
 from tests.training.policies.universe import network, observations

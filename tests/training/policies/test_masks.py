@@ -14,10 +14,11 @@ from torch.distributions import Categorical, Independent, Normal
 from sekai.core.env import Env
 from sekai.core.result import ResetResult, StepResult
 from sekai.error import SpaceError
+from sekai.policy.actions import flat_mask
 from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Simplex, Space, Tuple
 from sekai.spaces.masks import allows
 from sekai.training import PPO
-from sekai.training.actions import ActionMap, flat_mask
+from sekai.training.actions import ActionMap
 from sekai.training.policies.actor_critic import DiagGaussian
 from sekai.wrappers import ActionMask
 from tests.training.policies.universe import network, observations

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sekai.policy.observations import leaves_of
+from sekai.policy.settings import PolicySettings
 from sekai.spaces import Box, Dict, MultiBinary, Simplex, Space
 from sekai.training.actions import ActionMap
-from sekai.training.agent_settings import PolicySettings
-from sekai.training.observations import leaves_of
 from sekai.training.policies.actor_critic import ActorCritic
 
 TIMES, CHANNELS = 6, 3

@@ -11,10 +11,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from sekai.error import StateError
-from sekai.training.settings import require
+from sekai.policy.settings import require
 
-if TYPE_CHECKING:
-    from sekai.training.agent import Agent
 if TYPE_CHECKING:
     from sekai.training.agent import Agent
 

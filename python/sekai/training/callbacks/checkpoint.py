@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sekai.policy.settings import require
 from sekai.training.callbacks.callback import Callback, Mode, Monitor
-from sekai.training.settings import require
 
 if TYPE_CHECKING:
     from sekai.training.agent import Agent

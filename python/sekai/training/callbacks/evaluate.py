@@ -11,15 +11,13 @@ from torch import Tensor
 
 from sekai.data.signature import checked_allow, require_same_data
 from sekai.error import DataMismatchError, SpaceError
+from sekai.policy.settings import require
 from sekai.training.callbacks.callback import Callback, Mode, Monitor
 from sekai.training.checkpoint import load_network
-from sekai.training.settings import require
 from sekai.training.training_envs import make_training_envs, play
 from sekai.vector.multi_agent import MultiAgentVecEnv
 from sekai.vector.vec_env import VecEnv
 
-if TYPE_CHECKING:
-    from sekai.training.agent import Agent
 if TYPE_CHECKING:
     from sekai.training.agent import Agent
 

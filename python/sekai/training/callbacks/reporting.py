@@ -10,13 +10,11 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from sekai.policy.settings import require
 from sekai.stats import StatsTracker
 from sekai.storage.event_file import EventFile
 from sekai.training.callbacks.callback import Callback
-from sekai.training.settings import require
 
-if TYPE_CHECKING:
-    from sekai.training.agent import Agent
 if TYPE_CHECKING:
     from sekai.training.agent import Agent
 

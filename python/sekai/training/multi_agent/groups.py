@@ -13,9 +13,11 @@ from torch import Tensor, nn
 
 from sekai.data.signature import DataSignature, checked_allow
 from sekai.error import SpaceError
+from sekai.policy.actions import flat_mask
+from sekai.policy.observations import ACTION_MASK, Leaf, is_action_mask, leaves_of
+from sekai.policy.settings import PolicySettings, require
 from sekai.spaces import Space
-from sekai.training.actions import ActionMap, flat_mask
-from sekai.training.agent_settings import PolicySettings
+from sekai.training.actions import ActionMap
 from sekai.training.multi_agent.joint_env import (
     ALIVE,
     SEEN,
@@ -25,11 +27,10 @@ from sekai.training.multi_agent.joint_env import (
     observations_of,
 )
 from sekai.training.normalizers import Inputs
-from sekai.training.observations import ACTION_MASK, Leaf, is_action_mask, leaves_of, tensors_of
+from sekai.training.observations import tensors_of
 from sekai.training.policies.actor_critic import ActorCritic, inputs_of
 from sekai.training.rng import RandomStream
 from sekai.training.rollout import RolloutBuffer
-from sekai.training.settings import require
 from sekai.training.trained_policy import PolicyNetwork
 from sekai.vector.batching import Batcher, map_arrays
 

@@ -14,9 +14,10 @@ from torch import Tensor
 from sekai.core.autoreset import FINAL_INFO, FINAL_OBSERVATION
 from sekai.core.result import VecResetResult, VecStepResult
 from sekai.error import SpaceError
+from sekai.policy.actions import counts_of, flat_mask
+from sekai.policy.observations import ACTION_MASK, ROOT
 from sekai.spaces import Box, Dict, MultiBinary, Space
-from sekai.training.actions import ActionMap, counts_of, flat_mask, takes_info_masks
-from sekai.training.observations import ACTION_MASK, ROOT
+from sekai.training.actions import ActionMap, takes_info_masks
 from sekai.vector.batching import Batcher, StepBuffers, map_arrays
 from sekai.vector.infos import Infos
 from sekai.vector.multi_agent import JointVecEnv, MultiAgentVecEnv, MultiAgentVecStepResult

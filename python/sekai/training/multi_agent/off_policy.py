@@ -15,8 +15,9 @@ from sekai.training.multi_agent.groups import Group, groups_of
 from sekai.training.multi_agent.joint_env import ALIVE, JointTrainingEnv, observations_of
 from sekai.training.observations import observed_mask
 from sekai.training.off_policy import OffPolicyAgent, Transitions
+from sekai.training.policies.off_policy import random_choices
 from sekai.training.replay import ReplayBuffer
-from sekai.training.rng import exponential, uniform
+from sekai.training.rng import uniform
 from sekai.training.shaping import StepBatch
 from sekai.vector.vec_env import VecEnv
 
@@ -70,7 +71,7 @@ class MultiAgentOffPolicyAgent(OffPolicyAgent):
     def _use_single_agent(self, vec: VecEnv) -> None:
         raise TypeError(
             f"{type(self).__name__} needs a multi-agent env, got {self.env_argument!r}; "
-            "use PPO, A2C, DDPG or SAC"
+            "use PPO, A2C, DDPG, TD3, SAC or DQN"
         )
 
     def _use_multi_agent(self, vec: JointTrainingEnv) -> None:
@@ -95,15 +96,6 @@ class MultiAgentOffPolicyAgent(OffPolicyAgent):
 
     def _loss(self, batch: Transitions) -> dict[str, Tensor]:
         raise NotImplementedError("joint transitions have losses of their own, see `_update`")
-
-    @torch.no_grad()
-    def _act(self, steps: int) -> Any:
-        observations = self.replay.current_observations()
-        is_warm = steps >= self.settings.learning_starts
-        actions = self._explore(observations) if is_warm else self._random_actions(observations)
-        result = self.replay.step(actions, self.network.used(observations))
-        self._count_episodes()
-        return result
 
     def _shape(self, count: int) -> None:
         """Apply reward shaping to the latest steps.
@@ -142,7 +134,7 @@ class MultiAgentOffPolicyAgent(OffPolicyAgent):
         for name, own in self.vec.actions.by_agent.items():
             if own.is_choice:
                 mask = observed_mask(observations_of(observations, name))
-                chosen[name] = _random_choices(own.choices, self.vec.num_envs, mask)
+                chosen[name] = random_choices(own.choices, self.vec.num_envs, mask)
             else:
                 chosen[name] = (uniform((self.vec.num_envs, own.width)) * 2 - 1) * own.std_scale
         return self.vec.actions.joined(chosen)
@@ -211,13 +203,3 @@ def _by_time(rows: Tensor, shape: tuple[int, int]) -> Tensor:
 def _by_step(table: Tensor, agents: int) -> Tensor:
     """Reshape times by envs, agent after agent, to steps by agents."""
     return table.reshape(len(table), agents, -1).transpose(1, 2).flatten(0, 1)
-
-
-def _random_choices(counts: tuple[int, ...], rows: int, mask: Tensor | None) -> Tensor:
-    weights = torch.ones(rows, sum(counts)) if mask is None else mask.float()
-    # Absent agents have an empty mask: any choice will do.
-    parts = [
-        torch.where(part.sum(-1, keepdim=True) > 0, part, torch.ones_like(part))
-        for part in torch.split(weights, list(counts), dim=-1)
-    ]
-    return torch.stack([(part / exponential(part.shape)).argmax(-1) for part in parts], dim=-1)

@@ -12,16 +12,18 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution, constraints
 
-from sekai.error import SpaceError
+from sekai.policy.observations import ACTION_MASK, Leaf, is_action_mask, slots_of
+from sekai.policy.program import MASKED_LOGIT, backbone_name, mask_names
+from sekai.policy.settings import PolicySettings
+from sekai.storage.names import close_matches
 from sekai.training.actions import ActionMap
-from sekai.training.agent_settings import PolicySettings
 from sekai.training.normalizers import Gather, Inputs, ObservationNormalizer
-from sekai.training.observations import ACTION_MASK, Leaf, is_action_mask, slots_of
 from sekai.training.rng import exponential, normal
 from sekai.training.trained_policy import PolicyNetwork
 
 __all__ = [
     "BACKBONES",
+    "SB3_POLICIES",
     "Actor",
     "ActorCritic",
     "Backbone",
@@ -45,11 +47,8 @@ __all__ = [
 HEAD_GAIN = 0.01
 """Initial gain of policy heads: the first policy is nearly uniform."""
 
-MASKED_LOGIT = -1e9
-"""Logit of actions that a mask forbids."""
-
-DEFAULT_AGGREGATOR = "mean"
-"""Backbone "auto" of observations with assets."""
+SB3_POLICIES = {"MlpPolicy": "mlp", "CnnPolicy": "cnn", "MultiInputPolicy": "auto"}
+"""Backbones by names of policies in stable-baselines3, for hints in errors."""
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -125,14 +124,12 @@ def register_backbone(name: str, factory: Factory) -> None:
 
 def backbone(leaves: Mapping[str, Leaf], settings: PolicySettings) -> Backbone:
     """Make the backbone that the settings name, for leaves as `Inputs` preprocesses them."""
-    name = settings.backbone
-    if name == "auto":
-        has_images = any(leaf.is_image for leaf in leaves.values())
-        others = "cnn" if has_images else "mlp"
-        name = others if slots_of(leaves, settings) is None else DEFAULT_AGGREGATOR
+    name = backbone_name(leaves, settings)
     if name not in BACKBONES:
-        known = ", ".join(["auto", *BACKBONES])
-        raise ValueError(f"backbone must be one of {known}, got {settings.backbone!r}")
+        known = ["auto", *BACKBONES]
+        close = [SB3_POLICIES[name]] if name in SB3_POLICIES else close_matches(name, known)
+        hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+        raise ValueError(f"backbone must be one of {', '.join(known)}, got {name!r}{hint}")
     return BACKBONES[name](leaves, settings)
 
 
@@ -480,7 +477,7 @@ class ActorCritic(PolicyNetwork):
         super().__init__()
         self.inputs = inputs_of(leaves, settings, gather)
         body = backbone(self.inputs.leaves, settings)
-        masks = mask_names(leaves, actions)
+        masks = mask_names(leaves, actions.choices)
         std = settings.std_init * actions.std_scale
         self.actor = Actor(self.inputs, body, actions, std, masks)
         self.critic_inputs = self.inputs
@@ -506,18 +503,6 @@ class ActorCritic(PolicyNetwork):
         """Logits or means."""
         parameters: Tensor = self.actor(observations)[0]
         return parameters
-
-
-def mask_names(leaves: Mapping[str, Leaf], actions: ActionMap) -> tuple[str, ...]:
-    """Names of the action mask leaves, validated against the number of actions."""
-    names = tuple(name for name in leaves if is_action_mask(name))
-    size = sum(leaves[name].width for name in names)
-    if names and actions.is_choice and size != sum(actions.choices):
-        raise SpaceError(
-            f"action_mask needs {sum(actions.choices)} numbers, one for each of the picks "
-            f"{actions.choices}, got {size}"
-        )
-    return names
 
 
 def _used_actions(mask: Tensor, width: int) -> Tensor:

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from sekai.training.agent_settings import PolicySettings
-from sekai.training.observations import Slots
+from sekai.policy.backbones import require_correlated, require_sectors
+from sekai.policy.observations import Slots
+from sekai.policy.settings import PolicySettings
 from sekai.training.policies.actor_critic import activation, linear
 
 __all__ = [
@@ -164,7 +165,7 @@ class Graph(Aggregator):
         if self.kind == "sectors":
             self.register_buffer("sectors", _same_sector(slots, settings.sectors), persistent=False)
         else:
-            _check_correlated(slots, self.feature)
+            require_correlated(slots, self.feature)
             # Initial edges of uncorrelated assets are weak.
             self.nearness = nn.Parameter(torch.tensor([4.0, -3.0]))
         self.graph_layers = nn.ModuleList(
@@ -220,26 +221,9 @@ def correlations(rows: Tensor) -> Tensor:
 
 
 def _same_sector(slots: Slots, sectors: tuple[str, ...]) -> Tensor:
-    if len(sectors) != slots.count:
-        raise ValueError(
-            f"graph='sectors' needs a sector for each of {slots.count} slots, '' where there is "
-            f"none; sectors has {len(sectors)}"
-        )
+    sectors = require_sectors(slots, sectors)
     same = [[float(sector == other and sector != "") for other in sectors] for sector in sectors]
     return torch.tensor(same)
-
-
-def _check_correlated(slots: Slots, feature: int) -> None:
-    if slots.times < 2:
-        raise ValueError(
-            f"graph='correlation' needs windows of at least 2 rows, got {slots.times}: use "
-            "graph='sectors'"
-        )
-    if feature >= slots.channels:
-        raise ValueError(
-            f"correlated_feature must be one of {slots.channels} features, counted from 0, was "
-            f"{feature}"
-        )
 
 
 AGGREGATORS: dict[str, Callable[[Slots, PolicySettings], Aggregator]] = {

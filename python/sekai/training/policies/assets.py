@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
-from sekai.training.agent_settings import PolicySettings
-from sekai.training.observations import Leaf, Slots, is_action_mask, slots_of
+from sekai.policy.backbones import KERNEL, STRIDE
+from sekai.policy.observations import Leaf, Slots, is_action_mask, slots_of
+from sekai.policy.settings import PolicySettings
+from sekai.training.observations import by_slot, used_slots
 from sekai.training.policies.actor_critic import (
     BACKBONES,
     Backbone,
@@ -57,8 +59,8 @@ class AssetBackbone(Backbone):
 
     def forward(self, inputs: Mapping[str, Tensor]) -> Features:
         """Extract features of a batch."""
-        mask = self.layout.used(inputs)
-        windows = zero_unused(self.layout.by_slot(inputs[self.layout.features]), mask)
+        mask = used_slots(self.layout, inputs)
+        windows = zero_unused(by_slot(self.layout, inputs[self.layout.features]), mask)
         own, beside = self._held(inputs, mask)
         slots = self.read(windows, own)
         account = None if self.account is None else self.account(torch.cat(beside, dim=-1))
@@ -123,9 +125,6 @@ class Encoder(nn.Module, ABC):
         Returns:
             Batch by slots by width.
         """
-
-
-KERNEL, STRIDE = 3, 2
 
 
 class MLPEncoder(Encoder):

@@ -9,9 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.distributions import Normal, TanhTransform
+from torch.nn.functional import huber_loss
 
+from sekai.policy.native import MAX_LOG_STD, MIN_LOG_STD
+from sekai.policy.settings import PolicySettings, require
 from sekai.training.actions import ActionMap
-from sekai.training.agent_settings import PolicySettings
 from sekai.training.observations import observed_mask
 from sekai.training.policies.actor_critic import (
     HEAD_GAIN,
@@ -28,11 +30,20 @@ __all__ = [
     "GumbelSoftmaxActor",
     "QNetwork",
     "SquashedGaussianActor",
+    "check_quantiles",
     "choices_of",
+    "lesser_values",
     "one_hot",
+    "q_values",
+    "quantile_huber_loss",
+    "random_choices",
 ]
 
-MIN_LOG_STD, MAX_LOG_STD = -5.0, 2.0
+HUBER_THRESHOLD = 0.1
+"""Errors of quantiles below which their loss is quadratic, in scaled returns.
+
+Within it expectiles are estimated: at the usual 1, all of scaled returns would be.
+"""
 
 
 class DeterministicActor(nn.Module):
@@ -121,7 +132,9 @@ class QNetwork(nn.Module):
     difference. The remaining actions are read beside the features of the observation.
     """
 
-    def __init__(self, body: Backbone, actions: ActionMap, settings: PolicySettings) -> None:
+    def __init__(
+        self, body: Backbone, actions: ActionMap, settings: PolicySettings, outputs: int = 1
+    ) -> None:
         super().__init__()
         self.body = body
         slots = int(getattr(body, "slots", 0))
@@ -131,10 +144,10 @@ class QNetwork(nn.Module):
         hidden = settings.net_arch[-1] if settings.net_arch else width
         self.both = _joint_layer(2 * width if self.slots else width, rest, hidden)
         # A small gain: the actor would climb a random initial slope.
-        self.value = linear(hidden, 1, HEAD_GAIN)
+        self.value = linear(hidden, outputs, HEAD_GAIN)
 
     def forward(self, inputs: Mapping[str, Tensor], actions: Tensor) -> Tensor:
-        """Q-values: batch by one."""
+        """Q-values: batch by outputs."""
         features = self.body(inputs)
         parts = [features.whole]
         if self.each is not None and features.slots is not None:
@@ -154,6 +167,44 @@ class QNetwork(nn.Module):
         return (values * used).sum(dim=-2) / used.sum(dim=-2).clamp_min(1.0)
 
 
+def q_values(critics: nn.Module, observations: Mapping[str, Tensor], actions: Tensor) -> Tensor:
+    """Q-values of several networks: critics by batch by outputs."""
+    return torch.stack([critic(observations, actions) for critic in critics.children()])
+
+
+def lesser_values(values: Tensor) -> Tensor:
+    """Outputs of the critic with the least mean, row by row: batch by outputs.
+
+    Args:
+        values: critics by batch by outputs.
+    """
+    if values.shape[-1] == 1:
+        return values.min(0).values
+    index = values.mean(-1, keepdim=True).argmin(0, keepdim=True)
+    return values.gather(0, index.expand(1, *values.shape[1:])).squeeze(0)
+
+
+def check_quantiles(count: int) -> None:
+    """Raise unless a number of quantiles is 0, for means, or at least 2."""
+    require(count == 0 or count >= 2, "n_quantiles", "0 for means, or at least 2", count)
+
+
+def quantile_huber_loss(quantiles: Tensor, targets: Tensor) -> Tensor:
+    """Quantile Huber loss of each row, quadratic for errors up to `HUBER_THRESHOLD`.
+
+    Args:
+        quantiles: estimated quantiles at equidistant levels: rows by quantiles.
+        targets: samples of the distribution: rows by samples.
+    """
+    count = quantiles.shape[-1]
+    levels = (torch.arange(count, device=quantiles.device) + 0.5) / count
+    errors = targets.unsqueeze(-2) - quantiles.unsqueeze(-1)
+    huber = huber_loss(errors, torch.zeros_like(errors), reduction="none", delta=HUBER_THRESHOLD)
+    huber = huber / HUBER_THRESHOLD
+    weights = (levels.unsqueeze(-1) - (errors.detach() < 0).float()).abs()
+    return (weights * huber).mean(-1).sum(-1)
+
+
 def one_hot(choices: Tensor, counts: tuple[int, ...]) -> Tensor:
     """Integer choices as concatenated one-hot vectors."""
     parts = [
@@ -167,6 +218,17 @@ def choices_of(scores: Tensor, counts: tuple[int, ...]) -> Tensor:
     """Integer choices with the highest scores, such as one-hot vectors or logits."""
     parts = torch.split(scores, list(counts), dim=-1)
     return torch.stack([part.argmax(dim=-1) for part in parts], dim=-1)
+
+
+def random_choices(counts: tuple[int, ...], rows: int, mask: Tensor | None) -> Tensor:
+    """Uniform random choices within an action mask: rows by choices."""
+    weights = torch.ones(rows, sum(counts)) if mask is None else mask.float()
+    # Absent agents have an empty mask: any choice will do.
+    parts = [
+        torch.where(part.sum(-1, keepdim=True) > 0, part, torch.ones_like(part))
+        for part in torch.split(weights, list(counts), dim=-1)
+    ]
+    return torch.stack([(part / exponential(part.shape)).argmax(-1) for part in parts], dim=-1)
 
 
 class _BoundedTanh(torch.autograd.Function):

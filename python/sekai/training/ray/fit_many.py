@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sekai.storage.files import atomic_write
+from sekai.storage.files import SHARED, atomic_write
 from sekai.training.callbacks.callback import Callback
 from sekai.training.ray.cluster import EngineName, answered, check_engine, connected
 
@@ -77,7 +77,7 @@ def fit_many(
             LOG.error("training run %d of %d failed (case %r)", index + 1, len(cases), case)
             raise
         path = target / f"{index:04}.safetensors"
-        atomic_write(path, saved)
+        atomic_write(path, saved, mode=SHARED)
         results.append(Fitted(case, path, metrics))
     return results
 

@@ -6,15 +6,11 @@ import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from copy import deepcopy
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from sekai.compat import is_foreign_env
-from sekai.core.env import Env
-from sekai.core.multi_agent import MultiAgentEnv
 from sekai.error import StateError
 from sekai.registry import EnvSpec
 from sekai.registry import spec as spec_of
@@ -37,12 +33,9 @@ from sekai.training.ray.workers import (
     weights_of,
 )
 from sekai.training.rng import EnvSlice
+from sekai.training.training_envs import fixed_count
 from sekai.vector.batching import map_arrays
-from sekai.vector.multi_agent import MultiAgentVecEnv
-from sekai.vector.vec_env import VecEnv
 
-if TYPE_CHECKING:
-    from sekai.training.agent import Agent
 if TYPE_CHECKING:
     from sekai.training.agent import Agent
 
@@ -84,12 +77,7 @@ class RemoteRollouts:
         self.agent._engine = self
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.agent._engine = None
         with self._opened:
             if self._can_sync:
@@ -232,8 +220,7 @@ def _env_source(env: Any) -> Any:
     if isinstance(env, str):
         # Other processes may not have registered it.
         return spec_of(env)
-    is_env = isinstance(env, (VecEnv, MultiAgentVecEnv, Env, MultiAgentEnv)) or is_foreign_env(env)
-    if not isinstance(env, EnvSpec) and (is_env or not callable(env)):
+    if not isinstance(env, EnvSpec) and (fixed_count(env) is not None or not callable(env)):
         raise TypeError(
             "engine='ray' needs an id, a spec or a function, so that workers can make their own "
             f"envs; got {env!r}"
