@@ -70,6 +70,8 @@ class Exchange:
         if call == "known":
             known = await broker.known(asked["ids"])
             return {name: state_fields(state) for name, state in known.items()}
+        if call == "open_orders":
+            return [order_fields(order) for order in await broker.open_orders()]
         if call == "reports":
             return [report_fields(report) for report in await broker.reports()]
         if call == "connect":

@@ -82,7 +82,14 @@ class ExchangeBroker(Broker):
     """Broker adapter to the exchange whose port is in a file."""
 
     def __init__(self, port_file: Path) -> None:
+        self._port_file = port_file
         self._line = Line(port_file, BrokerError)
+
+    def control(self) -> Broker:
+        return ExchangeBroker(self._port_file)
+
+    async def open_orders(self) -> list[BrokerOrder]:
+        return [order_from_fields(order) for order in await self._line.ask("open_orders")]
 
     async def connect(self) -> None:
         await self._line.ask("connect")

@@ -110,3 +110,8 @@ def session(
         return await runner.run(bars)
 
     return asyncio.run(run())
+
+
+def snapshots(folder: Path) -> list[Path]:
+    """Files of the snapshots of a session."""
+    return sorted(folder.glob("snapshot.*.json"))

@@ -45,9 +45,10 @@ def trade(folder: Path, place: World, snapshot_every: int = 25) -> None:
 
 
 def size_of(folder: Path) -> int:
-    """Size of journal and ledger in bytes."""
-    files = (SessionFolder(folder).journal, SessionFolder(folder).paper)
-    return sum(file.stat().st_size if file.exists() else 0 for file in files)
+    """Size of all segments of journal and ledger in bytes."""
+    files = [*folder.glob("journal*.jsonl"), *folder.glob("paper*.jsonl")]
+    # A segment that was begun in vain is removed.
+    return sum(file.stat().st_size for file in files if file.exists())
 
 
 def killed(folder: Path, more: int) -> bool:
@@ -173,3 +174,66 @@ def test_killed_in_any_write_a_session_comes_to_the_same_end(tmp_path: Path, str
         assert_exactly_once(folder, eventful())
         write, points = write + stride, points + 1
     assert points > 100 // stride
+
+
+def trade_until_rotation(folder: Path, step: int, share: float) -> None:
+    """Trade until the process kills itself within a write or a rename of the second snapshot."""
+    calls, written, replaced, opened = 0, os.write, os.replace, os.open
+    main = threading.current_thread()
+
+    def dies(path: str, do_part: Callable[[], object]) -> None:
+        nonlocal calls
+        if threading.current_thread() is main and is_of_rotation(path):
+            calls += 1
+            if calls == step:
+                do_part()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def write_some(file: int, content: bytes) -> int:
+        part = content[: int(share * len(content))]
+        dies(os.readlink(f"/proc/self/fd/{file}"), lambda: written(file, part))
+        return written(file, content)
+
+    def replace_some(draft: Any, path: Any) -> None:
+        dies(str(path), lambda: replaced(draft, path) if share == 1.0 else None)
+        replaced(draft, path)
+
+    def open_some(path: Any, flags: int, *mode: int) -> int:
+        if flags & os.O_EXCL:
+            dies(str(path), lambda: opened(path, flags, *mode) if share == 1.0 else None)
+        return opened(path, flags, *mode)
+
+    os.write, os.replace, os.open = write_some, replace_some, open_some  # type: ignore[assignment]
+    trade(folder, eventful(), 3)
+
+
+def is_of_rotation(path: str) -> bool:
+    """Return True for the files of the second snapshot of journal and ledger."""
+    name = Path(path).name.removeprefix(".")
+    return name.startswith(("journal.000003", "paper.000003", "snapshot.2", "paper.snapshot.2"))
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_killed_in_any_write_of_a_snapshot_a_session_comes_to_the_same_end(
+    tmp_path: Path, share: float
+) -> None:
+    trade(tmp_path / "whole" / "session", eventful(), 3)
+    wanted, step = outcome(tmp_path / "whole" / "session"), 1
+    files = set[str]()
+    # The writes of three rows follow in the new segments.
+    while step <= 24:
+        folder = tmp_path / str(step) / "session"
+        child = FORK.Process(target=trade_until_rotation, args=(folder, step, share))
+        child.start()
+        child.join()
+        assert child.exitcode == -signal.SIGKILL
+        files.add(" ".join(sorted(file.name for file in folder.iterdir() if "00003" in file.name)))
+
+        trade(folder, eventful(), 3)
+
+        assert outcome(folder) == wanted, step
+        assert_exactly_once(folder, eventful())
+        assert [name for name in os.listdir(folder) if name.startswith(".")] == []
+        step += 1 if step < 12 else 4
+    assert len(files) >= 2, files

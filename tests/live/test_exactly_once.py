@@ -14,9 +14,17 @@ from hypothesis import strategies as st
 from sekai.data import MarketData
 from sekai.live.account import BrokerAccount
 from sekai.live.paper.faults import FaultSchedule, PaperFaults
-from sekai.live.reconciliation import reconcile
 from sekai.market import Execution
-from tests.live.trading import WORLDS, Plan, Session, executions, plans, schedules, trade
+from tests.live.trading import (
+    WORLDS,
+    Plan,
+    Session,
+    executions,
+    is_explained,
+    plans,
+    schedules,
+    trade,
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -37,7 +45,7 @@ def holdings(account: BrokerAccount) -> tuple[float, dict[str, float], dict[str,
 
 def assert_accounted(session: Session) -> None:
     """Assert that tracked fills equal the account, and that no order is overfilled."""
-    assert reconcile(session.tracker, session.account, 1e-9) == []
+    assert is_explained(session.ledger, session.account)
     assert session.tracker.open_orders() == [] or session.account.open_units
     for kept in session.tracker.orders.values():
         assert -1e-12 <= kept.filled / kept.order.units <= 1 + 1e-12
@@ -88,8 +96,8 @@ def test_with_retries_by_id_the_account_is_that_of_a_run_without_faults(
     assert holdings(faulty.account) == holdings(clean.account)
     assert_accounted(clean)
     assert_accounted(faulty)
-    assert {name: kept.outcome for name, kept in clean.tracker.orders.items()} == {
-        name: kept.outcome for name, kept in faulty.tracker.orders.items()
+    assert {name: kept.status for name, kept in clean.tracker.orders.items()} == {
+        name: kept.status for name, kept in faulty.tracker.orders.items()
     }
 
 
@@ -113,7 +121,7 @@ def test_orders_that_are_rejected_change_nothing(
     faults = PaperFaults(seed=seed, reject=reject, disconnect=breaks)
 
     faulty = asyncio.run(trade(world, execution, plan, faults))
-    rejected = [name for name, kept in faulty.tracker.orders.items() if kept.outcome == "rejected"]
+    rejected = [name for name, kept in faulty.tracker.orders.items() if kept.status == "rejected"]
     clean = asyncio.run(trade(world, execution, plan, PaperFaults(), without=rejected))
 
     assert holdings(faulty.account) == holdings(clean.account)

@@ -11,6 +11,7 @@ import pytest
 
 from sekai.error import BrokerError
 from sekai.live.backoff import Backoff
+from sekai.live.clock import Clock
 from sekai.live.config import LiveConfig, SessionFolder
 from sekai.live.execution import ExecutionClient
 from sekai.live.journal.session import SessionJournal
@@ -34,15 +35,27 @@ class Flaky:
         return "answer"
 
 
+class WaitingClock(Clock):
+    """Clock that notes waits, and the state during them."""
+
+    def __init__(self, state: SessionStateMachine) -> None:
+        self.waits: list[float] = []
+        self.states: list[str] = []
+        self._state = state
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.states.append(self._state.state)
+
+
 @pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    seconds: list[float] = []
+def clock(state: SessionStateMachine) -> WaitingClock:
+    return WaitingClock(state)
 
-    async def sleep(wait: float) -> None:
-        seconds.append(wait)
 
-    monkeypatch.setattr("sekai.live.execution.asyncio.sleep", sleep)
-    return seconds
+@pytest.fixture
+def waits(clock: WaitingClock) -> list[float]:
+    return clock.waits
 
 
 @pytest.fixture
@@ -51,13 +64,15 @@ def state() -> SessionStateMachine:
 
 
 @pytest.fixture
-def client(tmp_path: Path, state: SessionStateMachine) -> Iterator[ExecutionClient]:
+def client(
+    tmp_path: Path, state: SessionStateMachine, clock: WaitingClock
+) -> Iterator[ExecutionClient]:
     broker = world().broker()
     journal = SessionJournal(SessionFolder(tmp_path), "never", broker)
     tracker = OrderTracker()
     monitor = SessionMonitor("s", (), tracker, state)
     config = LiveConfig(attempts=3, retry_seconds=1.0)
-    yield ExecutionClient(broker, journal, tracker, monitor, state, config)
+    yield ExecutionClient(broker, journal, tracker, monitor, state, config, clock=clock)
     journal.close()
 
 
@@ -98,18 +113,12 @@ def test_a_broker_is_reconnected_before_every_retry(
 
 
 def test_trading_halts_while_the_broker_does_not_answer(
-    client: ExecutionClient, state: SessionStateMachine, monkeypatch: pytest.MonkeyPatch
+    client: ExecutionClient, state: SessionStateMachine, clock: WaitingClock
 ) -> None:
-    states: list[str] = []
-
-    async def sleep(wait: float) -> None:
-        states.append(state.state)
-
-    monkeypatch.setattr("sekai.live.execution.asyncio.sleep", sleep)
-    state.fire("start", by="runner")
+    state.advance("running")
     asyncio.run(client.call(Flaky(4)))
 
-    assert states == ["trading", "trading", "halted", "halted"]
+    assert clock.states == ["trading", "trading", "halted", "halted"]
     assert state.state == "trading"
 
 
@@ -120,6 +129,23 @@ def test_a_session_that_stops_gives_the_broker_up(
 
     with pytest.raises(BrokerError, match="no answer from the broker in 3 attempts"):
         asyncio.run(client.call(Flaky(9)))
+
+
+def test_a_call_that_never_returns_is_given_up_and_repeated(
+    client: ExecutionClient, waits: list[float]
+) -> None:
+    calls: list[int] = []
+
+    async def hang() -> str:
+        calls.append(1)
+        if len(calls) < 3:
+            await asyncio.Event().wait()
+        return "answer"
+
+    client._config = LiveConfig(call_timeout=0.02)
+
+    assert asyncio.run(client.call(hang)) == "answer"
+    assert (len(calls), len(waits)) == (3, 2)
 
 
 def test_other_errors_are_not_retried(client: ExecutionClient) -> None:

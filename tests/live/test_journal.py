@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import contextlib
+import errno
 import math
 import os
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from sekai.error import JournalError
-from sekai.live.journal import Journal, JournalFollower, RecordKind, read_journal
+from sekai.live.journal import (
+    Journal,
+    JournalFollower,
+    JournalRecord,
+    RecordKind,
+    read_journal,
+)
+from sekai.live.journal.records import segment_start
 from tests.live.journals import WRITTEN, bits_of, small_journal
 
 NUMBERS = st.one_of(
@@ -65,7 +75,7 @@ def test_the_first_record_says_the_format_and_the_session(tmp_path: Path) -> Non
     first = small_journal(tmp_path / "journal.jsonl")[0]
 
     assert (first.number, first.kind) == (0, "session")
-    assert dict(first.fields) == {"format": 2, "session": "s"}
+    assert dict(first.fields) == {"format": 3, "session": "s"}
 
 
 def test_a_journal_that_is_opened_again_goes_on(tmp_path: Path) -> None:
@@ -313,3 +323,193 @@ def test_of_several_records_all_are_taken_or_none(
         journal.reopen()
         assert journal.append_all([]) == []
         assert journal.append("sent", id="z").number == 1
+
+
+def segments(folder: Path) -> list[Path]:
+    return sorted(folder.glob("journal*.jsonl"), key=lambda file: (len(file.name), file.name))
+
+
+def in_segments(path: Path, *sizes: int, sync: Any = "never") -> list[JournalRecord]:
+    """Write a journal whose segments have so many records after their first."""
+    with Journal(path, sync, session="s") as journal:
+        for number, size in enumerate(sizes):
+            if number:
+                journal.rotate()
+            for index in range(size):
+                journal.append("sent", id=f"{number}-{index}")
+    return list(read_journal(path))
+
+
+@pytest.mark.parametrize("sync", ["never", "orders", "every"])
+def test_segments_are_one_journal(tmp_path: Path, sync: Any) -> None:
+    path = tmp_path / "journal.jsonl"
+
+    records = in_segments(path, 3, 0, 2, sync=sync)
+
+    assert [file.name for file in segments(tmp_path)] == [
+        "journal.jsonl", "journal.000002.jsonl", "journal.000003.jsonl",
+    ]  # fmt: skip
+    assert {file.stat().st_mode & 0o777 for file in segments(tmp_path)} == {0o600}
+    assert [record.number for record in records] == list(range(8))
+    assert [record.kind for record in records] == [
+        "session", "sent", "sent", "sent", "segment", "segment", "sent", "sent",
+    ]  # fmt: skip
+    second = records[5].fields
+    assert (second["segment"], second["session"]) == (3, "s")
+    assert second["bytes"] == segments(tmp_path)[1].stat().st_size
+    with Journal(path) as journal:
+        assert (journal.session, journal.count) == ("s", 8)
+        assert journal.append("stopped").number == 8
+
+
+def test_a_journal_is_verified_and_read_from_a_segment_on(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    records = in_segments(path, 3, 2, 2)
+    start = segment_start(path, 2)
+    assert start is not None
+    assert start.number == 4
+    path.write_bytes(path.read_bytes().replace(b"0-1", b"0-2"))
+
+    with Journal(path, session="s", start=start) as journal:
+        assert (journal.session, journal.count) == ("s", 10)
+        with pytest.raises(JournalError, match="another process"):
+            Journal(path, session="s", start=start)
+
+    assert list(read_journal(path, start)) == records[4:]
+    for refused in (lambda: list(read_journal(path)), lambda: Journal(path)):
+        with pytest.raises(JournalError, match=r"line 3 of the journal \S+journal\.jsonl"):
+            refused()
+    assert segment_start(path, 4) is None
+
+
+def test_a_follower_goes_on_in_new_segments(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal(path, "never") as journal, JournalFollower(path) as follower:
+        found = []
+        for number in range(20):
+            journal.append("sent", id=str(number))
+            if number % 3 == 0:
+                journal.rotate()
+                assert not follower.is_at_end
+            found += follower.new_records(at_most=1 + number % 4)
+        found += follower.new_records()
+
+        assert follower.is_at_end
+        assert follower.new_records() == []
+    assert found == list(read_journal(path))
+
+
+def test_no_altered_byte_of_a_segment_goes_unnoticed(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    written = in_segments(path, 2, 1, 1)
+    for number, file in enumerate(segments(tmp_path)):
+        content = file.read_bytes()
+        for index in range(len(content)):
+            file.write_bytes(content[:index] + bytes([content[index] ^ 1]) + content[index + 1 :])
+            if number < 2:
+                with pytest.raises(JournalError):
+                    list(read_journal(path))
+                with pytest.raises(JournalError):
+                    Journal(path, "never")
+                continue
+            found = []
+            with contextlib.suppress(JournalError):
+                found = list(read_journal(path))
+            assert found == written[: len(found)]
+            assert len(found) < len(written)
+        file.write_bytes(content)
+
+
+def test_a_missing_segment_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    in_segments(path, 1, 1, 1, 1)
+    for missing in (1, 2, 0):
+        moved = segments(tmp_path)[missing]
+        moved.rename(tmp_path / "elsewhere")
+        names = os.listdir(tmp_path)
+
+        with pytest.raises(JournalError, match="missing|cannot be read"):
+            list(read_journal(path))
+        with pytest.raises(JournalError, match="missing"):
+            Journal(path)
+
+        assert os.listdir(tmp_path) == names
+        (tmp_path / "elsewhere").rename(moved)
+
+
+def test_a_segment_whose_first_record_is_torn_is_taken_back(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    records = in_segments(path, 2, 1, 0)
+    last = segments(tmp_path)[-1]
+    line = last.read_bytes()
+    for length in range(0, len(line), 7):
+        last.write_bytes(line[:length])
+        with JournalFollower(path) as follower:
+            assert follower.new_records() == list(read_journal(path)) == records[:-1]
+
+            with Journal(path, "never") as journal:
+                assert journal.torn == line[:length]
+                assert journal.count == len(records) - 1
+                assert not last.exists()
+                journal.rotate()
+
+            (again,) = follower.new_records()
+            assert (again.kind, again.number) == ("segment", len(records) - 1)
+
+
+@pytest.mark.parametrize("name", ["write", "fsync", "open"])
+def test_a_segment_that_cannot_be_created_leaves_the_journal_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path, real = tmp_path / "journal.jsonl", getattr(os, name)
+
+    def full(file: Any, *rest: Any) -> Any:
+        target = file if isinstance(file, (str, Path)) else os.readlink(f"/proc/self/fd/{file}")
+        if str(target).endswith("000002.jsonl"):
+            raise OSError(errno.ENOSPC, "no space")
+        return real(file, *rest)
+
+    with Journal(path) as journal:
+        journal.append("bar")
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, full)
+            with pytest.raises(JournalError, match="000002.jsonl cannot be created.*no space"):
+                journal.rotate()
+
+        assert segments(tmp_path) == [path]
+        journal.append("bar")
+        journal.rotate()
+    assert [record.kind for record in read_journal(path)] == ["session", "bar", "bar", "segment"]
+
+
+@pytest.mark.parametrize("name", ["close", "reopen", "rotate"])
+def test_a_descriptor_is_not_closed_while_another_thread_syncs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    begun, may_end = threading.Event(), threading.Event()
+    fsync, synced = os.fsync, list[int]()
+
+    def slow(file: int) -> None:
+        if threading.current_thread() is syncing:
+            begun.set()
+            assert may_end.wait(10.0)
+            # It would be that of another file by now, or of none.
+            synced.append(os.fstat(file).st_ino)
+        fsync(file)
+
+    inode = (tmp_path / "journal.jsonl").stat().st_ino
+    monkeypatch.setattr(os, "fsync", slow)
+    syncing = threading.Thread(target=journal.make_durable)
+    syncing.start()
+    assert begun.wait(10.0)
+    closing = threading.Thread(target=getattr(journal, name))
+    closing.start()
+    closing.join(0.05)
+    assert closing.is_alive()
+    may_end.set()
+    for thread in (syncing, closing):
+        thread.join(10.0)
+
+    assert synced == [inode]
+    journal.close()

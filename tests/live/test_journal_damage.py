@@ -452,7 +452,7 @@ def test_a_journal_of_another_format_is_refused(tmp_path: Path, fields: dict[str
     path = tmp_path / "journal.jsonl"
     path.write_bytes(encode_line(START, 1, "session", fields)[0])
 
-    with pytest.raises(JournalError, match="expected a journal of format 2"):
+    with pytest.raises(JournalError, match="expected a journal of format 3"):
         list(read_journal(path))
 
 

@@ -9,11 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sekai.live.account import BrokerAccount
+from sekai.live.clock import Clock
 from sekai.live.journal import JournalRecord
 from sekai.live.orders import (
+    FINAL_STATUSES,
+    ORDER_TRANSITIONS,
     BrokerOrder,
     ExecutionReport,
+    OrderState,
+    OrderStatus,
     OrderTracker,
     ReportKind,
     order_fields,
@@ -43,11 +47,10 @@ def tracker_of(*orders: BrokerOrder) -> OrderTracker:
 
 def summary(tracker: OrderTracker) -> dict[str, Any]:
     kept = {
-        name: (one.is_sent, one.is_acknowledged, round(one.filled, 9), one.is_done)
+        name: (one.is_sent, one.status, round(one.filled, 9), round(one.value, 6), one.is_done)
         for name, one in tracker.orders.items()
     }
-    units = {asset: round(held, 9) for asset, held in tracker.units.items()}
-    return {"orders": kept, "cash": round(tracker.cash, 6), "units": units}
+    return {"orders": kept, "fills": tracker.fills}
 
 
 @given(
@@ -73,32 +76,31 @@ def test_reports_in_any_order_and_repeated_give_the_same(
     assert summary(straight) == summary(shuffled)
     assert not straight.alerts
     assert not shuffled.alerts
-    assert straight["s-1-A"].outcome == end
+    assert straight["s-1-A"].status == end
 
 
 def test_an_order_goes_from_intended_to_filled() -> None:
     tracker = tracker_of(order())
     kept = tracker["s-1-A"]
-    assert (kept.is_sent, kept.is_acknowledged, kept.is_done) == (False, False, False)
+    assert (kept.is_sent, kept.status) == (False, "initialized")
 
     tracker.send("s-1-A")
     tracker.apply(report(0, "acknowledged"))
     tracker.apply(report(1, "filled", 4.0, price=90.0))
 
-    assert (kept.is_sent, kept.is_acknowledged, kept.is_done) == (True, True, False)
+    assert (kept.is_sent, kept.status) == (True, "partially_filled")
     assert kept.remaining == 6.0
     assert tracker.unresolved() == [order()]
     assert tracker.open_units() == {"A": (0.0, 6.0)}
 
     tracker.apply(report(2, "filled", 6.0, price=110.0))
 
-    assert kept.outcome == "filled"
+    assert kept.status == "filled"
     assert kept.remaining == 0.0
     assert kept.price == pytest.approx(102.0)
     assert tracker.unresolved() == []
     assert tracker.open_units() == {}
-    assert tracker.units == {"A": 10.0}
-    assert tracker.cash == -(4 * 90.0 + 6 * 110.0 + 1.0)
+    assert (kept.filled, kept.cost) == (10.0, 1.0)
 
 
 def test_a_fill_before_its_acknowledgement_is_fine() -> None:
@@ -108,8 +110,7 @@ def test_a_fill_before_its_acknowledgement_is_fine() -> None:
     tracker.apply(report(0, "acknowledged"))
 
     assert tracker["s-1-A"].is_sent
-    assert tracker["s-1-A"].is_acknowledged
-    assert tracker["s-1-A"].outcome == "filled"
+    assert tracker["s-1-A"].status == "filled"
     assert not tracker.alerts
 
 
@@ -119,7 +120,7 @@ def test_a_fill_beyond_the_order_is_counted_and_is_an_alert(units: float) -> Non
 
     tracker.apply(report(0, "filled", units))
 
-    assert tracker.units == {"A": units}
+    assert tracker["s-1-A"].filled == units
     assert len(tracker.alerts) == 1
     assert "of an order of 10.0" in tracker.alerts[0]
 
@@ -129,20 +130,19 @@ def test_a_report_of_an_order_nobody_sent_is_an_alert_and_counts_nothing() -> No
 
     assert not tracker.apply(report(0, "filled", 10.0, order_id="who"))
 
-    assert tracker.units == {}
-    assert tracker.cash == 0.0
+    assert tracker.fills == 0
     assert "of an unknown order" in tracker.alerts[0]
 
 
-def test_a_fill_of_an_abandoned_order_is_counted_and_is_an_alert() -> None:
+def test_a_fill_of_a_denied_order_is_counted_and_is_an_alert() -> None:
     tracker = tracker_of(order())
-    tracker.abandon("s-1-A", "a newer row has come")
+    tracker.deny("s-1-A", "a newer row has come")
 
     tracker.apply(report(0, "filled", 10.0))
 
-    assert tracker.units == {"A": 10.0}
-    assert tracker["s-1-A"].outcome == "abandoned"
-    assert "abandoned" in tracker.alerts[0]
+    assert tracker["s-1-A"].filled == 10.0
+    assert tracker["s-1-A"].status == "filled"
+    assert "denied" in tracker.alerts[0]
 
 
 def test_two_orders_under_one_id_are_refused() -> None:
@@ -173,15 +173,14 @@ def test_it_is_rebuilt_from_what_was_written() -> None:
     tracker.send("s-2-A")
     write("cancel", {"id": "s-2-A"})
     tracker.cancel("s-2-A")
-    write("abandoned", {"id": "s-3-A", "reason": "old"})
-    tracker.abandon("s-3-A", "old")
+    write("denied", {"id": "s-3-A", "reason": "old"})
+    tracker.deny("s-3-A", "old")
 
     again = OrderTracker()
     for record in written:
         again.replay(record.kind, record.fields)
 
-    assert again.orders == tracker.orders
-    assert (again.units, again.cash) == (tracker.units, tracker.cash)
+    assert summary(again) == summary(tracker)
     assert [each.id for each in again.unresolved()] == ["s-1-A", "s-2-A"]
 
 
@@ -196,18 +195,8 @@ def test_orders_that_ended_long_ago_are_folded_into_sums() -> None:
 
     assert len(tracker.orders) == 4
     assert tracker.dropped == 97
-    assert tracker.units == {"A": 200.0}
     assert tracker.fills == 100
     assert [each.id for each in tracker.unresolved()] == ["still open"]
-
-
-def test_rebasing_believes_the_broker() -> None:
-    tracker = tracker_of(order())
-    tracker.apply(report(0, "filled", 10.0))
-
-    tracker.rebase(BrokerAccount(cash=7.0, units={"B": 1.0}, costs={"borrow": 2.0, "fixed": 9.0}))
-
-    assert (tracker.cash, tracker.units, tracker.holding_costs) == (7.0, {"B": 1.0}, 2.0)
 
 
 def test_a_fill_that_no_order_asked_for_counts_once_and_is_an_alert() -> None:
@@ -219,7 +208,111 @@ def test_a_fill_that_no_order_asked_for_counts_once_and_is_an_alert() -> None:
 
     assert [tracker.apply(own), tracker.apply(own)] == [True, False]
 
-    assert tracker.units == {"B": -2.0}
-    assert tracker.cash == 99.0
+    assert tracker.fills == 1
     assert len(tracker.alerts) == 1
     assert "margin call" in tracker.alerts[0]
+
+
+class ManualClock(Clock):
+    """Clock that a test moves."""
+
+    now = 0
+
+    def boot_ns(self) -> int:
+        return self.now
+
+
+def test_an_unknown_kind_of_report_ends_nothing_and_is_an_alert() -> None:
+    tracker = tracker_of(order())
+    odd: Any = "restated"
+
+    tracker.apply(report(0, odd))
+
+    assert tracker.open_orders() == [order()]
+    assert "unusable report of kind 'restated'" in tracker.alerts[0]
+    tracker.apply(report(1, "filled", 10.0))
+    assert tracker["s-1-A"].status == "filled"
+
+
+@pytest.mark.parametrize("units", [float("nan"), float("inf")])
+def test_a_fill_without_numbers_is_not_booked(units: float) -> None:
+    tracker = tracker_of(order())
+
+    tracker.apply(report(0, "filled", units))
+
+    assert (tracker["s-1-A"].filled, tracker["s-1-A"].status) == (0.0, "unknown")
+
+
+@pytest.mark.parametrize("status", ["pending_new", "accepted", "pending_cancel", "unknown"])
+def test_an_order_is_overdue_after_the_deadline_of_its_status(status: OrderStatus) -> None:
+    clock = ManualClock()
+    tracker = OrderTracker(clock=clock)
+    tracker.intend(order())
+    tracker.send("s-1-A")
+    if status == "accepted":
+        tracker.apply(report(0, "acknowledged"))
+    elif status == "pending_cancel":
+        tracker.cancel("s-1-A")
+    elif status == "unknown":
+        tracker.mark_unknown("s-1-A", "no answer")
+    assert tracker["s-1-A"].status == status
+
+    clock.now = 4_000_000_000
+    assert tracker.overdue({status: 5.0}) == []
+    clock.now = 6_000_000_000
+    (late,) = tracker.overdue({status: 5.0})
+    tracker.note_query(late)
+
+    assert tracker.overdue({status: 5.0}) == []
+
+
+def test_an_order_that_the_broker_closed_without_a_report_ends_with_an_alert() -> None:
+    tracker = tracker_of(order())
+    tracker.send("s-1-A")
+
+    tracker.resolve(OrderState(order=order(), filled=4.0, is_open=False))
+
+    assert tracker["s-1-A"].status == "cancelled"
+    assert "closed at the broker with 4.0 filled" in tracker.alerts[0]
+    assert tracker.open_orders() == []
+
+
+def test_final_statuses_lead_to_fills_at_most() -> None:
+    for status, following in ORDER_TRANSITIONS.items():
+        assert (status in FINAL_STATUSES) == (following <= {"filled"})
+
+
+@given(st.lists(st.tuples(st.sampled_from("sacuf"), st.floats(0.5, 6.0)), max_size=20))
+def test_only_listed_transitions_happen(steps: list[tuple[str, float]]) -> None:
+    tracker, before = tracker_of(order()), "initialized"
+    for number, (step, units) in enumerate(steps):
+        if step == "s":
+            tracker.send("s-1-A")
+        elif step == "a":
+            tracker.apply(report(number, "acknowledged"))
+        elif step == "c":
+            tracker.cancel("s-1-A")
+        elif step == "u":
+            tracker.mark_unknown("s-1-A", "no answer")
+        else:
+            tracker.apply(report(number, "filled", units))
+        after = tracker["s-1-A"].status
+        assert after == before or after in ORDER_TRANSITIONS[before]  # type: ignore[index]
+        before = after
+
+
+def test_a_saved_tracker_continues() -> None:
+    tracker = tracker_of(order(), order("s-2-A"), order("s-3-A"))
+    tracker.send("s-1-A")
+    tracker.apply(report(1, "filled", 4.0))
+    tracker.apply(report(0, "cancelled", order_id="s-2-A"))
+    tracker.deny("s-3-A", "old")
+    again = OrderTracker()
+
+    again.load_state_dict(tracker.state_dict())
+
+    assert summary(again) == summary(tracker)
+    assert again.unresolved() == tracker.unresolved()
+    assert not again.apply(report(1, "filled", 4.0))
+    assert again.apply(report(2, "filled", 6.0))
+    assert again["s-1-A"].status == "filled"

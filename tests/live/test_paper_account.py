@@ -16,6 +16,7 @@ from sekai.envs import Portfolio
 from sekai.error import StateError
 from sekai.live.paper.account import PaperAccount, PaperFill
 from sekai.market import Constraints, Costs, Execution, MarginAccount
+from sekai.storage.strict_json import decode_record, encode_record
 from tests.data.holed_panels import make_panel
 from tests.envs.streamed_worlds import LOOKBACK, episode_bytes, same, streamed, worlds
 
@@ -140,13 +141,14 @@ def test_an_account_goes_on_from_its_state_to_the_last_bit(
     for bar in Bar.each(data, 10, 15):
         first.advance(bar, anything(rng, first))
 
-    second = PaperAccount(data.rows(0, 15), account=world.get("account"), **options)
-    second.load_state_dict(first.state_dict())
+    second = PaperAccount(data.rows(0, 10), account=world.get("account"), **options)
+    second.load_state_dict(decode_record(encode_record(first.state_dict())))
+    assert second.account == first.account
 
     for bar in Bar.each(data, 15):
         orders = anything(rng, first)
         assert first.advance(bar, orders) == second.advance(bar, orders)
-        assert first.state_dict() == second.state_dict()
+        assert encode_record(first.state_dict()) == encode_record(second.state_dict())
         assert (first.costs, first.units) == (second.costs, second.units)
 
 
@@ -255,7 +257,7 @@ def test_of_what_is_removed_no_more_is_traded_than_what_closes_the_position() ->
 def test_a_refused_row_or_order_changes_nothing() -> None:
     paper, bars = an_account()
     paper.advance(bars[0], {"asset0": 1.0})
-    before = paper.state_dict()
+    before = encode_record(paper.state_dict())
 
     for bar, orders in (
         (bars[1], {"asset0": np.nan}),
@@ -268,7 +270,7 @@ def test_a_refused_row_or_order_changes_nothing() -> None:
     with pytest.raises(KeyError, match="unknown asset 'gold'; expected one of"):
         paper.advance(bars[1], {"gold": 1.0})
 
-    assert paper.state_dict() == before
+    assert encode_record(paper.state_dict()) == before
     (fill,) = paper.advance(bars[1], {"asset0": 1.0})
     assert fill.units == 1.0
 
@@ -300,14 +302,19 @@ def test_an_account_is_like_any_env_of_portfolios_whatever_is_around_it() -> Non
 
 def test_states_of_something_else_are_refused() -> None:
     paper, bars = an_account()
-    before = paper.state_dict()
+    paper.advance(bars[0], {"asset0": 1.0})
+    before = encode_record(paper.state_dict())
+    other = PaperAccount(DATA.select(DATA.assets[:2]).rows(0, 20), costs=FREE)
+    costly = PaperAccount(DATA.rows(0, 20), costs=Costs(fixed=1.0))
 
     with pytest.raises(StateError, match="not the state of a paper account"):
         paper.load_state_dict({"native": b""})
-    paper.advance(bars[0], {})
+    with pytest.raises(StateError, match="state of another account: assets"):
+        paper.load_state_dict(other.state_dict())
     with pytest.raises(StateError):
-        an_account()[0].load_state_dict(paper.state_dict())
-    paper.load_state_dict(before)
+        paper.load_state_dict(costly.state_dict())
+
+    assert encode_record(paper.state_dict()) == before
 
 
 def test_assets_come_and_go_as_in_the_env() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sekai.data import Bar
 from sekai.error import JournalError
 from sekai.live.journal import Journal, read_journal
 from sekai.live.orders import BrokerOrder
@@ -115,6 +116,125 @@ def test_a_broker_that_is_rebuilt_is_the_same_to_the_bit_and_says_again_what_it_
         await again.close()
 
     asyncio.run(scene())
+
+
+async def play_some(broker: PaperBroker, saved: set[int], stop: int) -> None:
+    """Play the first rows, with a snapshot after some of them, while reports are late or not."""
+    for number, row in enumerate(rows_of(WORLD)[:stop]):
+        for each in orders(number):
+            await broker.submit(each)
+        await broker.see(row)
+        if number % 3:
+            await broker.reports()
+        if number in saved:
+            broker.save_snapshot()
+        if number == 5:
+            await broker.cancel("5-A")
+            await broker.reports()
+
+
+async def everything(broker: PaperBroker) -> tuple[Any, ...]:
+    """All that a broker answers now and later."""
+    before = await facts(broker)
+    reports = [await broker.reports() for _ in range(2)]
+    account = await broker.account()
+    rest = []
+    for number, row in enumerate(rows_of(WORLD)):
+        await broker.see(row)
+        for each in orders(number + 10):
+            await broker.submit(each)
+        rest.append(await broker.reports())
+    found = await facts(broker)
+    await broker.close()
+    return before, reports, account.row_costs, account.row_traded, rest, found
+
+
+@pytest.mark.parametrize("faults", [None, FAULTS], ids=["plain", "faults"])
+@pytest.mark.parametrize("delay", [0, 1])
+@pytest.mark.parametrize("stop", range(1, 8))
+def test_from_a_snapshot_a_broker_is_rebuilt_as_from_its_whole_ledger(
+    tmp_path: Path, faults: PaperFaults | None, delay: int, stop: int
+) -> None:
+    async def scene(saved: set[int], name: str, *, keeps: bool) -> tuple[Any, ...]:
+        ledger = tmp_path / name / "paper.jsonl"
+        ledger.parent.mkdir()
+        settings: dict[str, Any] = {"faults": faults, "delay": delay, "clock": lambda: 7}
+        # Restarted in the middle, so that a snapshot follows a recovery.
+        for rows in (stop // 2, stop):
+            broker = broker_on(ledger, **settings)
+            await play_some(broker, saved, rows)
+            await broker.close()
+        if not keeps:
+            for file in ledger.parent.glob("*.snapshot.*.json"):
+                file.unlink()
+        again = broker_on(ledger, **settings)
+        assert again._ledger is not None
+        assert (again._ledger.state is not None) == (keeps and bool(saved & set(range(stop))))
+        return await everything(again)
+
+    for saved in ({0}, {0, 2, 4}, {1, 3, 5, 6}, set(range(8))):
+        name = f"{len(saved)}"
+        whole = asyncio.run(scene(saved, f"whole {name}", keeps=False))
+        assert asyncio.run(scene(saved, f"saved {name}", keeps=True)) == whole
+
+
+def test_a_ledger_with_snapshots_killed_after_any_record_goes_on_as_never_killed(
+    tmp_path: Path,
+) -> None:
+    async def some(ledger: Path, *, saves: bool) -> tuple[Any, ...]:
+        broker = broker_on(ledger)
+        for number, row in enumerate(rows_of(WORLD)):
+            for each in orders(number):
+                await broker.submit(each)
+            if number == 4:
+                await broker.cancel("4-B")
+            await broker.see(row)
+            await broker.reports()
+            if saves and number % 2:
+                broker.save_snapshot()
+        found = await facts(broker)
+        await broker.close()
+        return found
+
+    never_killed = asyncio.run(some(tmp_path / "paper.jsonl", saves=False))
+    whole = tmp_path / "whole" / "paper.jsonl"
+    whole.parent.mkdir()
+    assert asyncio.run(some(whole, saves=True)) == never_killed
+    segments = sorted(whole.parent.glob("paper*.jsonl"), key=lambda file: (len(file.name), file))
+    assert len(segments) == 5
+    snapshots = list(whole.parent.glob("*.snapshot.*.json"))
+    for last, segment in enumerate(segments):
+        lines = segment.read_bytes().splitlines(keepends=True)
+        for count in range(len(lines)):
+            folder = tmp_path / f"{last} {count}"
+            folder.mkdir()
+            for file in (*segments[:last], *snapshots):
+                (folder / file.name).write_bytes(file.read_bytes())
+            torn = lines[count][: len(lines[count]) // 2]
+            (folder / segment.name).write_bytes(b"".join(lines[:count]) + torn)
+
+            assert asyncio.run(some(folder / "paper.jsonl", saves=True)) == never_killed
+
+
+def test_a_restart_of_a_broker_reads_no_record_before_its_snapshot(tmp_path: Path) -> None:
+    place, counts = world(rows=400), []
+
+    async def scene() -> None:
+        for stop in (100, 200, 400):
+            broker = place.broker(tmp_path / "paper.jsonl")
+            for number, bar in enumerate(Bar.each(place.data, place.known, stop), place.known):
+                await broker.see(bar)
+                if number % 50 == 40:
+                    broker.save_snapshot()
+            await broker.close()
+            again = place.broker(tmp_path / "paper.jsonl")
+            assert again._ledger is not None
+            counts.append(len(list(again._ledger.past_records())))
+            await again.close()
+
+    asyncio.run(scene())
+
+    assert counts == [10, 10, 10]
 
 
 def test_what_was_said_after_the_last_record_is_said_again(tmp_path: Path) -> None:
@@ -244,7 +364,7 @@ def test_a_ledger_that_began_otherwise_is_refused(
 def test_a_ledger_that_tells_of_another_market_is_refused(tmp_path: Path) -> None:
     asyncio.run(finished(tmp_path / "paper.jsonl"))
 
-    with pytest.raises(JournalError, match="the replay of record 4 gives"):
+    with pytest.raises(JournalError, match="begun with other settings: history"):
         PaperBroker(account_of(WORLDS[1], CARRY), tmp_path / "paper.jsonl", FAULTS)
 
 
@@ -252,7 +372,7 @@ def test_a_ledger_of_another_format_is_refused_with_what_to_do(tmp_path: Path) -
     with Journal(tmp_path / "paper.jsonl", sync="never") as journal:
         journal.append("account", opening={"cash": 1.0, "units": {}})
 
-    with pytest.raises(JournalError, match=r"ledger format 1, expected 3; .*another file"):
+    with pytest.raises(JournalError, match=r"ledger format 1, expected 4; .*another file"):
         broker_on(tmp_path / "paper.jsonl")
 
 

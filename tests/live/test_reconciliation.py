@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
 from sekai.data import simulate_gbm
 from sekai.error import BrokerError
-from sekai.live.account import BrokerAccount
 from sekai.live.orders import BrokerOrder, OrderTracker, report_fields
 from sekai.live.paper.account import PaperAccount
 from sekai.live.paper.broker import PaperBroker
 from sekai.live.paper.faults import PaperFaults
-from sekai.live.reconciliation import AccountDifference, Settlement, reconcile, settle
+from sekai.live.reconciliation import Settlement, settle
 from sekai.market import MarginAccount
 from tests.live.plain_account import PlainAccount
+from tests.live.trading import is_explained, ledger_at
 from tests.live.worlds import bars, market, order
 
 ROWS = bars(market(rows=40), 30)
-ACCOUNT = BrokerAccount(cash=1000.0, units={"A": 5.0}, costs={"borrow": 3.0, "fixed": 8.0})
-
-
-def tracker_at(account: BrokerAccount) -> OrderTracker:
-    tracker = OrderTracker()
-    tracker.rebase(account)
-    return tracker
 
 
 def new_broker(**faults: Any) -> PaperBroker:
@@ -45,45 +37,10 @@ def is_never_stale(order: BrokerOrder) -> bool:
     return False
 
 
-def test_where_both_agree_there_is_no_difference() -> None:
-    assert reconcile(tracker_at(ACCOUNT), ACCOUNT) == []
-    assert reconcile(tracker_at(ACCOUNT), replace(ACCOUNT, units={"A": 5.0, "B": 0.0})) == []
-
-
-def test_every_disagreement_is_named() -> None:
-    found = replace(ACCOUNT, cash=999.0, units={"A": 4.0, "B": 1.0})
-
-    differences = reconcile(tracker_at(ACCOUNT), found)
-
-    assert differences == [
-        AccountDifference("A", 5.0, 4.0),
-        AccountDifference("B", 0.0, 1.0),
-        AccountDifference("cash", 1000.0, 999.0),
-    ]
-    assert str(differences[0]) == "A: expected 5.0, the broker reports 4.0"
-
-
-def test_what_was_paid_for_holding_is_no_disagreement() -> None:
-    later = replace(ACCOUNT, cash=997.5, costs={"borrow": 4.0, "financing": 1.5, "fixed": 8.0})
-
-    assert reconcile(tracker_at(ACCOUNT), later) == []
-    assert reconcile(tracker_at(ACCOUNT), replace(later, cash=998.0)) != []
-
-
-def test_the_tolerance_is_a_share() -> None:
-    off = replace(ACCOUNT, cash=1000.0 + 1e-4)
-
-    assert reconcile(tracker_at(ACCOUNT), off, 1e-9) != []
-    assert reconcile(tracker_at(ACCOUNT), off, 1e-6) == []
-
-
-def test_a_number_that_is_none_is_a_disagreement() -> None:
-    assert reconcile(tracker_at(ACCOUNT), replace(ACCOUNT, cash=float("nan"))) != []
-
-
 def test_what_was_missed_is_written_before_it_is_counted() -> None:
     async def scene() -> None:
-        broker, tracker, written = new_broker(), tracker_at(await new_broker().account()), Written()
+        broker, tracker, written = new_broker(), OrderTracker(), Written()
+        ledger = ledger_at(await broker.account())
         tracker.intend(order("one"))
         await broker.submit(order("one"))
         await broker.see(ROWS[0])
@@ -103,14 +60,17 @@ def test_what_was_missed_is_written_before_it_is_counted() -> None:
             ("sent", {"id": "one"}),
             *(("report", report_fields(report)) for report in state.reports),
         ]
-        assert tracker["one"].outcome == "filled"
-        assert reconcile(tracker, await broker.account()) == []
+        assert tracker["one"].status == "filled"
+        ledger.expect(order("one"))
+        for report in settlement.missed:
+            ledger.apply(report, 0)
+        assert is_explained(ledger, await broker.account())
         assert await settle(tracker, broker, written.write, is_never_stale) == Settlement()
 
     asyncio.run(scene())
 
 
-def test_what_never_arrived_is_sent_again_or_abandoned() -> None:
+def test_what_never_arrived_is_sent_again_or_denied() -> None:
     async def scene() -> None:
         broker, tracker, written = new_broker(), OrderTracker(), Written()
         for name in ("old", "new", "there"):
@@ -120,11 +80,11 @@ def test_what_never_arrived_is_sent_again_or_abandoned() -> None:
         settlement = await settle(tracker, broker, written.write, lambda one: one.id == "old")
 
         assert settlement.send_again == (order("new"),)
-        assert settlement.abandoned == (order("old"),)
+        assert settlement.denied == (order("old"),)
         assert written[0] == (
-            "abandoned", {"id": "old", "reason": "not received by the broker before a newer row"},
+            "denied", {"id": "old", "reason": "not received by the broker before a newer row"},
         )  # fmt: skip
-        assert tracker["old"].outcome == "abandoned"
+        assert tracker["old"].status == "denied"
         assert not tracker["new"].is_done
 
     asyncio.run(scene())
@@ -133,20 +93,18 @@ def test_what_never_arrived_is_sent_again_or_abandoned() -> None:
 def test_a_fill_that_was_lost_before_the_end_of_its_order_is_found() -> None:
     async def scene() -> None:
         broker = PaperBroker(cast(PaperAccount, PlainAccount(depth=4.0)))
-        tracker = tracker_at(await broker.account())
+        tracker = OrderTracker()
         tracker.intend(order("one"))
         await broker.submit(order("one"))
         await broker.see(ROWS[0])
         *_, end = await broker.reports()
         tracker.apply(end)
-        assert tracker["one"].outcome == "expired"
+        assert tracker["one"].status == "expired"
         assert tracker.open_orders() == []
-        assert reconcile(tracker, await broker.account()) != []
-
         settlement = await settle(tracker, broker, Written().write, is_never_stale)
 
         assert [report.kind for report in settlement.missed] == ["acknowledged", "filled"]
-        assert reconcile(tracker, await broker.account()) == []
+        assert tracker["one"].filled == 4.0
         assert tracker.unresolved() == []
 
     asyncio.run(scene())
@@ -155,7 +113,6 @@ def test_a_fill_that_was_lost_before_the_end_of_its_order_is_found() -> None:
 def test_what_the_account_confirms_is_not_asked_again() -> None:
     async def scene() -> None:
         broker, tracker = PaperBroker(cast(PaperAccount, PlainAccount(depth=4.0))), OrderTracker()
-        tracker.rebase(await broker.account())
         tracker.intend(order("one"))
         await broker.submit(order("one"))
         await broker.see(ROWS[0])
@@ -181,7 +138,7 @@ def test_an_order_that_the_broker_forgot_is_not_sent_again() -> None:
         settlement = await settle(tracker, new_broker(), written.write, is_never_stale)
 
         assert settlement.send_again == ()
-        assert settlement.abandoned == (order("one"),)
+        assert settlement.denied == (order("one"),)
         assert "no longer knows order one" in tracker.alerts[0]
 
     asyncio.run(scene())
@@ -207,17 +164,35 @@ def test_a_margin_call_is_told_and_accounted_for() -> None:
     async def scene() -> None:
         rules = MarginAccount(leverage=3.0, maintenance=0.3)
         broker = PaperBroker(PaperAccount(data.rows(0, 30), account=rules))
-        tracker, reasons = tracker_at(await broker.account()), set()
+        tracker, reasons = OrderTracker(), set()
+        ledger = ledger_at(await broker.account())
+        ledger.expect(order("one", units=2500.0))
         tracker.intend(order("one", units=2500.0))
         await broker.submit(order("one", units=2500.0))
         for bar in bars(data, 30):
             await broker.see(bar)
             for report in await broker.reports():
                 tracker.apply(report)
+                ledger.apply(report, 0)
                 reasons.add(report.reason)
 
         assert "margin call" in reasons
         assert "margin call" in tracker.alerts[0]
-        assert reconcile(tracker, await broker.account()) == []
+        assert is_explained(ledger, await broker.account())
+
+    asyncio.run(scene())
+
+
+def test_an_id_that_another_order_has_at_the_broker_is_an_alert() -> None:
+    async def scene() -> None:
+        broker, tracker, written = new_broker(), OrderTracker(), Written()
+        await broker.submit(order("one", units=3.0))
+        tracker.intend(order("one"))
+
+        settlement = await settle(tracker, broker, written.write, is_never_stale)
+
+        assert settlement.send_again == ()
+        assert tracker["one"].status == "denied"
+        assert "the broker has another order under this id" in tracker.alerts[0]
 
     asyncio.run(scene())

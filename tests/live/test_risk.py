@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from sekai.live.account import BrokerAccount
 from sekai.live.orders import BrokerOrder
-from sekai.live.risk import RiskGate, RiskLimits, RiskView
-from sekai.live.session import flattening_orders
+from sekai.live.risk import RiskGate, RiskLimits, RiskView, closing_orders
 
 SECOND = 1_000_000_000
 NOW = 1_700_000_000 * SECOND
@@ -253,26 +252,24 @@ def test_orders_from_before_a_restart_count_towards_the_rate() -> None:
     assert gate.check([order()], view())[0] == []
 
 
-def test_flattening_passes_the_rate_and_closes_large_positions_in_parts() -> None:
-    limits = RiskLimits(max_orders_per_minute=1, max_open_orders=1, max_order_notional=3_000.0)
-    seen = view(units={"A": 100.0, "B": -90.0, "unknown": 5.0}, open_orders=5)
+def test_large_positions_are_closed_in_parts_within_the_order_limits() -> None:
+    limits = RiskLimits(max_order_notional=3_000.0)
+    positions, prices = {"A": 100.0, "B": -90.0}, {"A": 100.0, "B": 50.0}
 
-    orders = flattening_orders("stop", seen, limits)
+    orders = closing_orders("stop", positions, prices, limits, {}, most=50)
 
     assert len({one.id for one in orders}) == len(orders) == 6
-    for asset, held in (("A", 100.0), ("B", -90.0)):
+    for asset, held in positions.items():
         closed = sum(one.units for one in orders if one.asset == asset)
         assert closed == pytest.approx(-held, rel=1e-12)
-    assert refused(limits, orders, seen, flattening=True) == []
-    assert set(refused(limits, orders, seen)) == {"max_open_orders", "max_order_notional"}
+    assert all(abs(one.units) * prices[one.asset] <= 3_000.0 for one in orders)
+    assert closing_orders("stop", positions, prices, limits, {}, most=3) == orders[:3]
 
 
-def test_flattening_does_not_pass_the_collar_and_opens_nothing() -> None:
+def test_reducing_does_not_pass_the_collar_and_opens_nothing() -> None:
     seen = view(units={"A": 100.0})
 
-    assert refused(RiskLimits(), [order(-1.0, price=10.0)], seen, flattening=True) == [
-        "price_collar"
-    ]
-    assert refused(RiskLimits(), [order(1.0), order(-101.0)], seen, flattening=True) == [
+    assert refused(RiskLimits(), [order(-1.0, price=10.0)], seen, reducing=True) == ["price_collar"]
+    assert refused(RiskLimits(), [order(1.0), order(-101.0)], seen, reducing=True) == [
         "order", "order",
     ]  # fmt: skip

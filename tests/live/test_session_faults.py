@@ -11,6 +11,7 @@ import pytest
 
 from sekai.error import BrokerError, JournalError
 from sekai.live import (
+    BrokerAccount,
     Feed,
     FeedEvent,
     LiveConfig,
@@ -195,27 +196,30 @@ def test_a_broker_out_of_reach_does_not_keep_a_session_from_ending(tmp_path: Pat
 def test_a_broker_that_answers_again_does_not_undo_the_kill_switch(tmp_path: Path) -> None:
     place = world()
     broker = place.broker()
-    cancel, asked = broker.cancel, 0
+    account, asked = broker.account, 0
 
-    async def late(order_id: str) -> None:
+    async def late() -> BrokerAccount:
         nonlocal asked
         asked += 1
         if asked <= CONFIG.attempts + 1:
             raise BrokerError("one moment")
-        await cancel(order_id)
+        return await account()
 
     async def run() -> SessionStatus:
         runner = LiveRunner(follow, place.env(), Quiet(place, 5), broker, tmp_path, CONFIG)
         task = asyncio.ensure_future(runner.run())
         await until(lambda: hasattr(runner, "monitor") and runner.status().bars == 5)
-        broker.cancel = late  # type: ignore[method-assign]
+        broker.account = late  # type: ignore[method-assign]
         runner.switch.pull("enough")
-        await until(lambda: asked > CONFIG.attempts + 1 and not broker._orders._open)
-        await until(lambda: runner.status().state != "halted")
-        found = runner.status()
+        await until(lambda: bool(runner.status().kill_obeyed) and not broker._orders._open)
+        update = asyncio.ensure_future(runner.session.update_account())
+        await until(lambda: asked > CONFIG.attempts + 1)
+        await until(lambda: not runner._state.holds("broker_lost"))
+        await update
+        status = runner.status()
         runner.stop()
         await task
-        return found
+        return status
 
     assert asyncio.run(run()).state == "killed"
 

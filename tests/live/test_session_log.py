@@ -31,6 +31,14 @@ NAMES = st.sampled_from(
      "password", "passwd", "signature", "listenKey", "X-MBX-APIKEY", "session_token", "key",
      "credentials", "passphrase", "private_key", "Set-Cookie", "jwt"]
 )  # fmt: skip
+HEADERS = st.sampled_from(
+    ["API-Sign", "API-Key", "X-MBX-APIKEY", "KC-API-SIGN", "KC-API-KEY", "KC-API-PASSPHRASE",
+     "OK-ACCESS-SIGN", "CB-ACCESS-SIGN", "X-BAPI-SIGN", "X-GEMINI-SIGNATURE", "apca-api-secret-key"]
+)  # fmt: skip
+KEYS = st.text(string.ascii_letters + string.digits + "_-", min_size=26, max_size=60).map(
+    lambda text: f"{MARK}{text}{MARK}"
+)
+PEM = "-----BEGIN {}PRIVATE KEY-----\n{}\n{}\n-----END PRIVATE KEY-----"
 AROUND = st.text(string.ascii_lowercase + " .,", max_size=20)
 IN_TEXT = st.one_of(
     st.builds("wss://me:{}@host/path".format, URL_SAFE),
@@ -49,6 +57,17 @@ IN_TEXT = st.one_of(
     st.builds(lambda name, secret: json.dumps(json.dumps({name: secret})), NAMES, ANYTHING),
     st.builds(lambda name, secret: repr({name: secret}), NAMES, ANYTHING),
     st.builds("eyJhbGciOi{}.eyJ{}.{}".format, *[st.just(MARK)] * 3),
+    st.builds("GET https://host:8443/v1/{}/orders?limit=5".format, KEYS),
+    st.builds("wss://host/ws/{} was closed".format, KEYS),
+    st.builds("https://api.host/bot12345:{}/sendMessage".format, KEYS),
+    st.builds("https://hooks.slack.com/services/T01/B02/{}".format, PLAIN),
+    st.builds(PEM.format, st.sampled_from(["", "RSA ", "EC ", "OPENSSH "]), PLAIN, PLAIN),
+    st.builds(lambda secret: json.dumps({"a": PEM.format("", secret, secret)}), PLAIN),
+    st.builds("-----BEGIN PRIVATE KEY-----\n{}".format, PLAIN),
+    st.builds("{}: {}".format, HEADERS, PLAIN),
+    st.builds(lambda name, secret: repr({name: secret}), HEADERS, ANYTHING),
+    st.builds(lambda name, secret: repr([(name, secret)]), HEADERS, PLAIN),
+    st.builds(lambda name, secret: repr([(name.encode(), secret.encode())]), HEADERS, PLAIN),
 )
 
 
@@ -69,6 +88,10 @@ def test_secrets_are_taken_out_of_words(before: str, secret: str, after: str) ->
         "wss://stream.host:9443/ws/btcusdt@trade was closed: code 1006",
         "the feed is stale: 12.5 s since 2024-05-06T07:08:09Z",
         "keyboard: yes, monkey=3, turkey: 2",
+        "https://api.host:443/api/v3/klines?symbol=BTCUSDT&interval=1m is unreachable",
+        "/home/user/runs/a-very-long-name-of-a-run-that-is-no-secret-at-all/live/paper",
+        "design: round, assign=3, ('price', 'size') of robot:5",
+        "-----BEGIN CERTIFICATE-----",
         "{'symbol': 'BTC', 'price': 5}",
         "",
     ],
@@ -81,7 +104,9 @@ def test_words_without_secrets_stay_as_they_are(text: str) -> None:
     "text",
     ["a-" * 50_000, "a://" * 20_000, "x" * 100_000, '"' * 50_000, "authorization" * 9000,
      "token" * 20_000, "token " * 20_000, "token\\" * 20_000, "key:" + " " * 99_999,
-     "basic" + " " * 99_999, "eyJaaaaa-" * 9000, "token='" * 10_000, "://@" * 20_000]
+     "basic" + " " * 99_999, "eyJaaaaa-" * 9000, "token='" * 10_000, "://@" * 20_000,
+     "-----BEGIN PRIVATE KEY-----" * 4000, "-" * 100_000, "-----BEGIN " * 9000, "://h/" * 20_000,
+     "://h/" + "a" * 100_000, "/bot1:" * 20_000, "'key'," * 20_000, "'key'" + " " * 99_999]
 )  # fmt: skip
 def test_long_words_take_no_longer_than_their_length(text: str) -> None:
     start = time.thread_time()

@@ -1,4 +1,4 @@
-"""The state machine of a session: only listed transitions happen, and ends are final."""
+"""The state machine of a session: causes restrict trading independently, and ends are final."""
 
 from __future__ import annotations
 
@@ -9,123 +9,110 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sekai.live.state_machine import (
-    TERMINAL_STATES,
-    TRANSITIONS,
+    CAUSES,
+    CauseName,
     Component,
+    Lifecycle,
     SessionState,
     SessionStateMachine,
-    Trigger,
 )
 
-STATES: tuple[SessionState, ...] = get_args(SessionState)
-TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
+CAUSE_NAMES: tuple[CauseName, ...] = get_args(CauseName)
 COMPONENTS: tuple[Component, ...] = get_args(Component)
-MOST_TRIGGERS = 6
+LIFECYCLES: tuple[Lifecycle, ...] = get_args(Lifecycle)
 
-sequences = st.lists(st.tuples(st.sampled_from(TRIGGERS), st.sampled_from(COMPONENTS)), max_size=30)
-allowed_sequences = st.lists(st.sampled_from(TRIGGERS), max_size=30)
-
-
-def test_every_trigger_has_one_transition() -> None:
-    assert set(TRANSITIONS) == set(TRIGGERS)
-    assert {transition.by for transition in TRANSITIONS.values()} == set(COMPONENTS)
-    for transition in TRANSITIONS.values():
-        assert (transition.target is None) == (transition.resumes is not None)
-        assert not TERMINAL_STATES & set(transition.sources)
+changes = st.lists(st.tuples(st.sampled_from(CAUSE_NAMES), st.booleans()), max_size=30)
 
 
-@given(sequences)
-def test_only_listed_transitions_happen(sequence: list[tuple[Trigger, Component]]) -> None:
-    machine = SessionStateMachine()
-    interrupted: dict[Trigger, SessionState] = {}
-    for trigger, component in sequence:
-        before, reason = machine.state, machine.reason
-        transition = TRANSITIONS[trigger]
-        is_listed = (
-            component == transition.by
-            and before in transition.sources
-            and (transition.resumes is None or transition.resumes in interrupted)
-        )
-        assert machine.allows(trigger, by=component) == is_listed
-        if not is_listed:
-            with pytest.raises(RuntimeError, match="is not allowed in state"):
-                machine.fire(trigger, by=component, reason="x")
-            assert (machine.state, machine.reason) == (before, reason)
-            continue
-        machine.fire(trigger, by=component, reason="x")
-        if transition.resumes is None:
-            interrupted[trigger] = before
-            assert (machine.state, machine.reason) == (transition.target, "x")
-        else:
-            assert machine.state == interrupted.pop(transition.resumes)
+def test_every_cause_has_an_owner_and_a_level() -> None:
+    assert set(CAUSES) == set(CAUSE_NAMES)
+    assert {cause.by for cause in CAUSES.values()} <= set(COMPONENTS)
 
 
-@given(allowed_sequences, sequences)
-def test_terminal_states_stay_terminal(
-    triggers: list[Trigger], sequence: list[tuple[Trigger, Component]]
+@given(changes)
+def test_the_strictest_cause_decides_and_trading_resumes_with_the_last(
+    sequence: list[tuple[CauseName, bool]],
 ) -> None:
-    machine = machine_after(triggers)
-    if not machine.is_terminal:
-        machine.fire("fail", by="runner", reason="error")
-    end = machine.state, machine.reason
-
-    for trigger, component in sequence:
-        assert not machine.allows(trigger, by=component)
-
-    assert machine.state in TERMINAL_STATES
-    assert (machine.state, machine.reason) == end
-
-
-@given(allowed_sequences)
-def test_a_session_that_has_not_ended_can_fail(triggers: list[Trigger]) -> None:
-    machine = machine_after(triggers)
-
-    assert machine.allows("fail", by="runner") != machine.is_terminal
-
-
-@pytest.mark.parametrize("state", STATES)
-def test_every_state_is_reachable(state: SessionState) -> None:
-    paths: list[tuple[Trigger, ...]] = [()]
-    for _ in range(MOST_TRIGGERS):
-        if any(machine_after(path).state == state for path in paths):
-            return
-        paths = [
-            (*path, trigger)
-            for path in paths
-            for trigger in TRIGGERS
-            if machine_after(path).allows(trigger, by=TRANSITIONS[trigger].by)
-        ]
-    pytest.fail(f"no path of {MOST_TRIGGERS} triggers leads to {state}")
+    machine, held = running(), set[CauseName]()
+    for name, is_raised in sequence:
+        owner = CAUSES[name].by
+        if is_raised:
+            assert machine.raise_cause(name, owner, f"because of {name}") == (name not in held)
+            held.add(name)
+        else:
+            assert machine.clear_cause(name, owner) == (name in held)
+            held.discard(name)
+        levels = {CAUSES[cause].level for cause in held}
+        expected = "halted" if "halted" in levels else "reducing" if levels else "active"
+        assert machine.trading_state == expected
+        assert set(machine.causes) == held
+        assert (machine.state == "trading") == (not held)
+        assert (machine.state == "killed") == ("kill" in held)
+        assert bool(machine.reason) == bool(held)
 
 
-def test_a_reconnected_broker_resumes_the_interrupted_state() -> None:
+@pytest.mark.parametrize("name", CAUSE_NAMES)
+def test_a_cause_belongs_to_one_component(name: CauseName) -> None:
+    machine = running()
+
+    for component in set(COMPONENTS) - {CAUSES[name].by}:
+        with pytest.raises(RuntimeError, match="belongs to"):
+            machine.raise_cause(name, component, "x")
+        with pytest.raises(RuntimeError, match="belongs to"):
+            machine.clear_cause(name, component)
+
+    assert machine.state == "trading"
+
+
+@given(st.lists(st.sampled_from(LIFECYCLES), max_size=10), changes)
+def test_ends_are_final(sequence: list[Lifecycle], after: list[tuple[CauseName, bool]]) -> None:
     machine = SessionStateMachine()
-    machine.fire("start", by="runner")
-    machine.fire("kill", by="runner", reason="by hand")
-    machine.fire("broker_lost", by="execution", reason="no answer")
+    for lifecycle in sequence:
+        before, was_terminal = machine.lifecycle, machine.is_terminal
+        try:
+            machine.advance(lifecycle, "x")
+        except RuntimeError:
+            assert machine.lifecycle == before
+        else:
+            assert not was_terminal
+    if machine.lifecycle == "failed":
+        for name, _ in after:
+            machine.raise_cause(name, CAUSES[name].by, "x")
+        assert machine.state == "failed"
 
-    machine.fire("broker_reconnected", by="execution")
+
+def test_a_session_that_ends_while_killed_keeps_that_state() -> None:
+    machine = running()
+    machine.raise_cause("kill", "watchdog", "by hand")
+
+    machine.advance("stopped", "the feed ended")
 
     assert (machine.state, machine.reason) == ("killed", "by hand")
-    machine.fire("release", by="runner")
-    assert (machine.state, machine.reason) == ("trading", "")
 
 
-def test_an_episode_that_is_over_is_not_resumed_by_a_release() -> None:
-    machine = machine_after(["start", "kill", "episode_over"])
-
-    assert machine.state == "halted"
-    assert not machine.allows("release", by="runner")
-    machine.fire("kill", by="runner")
-    machine.fire("release", by="runner")
-    assert machine.state == "halted"
-
-
-def machine_after(triggers: list[Trigger] | tuple[Trigger, ...]) -> SessionStateMachine:
-    """State machine after those of the triggers that were allowed."""
+def test_a_kill_is_shown_while_the_session_starts() -> None:
     machine = SessionStateMachine()
-    for trigger in triggers:
-        by = TRANSITIONS[trigger].by
-        if machine.allows(trigger, by=by):
-            machine.fire(trigger, by=by, reason=trigger)
+
+    machine.raise_cause("kill", "watchdog", "by hand")
+
+    assert (machine.state, machine.lifecycle) == ("killed", "starting")
+
+
+def test_every_state_is_reachable() -> None:
+    states: set[SessionState] = {SessionStateMachine().state, running().state}
+    for name in ("account_mismatch", "broker_lost", "kill"):
+        machine = running()
+        machine.raise_cause(name, CAUSES[name].by, "x")
+        states.add(machine.state)
+    for end in ("stopped", "failed"):
+        machine = running()
+        machine.advance(end, "x")
+        states.add(machine.state)
+
+    assert states == set(get_args(SessionState))
+
+
+def running() -> SessionStateMachine:
+    machine = SessionStateMachine()
+    machine.advance("running")
     return machine

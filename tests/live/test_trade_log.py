@@ -14,6 +14,7 @@ from sekai.live.journal import Journal, JournalRecord, RecordKind, read_journal
 from sekai.live.journal import session as session_journal
 from sekai.live.journal.session import TradeLog, trades_of
 from sekai.live.orders import BrokerOrder, ExecutionReport, order_fields, report_fields
+from sekai.storage.strict_json import decode_record, encode_record
 
 ORDER = BrokerOrder(id="s-1-A", asset="A", units=3.0, reference_price=10.0)
 
@@ -91,10 +92,16 @@ EVENTS = st.lists(
 
 
 @settings(deadline=None, max_examples=50)
-@given(events=EVENTS, crash=st.integers(0, 12), lost=st.integers(0, 200))
+@given(
+    events=EVENTS,
+    saved=st.integers(0, 12),
+    crash=st.integers(0, 12),
+    lost=st.integers(0, 200),
+)
 def test_trades_are_equal_after_a_crash(
     tmp_path_factory: pytest.TempPathFactory,
     events: list[tuple[str, dict[str, object]]],
+    saved: int,
     crash: int,
     lost: int,
 ) -> None:
@@ -104,18 +111,27 @@ def test_trades_are_equal_after_a_crash(
         JournalRecord(number=number, time=number, kind=kind, fields=fields)  # type: ignore[arg-type]
         for number, (kind, fields) in enumerate(events)
     ]
+    saved = min(saved, crash)
     with TradeLog(path) as log:
-        for record in records[:crash]:
+        for record in records[:saved]:
+            log.add(record)
+        state = decode_record(encode_record(log.state_dict()))
+        kept = log.state_dict()["bytes"]
+        for record in records[saved:crash]:
             log.add(record)
     # The last lines may not have reached the disk, or not whole.
-    os.truncate(path, max(0, path.stat().st_size - lost))
+    if path.exists():
+        os.truncate(path, max(kept, path.stat().st_size - lost))
 
-    with TradeLog(path, records[:crash]) as log:
-        for record in records[crash:]:
+    with TradeLog(path) as log:
+        log.load_state_dict(state)
+        for record in records[saved:]:
             log.add(record)
+        assert log.problem is None
 
     wanted = [json.loads(trade.to_json()) for trade in trades_of(records)]
-    assert [json.loads(line) for line in path.read_text().splitlines()] == wanted
+    lines = path.read_text().splitlines() if records[saved:] or path.exists() else []
+    assert [json.loads(line) for line in lines] == wanted
     reports = [one["id"] for kind, one in events if kind == "report"]
     assert len(wanted) == len(set(reports)), "each report counts once"
 
@@ -161,16 +177,67 @@ def test_only_so_many_orders_are_remembered(monkeypatch: pytest.MonkeyPatch) -> 
     assert "o99" in trades._orders
 
 
-def test_what_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+def report_record(number: int) -> JournalRecord:
+    fields = report_fields(fill(f"r{number}", 1.0))
+    return JournalRecord(number=number, time=5, kind="report", fields=fields)
+
+
+def test_a_closed_log_takes_nothing(tmp_path: Path) -> None:
     log = TradeLog(tmp_path / "trades.jsonl")
     log.close()
     log.close()
-    record = JournalRecord(number=1, time=5, kind="report", fields=report_fields(fill("r", 1.0)))
 
     with pytest.raises(JournalError, match="closed"):
-        log.add(record)
-    with pytest.raises(JournalError, match="cannot be written"):
-        TradeLog(tmp_path / "no folder" / "trades.jsonl")
+        log.add(report_record(1))
+
+
+def test_what_cannot_be_written_is_reported_and_written_later(tmp_path: Path) -> None:
+    path = tmp_path / "later" / "trades.jsonl"
+    with TradeLog(path) as log:
+        assert log.add(report_record(1)) is not None
+        assert log.problem is not None
+        assert "No such file" in log.problem
+        path.parent.mkdir()
+        log.add(report_record(2))
+
+    assert [json.loads(line)["report_id"] for line in path.read_text().splitlines()] == ["r1", "r2"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_write_that_was_cut_short_leaves_whole_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, write = tmp_path / "trades.jsonl", os.write
+    with TradeLog(path) as log:
+        log.add(report_record(1))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", lambda file, content: write(file, content[:20]))
+            log.add(report_record(2))
+        assert log.problem is not None
+        log.add(report_record(3))
+
+    ids = [json.loads(line)["report_id"] for line in path.read_text().splitlines()]
+    assert ids == ["r1", "r2", "r3"]
+
+
+@pytest.mark.parametrize("left", [0, 50, 300])
+def test_a_log_that_lost_lines_goes_on_and_says_so(tmp_path: Path, left: int) -> None:
+    path = tmp_path / "trades.jsonl"
+    with TradeLog(path) as log:
+        for number in range(3):
+            log.add(report_record(number))
+        state = log.state_dict()
+    os.truncate(path, left)
+
+    with TradeLog(path) as log:
+        log.load_state_dict(state)
+        log.add(report_record(9))
+        assert log.problem is not None
+        assert "has lost" in log.problem
+
+    ids = [json.loads(line)["report_id"] for line in path.read_text().splitlines()]
+    assert ids[-1] == "r9"
+    assert len(ids) == (2 if left == 300 else 1)
 
 
 def test_the_trades_of_a_live_journal_are_those_of_its_file(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from sekai.error import BrokerError
 from sekai.live.account import BrokerAccount
 from sekai.live.backoff import Backoff
 from sekai.live.broker import Broker
-from sekai.live.orders import BrokerOrder, OrderTracker
+from sekai.live.ledger import Ledger
+from sekai.live.orders import BrokerOrder, ExecutionReport, OrderTracker
 from sekai.live.paper.account import PaperAccount
 from sekai.live.paper.broker import PaperBroker
 from sekai.live.paper.faults import PaperFaults
@@ -29,6 +30,9 @@ T = TypeVar("T")
 Plan = Sequence[Sequence[tuple[str, float]]]
 
 HISTORY = 25
+LONG_AFTER = 10**15
+"""Time after which an account lags behind no fill."""
+
 WORLDS = [market(rows=HISTORY + 8, seed=seed) for seed in range(3)]
 
 units = st.floats(-60.0, 60.0).filter(lambda found: abs(found) > 0.01)
@@ -49,12 +53,18 @@ class Session:
     """Tracker, account and journal of a test client."""
 
     tracker: OrderTracker
+    ledger: Ledger
     account: BrokerAccount
     start: BrokerAccount
     written: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     def write(self, kind: str, /, **fields: Any) -> None:
         self.written.append((kind, fields))
+
+    def apply(self, report: ExecutionReport) -> None:
+        """Count a report in the tracker and the ledger."""
+        self.tracker.apply(report)
+        self.ledger.apply(report, 0)
 
 
 def account_of(data: MarketData, execution: Execution) -> PaperAccount:
@@ -109,8 +119,7 @@ async def trade(
 
     broker = begin()
     start = await asked(broker.account, broker)
-    session = Session(OrderTracker(), start, start)
-    session.tracker.rebase(start)
+    session = Session(OrderTracker(), ledger_at(start), start, start)
     for number, row in enumerate(rows_of(data)):
         if number in restarts:
             await broker.close()
@@ -120,17 +129,32 @@ async def trade(
                 id=f"s-{number}-{place}", asset=asset, units=wanted, reference_price=100.0
             )
             if order.id not in without:
-                await _send(order, session.tracker, broker)
+                await _send(order, session, broker)
         await asked(partial(broker.see, row), broker)
         for report in await asked(broker.reports, broker):
-            session.tracker.apply(report)
-    await asked(partial(settle, session.tracker, broker, session.write, lambda order: True), broker)
+            session.apply(report)
+    request = partial(settle, session.tracker, broker, session.write, lambda order: True)
+    for report in (await asked(request, broker)).missed:
+        session.ledger.apply(report, 0)
     session.account = await asked(broker.account, broker)
     await broker.close()
     return session
 
 
-async def _send(order: BrokerOrder, tracker: OrderTracker, broker: PaperBroker) -> None:
-    tracker.intend(order)
+def ledger_at(account: BrokerAccount) -> Ledger:
+    """Ledger that begins with an account, and absorbs nothing."""
+    ledger = Ledger(max_cash_discrepancy=0.0)
+    ledger.adopt(account, 0)
+    return ledger
+
+
+def is_explained(ledger: Ledger, account: BrokerAccount) -> bool:
+    """Return True if the fills of a ledger explain an account to 1e-9."""
+    return ledger.compare(account, LONG_AFTER).status == "agreed"
+
+
+async def _send(order: BrokerOrder, session: Session, broker: PaperBroker) -> None:
+    session.tracker.intend(order)
+    session.ledger.expect(order)
     await asked(partial(broker.submit, order), broker)
-    tracker.send(order.id)
+    session.tracker.send(order.id)

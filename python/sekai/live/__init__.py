@@ -32,6 +32,7 @@ from sekai.live.feeds import (
     collect_history,
     fetch_klines,
 )
+from sekai.live.instruments import Instrument
 from sekai.live.journal import Journal, JournalRecord, read_journal
 from sekai.live.journal.session import Trade, trades_of
 from sekai.live.kill_switch import KillSwitch
@@ -43,6 +44,7 @@ from sekai.live.paper.faults import PaperFaults
 from sekai.live.parity import Parity, check_parity
 from sekai.live.risk import Refusal, RiskGate, RiskLimits
 from sekai.live.runner import LiveRunner
+from sekai.live.secret import Secret
 from sekai.live.status import LatencySummary, OrderLine, SessionStatus, read_status
 
 __all__ = [
@@ -65,6 +67,7 @@ __all__ = [
     "FeedNotice",
     "FeedRules",
     "FolderFeed",
+    "Instrument",
     "Journal",
     "JournalRecord",
     "JsonDecoder",
@@ -87,6 +90,7 @@ __all__ = [
     "ReplayFeed",
     "RiskGate",
     "RiskLimits",
+    "Secret",
     "SessionFolder",
     "SessionStatus",
     "Trade",

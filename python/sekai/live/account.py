@@ -11,13 +11,20 @@ from numpy.typing import NDArray
 
 from sekai.envs.portfolio.batch import AccountReport
 from sekai.market.costs import TRADING_COSTS
+from sekai.storage.display import brief_repr
 
-__all__ = ["BrokerAccount"]
+__all__ = ["AccountDifference", "BrokerAccount"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+ROUNDING_UNITS = 1e-12
+"""Position that is left of a closed one by rounding."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class BrokerAccount:
     """Account as reported by a broker: cash, positions, open orders and costs."""
+
+    __repr__ = brief_repr
 
     cash: float
     units: Mapping[str, float]
@@ -63,7 +70,7 @@ class BrokerAccount:
         positions = {}
         for asset, price in prices.items():
             units = self.units.get(asset, 0.0)
-            if units and math.isfinite(price):
+            if abs(units) > ROUNDING_UNITS and math.isfinite(price):
                 value = units * price
                 weight = value / equity if equity > 0 else 0.0
                 positions[asset] = {
@@ -92,6 +99,20 @@ class BrokerAccount:
             np.array([self.units.get(asset, 0.0) for asset in assets]),
             np.array([carried.get(asset, 0.0) for asset in assets]),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class AccountDifference:
+    """Difference between the expected and the reported account."""
+
+    name: str
+    """Asset, or `cash`."""
+
+    expected: float
+    reported: float
+
+    def __str__(self) -> str:
+        return f"{self.name}: expected {self.expected!r}, the broker reports {self.reported!r}"
 
 
 def valid_price(price: float) -> float:

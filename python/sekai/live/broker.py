@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TypeVar
 
 from sekai.data import Bar
+from sekai.error import BrokerError
 from sekai.live.account import BrokerAccount
+from sekai.live.instruments import Instrument
 from sekai.live.orders import BrokerOrder, ExecutionReport, OrderState
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "call_with_timeout"]
+
+Answer = TypeVar("Answer")
 
 
 class Broker(ABC):
     """Broker that executes the orders of one account.
 
-    Every method may raise `BrokerError`. The call may then have had its effect or not, and is
-    repeated: methods are idempotent, since the same id is the same order.
+    Every method may raise `BrokerError`, and is cancelled when it takes too long. The call may then
+    have had its effect or not, and is repeated: methods are idempotent, since the same id is the
+    same order.
     """
+
+    account_id: str | None = None
+    """Id of the account at the venue, by which limits are kept over sessions; None if the session
+    folder is the account, as in a simulation."""
+
+    @abstractmethod
+    def control(self) -> Broker:
+        """Second connection to the same account, independent of this one, for the watchdog.
+
+        It is used from another thread and event loop: `connect`, `open_orders`, `cancel`,
+        `submit`, `known`, `account`, `instruments` and `close`, never `reports`.
+        """
 
     @abstractmethod
     async def connect(self) -> None:
@@ -43,8 +62,16 @@ class Broker(ABC):
         """State of those of these orders that the broker has received."""
 
     @abstractmethod
+    async def open_orders(self) -> list[BrokerOrder]:
+        """Orders of this account that are open at the broker."""
+
+    @abstractmethod
     async def reports(self) -> list[ExecutionReport]:
         """Execution reports since the last call, without waiting."""
+
+    async def instruments(self) -> Mapping[str, Instrument]:
+        """Lots, ticks and minimum sizes by asset; assets without an entry are not rounded."""
+        return {}
 
     async def see(self, bar: Bar) -> None:
         """Advance a simulated broker by a row; a real broker needs nothing."""
@@ -64,3 +91,39 @@ class Broker(ABC):
     async def close(self) -> None:
         """Close the connection. Closing twice is no error."""
         return
+
+    def save_snapshot(self) -> None:
+        """Save the state of a simulated broker, so that it restarts in bounded time.
+
+        Called between rows, about as often as snapshots of the session are taken.
+        """
+        return
+
+
+async def call_with_timeout(request: Callable[[], Awaitable[Answer]], seconds: float) -> Answer:
+    """Answer of a broker call.
+
+    The call runs in the current task: one that answers at once costs no more than a timer.
+
+    Raises:
+        BrokerError: no answer in time; the call was cancelled.
+    """
+    task = asyncio.current_task()
+    assert task is not None, "broker calls are made in a task"
+    is_expired = False
+
+    def expire() -> None:
+        nonlocal is_expired
+        is_expired = True
+        task.cancel()
+
+    timer = asyncio.get_running_loop().call_later(seconds, expire)
+    try:
+        return await request()
+    except asyncio.CancelledError:
+        # Someone else may have cancelled the task as well, which only Python 3.11+ can tell.
+        if not is_expired or (hasattr(task, "uncancel") and task.uncancel() > 0):
+            raise
+        raise BrokerError(f"no answer in {seconds:g} s") from None
+    finally:
+        timer.cancel()

@@ -8,9 +8,22 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sekai.config.checked import CheckedConfig
+from sekai.config.convert import require
+from sekai.live.references import TradingDays
 from sekai.live.risk import RiskLimits
 
 __all__ = ["LiveConfig", "SessionFolder"]
+
+
+_CHOICES = {
+    "on_stop": ("hold", "flatten"),
+    "on_kill": ("hold", "flatten"),
+    "on_loss": ("refuse", "flatten"),
+}
+_TIMEOUTS = (
+    *("call_timeout", "control_timeout", "order_timeout", "fill_timeout", "feed_timeout"),
+    *("policy_timeout", "stall_seconds", "flatten_seconds"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +32,29 @@ class LiveConfig(CheckedConfig):
 
     limits: RiskLimits = field(default_factory=RiskLimits)
     """Risk limits."""
+
+    on_loss: Literal["refuse", "flatten"] = "refuse"
+    """Confirmed equity below a loss limit: refuse orders other than reductions, or close all
+    positions."""
+
+    trading_calendar: str | None = None
+    """Calendar of `exchange_calendars` that trading days are of, such as `XNYS`; None for days of
+    `time_zone`."""
+
+    time_zone: str = "UTC"
+    """Time zone of trading days, by its IANA name."""
+
+    rollover_hour: int = 0
+    """Hour of `time_zone` at which the next trading day begins."""
+
+    account_lag_seconds: float = 5.0
+    """Time within which the broker's account may lag behind fills, or be unusable."""
+
+    max_cash_discrepancy: float = 0.001
+    """Unexplained cash, such as interest, that is absorbed per day, as a share of equity."""
+
+    accounts: str | None = None
+    """Folder of accounts, for brokers with an `account_id`; `~/.sekai/accounts` if None."""
 
     on_stop: Literal["hold", "flatten"] = "hold"
     """Positions when the session is stopped: hold them, or close them first."""
@@ -42,19 +78,55 @@ class LiveConfig(CheckedConfig):
     retry_seconds: float = 0.2
     """Longest back-off after the first failed call; it doubles with each further one."""
 
+    call_timeout: float = 2.0
+    """Seconds after which a call to the broker counts as failed."""
+
+    control_timeout: float = 1.0
+    """The same for the watchdog's calls on its own connection."""
+
+    order_timeout: float = 5.0
+    """Seconds after which an order that is not acknowledged, or not cancelled, is queried."""
+
+    fill_timeout: float | None = None
+    """Seconds after which an order that is not filled is queried; three bars, and at least 60
+    seconds, if None."""
+
+    feed_timeout: float = 10.0
+    """Seconds to wait for the rows that were missed during a restart."""
+
+    policy_timeout: float = 5.0
+    """Seconds for a decision of the policy; one that takes longer is discarded, and positions are
+    held."""
+
+    stall_seconds: float = 10.0
+    """Seconds without a heartbeat after which a session counts as blocked, and is halted."""
+
+    flatten_seconds: float = 60.0
+    """Longest time to wait for positions to close when stopping."""
+
     seed: int = 0
     """Seed of the env."""
 
     def __post_init__(self) -> None:
         for name in ("flatten_bars", "snapshot_every", "attempts"):
             value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
-        for name in ("on_stop", "on_kill"):
-            if getattr(self, name) not in ("hold", "flatten"):
-                raise ValueError(f"{name} must be 'hold' or 'flatten', got {getattr(self, name)!r}")
-        if not 0 <= self.retry_seconds < float("inf"):
-            raise ValueError(f"retry_seconds must be at least 0, got {self.retry_seconds!r}")
+            require(isinstance(value, int) and value >= 1, name, "an integer of at least 1", value)
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            require(value in choices, name, " or ".join(map(repr, choices)), value)
+        for name in _TIMEOUTS:
+            value = getattr(self, name)
+            is_unset = value is None and name == "fill_timeout"
+            is_valid = is_unset or (_is_number(value) and 0.0 < value < float("inf"))
+            require(is_valid, name, "a number of seconds above 0", value)
+        for name in ("retry_seconds", "account_lag_seconds", "max_cash_discrepancy"):
+            value = getattr(self, name)
+            require(_is_number(value) and 0.0 <= value < float("inf"), name, "at least 0", value)
+        TradingDays(time_zone=self.time_zone, rollover_hour=self.rollover_hour)
+
+    def trading_days(self) -> TradingDays:
+        """Trading days of the calendar or time zone; loading a calendar takes seconds."""
+        return TradingDays(self.trading_calendar, self.time_zone, self.rollover_hour)
 
     def to_dict(self) -> dict[str, Any]:
         """Settings as plain values."""
@@ -64,6 +136,10 @@ class LiveConfig(CheckedConfig):
     def from_dict(cls, values: Mapping[str, Any]) -> LiveConfig:
         """Config from `to_dict`."""
         return cls(**{**values, "limits": RiskLimits.from_dict(values["limits"])})
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +177,16 @@ class SessionFolder:
     def trades(self) -> Path:
         """Trade log, a line of JSON per fill."""
         return self.path / "trades.jsonl"
+
+    @property
+    def watchdog(self) -> Path:
+        """Journal of the watchdog: kills, cancellations and closing orders."""
+        return self.path / "watchdog.jsonl"
+
+    @property
+    def commands(self) -> Path:
+        """Folder of commands by operators, see `sekai session`."""
+        return self.path / "commands"
 
     @property
     def paper(self) -> Path:

@@ -16,6 +16,7 @@ from sekai.data.summary import price_decimals
 from sekai.envs.portfolio import Portfolio
 from sekai.envs.portfolio.config import PortfolioConfig
 from sekai.live.account import BrokerAccount
+from sekai.storage.codec import from_text, to_text
 
 __all__ = ["LiveEpisode", "ObservedRow", "PolicyFunction", "policy_function"]
 
@@ -140,10 +141,15 @@ class LiveEpisode:
         return self.portfolio.orders(action)
 
     def state_dict(self) -> dict[str, Any]:
-        """State from which `load_state_dict` continues on the same rows."""
+        """State from which `load_state_dict` continues bit for bit, without earlier rows.
+
+        Its size is bounded: it holds the last rows that features and lookback need.
+        """
         return {
             "row": self.row,
-            "env": self.env.state_dict(),
+            "env": to_text(self.env.state_dict(), "the state of the env"),
+            "rows": self.portfolio.batch.market.save_rows(),
+            "prices": [self.previous_prices, self.prices],
             "action": np.asarray(self.action),
             "observation": dict(self.observed.shown),
             "reward": self.observed.reward,
@@ -151,23 +157,42 @@ class LiveEpisode:
             "is_over": self.observed.is_over,
         }
 
-    def skip(self, bar: Bar) -> None:
-        """Take in a row without a step, before loading a state that includes it."""
-        self.portfolio.push(bar)
-        self._mark(bar)
+    def check_state(self) -> None:
+        """Raise `ValueError` unless a file can hold the state of the env."""
+        to_text(self.env.state_dict(), "the state of the env")
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state, after all of its rows were skipped."""
-        self.env.load_state_dict(state["env"])
+        """Continue from a saved state; one of another env changes nothing.
+
+        Raises:
+            StateError: the state is of another env.
+        """
+        market = self.portfolio.batch.market
+        before = market.save_rows(every=True)
+        try:
+            market.load_rows(state["rows"])
+            self.env.load_state_dict(from_text(state["env"]))
+        except BaseException:
+            market.load_rows(before)
+            raise
         self.row = int(state["row"])
-        is_over = bool(state.get("is_over", False))
         self.observed = ObservedRow(
-            self.row, state["observation"], float(state["reward"]), state["info"], is_over
+            self.row,
+            state["observation"],
+            float(state["reward"]),
+            state["info"],
+            bool(state["is_over"]),
         )
         self.action = state["action"]
+        self.previous_prices, self.prices = state["prices"]
+
+    def closes(self, bar: Bar) -> NDArray[np.float64]:
+        """Closing prices of a row; NaN without a quote."""
+        closes: NDArray[np.float64] = np.asarray(bar.values, np.float64)[:, self._close]
+        return closes
 
     def _mark(self, bar: Bar) -> None:
-        closes = np.asarray(bar.values, np.float64)[:, self._close]
+        closes = self.closes(bar)
         self.previous_prices = self.prices
         self.prices = np.where(np.isfinite(closes), closes, self.prices)
 

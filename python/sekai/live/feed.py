@@ -77,6 +77,10 @@ class Feed(ABC):
     def __init__(self) -> None:
         self.health = FeedHealth()
 
+    def __repr__(self) -> str:
+        known = 0 if self.history is None else len(self.history)
+        return f"<{type(self).__name__}: {known:,} rows of history>"
+
     @abstractmethod
     async def __anext__(self) -> FeedEvent:
         """Wait for the next event; `StopAsyncIteration` at the end of the feed."""

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from sekai.storage.files import create_file
 
-__all__ = ["POLL_SECONDS", "KillSwitch", "kill_reason", "write_kill_file"]
+__all__ = ["POLL_SECONDS", "KillSwitch", "kill_reason", "kill_text", "write_kill_file"]
 
 POLL_SECONDS = 0.05
 """Seconds for which the last check of the file is reused."""
 
 MAX_REASON_BYTES = 4096
+NO_REASON = "kill file without a reason"
 
 
 class KillSwitch:
@@ -34,11 +35,15 @@ class KillSwitch:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.path = Path(path)
+        self._file = os.fspath(path)
         self._look_every = look_every
         self._clock = clock
         self._was_pulled = False
         self._exists = False
         self._checked = -float("inf")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
 
     def is_pulled(self) -> bool:
         """Return True if all trading must stop."""
@@ -46,7 +51,7 @@ class KillSwitch:
             return True
         now = self._clock()
         if now - self._checked >= self._look_every:
-            self._exists = _exists(self.path)
+            self._exists = _exists(self._file)
             self._checked = now
         return self._exists
 
@@ -56,7 +61,7 @@ class KillSwitch:
         return self.is_pulled()
 
     def reason(self) -> str:
-        """Reason given in the file; empty if there is none."""
+        """Reason given in the file; empty without a file."""
         return kill_reason(self.path) or ""
 
     def pull(self, reason: str) -> None:
@@ -78,11 +83,16 @@ def kill_reason(path: Path) -> str | None:
     """Reason in a kill file; None without a file, which means that trading is allowed."""
     try:
         with path.open("rb") as file:
-            return file.read(MAX_REASON_BYTES).decode(errors="replace").strip()
+            return file.read(MAX_REASON_BYTES).decode(errors="replace").strip() or NO_REASON
     except FileNotFoundError:
         return None
     except OSError as error:
         return f"reason cannot be read: {error.strerror}"
+
+
+def kill_text(reason: str) -> str:
+    """Reason of a kill for operators; a file made by `touch` has none."""
+    return reason or "kill file without a reason"
 
 
 def write_kill_file(path: Path, reason: str) -> None:
@@ -96,7 +106,7 @@ def write_kill_file(path: Path, reason: str) -> None:
         path.touch()
 
 
-def _exists(path: Path) -> bool:
+def _exists(path: str) -> bool:
     try:
         os.lstat(path)
     except FileNotFoundError:

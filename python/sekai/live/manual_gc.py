@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import math
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from sekai.live.clock import Clock
 
 __all__ = ["ManualGC", "automatic_gc_disabled"]
 
@@ -19,11 +21,13 @@ class ManualGC:
 
     Args:
         publish_status: function that publishes the status.
+        clock: clock.
     """
 
-    def __init__(self, publish_status: Callable[[], None]) -> None:
+    def __init__(self, publish_status: Callable[[], None], clock: Clock | None = None) -> None:
         self._publish_status = publish_status
-        self._published = 0.0
+        self._clock = clock or Clock()
+        self._published = -math.inf
         self._rows = 0
 
     def after_row(self) -> None:
@@ -31,18 +35,21 @@ class ManualGC:
         self._rows += 1
         is_full = self._rows % ROWS_BETWEEN_FULL_COLLECTIONS == 0
         gc.collect(2 if is_full else 0)
-        if time.monotonic() - self._published >= STATUS_SECONDS:
+        if self._now() - self._published >= STATUS_SECONDS:
             self._publish()
 
     def when_idle(self) -> None:
         """Collect and publish if no row has done so for a while."""
-        if time.monotonic() - self._published >= 1.5 * STATUS_SECONDS:
+        if self._now() - self._published >= 1.5 * STATUS_SECONDS:
             # A feed may bring many events besides rows, or nothing for weeks.
             gc.collect(1)
             self._publish()
 
+    def _now(self) -> float:
+        return self._clock.monotonic_ns() / 1e9
+
     def _publish(self) -> None:
-        self._published = time.monotonic()
+        self._published = self._now()
         self._publish_status()
 
 

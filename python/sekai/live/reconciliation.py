@@ -1,4 +1,4 @@
-"""Reconciliation of expected and reported positions, cash and orders."""
+"""Settlement of unresolved orders with the broker, after a crash or a lost connection."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sekai.live.account import BrokerAccount
 from sekai.live.broker import Broker
 from sekai.live.orders import (
+    FILL_TOLERANCE,
     BrokerOrder,
     ExecutionReport,
     OrderState,
@@ -16,21 +16,7 @@ from sekai.live.orders import (
     report_fields,
 )
 
-__all__ = ["AccountDifference", "Settlement", "reconcile", "settle"]
-
-
-@dataclass(frozen=True, slots=True)
-class AccountDifference:
-    """Difference between the expected and the reported account."""
-
-    name: str
-    """Asset, or `cash`."""
-
-    expected: float
-    reported: float
-
-    def __str__(self) -> str:
-        return f"{self.name}: expected {self.expected!r}, the broker reports {self.reported!r}"
+__all__ = ["Settlement", "apply_state", "settle"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,36 +26,11 @@ class Settlement:
     send_again: tuple[BrokerOrder, ...] = ()
     """Orders that the broker never received and that are still valid."""
 
-    abandoned: tuple[BrokerOrder, ...] = ()
+    denied: tuple[BrokerOrder, ...] = ()
     """Orders that the broker never received and that are stale."""
 
     missed: tuple[ExecutionReport, ...] = ()
     """Execution reports that were not received before."""
-
-
-def reconcile(
-    tracker: OrderTracker, account: BrokerAccount, tolerance: float = 1e-9
-) -> list[AccountDifference]:
-    """Compare positions and cash expected from fills with the broker's account.
-
-    Holding costs are in no fill; they are taken from the broker.
-
-    Args:
-        tracker: fills since `OrderTracker.rebase`.
-        account: account reported by the broker.
-        tolerance: allowed rounding difference, relative to max(1, expected).
-    """
-    pairs = {
-        asset: (tracker.units.get(asset, 0.0), account.units.get(asset, 0.0))
-        for asset in sorted({*tracker.units, *account.units})
-    }
-    cash = tracker.cash - (account.holding_costs - tracker.holding_costs)
-    pairs["cash"] = (cash, account.cash)
-    return [
-        AccountDifference(name, expected, reported)
-        for name, (expected, reported) in pairs.items()
-        if not abs(expected - reported) <= tolerance * max(1.0, abs(expected))
-    ]
 
 
 async def settle(
@@ -97,26 +58,37 @@ async def settle(
     known = await broker.known([order.id for order in orders])
     missed: list[ExecutionReport] = []
     again: list[BrokerOrder] = []
-    abandoned: list[BrokerOrder] = []
+    denied: list[BrokerOrder] = []
     for order in orders:
         if order.id in known:
-            missed += _apply_missed(tracker, known[order.id], journal_append)
+            missed += apply_state(tracker, known[order.id], journal_append)
         elif tracker[order.id].is_done:
             tracker.alerts.append(_forgotten(order))
-        elif (reason := _reason_to_abandon(tracker, order, is_stale)) is not None:
-            journal_append("abandoned", id=order.id, reason=reason)
-            tracker.abandon(order.id, reason)
-            abandoned.append(order)
+        elif (reason := _reason_to_deny(tracker, order, is_stale)) is not None:
+            journal_append("denied", id=order.id, reason=reason)
+            tracker.deny(order.id, reason)
+            denied.append(order)
         else:
             again.append(order)
     tracker.confirm()
-    return Settlement(send_again=tuple(again), abandoned=tuple(abandoned), missed=tuple(missed))
+    return Settlement(send_again=tuple(again), denied=tuple(denied), missed=tuple(missed))
 
 
-def _apply_missed(
+def apply_state(
     tracker: OrderTracker, state: OrderState, journal_append: Callable[..., Any]
 ) -> list[ExecutionReport]:
+    """Apply the broker's state of an order; return the reports that were missed.
+
+    A broker that knows another order under the id has not received this one: it is an alert, and
+    the order ends.
+    """
     tracked = tracker[state.order.id]
+    if not _is_same_order(state.order, tracked.order):
+        reason = f"the broker has another order under this id: {state.order}"
+        tracker.alerts.append(f"order {tracked.order.id} was not executed: {reason}")
+        journal_append("denied", id=tracked.order.id, reason=reason)
+        tracker.deny(tracked.order.id, reason)
+        return []
     if not tracked.is_sent:
         journal_append("sent", id=state.order.id)
         tracker.send(state.order.id)
@@ -124,10 +96,17 @@ def _apply_missed(
     for report in new:
         journal_append("report", **report_fields(report))
         tracker.apply(report)
+    tracker.resolve(state)
     return new
 
 
-def _reason_to_abandon(
+def _is_same_order(known: BrokerOrder, own: BrokerOrder) -> bool:
+    """Return True unless a broker's order differs in asset or size; prices may be rounded."""
+    difference = abs(known.units - own.units)
+    return known.asset == own.asset and difference <= FILL_TOLERANCE * abs(own.units)
+
+
+def _reason_to_deny(
     tracker: OrderTracker, order: BrokerOrder, is_stale: Callable[[BrokerOrder], bool]
 ) -> str | None:
     if tracker[order.id].report_ids:

@@ -1,41 +1,23 @@
-"""Recovery of an interrupted session: snapshot of the env, and replay of the journal after it."""
+"""Recovery of an interrupted session: its newest snapshot, and replay of the journal after it."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 from sekai.data import Bar
 from sekai.error import JournalError, StateError
 from sekai.live.account import BrokerAccount
-from sekai.live.config import SessionFolder
+from sekai.live.clock import ClockReading
 from sekai.live.episode import LiveEpisode
 from sekai.live.events import bar_from_fields
 from sekai.live.journal import JournalRecord
-from sekai.live.journal.session import account_from_fields
+from sekai.live.journal.session import SessionJournal, account_from_fields
 from sekai.live.orders import BrokerOrder, OrderTracker, order_from_fields
-from sekai.storage.codec import from_text, to_text
-from sekai.storage.files import atomic_write
-from sekai.storage.strict_json import parse_json
+from sekai.live.snapshot import Snapshot, StatefulPart
 
-__all__ = [
-    "RecordedRow",
-    "RecoveredSession",
-    "Snapshot",
-    "check_serializable",
-    "read_snapshot",
-    "recorded_rows",
-    "recover",
-    "write_snapshot",
-]
-
-SNAPSHOT_FORMAT = "sekai snapshot 3"
-MAX_SNAPSHOT_BYTES = 2**30
+__all__ = ["RecordedRow", "RecoveredSession", "recorded_rows", "recover"]
 
 
 @dataclass(slots=True)
@@ -47,6 +29,9 @@ class RecordedRow:
     is_late: bool
     written: int
     """Time of the record in nanoseconds since 1970, by this machine's clock."""
+
+    reading: ClockReading
+    """Clocks when the row was journaled."""
 
     account: BrokerAccount | None = None
     digest: str | None = None
@@ -94,17 +79,26 @@ class RecoveredSession:
 
 
 def recorded_rows(
-    records: Iterable[JournalRecord], assets: tuple[str, ...]
+    records: Iterable[JournalRecord], assets: tuple[str, ...], row: RecordedRow | None = None
 ) -> Iterator[RecordedRow]:
-    """Rows of a session, each with what followed it."""
-    row: RecordedRow | None = None
+    """Rows of a session, each with what followed it.
+
+    Args:
+        records: records of the journal.
+        assets: names of the assets.
+        row: row before the first record, if there is one; it is the first of the rows.
+    """
     for record in records:
         if record.kind == "bar":
             if row is not None:
                 yield row
             fields = record.fields
             row = RecordedRow(
-                bar_from_fields(fields), fields["exchange_time"], fields["is_late"], record.time
+                bar_from_fields(fields),
+                fields["exchange_time"],
+                fields["is_late"],
+                record.time,
+                ClockReading(record.time, *fields["boot"]),
             )
         elif row is not None:
             _add(row, record, assets)
@@ -113,54 +107,57 @@ def recorded_rows(
 
 
 def recover(
-    records: Iterable[JournalRecord],
-    count: int,
-    folder: SessionFolder,
+    journal: SessionJournal,
     episode: LiveEpisode,
     tracker: OrderTracker,
+    parts: Mapping[str, StatefulPart],
     note_row: Callable[[RecordedRow], None],
     note_record: Callable[[str, Mapping[str, Any]], None],
 ) -> RecoveredSession:
-    """Bring an episode and an order tracker to the end of the journal.
+    """Bring all parts of a session to the end of its journal.
 
-    Records are read one by one, so that a journal may be larger than memory.
+    The parts are loaded from the newest usable snapshot, and the records after it are replayed one
+    by one: the cost does not depend on the length of the session. Without a snapshot all records
+    are replayed.
 
     Args:
-        records: records of the journal; without a `begun` record the session is new.
-        count: number of records.
-        folder: folder of the snapshot.
+        journal: journal of the session; without a `begun` record the session is new.
         episode: episode after its reset.
         tracker: empty order tracker.
-        note_row: called with each row that was observed.
-        note_record: called with kind and fields of each record, to continue the counts.
+        parts: parts by name as in `SessionJournal.save_snapshot`, the episode and the tracker among
+            them.
+        note_row: called with each observed row after the snapshot.
+        note_record: called with kind and fields of each record after the snapshot, to continue the
+            counts.
 
     Raises:
-        JournalError: a replayed observation differs from the recorded one: other data or env.
+        JournalError: a replayed observation differs from the recorded one, or the snapshot is of
+            another env: other data or env.
     """
-    records = iter(records)
-    begun = next((record for record in records if record.kind == "begun"), None)
-    if begun is None:
-        return RecoveredSession()
-    _check_beginning(begun, episode)
-    recovered = RecoveredSession(is_new=False)
-    state = _usable_snapshot(folder, count, recovered.warnings)
-    snapshot_row = 0 if state is None else int(state["row"])
+    records = journal.replay()
+    recovered = RecoveredSession(warnings=list(journal.warnings))
+    first: RecordedRow | None = None
+    if journal.snapshot is None:
+        begun = next((record.fields for record in records if record.kind == "begun"), None)
+        if begun is None:
+            return recovered
+        _check_beginning(begun, episode)
+    else:
+        _check_beginning(journal.begun, episode)
+        _load(journal.snapshot, parts)
+        first = _first_row(journal.last_row, episode)
+    recovered.is_new = False
     tracked = _tracked(records, tracker, note_record, episode.assets)
-    rows = recorded_rows(tracked, episode.assets)
-    for number, row in enumerate(rows, 1):
+    for row in recorded_rows(tracked, episode.assets, first):
         recovered.last_row = row
         if not row.is_observed:
             break
-        note_row(row)
-        if number > snapshot_row:
-            _replay(row, episode)
+        if row is first:
+            # Its observation is in the snapshot; decisions and changes may have followed.
+            row.apply_decision(episode)
             continue
-        episode.skip(row.bar)
-        if state is not None and number == snapshot_row:
-            _load(state, row, episode, folder)
-            row.apply_changes(episode)
-    if episode.row < snapshot_row:
-        raise _foreign_snapshot(folder)
+        note_row(row)
+        _replay(row, episode)
     last = recovered.last_row
     if last is not None:
         recovered.pending = last.orders
@@ -182,8 +179,8 @@ def _add(row: RecordedRow, record: JournalRecord, assets: tuple[str, ...]) -> No
         row.changes.append((fields["asset"], fields["is_traded"]))
 
 
-def _check_beginning(record: JournalRecord, episode: LiveEpisode) -> None:
-    data, fields = episode.portfolio.data, record.fields
+def _check_beginning(fields: Mapping[str, Any], episode: LiveEpisode) -> None:
+    data = episode.portfolio.data
     pairs = (
         ("assets", list(fields["assets"]), list(episode.assets)),
         ("rows of history", fields["rows"], len(data)),
@@ -211,49 +208,40 @@ def _tracked(
             for order in record.fields["orders"]:
                 tracker.intend(order_from_fields(order), record.time)
         elif record.kind == "account":
-            tracker.rebase(account_from_fields(record.fields, assets))
             tracker.confirm()
         else:
             tracker.replay(record.kind, record.fields)
         yield record
 
 
-def _usable_snapshot(
-    folder: SessionFolder, count: int, warnings: list[str]
-) -> dict[str, Any] | None:
-    """State of the last snapshot; None with a warning if it cannot be used."""
-    if not folder.snapshot.exists():
-        return None
-    try:
-        snapshot = read_snapshot(folder.snapshot)
-    except JournalError as error:
-        warnings.append(f"replayed from the start: {error}")
-        return None
-    if snapshot.number > count:
-        # A power cut lost the end of the journal and not the snapshot.
-        warnings.append("replayed from the start: the snapshot is newer than the journal")
-        return None
-    return snapshot.state
-
-
-def _load(
-    state: dict[str, Any], row: RecordedRow, episode: LiveEpisode, folder: SessionFolder
-) -> None:
-    try:
-        episode.load_state_dict(state)
-    except StateError as error:
+def _load(snapshot: Snapshot, parts: Mapping[str, StatefulPart]) -> None:
+    missing = sorted(parts.keys() - snapshot.parts.keys())
+    if missing:
         raise JournalError(
-            f"the snapshot is of another env: {error}; pass the env that the session began with"
+            f"the snapshot has no state of {', '.join(missing)}: another version wrote it; "
+            f"move the snapshots away to replay all of the journal"
+        )
+    name = ""
+    try:
+        for name, part in parts.items():
+            part.load_state_dict(snapshot.parts[name])
+    except (StateError, ValueError, TypeError, LookupError) as error:
+        raise JournalError(
+            f"the snapshot is of another env: state of the {name}: {error}; pass the env that the "
+            f"session began with"
         ) from error
-    if episode.observed.digest != row.digest:
-        raise _foreign_snapshot(folder)
 
 
-def _foreign_snapshot(folder: SessionFolder) -> JournalError:
-    return JournalError(
-        f"{folder.snapshot} does not belong to {folder.journal}; move the snapshot away to replay "
-        f"all of the journal"
-    )
+def _first_row(records: Iterable[JournalRecord], episode: LiveEpisode) -> RecordedRow | None:
+    """Last row before the snapshot; None if there was none."""
+    row = next(recorded_rows(records, episode.assets), None)
+    if row is not None and row.digest != episode.observed.digest:
+        raise JournalError(
+            f"the snapshot has the observation {episode.observed.digest[:12]} after row "
+            f"{episode.row}, the journal has {str(row.digest)[:12]}; move the snapshots away to "
+            f"replay all of the journal"
+        )
+    return row
 
 
 def _replay(row: RecordedRow, episode: LiveEpisode) -> None:
@@ -264,82 +252,3 @@ def _replay(row: RecordedRow, episode: LiveEpisode) -> None:
             f"{str(row.digest)[:12]}; the env or the data of the policy has changed since"
         )
     row.apply_decision(episode)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
-    """Snapshot of an env, and its position in the journal."""
-
-    state: dict[str, Any]
-    number: int
-    """Number of the first journal record after the state."""
-
-
-def write_snapshot(path: str | os.PathLike[str], state: Mapping[str, Any], number: int) -> None:
-    """Write a snapshot atomically; a crash leaves the old file.
-
-    Args:
-        path: the file.
-        state: `state_dict()` of the env.
-        number: number of the first journal record after it.
-
-    Raises:
-        ValueError: the state cannot be serialized.
-        JournalError: the file cannot be written; the old one is unchanged.
-    """
-    text = to_text(dict(state), "state")
-    head = json.dumps(
-        {"format": SNAPSHOT_FORMAT, "number": number, "digest": _digest(number, text)}
-    )
-    try:
-        atomic_write(Path(path), f"{head}\n{text}\n".encode("ascii"), fsync=True)
-    except OSError as error:
-        raise JournalError(f"snapshot cannot be written to {path}: {error}") from error
-
-
-def check_serializable(state: Mapping[str, Any]) -> None:
-    """Raise `ValueError` unless a snapshot can hold the state of an env."""
-    to_text(dict(state), "the state of the env")
-
-
-def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:
-    """Read a snapshot; nothing is imported.
-
-    Classes in it, such as the config of an env, are the built-in kinds of sekai and those that
-    the program has registered with `sekai.registry.register_kind`.
-
-    Raises:
-        JournalError: the file is missing, incomplete, altered or of another format.
-    """
-    try:
-        head, text = _parts(Path(path))
-        number = head["number"]
-        if head["format"] != SNAPSHOT_FORMAT or type(number) is not int or number < 0:
-            raise ValueError(f"expected the format {SNAPSHOT_FORMAT!r}, got {head['format']!r:.40}")
-        if head["digest"] != _digest(number, text):
-            raise ValueError("digest mismatch: the file is incomplete or was altered")
-        state = from_text(text)
-        if not isinstance(state, dict):
-            raise ValueError(f"expected a dict as state, got {type(state).__name__}")
-    except Exception as error:
-        # Registered classes raise errors of their own.
-        raise JournalError(f"{path} is not a usable snapshot: {error}") from error
-    return Snapshot(state, number)
-
-
-def _parts(path: Path) -> tuple[dict[str, Any], str]:
-    if path.exists() and not path.is_file():
-        raise ValueError("not a regular file")
-    with path.open("rb") as file:
-        content = file.read(MAX_SNAPSHOT_BYTES + 1)
-    if len(content) > MAX_SNAPSHOT_BYTES or content[-1:] != b"\n":
-        raise ValueError(f"incomplete, or larger than {MAX_SNAPSHOT_BYTES} bytes")
-    head, _, text = content[:-1].decode("ascii").partition("\n")
-    header = parse_json(head)
-    if not isinstance(header, dict):
-        raise ValueError("the first line is not a header")
-    return header, text
-
-
-def _digest(number: int, text: str) -> str:
-    return blake2b(f"{number} {text}".encode("ascii"), digest_size=16).hexdigest()

@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from logging import ERROR, WARNING
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sekai.core.env import Env
 from sekai.data.signature import BarLengthGuard, require_same_data
-from sekai.error import JournalError
-from sekai.live.account import BrokerAccount
-from sekai.live.broker import Broker
+from sekai.error import BrokerError, JournalError
+from sekai.live.broker import Broker, call_with_timeout
+from sekai.live.clock import ClockReading, age_seconds
+from sekai.live.commands import take_commands
 from sekai.live.config import LiveConfig, SessionFolder
 from sekai.live.episode import LiveEpisode, policy_function
 from sekai.live.events import BarEvent, FeedEvent, FeedNotice, bar_time
@@ -26,26 +24,29 @@ from sekai.live.execution import ExecutionClient
 from sekai.live.feed import Feed
 from sekai.live.feeds.timed_feed import end_task
 from sekai.live.journal.session import SessionJournal
-from sekai.live.kill_switch import POLL_SECONDS, KillSwitch
+from sekai.live.kill_switch import KillSwitch
 from sekai.live.manual_gc import ManualGC, automatic_gc_disabled
 from sekai.live.orders import OrderTracker
-from sekai.live.recovery import (
-    RecordedRow,
-    RecoveredSession,
-    check_serializable,
-    recover,
-    write_snapshot,
-)
-from sekai.live.risk import RiskGate
+from sekai.live.recovery import RecoveredSession, recover
+from sekai.live.runtime import Runtime, call_in_loop
 from sekai.live.session import Session
 from sekai.live.session_log import SessionLog
+from sekai.live.session_risk import SessionRisk, fill_seconds, hold_account
 from sekai.live.state_machine import SessionStateMachine
-from sekai.live.status import SessionMonitor, SessionStatus, StatusWriter
+from sekai.live.status import SessionMonitor, SessionStatus
+from sekai.live.watchdog import SessionLink, Watchdog, closing_orders_of
+from sekai.storage.files import private_folder
 
 __all__ = ["LiveRunner"]
 
-HEARTBEAT_SECONDS = 0.8 * POLL_SECONDS
-"""Interval of kill switch checks, short enough that a row never has to check the file itself."""
+HEARTBEAT_SECONDS = 0.04
+"""Interval of the heartbeat that the watchdog supervises."""
+
+COMMAND_SECONDS = 0.5
+"""Interval at which commands of operators are looked for."""
+
+WAIT_SECONDS = 1.0
+"""Time that a row waits for the watchdog to obey a kill switch, or to close positions."""
 
 
 class LiveRunner:
@@ -67,6 +68,7 @@ class LiveRunner:
         broker: executes the orders.
         folder: session folder; created if missing.
         config: risk limits and other settings.
+        runtime: clock and threads; those of this machine if not given.
     """
 
     def __init__(
@@ -77,6 +79,8 @@ class LiveRunner:
         broker: Broker,
         folder: Path | str,
         config: LiveConfig | None = None,
+        *,
+        runtime: Runtime | None = None,
     ) -> None:
         if not isinstance(feed, Feed):
             raise TypeError(
@@ -92,16 +96,21 @@ class LiveRunner:
         self._decide = policy_function(policy)
         self.episode = LiveEpisode(env, self.config.seed)
         self.switch = KillSwitch(self.folder.kill)
+        self._runtime = runtime or Runtime()
+        self._clock = self._runtime.clock
         self._state = SessionStateMachine()
-        # Held while a row, a kill or the end is processed.
+        self._link = SessionLink()
+        # Held while a row, a command or the end is processed.
         self._turn = asyncio.Lock()
         self._looping: asyncio.Task[None] | None = None
         self._is_waiting = False
         self._was_run = False
         self._is_stopping = False
         self._is_killed = False
+        self._shown_kill = ("", "")
         self._failure: Exception | None = None
         self._reported_losses: set[str] = set()
+        self._next_commands = 0
 
     def stop(self) -> None:
         """End the session after the current row; positions are treated as `on_stop` says."""
@@ -139,7 +148,7 @@ class LiveRunner:
             except BaseException:
                 # Cancelled: nothing may be awaited any more.
                 reason = "interrupted; open orders may remain at the broker until it is resumed"
-                self._state.fire("fail", by="runner", reason=reason)
+                self._state.advance("failed", reason)
                 self.log.event("interrupted", WARNING)
                 raise
         return self.status()
@@ -154,7 +163,11 @@ class LiveRunner:
 
     def status(self) -> SessionStatus:
         """Current status."""
-        return self.monitor.status(self.feed.health)
+        link = self._link
+        return self.monitor.status(
+            self.feed.health,
+            kill=(link.kill_requested, link.kill_obeyed, link.kill_detail),
+        )
 
     async def _set_traded(self, asset: str, is_traded: bool) -> None:
         async with self._turn:
@@ -166,36 +179,54 @@ class LiveRunner:
 
     @contextlib.asynccontextmanager
     async def _opened(self) -> AsyncIterator[None]:
-        self.folder.path.mkdir(parents=True, exist_ok=True)
-        tracker, name = OrderTracker(), self.folder.path.name
-        decimals = self.episode.price_decimals()
-        self.monitor = SessionMonitor(name, self.episode.assets, tracker, self._state, decimals)
+        private_folder(self.folder.path)
+        tracker, name = OrderTracker(clock=self._clock), self.folder.path.name
+        assets, decimals = self.episode.assets, self.episode.price_decimals()
+        state, clock = self._state, self._clock
+        self.monitor = SessionMonitor(name, assets, tracker, state, decimals, clock=clock)
         async with contextlib.AsyncExitStack() as parts:
-            parts.push_async_callback(self.broker.close)
-            parts.push_async_callback(self.feed.close)
+            parts.push_async_callback(self._close, self.broker.close)
+            parts.push_async_callback(self._close, self.feed.close)
             parts.enter_context(automatic_gc_disabled())
+            self._writer = parts.enter_context(self._runtime.status_writer(self.folder.status))
+            self._account = parts.enter_context(hold_account(self.broker, self.folder, self.config))
+            namespace = self._account.namespace(
+                is_new=not self.folder.journal.exists(), named=self.broker.account_id is not None
+            )
+            # Before the journal is read: a session that recovers obeys the kill switch.
+            await parts.enter_async_context(self._supervised())
             self.journal = parts.enter_context(
                 contextlib.closing(SessionJournal(self.folder, self.config.sync, self.broker))
             )
             self.log = parts.enter_context(SessionLog(self.folder.log))
-            self._writer = parts.enter_context(StatusWriter(self.folder.status))
             execution = ExecutionClient(
-                self.broker, self.journal, tracker, self.monitor, self._state, self.config
+                self.broker,
+                self.journal,
+                tracker,
+                self.monitor,
+                self._state,
+                self.config,
+                link=self._link,
+                clock=self._clock,
+                fill_seconds=fill_seconds(self.episode, self.config),
+                rng=self._runtime.rng,
             )
-            execution.is_killed = self.switch.is_pulled
             execution.is_stopping = self._is_stopping
+            worker = self._runtime.policy_worker(self._decide, self.config.policy_timeout)
+            parts.callback(worker.close)
             self.session = Session(
-                name,
+                namespace,
                 self.episode,
-                self._decide,
+                worker,
                 execution,
                 self.journal,
                 self.monitor,
                 self._state,
-                RiskGate(self.config.limits),
+                SessionRisk.of(self.episode, self.config, self._account, self.feed, self._clock),
+                self._runtime,
                 is_replay=self.feed.is_replay,
             )
-            self._gc = ManualGC(self._publish_status)
+            self._gc = ManualGC(self._publish_status, self._clock)
             heartbeat = asyncio.ensure_future(self._heartbeat())
             try:
                 yield
@@ -203,21 +234,69 @@ class LiveRunner:
                 await end_task(heartbeat)
                 self._publish_status()
 
+    @contextlib.asynccontextmanager
+    async def _supervised(self) -> AsyncIterator[None]:
+        """Run the watchdog on its own thread and control connection."""
+        acted, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):
+                # The loop may have been closed meanwhile.
+                loop.call_soon_threadsafe(acted.set)
+
+        self._link.changed, self._acted = wake, acted
+        self._link.call_session = lambda request: call_in_loop(loop, lambda: request(self.broker))
+        watchdog = Watchdog(
+            self.folder,
+            self.switch,
+            self.broker.control(),
+            self.config,
+            self._link,
+            self._state,
+            self._clock,
+            self._writer.offer,
+        )
+        watchdog.look()
+        join = self._runtime.start_watchdog(watchdog.run)
+        try:
+            yield
+        finally:
+            watchdog.close()
+            await join()
+            self._take_alerts()
+
+    async def _close(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Close a connection; one that hangs does not keep the session from ending."""
+        try:
+            await call_with_timeout(close, self.config.call_timeout)
+        except BrokerError as error:
+            self.monitor.alert(f"not closed: {error}")
+
+    def _save_account(self) -> None:
+        """Save what belongs to the account rather than to the session."""
+        session = self.session
+        times = [] if session.is_replay else session.risk.gate.order_times()
+        try:
+            self._account.save(
+                session.risk.references.state_dict(), times, self._clock, fsync=False
+            )
+        except OSError as error:
+            self.monitor.alert(f"state of the account cannot be written: {error}")
+
     def _recover(self) -> RecoveredSession:
         """Journal the start of a session, or recover the state of an interrupted one."""
         tracker, data = self.session.execution.tracker, self.episode.portfolio.data
         self.session.row_time = int(data.calendar.nanoseconds[-1])
         recovered = recover(
-            self.journal.records(),
-            self.journal.count,
-            self.folder,
+            self.journal,
             self.episode,
             tracker,
-            self._note_recorded,
-            self.monitor.replay,
+            self.session.parts(),
+            self.session.note_recorded,
+            self.session.note_record,
         )
         # Now, and not at the first snapshot: orders may be open by then.
-        check_serializable(self.episode.env.state_dict())
+        self.episode.check_state()
         if recovered.is_new:
             self.journal.append(
                 "begun",
@@ -229,57 +308,61 @@ class LiveRunner:
             )
         else:
             self.journal.append("recovered", rows=self.episode.row)
+        if self.journal.torn:
+            recovered.warnings.append(
+                f"incomplete last record of the journal cut off: {len(self.journal.torn)} bytes"
+            )
         for warning in recovered.warnings:
             self.monitor.alert(warning)
         self.log.event("begun" if recovered.is_new else "recovered", rows=self.episode.row)
         if recovered.last_row is not None:
             self.session.row_time = bar_time(recovered.last_row.bar)
             self.session.receive_time = recovered.last_row.written
+        for order in closing_orders_of(self.folder)[tracker.closing :]:
+            # A watchdog submitted it before the last process ended.
+            self._link.closing.append(order)
         if not self.session.is_replay:
-            for tracked in tracker.orders.values():
-                self.session.gate.count(tracked.decided)
+            for time in self._account.order_times(self._clock):
+                self.session.risk.gate.count(time)
         return recovered
-
-    def _note_recorded(self, row: RecordedRow) -> None:
-        """Continue equity, and the order rate of a replay, with a row of before a restart."""
-        row_time = bar_time(row.bar)
-        self.session.note_equity(row_time, row.equity)
-        self.monitor.note_equity(str(np.datetime64(row_time, "ns")), row.equity)
-        if self.session.is_replay:
-            self.session.gate.count(row_time, len(row.orders))
 
     def _publish_status(self) -> None:
         """Write the status; alert once if the status or the log cannot be written."""
-        losses = {"status": self._writer.failures, "log": self.log.lost}
-        for name, count in losses.items():
-            if count and name not in self._reported_losses:
+        losses: dict[str, Any] = {
+            "status": self._writer.failures and self._writer.last_error,
+            "log": "see stderr" if self.log.lost else None,
+            "trade log": self.journal.trades.problem,
+        }
+        for name, error in losses.items():
+            if error and name not in self._reported_losses:
                 self._reported_losses.add(name)
-                error = self._writer.last_error if name == "status" else "see stderr"
                 self.monitor.alert(f"the {name} cannot be written: {error}")
-                self.log.event(f"{name}_lost", WARNING, error=error)
-        self._writer.offer(self.status())
+                self.log.event(f"{name.replace(' ', '_')}_lost", WARNING, error=error)
+        status = self._link.status = self.status()
+        self._writer.offer(status)
 
     async def _resume(self, recovered: RecoveredSession) -> None:
         """Settle orders with the broker, finish the last row, and process missed rows."""
         missed = await self._missed(recovered)
         execution, last = self.session.execution, recovered.last_row
-        age = 0.0 if last is None else (time.time_ns() - last.written) / 1e9
-        execution.set_current([] if missed else recovered.pending, age=max(0.0, age))
-        self._check_kill_switch()
-        await execution.connect()
-        self._state.fire("start", by="runner")
-        if self._is_killed:
-            self._enter_killed()
-        account = self.session.account = await execution.account()
+        age: float | None = 0.0
+        if last is not None:
+            age = age_seconds(last.reading, ClockReading.now(self._clock))
+        execution.set_current([] if missed else recovered.pending, age=age)
+        self._note_kill()
+        await self.session.connect()
+        self._state.advance("running")
+        account = await self.session.update_account()
         self.monitor.note_account(self.episode.observed.info, account, self.episode)
         if recovered.is_new:
-            self._note_first_account(account)
+            self.session.note_first_account(account)
+        self.session.check_losses()
+        # Before the first row: a reset or an adoption may be about it.
+        await self._obey_commands()
         if recovered.unfinished is not None:
             await self.session.finish_row(recovered.unfinished, bool(missed))
         for event in missed:
             await self._process_row(event)
-        if self._is_killed:
-            await self._cancel_or_flatten()
 
     async def _missed(self, recovered: RecoveredSession) -> list[BarEvent]:
         """Rows that arrived while the session was down; they are late and not traded on."""
@@ -287,20 +370,14 @@ class LiveRunner:
             return []
         last = recovered.last_row
         since = self.session.row_time if last is None else last.exchange_time
-        events = await self.feed.since(since)
+        try:
+            seconds = self.config.feed_timeout
+            events = await call_with_timeout(lambda: self.feed.since(since), seconds)
+        except BrokerError as error:
+            self.monitor.alert(f"missed rows are unknown, the feed did not answer: {error}")
+            return []
         rows = [event for event in events if isinstance(event, BarEvent)]
         return [replace(row, is_late=True) for row in rows if bar_time(row.bar) > since]
-
-    def _note_first_account(self, account: BrokerAccount) -> None:
-        """Alert if the account differs from the env's initial one; the broker's is used."""
-        cash = float(self.episode.observed.info["cash"])
-        held = {asset: units for asset, units in account.units.items() if units}
-        if held or account.cash != cash:
-            self.monitor.alert(
-                f"account has cash {account.cash:.2f} and positions {held}, the env starts with "
-                f"cash {cash:.2f}; the account is used from the first row on"
-            )
-            self.log.event("adopted", cash=account.cash, units=held)
 
     async def _loop_until_stopped(self, bars: int | None) -> None:
         """Run the loop in a task that `stop` can cancel without cancelling `run`."""
@@ -320,8 +397,7 @@ class LiveRunner:
             if event is None:
                 return
             async with self._turn:
-                if self.switch.is_pulled() and not self._is_killed:
-                    await self._apply_kill_switch()
+                await self._follow_kill_switch()
                 if isinstance(event, BarEvent):
                     is_new = await self._process_row(event)
                     # Rows that were missed and fetched afterwards are not traded on.
@@ -357,8 +433,13 @@ class LiveRunner:
         return is_new
 
     def _save_snapshot(self) -> None:
-        write_snapshot(self.folder.snapshot, self.episode.state_dict(), self.journal.count)
-        self.journal.append("snapshot", row=self.episode.row)
+        try:
+            self.journal.save_snapshot(self.session.parts(), self.episode.row)
+        except JournalError as error:
+            # The one before remains; a journal that failed refuses the next record.
+            self.monitor.alert(f"no snapshot saved, a restart takes longer: {error}")
+            self.log.event("snapshot_failed", WARNING, error=error)
+        self._save_account()
 
     def _process_notice(self, notice: FeedNotice) -> None:
         text = self.session.note(notice.kind, notice.detail)
@@ -366,48 +447,84 @@ class LiveRunner:
             self.log.event(f"feed_{notice.kind}", detail=text)
 
     async def _heartbeat(self) -> None:
-        """Check the kill switch and publish the status, whatever the feed does."""
+        """Beat for the watchdog, and do what does not depend on rows."""
         try:
             while True:
-                await asyncio.sleep(HEARTBEAT_SECONDS)
-                if self.switch.look() != self._is_killed:
+                self._link.beat = self._clock.monotonic_ns()
+                await self._clock.sleep(HEARTBEAT_SECONDS)
+                self._take_alerts()
+                self._note_kill()
+                self.session.check_clock_and_feed()
+                if not self._turn.locked():
                     async with self._turn:
-                        # The loop may have applied it meanwhile.
-                        if self.switch.is_pulled() != self._is_killed:
-                            await self._apply_kill_switch()
+                        await self._idle()
                 self._gc.when_idle()
         except Exception as error:
-            # Without a kill switch there is no trading.
+            # Without a heartbeat there is no trading.
             self._failure = error
             self.stop()
 
-    def _check_kill_switch(self) -> None:
-        if self.switch.is_pulled() and not self._is_killed:
-            self._is_killed = True
-            self.journal.append("kill", reason=self.switch.reason())
-            self.log.event("killed", WARNING, reason=self.switch.reason())
+    async def _idle(self) -> None:
+        """Follow the kill switch, commands and order deadlines between rows."""
+        self._note_kill()
+        now = self._clock.monotonic_ns()
+        if now < self._next_commands or self._state.lifecycle != "running":
+            return
+        self._next_commands = now + round(COMMAND_SECONDS * 1e9)
+        await self._obey_commands()
+        await self.session.execution.check_deadlines()
 
-    def _enter_killed(self) -> None:
-        self._state.fire("kill", by="runner", reason=f"kill switch: {self.switch.reason()}")
+    async def _obey_commands(self) -> None:
+        """Journal the commands of operators that wait, and carry them out."""
+        for command in take_commands(self.folder, self.monitor.alert):
+            self.journal.append("command", **command.to_fields())
+            self.log.event("command", WARNING, **command.to_fields())
+            self.monitor.alert(f"command {command.name} by {command.by}: {command.reason}")
+            await self.session.obey(command)
 
-    async def _apply_kill_switch(self) -> None:
-        """Stop trading if the kill switch was pulled, resume if it was released."""
-        if self._is_killed:
-            self._is_killed = self.session.is_flattening = False
+    def _take_alerts(self) -> None:
+        """Add the alerts of the watchdog to those of the session."""
+        while self._link.alerts:
+            self.monitor.alert(self._link.alerts.popleft()[1])
+
+    async def _follow_kill_switch(self) -> None:
+        """Wait until the watchdog has obeyed a kill switch, before a row is processed."""
+        if not self.switch.is_pulled() and not self._link.kill_requested:
+            self._note_kill()
+            return
+        link, is_pulled = self._link, self.switch.is_pulled
+        await self._wait_until(lambda: not is_pulled() or bool(link.kill_obeyed), WAIT_SECONDS)
+        self._note_kill()
+
+    async def _wait_until(self, is_so: Callable[[], bool], seconds: float) -> None:
+        """Wait for something that the watchdog does, for a bounded time."""
+        deadline = self._clock.monotonic_ns() + round(seconds * 1e9)
+        while not is_so():
+            left = (deadline - self._clock.monotonic_ns()) / 1e9
+            if left <= 0.0:
+                return
+            self._acted.clear()
+            if not is_so():
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._acted.wait(), min(left, 0.1))
+
+    def _note_kill(self) -> None:
+        """Journal that the kill switch was pulled or released, and show it at once."""
+        link = self._link
+        if (kill := (link.kill_requested, link.kill_obeyed)) != self._shown_kill:
+            self._shown_kill = kill
+            self._publish_status()
+        is_killed = bool(link.kill_requested)
+        if is_killed == self._is_killed:
+            return
+        self._is_killed = is_killed
+        reason = self.switch.reason()
+        if is_killed:
+            self.journal.append("kill", reason=reason)
+            self.log.event("killed", WARNING, reason=reason)
+        else:
             self.journal.append("released")
             self.log.event("released", WARNING)
-            if self._state.state == "killed":
-                self._state.fire("release", by="runner")
-            return
-        self._check_kill_switch()
-        self._enter_killed()
-        await self._cancel_or_flatten()
-
-    async def _cancel_or_flatten(self) -> None:
-        """Cancel all open orders, and close positions if `on_kill` says so."""
-        await self.session.execution.cancel_all()
-        if self.config.on_kill == "flatten":
-            await self.session.flatten(self.episode.row)
 
     async def _shutdown(self) -> None:
         """Cancel open orders, close positions if `on_stop` says so, and save everything."""
@@ -421,39 +538,62 @@ class LiveRunner:
             self.journal.append("stopped", rows=self.episode.row)
             self.journal.make_durable()
             self.log.event("stopped", rows=self.episode.row)
-            if self._state.state == "trading":
-                self._state.fire("stop", by="runner", reason=self.monitor.refusal_text())
+            self._state.advance("stopped", self.monitor.refusal_text())
 
     async def _flatten_positions(self) -> None:
-        """Close all positions, within `flatten_bars` more rows of the feed."""
-        session = self.session
+        """Close all positions through the watchdog, in a bounded number of rows and seconds."""
+        session, link = self.session, self._link
         session.is_flattening = True
-        session.account = await session.execution.account()
+        await session.update_account()
         if session.is_flat():
             return
-        await session.flatten(self.episode.row)
-        for _ in range(self.config.flatten_bars):
-            try:
-                event = await self.feed.__anext__()
-            except StopAsyncIteration:
+        link.is_flat, link.wants_flat = False, "the session ends"
+        deadline = self._clock.monotonic_ns() + round(self.config.flatten_seconds * 1e9)
+        rows = 0
+        while not session.is_flat() and rows < self.config.flatten_bars:
+            left = (deadline - self._clock.monotonic_ns()) / 1e9
+            if left <= 0.0:
                 break
+            # Until closing orders are submitted, or there is nothing to close.
+            seconds = min(left, WAIT_SECONDS)
+            await self._wait_until(lambda: link.is_flat or link.is_closing, seconds)
+            event = await self._next_within(left)
             if isinstance(event, BarEvent):
+                rows += 1
                 await session.process_row(event)
-            if session.is_flat():
-                return
-        self.monitor.alert("positions remain: not all could be closed before the session ended")
+            elif event is None and not self._feed_is_open:
+                # No more rows: a venue may fill without them, a simulated broker never does.
+                await session.update_account()
+                break
+        link.wants_flat = ""
+        if not session.is_flat():
+            self.monitor.alert("positions remain: not all could be closed before the session ended")
+
+    async def _next_within(self, seconds: float) -> FeedEvent | None:
+        """Next event of the feed within a time; None if there is none."""
+        self._feed_is_open = True
+        try:
+            return await asyncio.wait_for(self.feed.__anext__(), seconds)
+        except asyncio.TimeoutError:
+            return None
+        except StopAsyncIteration:
+            self._feed_is_open = False
+            return None
 
     async def _fail(self, reason: str) -> None:
         """Abort the session: cancel all open orders if the broker can be reached."""
-        self._state.fire("fail", by="runner", reason=reason)
+        if not self._state.is_terminal:
+            self._state.advance("failed", reason)
         self.monitor.alert(f"session aborted; open orders may remain at the broker: {reason}")
-        self.log.event("failed", ERROR, reason=reason)
-        for order in self.session.execution.tracker.open_orders():
-            await self._try_to_cancel(order.id)
+        if hasattr(self, "log"):
+            self.log.event("failed", ERROR, reason=reason)
+        if hasattr(self, "session"):
+            for order in self.session.execution.tracker.open_orders():
+                await self._try_to_cancel(order.id)
 
     async def _try_to_cancel(self, order_id: str) -> None:
         try:
-            await self.broker.cancel(order_id)
+            await call_with_timeout(lambda: self.broker.cancel(order_id), self.config.call_timeout)
         except Exception as error:
             # The error that aborted the session is the one to raise.
             self.log.event("not_cancelled", ERROR, id=order_id, error=error)

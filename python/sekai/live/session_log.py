@@ -10,12 +10,15 @@ import re
 import sys
 from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sekai.core.base import Closeable
+from sekai.live.secret import REDACTED, Secret, values_without_secrets, without_secrets
+from sekai.storage.files import private_opener
 
 __all__ = [
     "FREE_TEXT_FIELDS",
@@ -24,6 +27,7 @@ __all__ = [
     "is_secret_name",
     "redacted",
     "redacted_fields",
+    "redacted_record",
 ]
 
 LOGGER = "sekai.live"
@@ -99,6 +103,9 @@ class _QuietHandler(logging.handlers.RotatingFileHandler):
 
     lost = 0
 
+    def _open(self) -> TextIOWrapper:
+        return open(self.baseFilename, "a", encoding="utf-8", opener=private_opener)
+
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - as logging calls it
         self.lost += 1
         if self.lost == 1:
@@ -156,7 +163,6 @@ def _finite(value: Any) -> Any:
     return [_finite(part) for part in value] if isinstance(value, list) else value
 
 
-REDACTED = "***"
 FREE_TEXT_FIELDS = ("detail", "reason", "error", "message")
 """Fields with text of venues, brokers and exceptions, which are redacted in journals."""
 
@@ -165,17 +171,33 @@ MAX_DEPTH = 8
 
 SECRET_NAME = re.compile(
     r"token|secret|passw|passphrase|pwd|api[-_.]?key|access[-_.]?key|private[-_.]?key|credential|"
-    r"authorization|signature|cookie|listen[-_.]?key|bearer|jwt|^(?:auth|sig|key|sid)$",
+    r"authorization|signature|cookie|listen[-_.]?key|bearer|jwt|hmac|mnemonic|api[-_.]?sign|"
+    r"(?:^|[-_.])sign$|^(?:auth|sig|key|sid)$",
     re.IGNORECASE,
 )
 # Every pattern below runs in linear time: no two of its parts can match the same characters, and
 # names are tried from their first letter only.
 LOGIN = re.compile(r"://[^\s/?#\"']*@")
 HEADER = re.compile(r"(authorization\\*[\"']?\s*[:=]\s*\\*[\"']?)[^\"'\r\n]+", re.IGNORECASE)
-NAME = re.compile(r"(?<![\w.-])([\w.-]+)\\*[\"']?\s*(?:=>|[:=]|%3[dD])\s*")
+NAME = re.compile(
+    r"(?<![\w.-])([\w.-]+)"
+    # As in `name: value`, or in a list of pairs such as `("name", b"value")`.
+    r"(?:\\*[\"']?\s*(?:=>|[:=]|%3[dD])\s*|\\*[\"']\s*,\s*b?(?=\\*[\"']))"
+)
 # A value that begins with a backslash is quoted more than once: it extends to the end.
 VALUE = re.compile(r"\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|\\.*|[^\s&\"'\\][^\s&]*", re.DOTALL)
 SCHEME = re.compile(r"\b(bearer\s+|basic\s+(?=[\w+/=-]{6}))[^\s\"',;&]+", re.IGNORECASE)
+URL = re.compile(r"://[^\s\"'<>\\]+")
+LONG_SEGMENT = re.compile(r"[\w~+=%-]{32,}")
+"""Key in the path of a URL: no word is that long."""
+
+BOT = re.compile(r"(/bot[0-9]+:|hooks\.slack\.com/services/)[\w/-]+")
+PEM = re.compile(
+    # Without an end all of the rest is secret; it is searched once.
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----"
+    r"(?:.*?-----END [A-Z0-9 ]{0,60}-----|.*)",
+    re.DOTALL,
+)
 SHAPED = re.compile(
     r"(?<![\w-])(?:eyJ[\w-]{5,}\.[\w-]+\.[\w-]*|gh[opsu]_\w{16,}|sk-[\w-]{16,}|"
     r"AKIA[A-Z0-9]{12,}|xox[abprs]-[\w-]{8,})"
@@ -185,18 +207,22 @@ SHAPED = re.compile(
 def redacted(text: str, secrets: Collection[str] = ()) -> str:
     """Redact secrets: replace what looks like one by `***`.
 
-    Covers passwords in URLs, authorization headers, and values named token, key, secret, signature
-    or password in queries, in JSON and in `name=value`.
+    Covers passwords and long keys in URLs, private keys in PEM, authorization and signature
+    headers, values named token, key, secret, signature or password in queries, in JSON, in pairs
+    and in `name=value`, and every `Secret`.
 
     Args:
         text: text to be written.
         secrets: known secrets, replaced wherever they occur.
     """
+    text = without_secrets(text)
     # Longest first: one secret may be part of another.
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, REDACTED)
-    if ":" in text or "=" in text or "%3" in text:
+    text = PEM.sub(REDACTED, text)
+    if ":" in text or "=" in text or "%3" in text or "," in text:
         text = LOGIN.sub(f"://{REDACTED}@", text)
+        text = URL.sub(_without_keys, BOT.sub(_keep_prefix, text))
         text = HEADER.sub(_keep_prefix, text)
         text = _without_values(text)
     return SHAPED.sub(REDACTED, SCHEME.sub(_keep_prefix, text))
@@ -214,6 +240,15 @@ def redacted_fields(
     }
 
 
+def redacted_record(fields: dict[str, Any]) -> dict[str, Any]:
+    """Redact the free texts of a journal record, and known secrets in all of its texts."""
+    for name in FREE_TEXT_FIELDS:
+        if fields.get(name) and isinstance(fields[name], str):
+            fields[name] = redacted(fields[name])
+    result: dict[str, Any] = values_without_secrets(fields)
+    return result
+
+
 def is_secret_name(name: str) -> bool:
     """Return True if a field of this name holds a secret."""
     return SECRET_NAME.search(name) is not None
@@ -228,6 +263,8 @@ def _redacted_value(value: Any, secrets: Collection[str], depth: int) -> Any:
         return redacted_fields(value, secrets, depth)
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_redacted_value(item, secrets, depth + 1) for item in value]
+    if isinstance(value, Secret):
+        return REDACTED
     # The repr of bytes has escapes, which no pattern matches.
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
     return redacted(text, secrets)
@@ -235,6 +272,13 @@ def _redacted_value(value: Any, secrets: Collection[str], depth: int) -> Any:
 
 def _keep_prefix(match: re.Match[str]) -> str:
     return f"{match[1]}{REDACTED}"
+
+
+def _without_keys(match: re.Match[str]) -> str:
+    """URL whose path has no long segments."""
+    host, slash, rest = match[0].removeprefix("://").partition("/")
+    path, mark, query = rest.partition("?")
+    return f"://{host}{slash}{LONG_SEGMENT.sub(REDACTED, path)}{mark}{query}"
 
 
 def _without_values(text: str) -> str:

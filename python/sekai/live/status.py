@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
@@ -15,10 +17,12 @@ from typing import Any
 from sekai.core.base import Closeable
 from sekai.error import JournalError
 from sekai.live.account import BrokerAccount
+from sekai.live.clock import Clock
 from sekai.live.episode import LiveEpisode
 from sekai.live.feed import FeedHealth
 from sekai.live.latency import LatencyHistogram, LatencySummary
 from sekai.live.orders import OrderTracker, TrackedOrder
+from sekai.live.secret import values_without_secrets
 from sekai.live.session_log import redacted
 from sekai.live.state_machine import SessionState, SessionStateMachine
 from sekai.market.costs import COST_FIELDS, COST_KINDS
@@ -113,6 +117,33 @@ class SessionStatus:
     alerts: tuple[str, ...] = ()
     """Alerts for operators, newest first; at most 50."""
 
+    causes: Mapping[str, str] = field(default_factory=dict)
+    """Causes that restrict trading, with their reasons; see `live.state_machine`."""
+
+    residuals: Mapping[str, str] = field(default_factory=dict)
+    """Orders that were not sent in full because of lots and minimum sizes, by asset."""
+
+    kill_requested: str = ""
+    """Time at which the watchdog saw the kill switch pulled; empty while it is not."""
+
+    kill_obeyed: str = ""
+    """Time since which no order of the session is open and none is sent."""
+
+    kill_detail: str = ""
+    """Remaining work of a kill, such as orders that are still open."""
+
+    alerts_total: int = 0
+    """Number of alerts since the last start."""
+
+    @property
+    def kill_text(self) -> str:
+        """Sentence about the kill switch: requested, and obeyed or not yet; empty if it is off."""
+        if not self.kill_requested:
+            return ""
+        obeyed = f"obeyed at {self.kill_obeyed}" if self.kill_obeyed else "NOT obeyed yet"
+        detail = f": {self.kill_detail}" if self.kill_detail else ""
+        return f"kill requested at {self.kill_requested}, {obeyed}{detail}"
+
     def to_json(self) -> str:
         """Status as JSON text."""
         # `asdict` would copy every point of the equity curve: ten times as long, and the trading
@@ -121,10 +152,15 @@ class SessionStatus:
         values["orders"] = [_fields(order) for order in self.orders]
         values["latency"] = {name: _fields(summary) for name, summary in self.latency.items()}
         values["feed"] = self.feed.to_dict()
-        for name in ("costs", "refusals", "price_decimals"):
+        for name in ("costs", "refusals", "price_decimals", "causes", "residuals"):
             values[name] = dict(values[name])
         values["positions"] = {asset: dict(row) for asset, row in self.positions.items()}
-        return json.dumps(values, allow_nan=False)
+        values = values_without_secrets(values)
+        try:
+            return json.dumps(values, allow_nan=False)
+        except ValueError:
+            # Rarely: a broker may report anything.
+            return json.dumps(_finite(values), allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> SessionStatus:
@@ -152,6 +188,7 @@ class SessionMonitor:
         tracker: orders of the session.
         state: state machine of the session.
         price_decimals: decimals of the prices of each asset.
+        clock: clock of the timestamps.
     """
 
     def __init__(
@@ -161,7 +198,14 @@ class SessionMonitor:
         tracker: OrderTracker,
         state: SessionStateMachine,
         price_decimals: Mapping[str, int] | None = None,
+        *,
+        clock: Clock | None = None,
     ) -> None:
+        self._clock = clock or Clock()
+        self.residuals: dict[str, str] = {}
+        """Orders that were not sent in full because of lots and minimum sizes, by asset."""
+
+        self._alert_count = 0
         self.session, self.assets = session, assets
         self.price_decimals = dict(price_decimals or {})
         self._tracker, self._state = tracker, state
@@ -180,7 +224,8 @@ class SessionMonitor:
     def alert(self, text: str) -> None:
         """Raise an alert for operators."""
         # Texts of brokers, venues and exceptions may contain secrets.
-        self._alerts.appendleft(f"{_now()} {redacted(text)}")
+        self._alert_count += 1
+        self._alerts.appendleft(f"{self._now()} {redacted(text)}")
 
     def note_row(
         self, time: str, info: Mapping[str, Any], account: BrokerAccount, episode: LiveEpisode
@@ -245,8 +290,15 @@ class SessionMonitor:
             self._equity = self._equity[::2]
             self._every *= 2
 
-    def status(self, feed: FeedHealth) -> SessionStatus:
-        """Current status."""
+    def status(
+        self, feed: FeedHealth, *, kill: tuple[str, str, str] = ("", "", "")
+    ) -> SessionStatus:
+        """Current status.
+
+        Args:
+            feed: health of the feed.
+            kill: when a kill was requested and obeyed, and what remains of it.
+        """
         info = self._info
         equity = float(info.get("equity", 0.0))
         first = equity if self._first_equity is None else self._first_equity
@@ -254,7 +306,7 @@ class SessionMonitor:
             session=self.session,
             state=self._state.state,
             reason=redacted(self._state.reason),
-            updated=_now(),
+            updated=self._now(),
             bars=self._bars,
             decisions=self._decisions,
             orders_sent=self._tracker.sent,
@@ -276,7 +328,36 @@ class SessionMonitor:
             latency={name: histogram.summary() for name, histogram in self.latency.items()},
             feed=feed,
             alerts=tuple(self._alerts),
+            alerts_total=self._alert_count,
+            causes={name: redacted(reason) for name, reason in self._state.causes.items()},
+            residuals=dict(self.residuals),
+            kill_requested=kill[0],
+            kill_obeyed=kill[1],
+            kill_detail=redacted(kill[2]),
         )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Counts and equity curve since the session began; alerts and latencies start anew."""
+        return {
+            "counts": [self._bars, self._decisions, self._every, self._rows],
+            "refusals": dict(self._refusals),
+            "equity": [list(point) for point in self._equity],
+            "costs": dict(self._costs),
+            "row_costs": {name: float(cost) for name, cost in self._row_costs.items()},
+            "first_equity": self._first_equity,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        self._bars, self._decisions, self._every, self._rows = state["counts"]
+        self._refusals = Counter(state["refusals"])
+        self._equity = [(time, equity) for time, equity in state["equity"]]
+        self._costs, self._row_costs = dict(state["costs"]), dict(state["row_costs"])
+        self._first_equity = state["first_equity"]
+
+    def _now(self) -> str:
+        now = datetime.fromtimestamp(self._clock.wall_ns() / 1e9, timezone.utc)
+        return now.isoformat(timespec="milliseconds")
 
 
 class StatusWriter(Closeable):
@@ -356,6 +437,19 @@ def read_status(path: str | os.PathLike[str]) -> SessionStatus:
         raise JournalError(f"{path} is not the status of a session: {error}") from error
 
 
+def _finite(value: Any) -> Any:
+    """Replace numbers that JSON cannot hold by the largest ones that it can, or 0 for NaN."""
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        return 0.0 if value != value else math.copysign(sys.float_info.max, value)
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(part) for part in value]
+    return value
+
+
 def _fields(record: Any) -> dict[str, Any]:
     return {part.name: getattr(record, part.name) for part in fields(record)}
 
@@ -379,10 +473,6 @@ def _line(tracked: TrackedOrder) -> OrderLine:
         units=order.units,
         filled=tracked.filled,
         price=tracked.price,
-        state=tracked.state,
+        state=tracked.status,
         reason=redacted(tracked.reason),
     )
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

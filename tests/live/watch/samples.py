@@ -111,11 +111,19 @@ def learn(run: RunFolder, row: int) -> None:
 
 def main(folder: SessionFolder, seconds: float) -> None:
     """Be a session: write, and heed the kill switch."""
-    end, step = time.monotonic() + seconds, 0
+    end, step, requested = time.monotonic() + seconds, 0, ""
     while time.monotonic() < end:
         step += 1
-        is_killed = folder.kill.exists()
-        changes = {"state": "killed", "reason": "the file KILL is there"} if is_killed else {}
+        changes: dict[str, object] = {}
+        if folder.kill.exists():
+            now = datetime.now(timezone.utc)
+            requested = requested or stamp(now)
+            changes = {"kill_requested": requested, "kill_detail": "2 orders being cancelled"}
+            if now - datetime.fromisoformat(requested) > timedelta(seconds=1.5):
+                changes |= {"kill_obeyed": stamp(now), "kill_detail": "2 orders cancelled"}
+                changes |= {"state": "killed", "reason": "the file KILL is there"}
+        else:
+            requested = ""
         put(folder, sample(step, **changes))
         time.sleep(0.2)
 

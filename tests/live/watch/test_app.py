@@ -47,6 +47,7 @@ def test_the_kill_switch_writes_the_file_and_the_name_takes_it_away(
     code, text = post("/api/kill", source=0, reason="too much\nrisk")
     assert code == 200
     assert json.loads(text)["kill"].startswith("too much risk (")
+    assert json.loads(text)["status"]["kill_obeyed"] == ""
     assert folder.kill.read_text().startswith("too much risk (")
 
     assert post("/api/release", source=0, confirm="papr")[0] == 409

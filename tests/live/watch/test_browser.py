@@ -220,7 +220,12 @@ def test_the_kill_switch_asks_once_more_and_then_all_is_red(
     browser.click("dialog[open] button.danger")
 
     eventually(watched.session.kill.exists)
+    eventually(lambda: browser.text(".state-word") == "Kill requested, NOT obeyed yet")
+    assert "requested" in browser.text(".state-when")
+    browser.keep(pictures, "requested")
     eventually(lambda: browser.text(".state-word") == "Trading stopped")
+    assert "obeyed at" in browser.text(".state-when")
+    assert "2 orders cancelled" in browser.text(".state-said")
     assert "too much <b>risk</b>" in browser.text(".state-said")
     red = browser.run("return getComputedStyle(document.querySelector('.state')).backgroundColor")
     assert red == "rgb(163, 33, 11)"
@@ -313,7 +318,9 @@ def test_a_process_that_has_gone_and_a_watcher_that_has_gone_are_told_apart(
 
     own.writer.kill()
 
-    eventually(lambda: browser.text(".state-word").startswith("No update since"))
+    eventually(lambda: browser.text(".state-word").startswith("No sign of life for "))
+    first = browser.text(".state-word")
+    eventually(lambda: browser.text(".state-word") > first)
     assert browser.text("#lost") == ""
     browser.keep(pictures, "silent")
     os.kill(own.watcher.pid, signal.SIGINT)

@@ -109,6 +109,35 @@ def test_a_session_without_a_sign_of_life_is_down(folder: SessionFolder, tmp_pat
     assert at(gone, "session_kill_switch", session="new") == 0
 
 
+def test_a_kill_is_requested_before_it_is_obeyed(folder: SessionFolder) -> None:
+    put(folder, sample())
+    folder.kill.touch()
+    requested = told(SessionSource(folder))
+    put(folder, sample(state="killed", kill_requested="t", kill_obeyed="u", alerts_total=70))
+    obeyed = told(SessionSource(folder))
+
+    assert at(requested, "session_kill_requested", session="paper") == 1
+    assert at(requested, "session_kill_obeyed", session="paper") == 0
+    assert at(obeyed, "session_kill_obeyed", session="paper") == 1
+    assert at(obeyed, "session_alerts_total", session="paper") == 70
+
+
+@pytest.mark.parametrize(
+    ("state", "trading"),
+    [("trading", "active"), ("reducing", "reducing"), ("halted", "halted"), ("killed", "halted")],
+)
+def test_the_trading_state_is_one_of_three(folder: SessionFolder, state: str, trading: str) -> None:
+    put(folder, sample(state=state))
+
+    found = told(SessionSource(folder))
+
+    for name in ("active", "reducing", "halted"):
+        value = at(found, "session_trading_state", session="paper", state=name)
+        assert value == (name == trading)
+    assert at(found, "session_state", session="paper", state=state) == 1
+    assert at(found, "session_up", session="paper") == 1
+
+
 def test_odd_names_stay_names(folder: SessionFolder) -> None:
     names = [HOSTILE, 'a"b\\c\nd', "half \ud800", 'x"} 1\nsekai_session_equity{session="y']
     held = {name: {"units": 1.0, "value": 2.0, "weight": 0.5} for name in names}

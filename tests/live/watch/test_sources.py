@@ -278,7 +278,7 @@ def test_a_full_disk_stops_trading_all_the_same(
     source = SessionSource(folder)
     source.kill("too much risk")
 
-    assert source.read()["kill"] == "no reason given"
+    assert source.read()["kill"] == "kill file without a reason"
     assert sorted(one.name for one in folder.path.iterdir()) == ["KILL", "status.json"]
 
 
@@ -300,7 +300,7 @@ def test_trading_is_allowed_again_for_who_types_the_name(folder: SessionFolder) 
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (Path.touch, "no reason given"),
+        (Path.touch, "kill file without a reason"),
         (lambda file: file.write_bytes(b"\xff\xfe"), "\ufffd\ufffd"),
         (Path.mkdir, "reason cannot be read: Is a directory"),
     ],

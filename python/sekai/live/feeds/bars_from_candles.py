@@ -14,7 +14,13 @@ import numpy as np
 from sekai.data import Bar, MarketData
 from sekai.live.events import BarEvent, CandleEvent, FeedEvent, FeedNotice, NoticeKind
 from sekai.live.feed import Feed, FeedHealth
-from sekai.live.feeds.bars_from_trades import BAR_FIELDS, BarAggregator, BarBuilder
+from sekai.live.feeds.bars_from_trades import (
+    BAR_FIELDS,
+    BarAggregator,
+    BarBuilder,
+    ahead_check,
+)
+from sekai.live.feeds.feed_rules import CONFIRMATIONS
 from sekai.live.feeds.timed_feed import count_received, notice
 
 __all__ = ["BarsFromCandles"]
@@ -153,12 +159,11 @@ class _CandleAligner(BarBuilder):
         super().__init__(assets, seconds, fields)
         if not 0 < wait_seconds < 1e9:
             raise ValueError(f"wait_seconds must be above 0, got {wait_seconds}")
-        if clock_limit is not None and not 0 <= clock_limit < 1e9:
-            raise ValueError(f"clock_limit must be at least 0 seconds, got {clock_limit}")
         self.ready: deque[FeedEvent] = deque()
         self._health = health
         self._wait = round(wait_seconds * 1e9)
-        self._clock_limit = None if clock_limit is None else round(clock_limit * 1e9)
+        self._ahead = ahead_check(clock_limit)
+        self._late_run = 0
         self._open: dict[int, _OpenBar] = {}
         self._last: tuple[int, dict[int, CandleEvent]] | None = None
         self._history_end: int | None = None
@@ -179,8 +184,11 @@ class _CandleAligner(BarBuilder):
         if not self._is_valid(candle):
             return
         if self._last is not None and closed <= self._last[0]:
-            self._reject_late(candle, index, self._last)
-            return
+            if not self._is_wrong(self._last[0], candle):
+                self._reject_late(candle, index, self._last)
+                return
+            self._last = None
+        self._late_run = 0
         overdue = [close_time for close_time in self._open if close_time + self._wait <= closed]
         if overdue:
             self._close_until(max(overdue), candle.receive_time, candle.arrival, is_late=True)
@@ -218,20 +226,33 @@ class _CandleAligner(BarBuilder):
 
     def _is_valid(self, candle: CandleEvent) -> bool:
         closed, length = candle.exchange_time, candle.exchange_time - candle.begin
-        limit = self._clock_limit
         if length != self.span:
             detail = f"length {length / 1e9:g} s, expected {self.span / 1e9:g} s"
             self._reject("garbage", candle, detail)
         elif self._grid is not None and (closed - self._grid) % self.span:
             detail = f"close is off the grid of {np.datetime64(self._grid, 'ns')}"
             self._reject("garbage", candle, detail)
-        elif limit is not None and closed > candle.receive_time + limit:
-            ahead = (closed - candle.receive_time) / 1e9
-            self._reject("clock_jump", candle, f"closes {ahead:.3f} s after it was received")
+        elif (ahead := self._ahead_problem(candle)) is not None:
+            self._reject("clock_jump", candle, ahead)
         else:
             self._grid = closed
             return True
         return False
+
+    def _ahead_problem(self, candle: CandleEvent) -> str | None:
+        if self._ahead is None:
+            return None
+        return self._ahead.problem(candle.exchange_time, candle.receive_time)
+
+    def _is_wrong(self, last: int, candle: CandleEvent) -> bool:
+        """Return True if the last bar was in the future, and several candles since then are not."""
+        is_ahead = self._ahead is not None and self._ahead.exceeds(last, candle.receive_time)
+        self._late_run = self._late_run + 1 if is_ahead else 0
+        if self._late_run < CONFIRMATIONS:
+            return False
+        detail = f"the last bar, {np.datetime64(last, 'ns')}, was in the future; bars continue here"
+        self._reject("clock_jump", candle, detail)
+        return True
 
     def _reject_late(
         self, candle: CandleEvent, index: int, last: tuple[int, dict[int, CandleEvent]]

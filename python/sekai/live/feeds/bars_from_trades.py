@@ -17,9 +17,17 @@ from sekai.data.market_data import checked_names
 from sekai.error import FeedError
 from sekai.live.events import BarEvent, FeedEvent, FeedNotice, TradeEvent
 from sekai.live.feed import Feed
+from sekai.live.feeds.feed_rules import CONFIRMATIONS, AheadCheck
 from sekai.live.feeds.timed_feed import FeedWrapper, count_received, notice
 
-__all__ = ["BAR_FIELDS", "BarAggregator", "BarBuilder", "BarsFromTrades", "bars_of"]
+__all__ = [
+    "BAR_FIELDS",
+    "BarAggregator",
+    "BarBuilder",
+    "BarsFromTrades",
+    "ahead_check",
+    "bars_of",
+]
 
 BAR_FIELDS = ("open", "high", "low", "close", "volume")
 EmptySpan = Literal["hole", "carry"]
@@ -36,6 +44,9 @@ MAX_CLOCK_JUMPS = 3
 
 BUSY_SECONDS = 0.02
 """A bar closed later than this by the timer shows that the process was busy and read nothing."""
+
+SHIFT_NANOSECONDS = 5 * 10**9
+"""Time over which all events must be ahead before the clocks are taken to differ."""
 
 CATCH_UP_SECONDS = 0.05
 """Time to read what arrived while the process was busy."""
@@ -98,6 +109,9 @@ class BarsFromTrades(BarAggregator):
         grace: seconds to wait for trades after the end of a bar.
         empty: `hole` marks an asset without a trade as not quoted, `carry` quotes its last close
             with a volume of 0.
+        clock_limit: seconds that a trade may be stamped after it was received, because the clocks
+            of venue and machine differ; trades further ahead are left out, unless all trades of
+            several seconds are as far ahead; None for no limit.
     """
 
     def __init__(
@@ -110,8 +124,11 @@ class BarsFromTrades(BarAggregator):
         *,
         grace: float = 1.0,
         empty: EmptySpan = "hole",
+        clock_limit: float | None = 5.0,
     ) -> None:
         super().__init__(feed, history)
+        self._ahead = ahead_check(clock_limit)
+        self._late_run = 0
         if not grace >= 0:
             raise ValueError(f"grace must be at least 0 seconds, got {grace}")
         self._builder = _TradeBars(assets, seconds, fields, empty)
@@ -184,14 +201,15 @@ class BarsFromTrades(BarAggregator):
             builder = self._builder
             if not builder.has_asset(event.symbol):
                 return
+            if self._is_from_future(event):
+                return
             if builder.is_late(event):
-                self._notices.append(notice("late", f"trade of {event.symbol} of a closed bar"))
-                self.health.late += 1
+                self._take_late(event)
             elif builder.is_ahead(event):
                 self._advance(event)
             else:
                 builder.add(event)
-                self._jumps = 0
+                self._jumps = self._late_run = 0
                 self._clock = (event.exchange_time, event.arrival)
         elif isinstance(event, FeedNotice):
             self.health.is_stale = self._feed.health.is_stale
@@ -200,13 +218,39 @@ class BarsFromTrades(BarAggregator):
                 # Bars that end now may not be empty: their trades may still be backfilled.
                 self._clock = None
 
+    def _is_from_future(self, trade: TradeEvent) -> bool:
+        if self._ahead is None:
+            return False
+        problem = self._ahead.problem(trade.exchange_time, trade.receive_time)
+        if problem is not None:
+            self.health.clock_jumps += 1
+            detail = f"trade of {trade.symbol} {problem}; left out"
+            self._notices.append(notice("clock_jump", detail))
+        return problem is not None
+
+    def _take_late(self, trade: TradeEvent) -> None:
+        """Leave out a late trade; if the open bar is in the future, return after several."""
+        begin = self._builder.begin
+        is_wrong = self._ahead is not None and self._ahead.exceeds(begin, trade.receive_time)
+        self._late_run = self._late_run + 1 if is_wrong else 0
+        if self._late_run >= CONFIRMATIONS and self._builder.return_to(trade):
+            self._late_run = 0
+            self.health.clock_jumps += 1
+            self._clock = (trade.exchange_time, trade.arrival)
+            wrong = np.datetime64(begin, "ns")
+            detail = f"the open bar of {wrong} was in the future; bars continue at {trade.symbol}'s"
+            self._notices.append(notice("clock_jump", f"{detail} trade"))
+            return
+        self._notices.append(notice("late", f"trade of {trade.symbol} of a closed bar"))
+        self.health.late += 1
+
     def _advance(self, trade: TradeEvent) -> None:
         """Advance to the bar of a trade, unless its time is a clock jump."""
         end = self._builder.end
         assert end is not None, "only a trade after an open bar is ahead of it"
         bars = (trade.exchange_time - end) // self._builder.span
         if bars <= MAX_EMPTY_BARS:
-            self._jumps = 0
+            self._jumps = self._late_run = 0
             self._trade = trade
             self._clock = (trade.exchange_time, trade.arrival)
             return
@@ -248,6 +292,15 @@ class BarsFromTrades(BarAggregator):
             )
         self._recent.append(event)
         return event
+
+
+def ahead_check(clock_limit: float | None) -> AheadCheck | None:
+    """Check of events that are stamped in the future; None without a limit in seconds."""
+    if clock_limit is None:
+        return None
+    if not 0 <= clock_limit < 1e9:
+        raise ValueError(f"clock_limit must be at least 0 seconds, got {clock_limit}")
+    return AheadCheck(round(clock_limit * 1e9), SHIFT_NANOSECONDS)
 
 
 def bars_of(
@@ -302,6 +355,7 @@ class _TradeBars(BarBuilder):
         self.empty = empty
         self.end: int | None = None
         """End of the open bar in nanoseconds; None before the first."""
+        self._first_end: int | None = None
         self._cells: list[list[float] | None] = [None] * len(self.assets)
         self._closes: list[float | None] = [None] * len(self.assets)
         # None for all fields in order.
@@ -316,13 +370,28 @@ class _TradeBars(BarBuilder):
                 f"history ends at {history.times[-1]}; expected rows at multiples of "
                 f"{self.span / 1e9} s"
             )
-        self.end = last + self.span
+        self.end = self._first_end = last + self.span
         if "close" in self.fields:
             closes = history.field("close")
             for index in range(len(self.assets)):
                 quoted = np.flatnonzero(np.isfinite(closes[:, index]))
                 if quoted.size:
                     self._closes[index] = float(closes[quoted[-1], index])
+
+    @property
+    def begin(self) -> int:
+        """Begin of the open bar in nanoseconds."""
+        assert self.end is not None, "a bar is open after the first trade"
+        return self.end - self.span
+
+    def return_to(self, trade: TradeEvent) -> bool:
+        """Discard the open bar and open that of an earlier trade; False if the history has it."""
+        end = trade.exchange_time // self.span * self.span + self.span
+        if self._first_end is not None and end < self._first_end:
+            return False
+        self.end, self._cells = None, [None] * len(self.assets)
+        self.add(trade)
+        return True
 
     def has_asset(self, symbol: str) -> bool:
         """Return True if the symbol is one of the assets."""

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from heapq import merge
 from typing import Literal, NamedTuple
 
-from sekai.live.events import FeedEvent, FeedNotice, NoticeKind
+from sekai.live.events import BarEvent, FeedEvent, FeedNotice, NoticeKind
 from sekai.live.feed import Feed
 from sekai.live.feeds.feed_rules import (
     KINDS,
+    AheadCheck,
     ClockCheck,
     EventStatus,
     FeedRules,
@@ -64,6 +65,12 @@ class CheckedFeed(FeedWrapper):
         fields, assets = ((), ()) if history is None else (history.fields, history.assets)
         self._prices = PriceCheck(self.rules, fields, assets)
         self._clock = ClockCheck(self.rules)
+        limit = self.rules.ahead_limit
+        self._ahead = None if limit is None else AheadCheck(*[round(limit * 1e9)] * 2)
+        # Rows may be stamped with the end of their interval before it.
+        self._row_margin = round((self.rules.bar_seconds or 0.0) * 1e9)
+        if history is not None:
+            self._row_margin = max(self._row_margin, history.frequency.nanoseconds)
         self._ready: deque[FeedEvent] = deque()
         self._held: FeedEvent | None = None
         self._backfill: asyncio.Task[Backfill] | None = None
@@ -125,11 +132,27 @@ class CheckedFeed(FeedWrapper):
         """Process an event, or hold it until the events missing before it are backfilled."""
         if not isinstance(event, FeedNotice):
             self._silent_since = None
+            if self._is_ahead(event):
+                return
         stream, status = self._classify(event)
         if self._backfill_start(event, stream, status) is None:
             self._process(event, stream, status)
         else:
             self._held = event
+
+    def _is_ahead(self, event: FeedEvent) -> bool:
+        """Return True for an event of the future: it would make all others late."""
+        if self._ahead is None:
+            return False
+        problem = self._ahead.problem(event.exchange_time, event.receive_time, self._margin(event))
+        if problem is None:
+            return False
+        self.health.clock_jumps += 1
+        self._ready.append(notice("clock_jump", f"{_description(event)}: {problem}; left out"))
+        return True
+
+    def _margin(self, event: FeedEvent) -> int:
+        return self._row_margin if isinstance(event, BarEvent) else 0
 
     async def _wait_for_backfill(self, deadline: float | None) -> bool:
         """Backfill and process the held event; False if the deadline came first."""
@@ -193,7 +216,13 @@ class CheckedFeed(FeedWrapper):
             # A failing backfill must not end the feed. The error's message is not shown: it may
             # hold secrets.
             return Backfill([], f", backfill failed: {type(error).__name__}")
-        return Backfill([event for event in events if type(event) in KINDS], "")
+        return Backfill([event for event in events if self._is_usable(event)], "")
+
+    def _is_usable(self, event: FeedEvent) -> bool:
+        if type(event) not in KINDS:
+            return False
+        ahead, margin = self._ahead, self._margin(event)
+        return ahead is None or not ahead.exceeds(event.exchange_time, event.receive_time, margin)
 
     def _process(
         self,

@@ -10,10 +10,13 @@ from typing import Literal
 
 import numpy as np
 
+from sekai.config.checked import CheckedConfig
 from sekai.live.events import BarEvent, CandleEvent, FeedEvent, QuoteEvent, TradeEvent
 
 __all__ = [
+    "CONFIRMATIONS",
     "KINDS",
+    "AheadCheck",
     "ClockCheck",
     "EventStatus",
     "FeedRules",
@@ -31,7 +34,9 @@ KINDS: Mapping[type[FeedEvent], EventKind] = {
     BarEvent: "bar",
 }
 TREATMENTS = ("duplicate", "late", "clock_jump", "outlier", "crossed")
-SECONDS = ("bar_seconds", "stale_after", "clock_limit", "overlap", "backfill_timeout")
+SECONDS = (
+    *("bar_seconds", "stale_after", "clock_limit", "ahead_limit", "overlap", "backfill_timeout"),
+)
 
 CLOCK_TOLERANCE = 10**6
 """Nanoseconds that a clock may go back: continuous clock adjustment."""
@@ -46,9 +51,12 @@ MAX_IDENTITIES = 10_000
 LATE_LIMIT = 100
 """Consecutive late events, in order, after which the time or number before them was wrong."""
 
+CONFIRMATIONS = 3
+"""Consecutive events that agree with each other after which they outweigh a clock or time."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeedRules:
+class FeedRules(CheckedConfig):
     """Rules of a `CheckedFeed`; each violation is counted and reported by a notice."""
 
     contiguous: tuple[EventKind, ...] = ("trade", "bar")
@@ -63,6 +71,10 @@ class FeedRules:
 
     clock_limit: float | None = None
     """Largest difference between the clocks of venue and machine in seconds; not for replays."""
+
+    ahead_limit: float | None = 5.0
+    """Seconds that an event may be stamped after it was received, bars one interval more; an event
+    further ahead is left out, unless all events of several seconds are as far ahead."""
 
     price_factor: float | None = 10.0
     """A price more than this factor above or below the previous one is an outlier."""
@@ -124,6 +136,7 @@ class SequenceTracker:
     def __init__(self, event: FeedEvent, rules: FeedRules) -> None:
         self.is_contiguous = KINDS[type(event)] in rules.contiguous
         self.period = round(rules.bar_seconds * 1e9) if rules.bar_seconds else None
+        self._ahead_limit = None if rules.ahead_limit is None else round(rules.ahead_limit * 1e9)
         self.sequence: int | None = None
         self.exchange_time = 0
         self.is_suspect = False
@@ -261,12 +274,20 @@ class SequenceTracker:
 
     def _by_content(self, event: FeedEvent) -> EventStatus:
         if event.exchange_time < self.exchange_time:
-            is_accepted = self._late_run >= LATE_LIMIT and self._is_in_late_order(event)
+            needed = CONFIRMATIONS if self._is_ahead_of(event) else LATE_LIMIT
+            is_accepted = self._late_run >= needed and self._is_in_late_order(event)
             return "new" if is_accepted else "late"
         if event.exchange_time == self.exchange_time:
             may_repeat = isinstance(event, TradeEvent) and event.trade_id is None
             return "duplicate" if self._latest[_identity(event)] and not may_repeat else "new"
         return "gap" if self._has_gap(event) else "new"
+
+    def _is_ahead_of(self, event: FeedEvent) -> bool:
+        """Return True if the last time is wrong by the clock at which an event was received."""
+        limit = self._ahead_limit
+        if limit is None:
+            return False
+        return self.exchange_time > event.receive_time + limit + (self.period or 0)
 
     def _has_gap(self, event: FeedEvent) -> bool:
         if isinstance(event, BarEvent):
@@ -378,6 +399,61 @@ class ClockCheck:
             problem = f"venue clock is {_seconds(offset)} ahead of the local clock"
         self._is_off = is_off
         return problem
+
+
+class AheadCheck:
+    """Detects events that are stamped in the future, by the clock at which they were received.
+
+    The difference of both clocks is learned: when several consecutive events over some time are as
+    far ahead as each other, the clocks differ and the events are accepted. So neither one wrong
+    event nor a wrong clock of this machine can mute a feed.
+
+    Args:
+        limit: nanoseconds that an event may be ahead.
+        span: nanoseconds over which events must agree before they are accepted.
+    """
+
+    def __init__(self, limit: int, span: int) -> None:
+        self.limit = limit
+        self._span = span
+        self.offset = 0
+        """Difference of the clocks in nanoseconds by which events may be ahead besides."""
+
+        self._run = self._first = self._since = 0
+        self._low = 0
+
+    def exceeds(self, stamp: int, now: int, margin: int = 0) -> bool:
+        """Return True if a stamp is further ahead than allowed; nothing is learned."""
+        return stamp - now > self.offset + self.limit + margin
+
+    def problem(self, stamp: int, now: int, margin: int = 0) -> str | None:
+        """Describe an event that is too far ahead; None if it is accepted.
+
+        Args:
+            stamp: exchange time of the event in nanoseconds.
+            now: time of its receipt.
+            margin: nanoseconds that it may be ahead in addition.
+        """
+        offset = stamp - now
+        if offset <= self.offset + self.limit + margin:
+            self._run = 0
+            if self.offset:
+                self._forget_offset(offset)
+            return None
+        if self._run and abs(offset - self._first) <= self.limit + margin:
+            self._run += 1
+        else:
+            self._run, self._first, self._since = 1, offset, now
+        if self._run >= CONFIRMATIONS and now - self._since >= self._span:
+            self.offset, self._run, self._low = offset, 0, 0
+            return None
+        return f"stamped {offset / 1e9:.3f} s after it was received"
+
+    def _forget_offset(self, offset: int) -> None:
+        """Return to a smaller difference of clocks once several events show it."""
+        self._low = self._low + 1 if offset < self.offset - self.limit else 0
+        if self._low >= CONFIRMATIONS:
+            self.offset, self._low = max(0, offset), 0
 
 
 def is_crossed(event: FeedEvent) -> bool:

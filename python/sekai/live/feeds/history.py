@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from queue import Empty, Queue
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import numpy as np
 
 from sekai.data import Bar, Frequency, MarketData
 from sekai.data.calendar import DAY, YEAR_DAYS
 from sekai.error import DataError, FeedEndedError, FeedError
+from sekai.live.clock import Clock
 from sekai.live.events import BarEvent, bar_time
 from sekai.live.feed import Feed
 from sekai.live.feeds.bars_from_trades import BAR_FIELDS
 from sekai.live.feeds.binance import INTERVAL_UNITS
+from sekai.live.row_guard import MIN_LIMIT_SECONDS, RowGuard
+from sekai.live.secret import Secret, revealed, revealed_headers
 from sekai.storage.codec import from_text, to_text
 from sekai.storage.files import atomic_write
 
@@ -41,6 +46,7 @@ async def collect_history(
     fields: Sequence[str] = BAR_FIELDS,
     seconds: float | None = None,
     note_row: Callable[[int], None] | None = None,
+    clock: Clock | None = None,
 ) -> MarketData:
     """Cold start: collect the first rows of a feed as its history; nothing is traded meanwhile.
 
@@ -54,6 +60,7 @@ async def collect_history(
         fields: names of the fields of a row.
         seconds: length of a row; inferred from the rows if None.
         note_row: called with the number of rows after each one.
+        clock: clock of this machine; rows of its future are left out, see `RowGuard`.
 
     Raises:
         FeedEndedError: the feed ended before.
@@ -61,10 +68,15 @@ async def collect_history(
     if rows < 1:
         raise ValueError(f"rows must be at least 1, got {rows}")
     bars: list[Bar] = []
+    limit = None if seconds is None else max(MIN_LIMIT_SECONDS, seconds)
+    guard = RowGuard(clock or Clock(), limit, None, is_replay=feed.is_replay)
     async for event in feed:
         if not isinstance(event, BarEvent):
             continue
-        bars.append(event.bar)
+        verdict = guard.check(event)
+        if verdict.event is None:
+            continue
+        bars.append(verdict.event.bar)
         if note_row is not None and len(bars) > 1:
             note_row(len(bars) - 1)
         if len(bars) > rows:
@@ -74,7 +86,7 @@ async def collect_history(
 
 
 def fetch_klines(
-    url: str,
+    url: str | Secret,
     symbols: Sequence[str],
     seconds: float,
     rows: int,
@@ -82,6 +94,7 @@ def fetch_klines(
     fields: Sequence[str] = BAR_FIELDS,
     end: int | None = None,
     timeout: float = 10.0,
+    headers: Mapping[str, str | Secret] | None = None,
 ) -> MarketData:
     """Fetch the last closed candles of a venue as history, from an endpoint like Binance's klines.
 
@@ -91,18 +104,22 @@ def fetch_klines(
     host is shown in errors.
 
     Args:
-        url: `https://...` or `http://...` of the endpoint.
+        url: `https://...` or `http://...` of the endpoint; a `Secret` if it holds a key.
         symbols: symbols, which become the assets.
         seconds: length of a candle.
         rows: number of rows.
         fields: some of open, high, low, close and volume, in order.
         end: nanoseconds since 1970 after which no candle closes; now if None.
-        timeout: seconds to wait for an answer.
+        timeout: seconds to wait for all of an answer, of up to 1,000 klines.
+        headers: additional headers, whose values may be `Secret`; redirects are not followed, so
+            that they reach this host alone.
 
     Raises:
         FeedError: the venue does not answer, or not with klines.
     """
-    host, span = _host(url), round(seconds * 1000)
+    address = revealed(url)
+    host, span = _host(address), round(seconds * 1000)
+    sent = {"Accept": "application/json", **revealed_headers(headers)}
     interval = _interval(seconds)
     if rows < 1:
         raise ValueError(f"rows must be at least 1, got {rows}")
@@ -117,7 +134,8 @@ def fetch_klines(
                 "symbol": symbol, "interval": interval, "startTime": page[0],
                 "endTime": page[-1] + span - 1, "limit": len(page),
             }  # fmt: skip
-            for kline in _get(f"{url}?{urlencode(query)}", host, timeout):
+            request = Request(f"{address}?{urlencode(query)}", headers=sent)
+            for kline in _get(request, host, timeout):
                 index = _index(kline, times, host)
                 values[index, asset] = [_number(kline, column, host) for column in columns]
     quoted = np.isfinite(values).all(axis=2)
@@ -211,11 +229,16 @@ def _host(url: str) -> str:
     return parts.hostname
 
 
-def _get(url: str, host: str, timeout: float) -> list[Any]:
+class _NoRedirect(HTTPRedirectHandler):
+    """Refuses redirects: urllib would send the headers, and their keys, to another host."""
+
+    def redirect_request(self, *arguments: Any) -> None:
+        return None
+
+
+def _get(request: Request, host: str, timeout: float) -> list[Any]:
     try:
-        # The scheme is checked by `_host`.
-        with urlopen(Request(url, headers={"Accept": "application/json"}), timeout=timeout) as got:
-            content = got.read(MAX_RESPONSE_BYTES + 1)
+        content = _answer(request, timeout)
         klines = json.loads(content) if len(content) <= MAX_RESPONSE_BYTES else None
     except HTTPError as error:
         error.close()
@@ -226,6 +249,32 @@ def _get(url: str, host: str, timeout: float) -> list[Any]:
     if not isinstance(klines, list):
         raise FeedError(f"no klines from {host}: expected a list of them")
     return klines
+
+
+def _answer(request: Request, timeout: float) -> bytes:
+    """Body of a response within a time, from the lookup of the host to the last byte.
+
+    The timeout of a socket is not enough: it begins again with every byte of a slow answer.
+    """
+    results: Queue[bytes | BaseException] = Queue()
+
+    def fetch() -> None:
+        try:
+            # The scheme is checked by `_host`.
+            with build_opener(_NoRedirect).open(request, timeout=timeout) as got:
+                results.put(got.read(MAX_RESPONSE_BYTES + 1))
+        except BaseException as error:
+            # Raised to the caller.
+            results.put(error)
+
+    threading.Thread(target=fetch, name="sekai-klines", daemon=True).start()
+    try:
+        result = results.get(timeout=timeout)
+    except Empty:
+        raise TimeoutError("no complete answer in time") from None
+    if isinstance(result, BaseException):
+        raise result
+    return result
 
 
 def _index(kline: Any, times: range, host: str) -> int:

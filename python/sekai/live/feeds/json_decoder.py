@@ -18,6 +18,7 @@ from sekai.live.feeds.decoder import (
     parse_whole_time,
     read_json,
 )
+from sekai.live.secret import Secret, revealed
 
 __all__ = ["JsonDecoder", "JsonMapping"]
 
@@ -65,8 +66,9 @@ class JsonMapping:
     symbols: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Asset names by symbol of the venue; other symbols keep their name."""
 
-    subscribe: str = ""
-    """Subscription message per symbol, with `{symbol}` in place of its name."""
+    subscribe: str | Secret = ""
+    """Subscription message per symbol, with `{symbol}` in place of its name; a `Secret` if it
+    holds a key."""
 
     def __post_init__(self) -> None:
         if self.kind not in PARSERS:
@@ -100,7 +102,8 @@ class JsonDecoder:
         if not self.mapping.subscribe:
             return []
         names = [self._venue_names.get(name, name) for name in symbols]
-        return [self.mapping.subscribe.replace("{symbol}", name) for name in names]
+        message = revealed(self.mapping.subscribe)
+        return [message.replace("{symbol}", name) for name in names]
 
     def decode(self, frame: str | bytes, receive_time: int, arrival: int) -> list[FeedEvent]:
         """Decode a frame; see `Decoder`."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import abstractmethod
-from collections.abc import Collection
+from collections.abc import Awaitable, Collection
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 from sekai.data import MarketData
+from sekai.error import FeedError
 from sekai.live.events import FeedEvent, FeedNotice, NoticeKind
 from sekai.live.feed import Feed, FeedHealth
 
@@ -17,11 +18,19 @@ __all__ = [
     "FeedReader",
     "FeedWrapper",
     "TimedFeed",
+    "call_within",
     "count_received",
     "end_task",
     "is_done_before",
     "notice",
 ]
+
+T = TypeVar("T")
+OPEN_SECONDS = 30.0
+"""Longest time to open a feed, to subscribe and to fetch missed events."""
+
+CLOSE_SECONDS = 5.0
+"""Longest time to close a feed, and to end a task of it."""
 
 COUNTS = tuple(
     field.name
@@ -125,8 +134,10 @@ class FeedReader:
         task, self._task = self._task, None
         if task is not None:
             await end_task(task)
-        await self.feed.close()
-        self.update_health()
+        try:
+            await call_within(self.feed.close(), CLOSE_SECONDS, "close() of the feed")
+        finally:
+            self.update_health()
 
 
 class FeedWrapper(TimedFeed):
@@ -138,17 +149,22 @@ class FeedWrapper(TimedFeed):
         self._feed = feed
         self._reader = FeedReader(feed, self.health)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._feed!r}>"
+
     async def open(self) -> None:
         """Open the wrapped feed."""
-        await self._feed.open()
+        await call_within(self._feed.open(), OPEN_SECONDS, "open() of the feed")
 
     async def subscribe(self, symbols: Collection[str]) -> None:
         """Subscribe the wrapped feed to more symbols."""
-        await self._feed.subscribe(symbols)
+        await call_within(self._feed.subscribe(symbols), OPEN_SECONDS, "subscribe() of the feed")
 
     async def since(self, exchange_time: int) -> list[FeedEvent]:
         """Events of the wrapped feed after `exchange_time`."""
-        return await self._feed.since(exchange_time)
+        return await call_within(
+            self._feed.since(exchange_time), OPEN_SECONDS, "since() of the feed"
+        )
 
     async def close(self) -> None:
         """Close the wrapped feed."""
@@ -166,11 +182,32 @@ async def is_done_before(task: asyncio.Task[Any], deadline: float | None) -> boo
 
 
 async def end_task(task: asyncio.Task[Any]) -> None:
-    """Cancel a task, wait for its end and discard its result."""
+    """Cancel a task, wait for its end and discard its result; one that does not end is left."""
     task.cancel()
-    await asyncio.wait({task})
-    if not task.cancelled():
-        task.exception()
+    task.add_done_callback(_discard_result)
+    await asyncio.wait({task}, timeout=CLOSE_SECONDS)
+
+
+async def call_within(call: Awaitable[T], seconds: float, name: str) -> T:
+    """Await a call of a feed with a deadline.
+
+    Unlike `asyncio.wait_for` it also returns if the call does not obey its cancellation.
+
+    Raises:
+        FeedError: the call did not return in time; it is cancelled.
+    """
+    task = asyncio.ensure_future(call)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    finally:
+        if not task.done():
+            task.cancel()
+            task.add_done_callback(_discard_result)
+    if not task.done():
+        raise FeedError(
+            f"{name} did not return; expected it within {seconds:g} s, see the connection or disk"
+        )
+    return task.result()
 
 
 def count_received(health: FeedHealth, event: FeedEvent) -> FeedEvent:
@@ -185,6 +222,11 @@ def count_received(health: FeedHealth, event: FeedEvent) -> FeedEvent:
 def notice(kind: NoticeKind, detail: str) -> FeedNotice:
     """Create a notice with the current time."""
     return FeedNotice(exchange_time=time.time_ns(), kind=kind, detail=detail)
+
+
+def _discard_result(task: asyncio.Future[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 async def _next_of(feed: Feed) -> FeedEvent:

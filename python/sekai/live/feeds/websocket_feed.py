@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -18,7 +19,8 @@ from sekai.live.backoff import Backoff
 from sekai.live.events import FeedEvent
 from sekai.live.feeds.buffered import BufferFeed, BufferPolicy, EventBuffer
 from sekai.live.feeds.decoder import MAX_FRAME_BYTES, Decoder
-from sekai.live.feeds.timed_feed import end_task, notice
+from sekai.live.feeds.timed_feed import call_within, end_task, notice
+from sekai.live.secret import Secret, revealed, revealed_headers
 from sekai.storage.optional import optional_import
 
 if TYPE_CHECKING:
@@ -45,6 +47,12 @@ class SocketLimits:
 
     ping_timeout: float = 20.0
     close_timeout: float = 1.0
+    send_timeout: float = 10.0
+    """Longest time to send a subscription: a venue may accept connections and read nothing."""
+
+    backfill_timeout: float = 30.0
+    """Longest time of `backfill`."""
+
     largest_frame: int = MAX_FRAME_BYTES
     """Largest frame in bytes; a larger one ends the connection."""
 
@@ -59,10 +67,11 @@ class WebSocketFeed(BufferFeed):
     messages, notices and logs: the rest may hold secrets.
 
     Args:
-        url: `wss://...` or `ws://...`.
+        url: `wss://...` or `ws://...`; a `Secret` if it holds a key.
         decoder: decodes frames and creates subscription messages.
         symbols: symbols to subscribe to after every connect.
-        subscribe_message: additional message after every connect.
+        subscribe_message: additional message after every connect, such as a login.
+        headers: additional headers of the connection, whose values may be `Secret`.
         backfill: returns the events after a time in nanoseconds, for `since`, such as a REST call.
         history: data before the first event.
         capacity: largest number of buffered events.
@@ -74,11 +83,12 @@ class WebSocketFeed(BufferFeed):
 
     def __init__(
         self,
-        url: str,
+        url: str | Secret,
         decoder: Decoder,
         *,
         symbols: Collection[str] = (),
-        subscribe_message: str | None = None,
+        subscribe_message: str | Secret | None = None,
+        headers: Mapping[str, str | Secret] | None = None,
         backfill: Backfill | None = None,
         history: MarketData | None = None,
         capacity: int = 10_000,
@@ -89,12 +99,13 @@ class WebSocketFeed(BufferFeed):
     ) -> None:
         super().__init__()
         self.history = history
-        self.host = _host(url)
+        self.host = _host(revealed(url))
         self.limits = limits or SocketLimits()
         self._url = url
         self._decoder = decoder
         self._symbols = dict.fromkeys(symbols)
         self._subscribe_message = subscribe_message
+        self._headers = dict(headers or {})
         self._backfill = backfill
         self._backoff = backoff or Backoff()
         self._rng = np.random.default_rng(seed)
@@ -122,11 +133,11 @@ class WebSocketFeed(BufferFeed):
 
             try:
                 for message in self._decoder.subscription(new):
-                    await self._socket.send(message)
+                    await self._send(self._socket, message)
             except ConnectionClosed:
                 # Subscribed with the others after the next connect.
                 return
-            except asyncio.CancelledError:
+            except (asyncio.CancelledError, FeedError):
                 # It may not have been sent: a second call must send it again.
                 for name in new:
                     del self._symbols[name]
@@ -134,7 +145,10 @@ class WebSocketFeed(BufferFeed):
 
     async def since(self, exchange_time: int) -> list[FeedEvent]:
         """Events of `backfill` after `exchange_time`; none without it."""
-        return [] if self._backfill is None else list(await self._backfill(exchange_time))
+        if self._backfill is None:
+            return []
+        seconds = self.limits.backfill_timeout
+        return list(await call_within(self._backfill(exchange_time), seconds, "backfill"))
 
     async def close(self) -> None:
         """Close the connection and discard buffered events."""
@@ -142,7 +156,9 @@ class WebSocketFeed(BufferFeed):
         self.health.is_connected = False
         if self._socket is not None:
             # Close before cancelling: a cancelled reader would send an error code to the venue.
-            await self._socket.close()
+            with contextlib.suppress(FeedError):
+                seconds = 2 * self.limits.close_timeout
+                await call_within(self._socket.close(), seconds, "close() of the websocket")
         task, self._task = self._task, None
         if task is not None:
             await end_task(task)
@@ -168,7 +184,8 @@ class WebSocketFeed(BufferFeed):
         limits = self.limits
         try:
             async with connect(
-                self._url,
+                revealed(self._url),
+                additional_headers=revealed_headers(self._headers),
                 max_size=limits.largest_frame,
                 open_timeout=limits.open_timeout,
                 ping_interval=limits.ping_interval,
@@ -188,7 +205,7 @@ class WebSocketFeed(BufferFeed):
                         # Let the reader act on this frame before the next one is read.
                         await asyncio.sleep(0)
             return "closed by the venue"
-        except (OSError, WebSocketException, asyncio.TimeoutError) as error:
+        except (OSError, WebSocketException, asyncio.TimeoutError, FeedError) as error:
             # Without the error's message, which may contain the URL.
             return _reason(error)
         finally:
@@ -199,9 +216,12 @@ class WebSocketFeed(BufferFeed):
         self.health.is_connected = True
         self._buffer.put(notice("connected", f"to {self.host}"))
         if self._subscribe_message is not None:
-            await socket.send(self._subscribe_message)
+            await self._send(socket, revealed(self._subscribe_message))
         for message in self._decoder.subscription(list(self._symbols)):
-            await socket.send(message)
+            await self._send(socket, message)
+
+    async def _send(self, socket: ClientConnection, message: str) -> None:
+        await call_within(socket.send(message), self.limits.send_timeout, "a subscription")
 
     def _take(self, frame: str | bytes) -> None:
         # Only a frame resets the back-off: a venue may accept connections and close them at once.

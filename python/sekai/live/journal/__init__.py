@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,16 +20,29 @@ from sekai.live.journal.records import (
     JournalRecord,
     RecordKind,
     encode_line,
+    missing_segment,
     open_regular_file,
     read_journal,
     read_records,
+    segment_fields,
+    segment_numbers,
+    segment_path,
+    torn_segment,
     verify_line,
 )
-from sekai.live.session_log import FREE_TEXT_FIELDS, redacted
+from sekai.live.session_log import redacted_record
 from sekai.storage.files import fsync_file, fsync_folder
 from sekai.storage.lock import lock_file
 
-__all__ = ["Journal", "JournalFollower", "JournalRecord", "RecordKind", "Sync", "read_journal"]
+__all__ = [
+    "Journal",
+    "JournalFollower",
+    "JournalPosition",
+    "JournalRecord",
+    "RecordKind",
+    "Sync",
+    "read_journal",
+]
 
 Sync = Literal["orders", "every", "never"]
 SYNCS = ("orders", "every", "never")
@@ -48,13 +62,18 @@ class Journal(Closeable):
     - `"orders"`: as soon as `make_durable` returns, which is called before orders are submitted.
     - `"never"`: when the system writes it back; `make_durable` does nothing.
 
+    It consists of segments: `rotate` begins a new one. An existing journal is verified from a
+    position on, and its torn end is cut off; segments before are verified when they are read.
+
     One process can have a journal open, and one thread may append at a time. `make_durable` may
-    run in another thread. An existing journal is verified, and its torn end is cut off.
+    run in another thread; `rotate`, `reopen` and `close` wait for it.
 
     Args:
-        path: the file; created if missing.
+        path: the first segment; created if missing.
         sync: when records are synced to disk.
         session: name of the session; random for a new journal if not given.
+        start: position of the first record to verify, at the start of a segment; that of the
+            journal if not given.
 
     Raises:
         JournalError: the journal is open in another process, damaged before its last line, or
@@ -62,7 +81,12 @@ class Journal(Closeable):
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], sync: Sync = "orders", *, session: str | None = None
+        self,
+        path: str | os.PathLike[str],
+        sync: Sync = "orders",
+        *,
+        session: str | None = None,
+        start: JournalPosition | None = None,
     ) -> None:
         if sync not in SYNCS:
             raise ValueError(f"sync must be one of {SYNCS}, got {sync!r}")
@@ -75,8 +99,11 @@ class Journal(Closeable):
 
         self._expected_session = session
         self._file: int | None = None
+        self._lock: int | None = None
+        # A descriptor that is closed during an fsync may by then be that of another file.
+        self._descriptor = threading.RLock()
         self._failure: str | None = None
-        self._position = START
+        self._position = self._segment_start = START if start is None else start
         self._durable = 0
         self._open(is_first=True)
 
@@ -89,6 +116,9 @@ class Journal(Closeable):
     def count(self) -> int:
         """Number of records."""
         return self._position.number
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {str(self.path)!r}: {self.count:,} records>"
 
     def append(self, kind: RecordKind, /, **fields: Any) -> JournalRecord:
         """Append a record.
@@ -113,9 +143,7 @@ class Journal(Closeable):
             raise self._error()
         lines, written, position = [], [], self._position
         for kind, fields in records:
-            for name in FREE_TEXT_FIELDS:
-                if fields.get(name) and isinstance(fields[name], str):
-                    fields[name] = redacted(fields[name])
+            fields = redacted_record(fields)
             now = time.time_ns()
             written.append(
                 JournalRecord(number=position.number, time=now, kind=kind, fields=fields)
@@ -132,13 +160,40 @@ class Journal(Closeable):
         Raises:
             JournalError: the disk reported an error; further records are refused until `reopen`.
         """
-        if self._failure is not None or self._file is None:
-            raise self._error()
-        if self.sync != "never":
-            self._fsync()
+        with self._descriptor:
+            if self._failure is not None or self._file is None:
+                raise self._error()
+            if self.sync != "never":
+                self._fsync()
+
+    def rotate(self) -> JournalPosition:
+        """Begin a new segment, and return the position of its first record.
+
+        Raises:
+            JournalError: it cannot be created; the journal goes on in the old segment.
+        """
+        with self._descriptor:
+            self.make_durable()
+            before = self._position
+            start = JournalPosition(before.number, before.digest, 0, before.segment + 1)
+            fields = segment_fields(before, self._session)
+            line, following = encode_line(start, time.time_ns(), "segment", fields)
+            path = segment_path(self.path, start.segment)
+            try:
+                file = _create(path, line, fsync=self.sync != "never")
+            except OSError as error:
+                reason = f"segment {path} cannot be created: {error}"
+                if path.exists():
+                    raise self._failed(f"{reason}, and its file remains") from error
+                raise JournalError(reason) from error
+            assert self._file is not None, "checked by make_durable"
+            os.close(self._file)
+            self._file, self._position, self._segment_start = file, following, start
+            self._durable = following.end
+            return start
 
     def reopen(self) -> None:
-        """Continue after a failure; the file is verified again.
+        """Continue after a failure; the last segment is verified again.
 
         Raises:
             JournalError: it still cannot be written, or is missing.
@@ -148,58 +203,95 @@ class Journal(Closeable):
 
     def close(self) -> None:
         """Sync unless `sync` is "never", and close the file. Closing twice is no error."""
-        file, self._file = self._file, None
-        if file is None:
-            return
-        try:
-            if self._failure is None and self.sync != "never":
-                fsync_file(file)
-        except OSError as error:
-            raise self._failed(f"fsync failed: {error}") from error
-        finally:
-            os.close(file)
+        with self._descriptor:
+            file, self._file = self._file, None
+            lock, self._lock = self._lock, None
+            try:
+                if file is not None and self._failure is None and self.sync != "never":
+                    fsync_file(file)
+            except OSError as error:
+                raise self._failed(f"fsync failed: {error}") from error
+            finally:
+                for handle in (file, lock):
+                    if handle is not None:
+                        os.close(handle)
 
     def _open(self, *, is_first: bool) -> None:
         try:
-            file = _open_for_append(self.path, may_create=is_first)
+            if is_first and self._is_headless():
+                raise missing_segment(self.path, 1)
+            lock = _open_for_append(self.path, may_create=is_first)
         except OSError as error:
             raise JournalError(f"journal {self.path} cannot be opened: {error}") from error
         try:
-            _lock(file, self.path)
+            _lock(lock, self.path)
             if not is_first and self.sync != "never":
-                _rewrite(self.path, self._durable)
-            self._load(file)
+                _rewrite(segment_path(self.path, self._segment_start.segment), self._durable)
+            self._load()
+            self._lock = lock
         except BaseException as error:
+            if self._file is not None:
+                os.close(self._file)
             self._file = None
-            os.close(file)
+            os.close(lock)
             if isinstance(error, OSError):
                 raise self._failed(f"it cannot be opened: {error}") from error
             raise
 
-    def _load(self, file: int) -> None:
+    def _is_headless(self) -> bool:
+        """Return True if later segments exist without the first, which must not begin anew."""
+        return self.path.parent.is_dir() and segment_numbers(self.path)[:1] not in ([], [1])
+
+    def _load(self) -> None:
         """Verify the records, cut off a torn end, and continue after the last record."""
-        position, session = START, self._expected_session or secrets.token_hex(6)
-        with open_regular_file(self.path) as reader:
-            for record, following in read_records(reader, START, self.path, verify_line):
-                position = following
-                if record is not None:
-                    session = record.fields["session"]
-            reader.seek(position.end)
-            torn = reader.read()
-        if self._expected_session not in (None, session):
+        start, position, torn = self._verified_end()
+        last = segment_numbers(self.path)[-1]
+        if self._expected_session not in (None, self._session):
             raise JournalError(
-                f"{self.path} is the journal of session {session!r}, expected that of "
+                f"{self.path} is the journal of session {self._session!r}, expected that of "
                 f"{self._expected_session!r}"
             )
         if position is START and not _may_be_first(torn):
             raise JournalError(f"{self.path} is not a journal: it begins with {torn[:40]!r}")
-        _truncate(file, position.end)
-        self._file, self._failure, self._position = file, None, position
-        self._session, self.torn = session, torn
+        self._file = _open_for_append(segment_path(self.path, position.segment), may_create=False)
+        if position.segment < last:
+            # The process died while it began this segment.
+            segment_path(self.path, last).unlink()
+        _truncate(self._file, position.end)
+        self._failure, self._position, self._segment_start = None, position, start
+        self.torn = torn
         if position is START:
-            self.append("session", format=FORMAT, session=session)
+            self.append("session", format=FORMAT, session=self._session)
         if self.sync != "never":
             self._fsync()
+
+    def _verified_end(self) -> tuple[JournalPosition, JournalPosition, bytes]:
+        """Start of the last segment, position after the last record, and the bytes after it."""
+        self._session = self._expected_session or secrets.token_hex(6)
+        start, last = self._segment_start, segment_numbers(self.path)[-1]
+        while True:
+            position, torn = self._verify_segment(start)
+            if position.segment == last:
+                return start, position, torn
+            if torn:
+                raise torn_segment(self.path, position)
+            following = JournalPosition(position.number, position.digest, 0, position.segment + 1)
+            path = segment_path(self.path, following.segment)
+            if not _is_begun(path, following):
+                if following.segment < last:
+                    raise missing_segment(self.path, following.segment)
+                return start, position, path.read_bytes()
+            start = following
+
+    def _verify_segment(self, start: JournalPosition) -> tuple[JournalPosition, bytes]:
+        """Position after the last record of a segment, and the bytes after it."""
+        path, position = segment_path(self.path, start.segment), start
+        with open_regular_file(path) as reader:
+            for record, position in read_records(reader, start, path, verify_line):  # noqa: B007
+                if record is not None:
+                    self._session = record.fields["session"]
+            reader.seek(position.end)
+            return position, reader.read()
 
     def _write(self, lines: bytes, following: JournalPosition) -> None:
         assert self._file is not None, "checked by the caller"
@@ -271,6 +363,33 @@ def _open_for_append(path: Path, may_create: bool) -> int:
         except BaseException:
             os.close(file)
             raise
+    return file
+
+
+def _is_begun(path: Path, start: JournalPosition) -> bool:
+    """Return True if a segment has its first record; only the last one may lack it."""
+    try:
+        with open_regular_file(path) as reader:
+            return any(True for _ in read_records(reader, start, path, verify_line))
+    except FileNotFoundError:
+        return False
+
+
+def _create(path: Path, line: bytes, *, fsync: bool) -> int:
+    """Create a segment with its first line; leave nothing behind if that fails."""
+    binary: int = getattr(os, "O_BINARY", 0)
+    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | binary, 0o600)
+    try:
+        written = os.write(file, line)
+        if written != len(line):
+            raise OSError(f"only {written} of {len(line)} bytes written")
+        if fsync:
+            fsync_file(file)
+            fsync_folder(path.parent)
+    except BaseException:
+        os.close(file)
+        path.unlink()
+        raise
     return file
 
 

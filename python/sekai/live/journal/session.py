@@ -1,4 +1,4 @@
-"""Journal of a session: buffered appends, its records, and the trade log derived from it."""
+"""Journal of a session: buffered appends, snapshots, and the trade log derived from it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from sekai.core.base import Closeable
 from sekai.error import JournalError
 from sekai.live.account import BrokerAccount
 from sekai.live.broker import Broker
+from sekai.live.clock import ClockReading
 from sekai.live.config import SessionFolder
 from sekai.live.episode import ObservedRow
 from sekai.live.events import BarEvent, bar_fields
 from sekai.live.journal import Journal, JournalRecord, RecordKind, Sync, read_journal
-from sekai.storage.files import atomic_write
+from sekai.live.snapshot import SnapshotFiles, StatefulPart, remove_drafts
 
 __all__ = [
     "SessionJournal",
@@ -34,12 +35,26 @@ __all__ = [
 
 FieldsFunction = Callable[..., dict[str, Any]]
 
+OWN_PART = "journal"
+"""Name of the part of a snapshot that the journal itself needs."""
+
+ROW_KINDS = ("account", "observed", "decision", "universe")
+"""Kinds of records that belong to the row before them."""
+
 REMEMBERED_ORDERS = 10_000
 """Number of orders whose asset and times are kept, so that memory stays bounded."""
 
+MAX_UNWRITTEN_BYTES = 2**20
+"""Bytes of trades that are kept while they cannot be written."""
+
+MAX_LINE_BYTES = 2**16
+"""Most bytes of a line of the trade log."""
+
 
 class SessionJournal:
-    """Journal of a session, with the trade log of its fills.
+    """Journal of a session, with its snapshots and the trade log of its fills.
+
+    Records before the newest usable snapshot are not read.
 
     Args:
         folder: session folder.
@@ -47,27 +62,54 @@ class SessionJournal:
         broker: writes its buffered rows before the journal does.
 
     Raises:
-        JournalError: the journal is open in another process, or damaged.
+        JournalError: the journal is open in another process, or damaged after the snapshot.
     """
 
     def __init__(self, folder: SessionFolder, sync: Sync, broker: Broker) -> None:
         self._broker = broker
-        self._journal = Journal(folder.journal, sync, session=folder.path.name)
+        self._files = SnapshotFiles(folder.snapshot)
+        self.warnings: list[str] = []
+        """Reasons why snapshots are not used."""
+
+        self.snapshot = self._files.newest(folder.journal, self.warnings)
+        """Snapshot to recover from; None to replay all records."""
+
+        self._start = None if self.snapshot is None else self.snapshot.position
+        name = folder.path.name
+        self._journal = Journal(folder.journal, sync, session=name, start=self._start)
+        self.trades = TradeLog(folder.trades)
+        self.begun: Mapping[str, Any] = {}
+        """Fields of the `begun` record; empty before it."""
+
+        self.last_row: list[JournalRecord] = []
+        """Records of the last row: bar, account, observation, decisions and universe changes."""
+
+        self._held: list[tuple[RecordKind, FieldsFunction, tuple[Any, ...]]] | None = None
         try:
-            self._trades = TradeLog(folder.trades, self.records())
+            # Now that no other process has the session.
+            own = (folder.status, *self._files.paths)
+            remove_drafts(folder.path, *(path.name for path in own))
+            if self.snapshot is not None:
+                self._load(self.snapshot.parts)
         except BaseException:
             self._journal.close()
             raise
-        self._held: list[tuple[RecordKind, FieldsFunction, tuple[Any, ...]]] | None = None
 
     @property
     def count(self) -> int:
         """Number of written records."""
         return self._journal.count
 
-    def records(self) -> Iterator[JournalRecord]:
-        """Written records, read one by one."""
-        return read_journal(self._journal.path)
+    @property
+    def torn(self) -> bytes:
+        """Bytes cut off when it was opened: an incomplete last record."""
+        return self._journal.torn
+
+    def replay(self) -> Iterator[JournalRecord]:
+        """Records after the snapshot one by one, which also continue the trade log."""
+        for record in read_journal(self._journal.path, self._start):
+            self._note(record)
+            yield record
 
     def append(self, kind: RecordKind, /, **fields: Any) -> None:
         """Append a record, or buffer it after `hold`; see `Journal.append`."""
@@ -84,7 +126,7 @@ class SessionJournal:
         if self._held is not None:
             self._held.append((kind, make_fields, values))
         else:
-            self._trades.add(self._journal.append(kind, **make_fields(*values)))
+            self._note(self._journal.append(kind, **make_fields(*values)))
 
     def hold(self) -> None:
         """Buffer appends until `write_held`, so that a decision need not wait for the disk.
@@ -103,7 +145,34 @@ class SessionJournal:
         if held:
             records = [(kind, make_fields(*values)) for kind, make_fields, values in held]
             for record in self._journal.append_all(records):
-                self._trades.add(record)
+                self._note(record)
+
+    def save_snapshot(self, parts: Mapping[str, StatefulPart], row: int) -> None:
+        """Begin a new segment, and save the states of all parts at its start.
+
+        Call it between rows. A restart reads no record before it.
+
+        Args:
+            parts: parts by name.
+            row: number of rows of the session.
+
+        Raises:
+            ValueError: a state cannot be encoded.
+            JournalError: it cannot be written. The one before is used after a restart; the journal
+                can be written unless it says otherwise itself.
+        """
+        self.write_held()
+        self._broker.save_snapshot()
+        position = self._journal.rotate()
+        states = {name: part.state_dict() for name, part in parts.items()}
+        row_records = [
+            {"number": record.number, "time": record.time, "kind": record.kind,
+             "fields": record.fields}
+            for record in self.last_row
+        ]  # fmt: skip
+        own = {"begun": self.begun, "last_row": row_records, "trades": self.trades.state_dict()}
+        self._files.write({**states, OWN_PART: own}, position)
+        self.append("snapshot", row=row)
 
     def make_durable(self) -> None:
         """Sync the journal to disk; may be called from any thread."""
@@ -112,19 +181,38 @@ class SessionJournal:
     def close(self) -> None:
         """Close the files. Closing twice is no error."""
         try:
-            self._trades.close()
+            self.trades.close()
         finally:
             self._journal.close()
 
+    def _load(self, parts: Mapping[str, Any]) -> None:
+        try:
+            own = parts[OWN_PART]
+            self.begun = own["begun"]
+            self.last_row = [JournalRecord(**record) for record in own["last_row"]]
+            self.trades.load_state_dict(own["trades"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise JournalError(f"the snapshot was written by another version: {error!r}") from error
 
-def event_fields(event: BarEvent) -> dict[str, Any]:
-    """Fields of a `bar` record."""
+    def _note(self, record: JournalRecord) -> None:
+        if record.kind == "bar":
+            self.last_row = [record]
+        elif record.kind in ROW_KINDS and self.last_row:
+            self.last_row.append(record)
+        elif record.kind == "begun":
+            self.begun = record.fields
+        self.trades.add(record)
+
+
+def event_fields(event: BarEvent, reading: ClockReading) -> dict[str, Any]:
+    """Fields of a `bar` record, with the clocks when it was processed."""
     return {
         **bar_fields(event.bar),
         "exchange_time": event.exchange_time,
         "receive_time": event.receive_time,
         "sequence": event.sequence,
         "is_late": event.is_late,
+        "boot": [reading.boot, reading.boot_id],
     }
 
 
@@ -208,49 +296,83 @@ def trades_of(journal: str | os.PathLike[str] | Iterable[JournalRecord]) -> list
 class TradeLog(Closeable):
     """Trade log: file with a line for each fill of a session.
 
-    It is derived from the journal and rewritten from it after a crash.
+    It is derived from the journal. A file that cannot be written is a `problem` to report and
+    stops nothing: its lines are written later, and `trades_of` the journal has all of them.
 
     Args:
-        path: the file, which is replaced.
-        records: the journal so far.
+        path: the file; its content is replaced, or continued after `load_state_dict`.
     """
 
-    def __init__(self, path: str | os.PathLike[str], records: Iterable[JournalRecord] = ()) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self.problem: str | None = None
+        """Reason why lines are missing in the file."""
+
         self._builder = _TradeBuilder()
-        lines = (f"{trade.to_json()}\n".encode("ascii") for trade in self._builder.trades(records))
-        try:
-            # One by one: a long session has more trades than fit into memory.
-            atomic_write(self.path, lines, fsync=False)
-            self._file: int | None = os.open(self.path, os.O_WRONLY | os.O_APPEND)
-        except OSError as error:
-            raise JournalError(f"trades cannot be written to {self.path}: {error}") from error
+        self._file: int | None = None
+        self._bytes = 0
+        self._unwritten = b""
+        self._is_closed = False
 
     def add(self, record: JournalRecord) -> Trade | None:
-        """Take in the next journal record, and write its fill if it is one.
-
-        Raises:
-            JournalError: the fill cannot be written here; it is in the journal.
-        """
-        trade = self._builder.add(record)
-        if trade is None:
-            return None
-        if self._file is None:
+        """Take in the next journal record, and write its fill if it is one."""
+        if self._is_closed:
             raise JournalError(f"trades cannot be written to {self.path}: it is closed")
-        line = f"{trade.to_json()}\n".encode("ascii")
-        try:
-            written = os.write(self._file, line)
-        except OSError as error:
-            raise JournalError(f"trades cannot be written to {self.path}: {error}") from error
-        if written != len(line):
-            raise JournalError(f"only {written} of {len(line)} bytes written to {self.path}")
+        trade = self._builder.add(record)
+        if trade is not None:
+            self._unwritten += f"{trade.to_json()}\n".encode("ascii")
+        if trade is not None or self._file is None:
+            self._write()
         return trade
+
+    def state_dict(self) -> dict[str, Any]:
+        """State of the orders, and length of the file."""
+        return {
+            "orders": self._builder.rows(),
+            "bytes": self._bytes,
+            "unwritten": self._unwritten.decode("ascii"),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue after a saved state; lines after it are cut off, and added again."""
+        self._builder.load_rows(state["orders"])
+        self._bytes, self._unwritten = int(state["bytes"]), state["unwritten"].encode("ascii")
 
     def close(self) -> None:
         """Close the file. Closing twice is no error."""
+        self._is_closed = True
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
+
+    def _write(self) -> None:
+        try:
+            file = self._file = self._opened() if self._file is None else self._file
+            # What a failed write left behind it.
+            if os.fstat(file).st_size > self._bytes:
+                os.ftruncate(file, self._bytes)
+            if self._unwritten:
+                written = os.write(file, self._unwritten)
+                if written != len(self._unwritten):
+                    raise OSError(f"only {written} of {len(self._unwritten)} bytes written")
+                self._bytes, self._unwritten = self._bytes + written, b""
+        except OSError as error:
+            self._report(f"trades cannot be written to {self.path}: {error}")
+            if len(self._unwritten) > MAX_UNWRITTEN_BYTES:
+                self._unwritten = b""
+
+    def _opened(self) -> int:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+        file = os.open(self.path, flags, 0o600)
+        size = os.fstat(file).st_size
+        if size < self._bytes:
+            self._report(f"{self.path} has lost {self._bytes - size} bytes")
+            end = os.pread(file, MAX_LINE_BYTES, max(0, size - MAX_LINE_BYTES)).rfind(b"\n") + 1
+            self._bytes = max(0, size - MAX_LINE_BYTES) + end
+        return file
+
+    def _report(self, problem: str) -> None:
+        self.problem = f"{problem}; trades_of(journal) has all trades"
 
 
 @dataclass(slots=True)
@@ -266,6 +388,19 @@ class _TradeBuilder:
 
     def __init__(self) -> None:
         self._orders: OrderedDict[str, _OrderTimes] = OrderedDict()
+
+    def rows(self) -> list[list[Any]]:
+        """Remembered orders as plain values."""
+        return [
+            [order_id, known.asset, known.decided, known.sent, sorted(known.report_ids)]
+            for order_id, known in self._orders.items()
+        ]
+
+    def load_rows(self, rows: Iterable[Sequence[Any]]) -> None:
+        self._orders = OrderedDict(
+            (order_id, _OrderTimes(asset, decided, sent, set(report_ids)))
+            for order_id, asset, decided, sent, report_ids in rows
+        )
 
     def trades(self, records: Iterable[JournalRecord]) -> Iterator[Trade]:
         return (trade for trade in map(self.add, records) if trade is not None)

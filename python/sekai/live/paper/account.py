@@ -16,7 +16,7 @@ from sekai.data import Bar, MarketData
 from sekai.data.streaming import StreamingPanel
 from sekai.envs.portfolio import Portfolio
 from sekai.envs.portfolio.batch import COST_FIELDS, AccountReport
-from sekai.envs.portfolio.config import PortfolioConfig
+from sekai.envs.portfolio.config import LEAST_KEPT, PortfolioConfig
 from sekai.envs.portfolio.panel import fill_slot, pad_bar, panel_columns, select_asset, with_slots
 from sekai.error import StateError
 from sekai.live.account import BrokerAccount
@@ -80,7 +80,7 @@ class PaperAccount:
             costs=costs or Costs(),
             account=account or CashAccount(),
         )
-        self._free, self._keep_rows = slots, keep_rows
+        self._history, self._free, self._keep_rows = history, slots, keep_rows
         self._assets = history.assets
         self._rows = StreamingPanel(with_slots(history, slots))
         data = self._rows.panel()
@@ -89,6 +89,7 @@ class PaperAccount:
         self._batch.reset_one(0)
         self._costs = dict.fromkeys(COST_FIELDS, 0.0)
         self._is_ruined = False
+        self._account: BrokerAccount
         self._refresh()
 
     @classmethod
@@ -118,6 +119,11 @@ class PaperAccount:
     def assets(self) -> tuple[str, ...]:
         """Names of the assets, without free slots."""
         return self._assets
+
+    @property
+    def history(self) -> MarketData:
+        """Rows it was created with."""
+        return self._history
 
     @property
     def execution(self) -> Execution:
@@ -202,23 +208,45 @@ class PaperAccount:
         self._refresh()
 
     def state_dict(self) -> dict[str, Any]:
-        """State from which `load_state_dict` continues bit for bit on the same rows."""
+        """State from which `load_state_dict` continues bit for bit, without earlier rows."""
+        keep = None if self._keep_rows is not None else LEAST_KEPT
         return {
+            "assets": list(self._assets),
+            "rows": self._rows.state_dict(keep),
+            "native_rows": self._batch.save_rows(len(self._rows) if keep is None else keep),
             "batch": self._batch.state_dict(),
             "costs": list(self._costs.values()),
+            "row_costs": list(self._account.row_costs.values()),
+            "row_traded": self._account.row_traded,
             "is_ruined": self._is_ruined,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state; a refused one changes nothing."""
-        if state.keys() != {"batch", "costs", "is_ruined"} or len(state["costs"]) != len(
-            COST_FIELDS
-        ):
+        keys = ["assets", "batch", "costs", "is_ruined", "native_rows"]
+        keys += ["row_costs", "row_traded", "rows"]
+        if sorted(state) != keys or len(state["costs"]) != len(COST_FIELDS):
             raise StateError(f"not the state of a paper account: keys {sorted(state)}")
-        self._batch.load_state_dict(state["batch"])
+        if list(state["assets"]) != list(self._assets):
+            raise StateError(
+                f"state of another account: assets {state['assets']}, expected {self._assets}"
+            )
+        before = self._batch.save_rows(len(self._rows))
+        try:
+            self._batch.load_rows(state["native_rows"])
+            self._batch.load_state_dict(state["batch"])
+            self._rows.load_state_dict(state["rows"])
+        except BaseException:
+            self._batch.load_rows(before)
+            raise
         self._costs = dict(zip(COST_FIELDS, map(float, state["costs"]), strict=True))
         self._is_ruined = bool(state["is_ruined"])
         self._refresh()
+        # The changes of the last row are not part of the state of the core.
+        row_costs = dict(zip(COST_FIELDS, map(float, state["row_costs"]), strict=True))
+        self._account = replace(
+            self._account, row_costs=row_costs, row_traded=float(state["row_traded"])
+        )
 
     def _settings(self, data: MarketData) -> str:
         config = self._config

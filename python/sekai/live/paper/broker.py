@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
 from sekai.core.env import Env
 from sekai.data import Bar
 from sekai.envs.portfolio import Portfolio
-from sekai.error import BrokerError, JournalError
+from sekai.error import BrokerError, JournalError, StateError
 from sekai.live.account import BrokerAccount
 from sekai.live.broker import Broker
 from sekai.live.config import SessionFolder
-from sekai.live.events import bar_fields, bar_from_fields, bar_time
-from sekai.live.journal import Journal, JournalRecord, RecordKind, read_journal
+from sekai.live.events import bar_from_fields, bar_time
+from sekai.live.instruments import Instrument
 from sekai.live.orders import (
     BrokerOrder,
     ExecutionReport,
     OrderState,
-    order_fields,
     order_from_fields,
+    report_from_fields,
 )
 from sekai.live.paper.account import PaperAccount
 from sekai.live.paper.faults import PaperFaults
+from sekai.live.paper.ledger import PaperLedger, all_fields, holdings, report_rows
 from sekai.live.paper.orders import PaperOrders
+from sekai.storage.files import private_folder
 
 __all__ = ["PaperBroker"]
 
-LEDGER_FORMAT = 3
-"""Format number in the opening record of a ledger."""
+REPORT_LISTS = ("undelivered", "duplicates", "last_delivered")
+"""Lists of reports in a snapshot."""
 
 
 class PaperBroker(Broker):
@@ -54,6 +56,7 @@ class PaperBroker(Broker):
         delay: delay of orders in rows, which can be cancelled meanwhile; that of the account must
             be 0.
         clock: nanoseconds since 1970 in UTC.
+        instruments: lots, ticks and minimum sizes; an order that does not keep them is rejected.
 
     Raises:
         JournalError: the ledger is damaged, in use, or that of another account.
@@ -67,6 +70,7 @@ class PaperBroker(Broker):
         *,
         delay: int = 0,
         clock: Callable[[], int] = time.time_ns,
+        instruments: Iterable[Instrument] = (),
     ) -> None:
         if account.execution.delay:
             raise ValueError(
@@ -75,17 +79,23 @@ class PaperBroker(Broker):
             )
         self._faults = faults or PaperFaults()
         self._clock = clock
+        self._instruments = {instrument.asset: instrument for instrument in instruments}
+        # The watchdog uses the control connection from another thread.
+        self._mutex = threading.Lock()
         self._account = account
-        self._orders = PaperOrders(account, self._faults, delay)
+        self._orders = PaperOrders(account, self._faults, delay, self._instruments)
         self.last_time: int | None = None
         """Timestamp of the last row in nanoseconds since 1970 in UTC."""
 
         self._undelivered: deque[ExecutionReport] = deque()
+        # Reports to deliver once more: duplicates by a fault, and after a restart the last ones.
         self._repeated: list[ExecutionReport] = []
+        self._duplicates: list[ExecutionReport] = []
+        self._last_delivered: list[ExecutionReport] = []
         self._delivered = self._deliveries = self._calls = 0
         self._is_connected = True
         self._failure: BaseException | None = None
-        self._ledger = None if ledger is None else _PaperLedger(ledger, self._opening(delay))
+        self._ledger = None if ledger is None else PaperLedger(ledger, self._opening(delay))
         if self._ledger is not None:
             self._rebuild(self._ledger)
 
@@ -97,6 +107,7 @@ class PaperBroker(Broker):
         faults: PaperFaults | None = None,
         *,
         clock: Callable[[], int] = time.time_ns,
+        instruments: Iterable[Instrument] = (),
     ) -> PaperBroker:
         """Paper broker with the rules, rows and delay of a `Portfolio`, wrapped or not.
 
@@ -106,12 +117,27 @@ class PaperBroker(Broker):
                 or a path without a suffix. Missing folders are created.
             faults: faults to inject.
             clock: nanoseconds since 1970 in UTC.
+            instruments: lots, ticks and minimum sizes.
         """
         portfolio = env.unwrapped
         if not isinstance(portfolio, Portfolio):
             raise TypeError(f"expected a Portfolio env, got {portfolio!r}")
         account, delay = PaperAccount.like(env, delay=0), portfolio.config.execution.delay
-        return cls(account, _ledger_file(ledger), faults, delay=delay, clock=clock)
+        return cls(
+            account,
+            _ledger_file(ledger),
+            faults,
+            delay=delay,
+            clock=clock,
+            instruments=instruments,
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._account.account!r}>"
+
+    def control(self) -> Broker:
+        """Second connection to the same account, without the injected faults."""
+        return _PaperControl(self)
 
     async def connect(self) -> None:
         """Connect, or reconnect after an injected disconnect."""
@@ -120,59 +146,102 @@ class PaperBroker(Broker):
     async def submit(self, order: BrokerOrder) -> None:
         """Accept an order; it fills in the next row at the earliest."""
         breaks = await self._begin_call()
-        number, is_new, now = len(self._orders), order.id not in self._orders, self._clock()
-        reports = self._orders.submit(order, now)
-        if is_new and self._ledger is not None:
-            self._write(self._ledger.record_order, order, now, reports)
-        self._undelivered.extend(reports)
+        number, is_new = self.accept(order)
         if is_new and self._faults.happens("lose_acknowledgement", number):
             raise BrokerError(f"acknowledgement of order {order.id} lost; query the order")
         self._end_call(breaks)
 
+    def accept(self, order: BrokerOrder) -> tuple[int, bool]:
+        """Accept an order; return its number, and False if its id was accepted before."""
+        with self._mutex:
+            self._require_intact()
+            number, is_new, now = len(self._orders), order.id not in self._orders, self._clock()
+            reports = self._orders.submit(order, now)
+            if is_new and self._ledger is not None:
+                self._write(self._ledger.record_order, order, now, reports)
+            self._undelivered.extend(reports)
+        return number, is_new
+
     async def cancel(self, order_id: str) -> None:
         """Cancel an order."""
         breaks = await self._begin_call()
-        now = self._clock()
-        if self._orders.is_open(order_id):
-            reports = self._orders.cancel(order_id, now)
-            if self._ledger is not None:
-                self._write(self._ledger.record_cancel, order_id, now, reports)
-            self._undelivered.extend(reports)
+        self.withdraw(order_id)
         self._end_call(breaks)
+
+    def withdraw(self, order_id: str) -> None:
+        """Cancel an order that is open; any other is ignored."""
+        with self._mutex:
+            self._require_intact()
+            now = self._clock()
+            if self._orders.is_open(order_id):
+                reports = self._orders.cancel(order_id, now)
+                if self._ledger is not None:
+                    self._write(self._ledger.record_cancel, order_id, now, reports)
+                self._undelivered.extend(reports)
 
     async def account(self) -> BrokerAccount:
         """Account after the last row."""
         breaks = await self._begin_call()
-        held = self._account.account
-        account = BrokerAccount(
-            cash=held.cash,
-            units=held.units,
-            open_units=self._orders.open_units(),
-            costs=held.costs,
-            carried_units=held.open_units,
-            row_costs=held.row_costs,
-            row_traded=held.row_traded,
-            time=self._clock(),
-        )
+        account = self.current_account()
         self._end_call(breaks)
         return account
+
+    def current_account(self) -> BrokerAccount:
+        """Account after the last row."""
+        with self._mutex:
+            held = self._account.account
+            return BrokerAccount(
+                cash=held.cash,
+                units=held.units,
+                open_units=self._orders.open_units(),
+                costs=held.costs,
+                carried_units=held.open_units,
+                row_costs=held.row_costs,
+                row_traded=held.row_traded,
+                time=self._clock(),
+            )
 
     async def known(self, order_ids: Collection[str]) -> dict[str, OrderState]:
         """State of those of these orders that it accepted."""
         breaks = await self._begin_call()
-        states = {order_id: self._orders.state(order_id) for order_id in order_ids}
+        states = self.order_states(order_ids)
         self._end_call(breaks)
+        return states
+
+    def order_states(self, order_ids: Collection[str]) -> dict[str, OrderState]:
+        """State of those of these orders that it accepted."""
+        with self._mutex:
+            states = {order_id: self._orders.state(order_id) for order_id in order_ids}
         return {order_id: state for order_id, state in states.items() if state is not None}
+
+    async def open_orders(self) -> list[BrokerOrder]:
+        """Orders that are open."""
+        breaks = await self._begin_call()
+        orders = self.resting_orders()
+        self._end_call(breaks)
+        return orders
+
+    def resting_orders(self) -> list[BrokerOrder]:
+        """Orders that are open."""
+        with self._mutex:
+            return self._orders.open_orders()
+
+    async def instruments(self) -> Mapping[str, Instrument]:
+        """Lots, ticks and minimum sizes by asset."""
+        return self._instruments
 
     async def reports(self) -> list[ExecutionReport]:
         """Execution reports since the last call; after a restart, the last ones again."""
         breaks = await self._begin_call()
-        if not self._undelivered and not self._repeated:
-            self._end_call(breaks)
-            return []
-        if self._undelivered and self._ledger is not None:
-            self._ledger.record_delivery(len(self._undelivered))
-        batch = self._deliver(len(self._undelivered))
+        with self._mutex:
+            if self._undelivered:
+                if self._ledger is not None:
+                    self._ledger.record_delivery(len(self._undelivered))
+                batch = self._deliver(len(self._undelivered))
+            else:
+                # Not recorded: until others are delivered, they are repeated after a restart.
+                batch = self._faults.shuffled(self._repeated, self._deliveries)
+                self._repeated = []
         self._end_call(breaks)
         return batch
 
@@ -180,13 +249,14 @@ class PaperBroker(Broker):
         """Fill due orders in a row, unless the row is known."""
         breaks = await self._begin_call()
         row_time = bar_time(bar)
-        if self.last_time is None or row_time > self.last_time:
-            now = self._clock()
-            reports = self._orders.fill_row(bar, now)
-            self.last_time = row_time
-            self._undelivered.extend(reports)
-            if self._ledger is not None:
-                self._write(self._ledger.record_row, bar, now, self._account, reports)
+        with self._mutex:
+            if self.last_time is None or row_time > self.last_time:
+                now = self._clock()
+                reports = self._orders.fill_row(bar, now)
+                self.last_time = row_time
+                self._undelivered.extend(reports)
+                if self._ledger is not None:
+                    self._write(self._ledger.record_row, bar, now, self._account, reports)
         self._end_call(breaks)
 
     def hold(self) -> None:
@@ -197,7 +267,29 @@ class PaperBroker(Broker):
     def write_held(self) -> None:
         """Write buffered rows to the ledger."""
         if self._ledger is not None:
+            with self._mutex:
+                self._write(self._ledger.write_held)
+
+    def save_snapshot(self) -> None:
+        """Save the state beside the ledger, so that a restart replays only what follows.
+
+        Raises:
+            JournalError: it cannot be written; the ledger goes on, and a restart takes longer.
+        """
+        if self._ledger is None or self._failure is not None:
+            return
+        with self._mutex:
             self._write(self._ledger.write_held)
+            self._write(self._ledger.record_deliveries)
+            self._ledger.save_snapshot(
+                {
+                    "account": self._account.state_dict(),
+                    "orders": self._orders.state_dict(),
+                    "last_time": self.last_time,
+                    "delivered": [self._delivered, self._deliveries],
+                    **{name: all_fields(getattr(self, f"_{name}")) for name in REPORT_LISTS},
+                }
+            )
 
     async def close(self) -> None:
         """Close the ledger."""
@@ -209,17 +301,20 @@ class PaperBroker(Broker):
         call, self._calls = self._calls, self._calls + 1
         if wait := self._faults.seconds_late(call):
             await asyncio.sleep(wait)
-        if self._failure is not None:
-            raise JournalError(
-                f"paper broker stopped, its ledger is behind: {self._failure}; create another one "
-                f"on the ledger"
-            ) from self._failure
+        self._require_intact()
         if not self._is_connected:
             raise BrokerError("not connected to the paper broker; call connect() first")
         breaks = self._faults.break_in(call)
         if breaks == "before":
             self._lose_connection()
         return breaks == "after"
+
+    def _require_intact(self) -> None:
+        if self._failure is not None:
+            raise JournalError(
+                f"paper broker stopped, its ledger is behind: {self._failure}; create another one "
+                f"on the ledger"
+            ) from self._failure
 
     def _end_call(self, breaks: bool) -> None:
         if breaks:
@@ -241,7 +336,9 @@ class PaperBroker(Broker):
     def _deliver(self, count: int) -> list[ExecutionReport]:
         new = [self._undelivered.popleft() for _ in range(count)]
         batch = self._faults.shuffled([*self._repeated, *new], self._deliveries)
-        self._repeated = [
+        # As a replay of the ledger knows it: without what a restart repeated.
+        self._last_delivered = self._faults.shuffled([*self._duplicates, *new], self._deliveries)
+        self._duplicates = self._repeated = [
             report
             for number, report in enumerate(new, self._delivered)
             if self._faults.happens("duplicate_report", number)
@@ -253,31 +350,52 @@ class PaperBroker(Broker):
     def _opening(self, delay: int) -> dict[str, Any]:
         account = self._account
         return {
-            **_holdings(account),
+            **holdings(account),
+            "history": account.history.digest,
             "assets": list(account.assets),
             "execution": asdict(account.execution),
             "delay": delay,
             "faults": self._faults.to_dict(),
+            "instruments": [asdict(instrument) for instrument in self._instruments.values()],
         }
 
-    def _rebuild(self, ledger: _PaperLedger) -> None:
-        """Replay the ledger, and compare the results with those it records."""
-        last: list[ExecutionReport] = []
+    def _rebuild(self, ledger: PaperLedger) -> None:
+        """Replay the ledger after its snapshot, and compare the results with those it records."""
+        if ledger.state is not None:
+            self._load(ledger.state)
         for record in ledger.past_records():
-            for count in record.fields["sent"]:
-                last = self._deliver(count)
+            for count in record.fields.get("sent", ()):
+                self._deliver(count)
+            if record.kind in ("segment", "snapshot"):
+                continue
             try:
                 reports = self._replay(record.kind, record.fields)
             except ValueError as error:
                 raise ledger.mismatch(record, f"is refused: {error}") from error
             if record.kind == "bar":
                 self.last_time = record.fields["time"]
-                for name, value in _holdings(self._account).items():
+                for name, value in holdings(self._account).items():
                     ledger.check(record, name, value)
-            ledger.check(record, "reports", _report_rows(reports))
+            ledger.check(record, "reports", report_rows(reports))
             self._undelivered.extend(reports)
         # The last delivery may not have been journaled by the client.
-        self._repeated = last
+        self._repeated = self._last_delivered
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        try:
+            self._account.load_state_dict(state["account"])
+            self._orders.load_state_dict(state["orders"])
+            self._delivered, self._deliveries = state["delivered"]
+            self.last_time = state["last_time"]
+            self._undelivered = deque(map(report_from_fields, state["undelivered"]))
+            self._duplicates = [report_from_fields(item) for item in state["duplicates"]]
+            self._last_delivered = [report_from_fields(item) for item in state["last_delivered"]]
+            self._repeated = self._duplicates
+        except (StateError, KeyError, TypeError, ValueError) as error:
+            raise JournalError(
+                f"the snapshot of the ledger is of another account or version: {error!r}; move it "
+                f"away to replay all of the ledger"
+            ) from error
 
     def _replay(self, kind: str, fields: Mapping[str, Any]) -> list[ExecutionReport]:
         now = fields["broker_time"]
@@ -288,156 +406,44 @@ class PaperBroker(Broker):
         return self._orders.cancel(fields["id"], now)
 
 
+class _PaperControl(Broker):
+    """Control connection of a paper broker."""
+
+    def __init__(self, broker: PaperBroker) -> None:
+        self._broker = broker
+
+    def control(self) -> Broker:
+        return self
+
+    async def connect(self) -> None:
+        return
+
+    async def submit(self, order: BrokerOrder) -> None:
+        self._broker.accept(order)
+
+    async def cancel(self, order_id: str) -> None:
+        self._broker.withdraw(order_id)
+
+    async def account(self) -> BrokerAccount:
+        return self._broker.current_account()
+
+    async def known(self, order_ids: Collection[str]) -> dict[str, OrderState]:
+        return self._broker.order_states(order_ids)
+
+    async def open_orders(self) -> list[BrokerOrder]:
+        return self._broker.resting_orders()
+
+    async def instruments(self) -> Mapping[str, Instrument]:
+        return await self._broker.instruments()
+
+    async def reports(self) -> list[ExecutionReport]:
+        return []
+
+
 def _ledger_file(ledger: Path | str | None) -> Path | None:
     if ledger is None:
         return None
     path = Path(ledger)
     file = path if path.suffix and not path.is_dir() else SessionFolder(path).paper
-    file.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(file.parent)
     return file
-
-
-@dataclass(frozen=True, slots=True)
-class _LedgerRow:
-    bar: Bar
-    time: int
-    holdings: dict[str, Any]
-    reports: tuple[ExecutionReport, ...]
-    deliveries: list[int]
-
-    def fields(self) -> dict[str, Any]:
-        return {
-            **bar_fields(self.bar),
-            **self.holdings,
-            "broker_time": self.time,
-            "reports": _report_rows(self.reports),
-            "sent": self.deliveries,
-        }
-
-
-class _PaperLedger:
-    """Ledger of a paper broker: a journal from which the broker is rebuilt.
-
-    A record has an input, its result, and the number of reports delivered since the record before.
-    Deliveries after the last record are not recorded: those reports are delivered again.
-
-    Records survive the death of the process, and not a power cut: no real money depends on them.
-
-    Args:
-        path: the file.
-        opening: initial state and settings; a ledger with another opening is refused.
-    """
-
-    def __init__(self, path: Path, opening: Mapping[str, Any]) -> None:
-        self.path = path
-        self._opening = {"format": LEDGER_FORMAT, **json.loads(json.dumps(opening))}
-        self._deliveries: list[int] = []
-        self._held: list[_LedgerRow] | None = None
-        self._journal = Journal(path, sync="never")
-        self._is_new = self._journal.count <= 1
-        if self._is_new:
-            self._journal.append("account", opening=self._opening)
-
-    def past_records(self) -> Iterator[JournalRecord]:
-        """Records of earlier processes, after the opening."""
-        if self._is_new:
-            return
-        records = read_journal(self.path)
-        next(records)
-        self._check_opening(next(records).fields.get("opening"))
-        yield from records
-
-    def record_order(
-        self, order: BrokerOrder, time: int, reports: Iterable[ExecutionReport]
-    ) -> None:
-        """Write an accepted order and its reports."""
-        self.write_held()
-        self._append(
-            "order", **order_fields(order), broker_time=time, reports=_report_rows(reports)
-        )
-
-    def record_cancel(self, order_id: str, time: int, reports: Iterable[ExecutionReport]) -> None:
-        """Write a cancellation and its reports."""
-        self.write_held()
-        self._append("cancel", id=order_id, broker_time=time, reports=_report_rows(reports))
-
-    def record_row(
-        self, bar: Bar, time: int, account: PaperAccount, reports: Iterable[ExecutionReport]
-    ) -> None:
-        """Write or buffer a row, the account after it, and its reports."""
-        row = _LedgerRow(bar, time, _holdings(account), tuple(reports), self._deliveries)
-        self._deliveries = []
-        if self._held is not None:
-            self._held.append(row)
-        else:
-            self._journal.append("bar", **row.fields())
-
-    def record_delivery(self, count: int) -> None:
-        """Note in the next record that `count` reports were delivered."""
-        self._deliveries.append(count)
-
-    def hold(self) -> None:
-        """Buffer rows until `write_held`, or until anything else is written."""
-        if self._held is None:
-            self._held = []
-
-    def write_held(self) -> None:
-        """Write buffered rows, and stop buffering."""
-        held, self._held = self._held, None
-        if held:
-            self._journal.append_all([("bar", row.fields()) for row in held])
-
-    def close(self) -> None:
-        """Close the file; buffered rows that were never written were not relied on."""
-        self._journal.close()
-
-    def check(self, record: JournalRecord, name: str, actual: object) -> None:
-        """Raise `JournalError` if the replay of a record gives another result."""
-        expected = record.fields[name]
-        if expected != actual:
-            raise self.mismatch(record, f"gives {name} {actual}, the record has {expected}")
-
-    def mismatch(self, record: JournalRecord, problem: str) -> JournalError:
-        """Error for a record whose replay gives another result."""
-        return JournalError(
-            f"ledger {self.path} does not fit: the replay of record {record.number} {problem}. It "
-            f"was written by another version, or for another account"
-        )
-
-    def _append(self, kind: RecordKind, **fields: Any) -> None:
-        self._journal.append(kind, **fields, sent=self._deliveries)
-        self._deliveries = []
-
-    def _check_opening(self, actual: Any) -> None:
-        expected = self._opening
-        if not isinstance(actual, dict):
-            raise JournalError(f"{self.path} is a journal, but not the ledger of a paper broker")
-        if actual.get("format") != LEDGER_FORMAT:
-            raise JournalError(
-                f"{self.path} has ledger format {actual.get('format', 1)!r:.40}, expected "
-                f"{LEDGER_FORMAT}; use the version that wrote it, or another file"
-            )
-        names = [name for name in {**expected, **actual} if expected.get(name) != actual.get(name)]
-        if names:
-            changes = [
-                f"{name} {expected.get(name)!r}, the ledger has {actual.get(name)!r}"
-                for name in names
-            ]
-            raise JournalError(
-                f"{self.path} was begun with other settings: {'; '.join(changes)}. Use the same "
-                f"settings, or another file"
-            )
-
-
-def _holdings(account: PaperAccount) -> dict[str, Any]:
-    """Cash and nonzero positions."""
-    held = {asset: units for asset, units in account.account.units.items() if units}
-    return {"cash": account.cash, "units": held}
-
-
-def _report_rows(reports: Iterable[ExecutionReport]) -> list[list[Any]]:
-    """Reports without fields that follow from the record, since orders wait for the write."""
-    return [
-        [item.id, item.kind, item.units, item.price, item.cost, item.asset, item.reason]
-        for item in reports
-    ]

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from sekai.config.checked import CheckedConfig
+
 __all__ = ["FaultSchedule", "PaperFaults"]
 
 FaultSchedule: TypeAlias = "float | Sequence[int]"
@@ -18,7 +20,7 @@ _NO_SCHEDULE = ("seed", "latency_bars", "latency_seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaperFaults:
+class PaperFaults(CheckedConfig):
     """Faults of a paper broker: each with a probability, or at given events.
 
     Faults depend on the seed and the event count alone, so that a broker rebuilt from its ledger

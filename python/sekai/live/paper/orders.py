@@ -7,8 +7,10 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sekai.data import Bar
+from sekai.live.instruments import Instrument, round_orders
 from sekai.live.orders import (
     FILL_TOLERANCE,
     BrokerOrder,
@@ -69,10 +71,18 @@ class PaperOrders:
         account: fills the orders by the rules of its market.
         faults: faults to inject.
         delay: delay of orders in rows.
+        instruments: lots and minimum sizes by asset; orders that do not keep them are rejected.
     """
 
-    def __init__(self, account: PaperAccount, faults: PaperFaults, delay: int) -> None:
+    def __init__(
+        self,
+        account: PaperAccount,
+        faults: PaperFaults,
+        delay: int,
+        instruments: Mapping[str, Instrument] | None = None,
+    ) -> None:
         self.account = account
+        self._instruments = instruments or {}
         self.rows = 0
         self._faults = faults
         self._delay = delay
@@ -103,6 +113,10 @@ class PaperOrders:
     def is_open(self, order_id: str) -> bool:
         """Return True if more of an order may be filled."""
         return order_id in self._open
+
+    def open_orders(self) -> list[BrokerOrder]:
+        """Orders that may still be filled."""
+        return [item.order for item in self._open.values()]
 
     def open_units(self) -> dict[str, float]:
         """Unfilled units of resting orders by asset."""
@@ -176,6 +190,29 @@ class PaperOrders:
             reports += self._finish(group, rests, time)
         return reports
 
+    def state_dict(self) -> dict[str, Any]:
+        """State of all orders as plain values, one row for each order."""
+        return {
+            "rows": self.rows,
+            "count": self._count,
+            "offered": self._offered,
+            "changed": sorted(self._changed),
+            "cancels": [list(cancel) for cancel in self._cancels],
+            "ended": list(self._ended),
+            "accepted": [_order_row(item) for item in self._accepted.values()],
+            "unordered": [_order_row(item) for item in self._unordered.values()],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state; the account has one of its own."""
+        self.rows, self._count = state["rows"], state["count"]
+        self._offered, self._changed = state["offered"], set(state["changed"])
+        self._cancels = [(due, order_id) for due, order_id in state["cancels"]]
+        self._ended = deque(state["ended"])
+        self._accepted = {row[0][0]: _order_from_row(row) for row in state["accepted"]}
+        self._open = {name: item for name, item in self._accepted.items() if item.is_open}
+        self._unordered = {row[0][0]: _order_from_row(row) for row in state["unordered"]}
+
     def _sorted_for(
         self, row: int
     ) -> tuple[list[tuple[_PaperOrder, str]], dict[str, list[_PaperOrder]]]:
@@ -201,6 +238,9 @@ class PaperOrders:
             return f"unknown asset {order.asset!r}"
         if not math.isfinite(order.units) or order.units == 0.0:
             return f"units must be finite and not 0, got {order.units}"
+        _, residuals = round_orders([order], self._instruments)
+        if residuals:
+            return f"units {order.units} break the rules of {order.asset}: {residuals[0].text}"
         return "injected fault" if self._faults.happens("reject", number) else ""
 
     def _offers_to_market(
@@ -331,6 +371,32 @@ def allocate_cost(cost: float, units: Sequence[float]) -> list[float]:
     shares = [cost * (abs(size) / traded) for size in units]
     shares[-1] += math.fsum([cost, *(-share for share in shares)])
     return shares
+
+
+def _order_row(item: _PaperOrder) -> list[Any]:
+    order = [getattr(item.order, name) for name in _ORDER_FIELDS]
+    reports = [[getattr(report, name) for name in _REPORT_FIELDS] for report in item.reports]
+    return [order, reports, *(getattr(item, name) for name in _STATE_FIELDS)]
+
+
+def _order_from_row(row: Sequence[Any]) -> _PaperOrder:
+    fields, reports, *state = row
+    order = BrokerOrder(**dict(zip(_ORDER_FIELDS, fields, strict=True)))
+    made = [
+        ExecutionReport(
+            id=f"{order.id}:{number}",
+            order_id=order.id,
+            **dict(zip(_REPORT_FIELDS, report, strict=True)),
+        )
+        for number, report in enumerate(reports)
+    ]
+    return _PaperOrder(order, reports=made, **dict(zip(_STATE_FIELDS, state, strict=True)))
+
+
+_ORDER_FIELDS = ("id", "asset", "units", "reference_price")
+# Ids follow from the order and the number of the report.
+_REPORT_FIELDS = ("kind", "units", "price", "cost", "asset", "reason", "broker_time")
+_STATE_FIELDS = ("due", "is_open", "is_resting", "reason", "owes_acknowledgement", "filled")
 
 
 def _by_asset(orders: list[_PaperOrder]) -> dict[str, list[_PaperOrder]]:

@@ -70,6 +70,7 @@ def watch_app(
         exception_handlers={HTTPException: _error},
     )
     app.state.stream = stream
+    app.state.token = access_token
     return app
 
 

@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 
 from sekai.live.feed import FeedHealth
 from sekai.live.status import SessionState
+from sekai.live.watch.sources import RUNNING_STATES
 
 __all__ = ["CONTENT_TYPE", "metrics_text"]
 
@@ -39,7 +40,11 @@ COUNTERS = {
     "orders_sent": "Orders sent.",
     "orders_refused": "Orders rejected by risk limits.",
     "fills": "Fills received.",
+    "alerts": "Alerts raised since the last start.",
 }
+TRADING_STATES = {"trading": "active", "reducing": "reducing"}
+"""Trading state by state of the session; in all others nothing is traded."""
+
 FEED_COUNTERS = tuple(
     field.name
     for field in fields(FeedHealth)
@@ -85,16 +90,30 @@ class _Collector(Collector):
     def _states(self) -> Iterator[Metric]:
         up = _gauge("session_up", "1 if the session process is running.", "session")
         killed = _gauge("session_kill_switch", "1 if the kill switch is on.", "session")
+        about = "1 if the kill switch was pulled, obeyed or not."
+        requested = _gauge("session_kill_requested", about, "session")
+        about = "1 if the session confirmed the kill: no order is sent."
+        obeyed = _gauge("session_kill_obeyed", about, "session")
         for value in self._sessions:
             name = _label(value["title"])
             is_up = value["status"] and value["silent_since"] is None
             up.add_metric([name], float(bool(is_up)))
             killed.add_metric([name], float(value["kill"] is not None))
+            status = value["status"] or {}
+            is_requested = value["kill"] is not None or status.get("kill_requested")
+            requested.add_metric([name], float(bool(is_requested)))
+            obeyed.add_metric([name], float(bool(is_requested and status.get("kill_obeyed"))))
         state = _gauge("session_state", "1 for the current state.", "session", "state")
         for name, status in self._statuses:
-            for known in get_args(SessionState):
+            for known in dict.fromkeys((*get_args(SessionState), *RUNNING_STATES)):
                 state.add_metric([name, known], float(status["state"] == known))
-        yield from (up, killed, state)
+        about = "1 for the current trading state: active, reducing or halted."
+        trading = _gauge("session_trading_state", about, "session", "state")
+        for name, status in self._statuses:
+            current = TRADING_STATES.get(status["state"], "halted")
+            for known in ("active", "reducing", "halted"):
+                trading.add_metric([name, known], float(current == known))
+        yield from (up, killed, requested, obeyed, state, trading)
 
     def _account(self) -> Iterator[Metric]:
         for field, meaning in GAUGES.items():
@@ -119,7 +138,7 @@ class _Collector(Collector):
         for field, meaning in COUNTERS.items():
             family = _counter(f"session_{field}", meaning)
             for name, status in self._statuses:
-                family.add_metric([name], status[field])
+                family.add_metric([name], status["alerts_total" if field == "alerts" else field])
             yield family
         about = "Latest orders by state."
         latest = _gauge("session_latest_orders", about, "session", "state")

@@ -33,7 +33,7 @@ MAX_STATUS_BYTES = 8 * 2**20
 REASON_LENGTH = 200
 NO_STATUS = "no status yet"
 
-RUNNING_STATES = ("starting", "trading", "halted", "killed")
+RUNNING_STATES = ("starting", "trading", "reducing", "halted", "killed")
 """States of a session with a running process."""
 
 FileStamp = tuple[int, int, int] | None
@@ -94,6 +94,11 @@ class SessionSource:
     def title(self) -> str:
         """Name of the session."""
         return self.folder.path.name
+
+    @property
+    def status(self) -> SessionStatus | None:
+        """Last valid status that `read` found."""
+        return self._status
 
     def version(self) -> Hashable:
         """Stamps of the status and kill files, and whether the process is silent."""
@@ -177,7 +182,7 @@ def checked_status(text: str) -> SessionStatus:
         ValueError: not a status, or a field has another type or a number that is not finite.
     """
     status = SessionStatus.from_json(text)
-    if status.state not in get_args(SessionState):
+    if status.state not in (*get_args(SessionState), *RUNNING_STATES):
         raise _invalid("state", status.state)
     for part in (status, status.feed, *status.orders, *status.latency.values()):
         _check_fields(part)
@@ -208,7 +213,7 @@ def plain_status(status: SessionStatus) -> dict[str, Any]:
 def _kill_reason(file: Path) -> str | None:
     """Reason of the kill switch; None if it is off. An unreadable file stops trading too."""
     reason = kill_reason(file)
-    return None if reason is None else _one_line(reason) or "no reason given"
+    return None if reason is None else _one_line(reason)
 
 
 def _one_line(text: str) -> str:

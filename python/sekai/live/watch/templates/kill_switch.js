@@ -49,7 +49,7 @@ watch.killSwitch = function (title, index) {
 
   const killDialog = confirmation("kill", (field) => [
     make("h3", {}, "Stop all trading of " + title + "?"),
-    make("p", {}, "Open orders are cancelled, and no position is opened. Positions are kept or closed, according to the on_kill setting of the session."),
+    make("p", {}, "Open orders are cancelled, and no position is opened. Positions are kept or closed, according to the on_kill setting of the session. The page shows when the session has obeyed."),
     make("label", {}, "Reason (optional) ", field),
   ], "Yes, stop all trading", () => true);
   const releaseDialog = confirmation("release", (field) => [

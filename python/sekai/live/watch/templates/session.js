@@ -33,18 +33,36 @@ watch.session = function (title, index) {
   );
   const panel = make("div", {}, banner.frame, note, details);
 
-  const tones = { trading: "good", starting: "quiet", stopped: "quiet", halted: "open", killed: "bad", failed: "bad" };
+  const tones = { trading: "good", starting: "quiet", stopped: "quiet", reducing: "open", halted: "open", killed: "bad", failed: "bad" };
+  const said = (...parts) => parts.filter(Boolean).join("; ");
+
+  function silence(data) {
+    if (!data.silent_since) return "";
+    return "no sign of life for " + n.duration(Math.max(0, watch.now() - Date.parse(data.silent_since) / 1000));
+  }
+
+  // The kill file is a request: trading is stopped once the session confirms it.
+  function killState(data, updated) {
+    const status = data.status || {};
+    const silent = silence(data);
+    const requested = status.kill_requested ? "requested at " + n.clock(status.kill_requested) : "requested";
+    const reason = said(data.kill, status.kill_detail);
+    if (status.kill_obeyed) {
+      return banner.fill("bad", "Trading stopped", reason, said(requested + ", obeyed at " + n.clock(status.kill_obeyed), silent, updated));
+    }
+    if (!data.status || status.state === "stopped" || status.state === "failed") {
+      return banner.fill("bad", "Kill switch on, session not running", reason, said(data.note, updated));
+    }
+    return banner.fill("bad", "Kill requested, NOT obeyed yet", reason, said(silent && silent + ": trading may go on", requested, updated));
+  }
 
   function state(data) {
     const status = data.status;
     const updated = status ? "last update " + n.clock(status.updated) : "";
-    if (data.kill !== null) {
-      const silent = data.silent_since ? "; no update since" : "";
-      return banner.fill("bad", "Trading stopped", data.kill, updated + silent);
-    }
+    if (data.kill !== null || (status && status.kill_requested)) return killState(data, updated);
     if (!status) return banner.fill("quiet", "Waiting", data.note, "");
     if (data.silent_since) {
-      return banner.fill("bad", "No update since " + n.clock(data.silent_since), "last state: " + [status.state, status.reason].filter(Boolean).join(": "), updated);
+      return banner.fill("bad", n.capital(silence(data)), "last state: " + [status.state, status.reason].filter(Boolean).join(": "), updated);
     }
     return banner.fill(tones[status.state] || "open", n.capital(status.state), status.reason, updated);
   }
@@ -185,5 +203,12 @@ watch.session = function (title, index) {
   }
 
   stages.addEventListener("change", drawLatency);
-  return { panel, show, beat: () => last && last.status && fillFeed(last.status.feed) };
+  function beat() {
+    if (!last) return;
+    // Ages grow while nothing arrives.
+    if (last.silent_since) state(last);
+    if (last.status) fillFeed(last.status.feed);
+  }
+
+  return { panel, show, beat };
 };

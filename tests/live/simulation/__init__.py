@@ -1,0 +1,1 @@
+"""Deterministic simulation of a session, its venue, feed and clock on virtual time."""
