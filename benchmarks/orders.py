@@ -20,6 +20,7 @@ import sekai
 from measure import interleaved, medians, show
 from sekai.compose import (
     TWAP,
+    ComposedOrderExecution,
     Order,
     OrderDir,
     SimulatedMinutes,
@@ -124,17 +125,33 @@ def drawn_orders(panel: MarketData | None, count: int) -> tuple[list[Order], Any
 
 def envs(seconds: float = 2.0, num_envs: int = 256) -> list[list[str]]:
     """Steps per second on the clock and of CPU time, of composed envs and of the native batch."""
-    kinds: dict[str, dict[str, Any]] = {
-        "composed, one env": {"num_envs": 1, "mode": "sync"},
-        "native, 1 thread": {"num_envs": num_envs, "num_threads": 1},
-        "native, 2 threads": {"num_envs": num_envs, "num_threads": 2},
-    }
     rows = []
-    for name, options in kinds.items():
-        with sekai.make_vec("OrderExecution-v0", **options) as vec:
+    for name, env in (
+        ("composed, alone", ComposedOrderExecution()),
+        ("native, alone", sekai.make("OrderExecution-v0")),
+    ):
+        on_clock, of_cpu = stepped_alone(env, seconds)
+        rows.append([name, "1", f"{on_clock:,.0f}", f"{of_cpu:,.0f}"])
+    for threads in (1, 2):
+        with sekai.make_vec("OrderExecution-v0", num_envs, num_threads=threads) as vec:
             on_clock, of_cpu = stepped(vec, seconds)
-        rows.append([name, str(options["num_envs"]), f"{on_clock:,.0f}", f"{of_cpu:,.0f}"])
+        name = f"native, {threads} threads"
+        rows.append([name, str(num_envs), f"{on_clock:,.0f}", f"{of_cpu:,.0f}"])
     return rows
+
+
+def stepped_alone(env: Any, seconds: float) -> tuple[float, float]:
+    """Steps per second of a single env, on the clock and of CPU time."""
+    rng = np.random.default_rng(0)
+    actions = rng.integers(0, env.action_space.n, 64).tolist()
+    env.reset(seed=0)
+    begin, begin_cpu, steps = time.perf_counter(), time.process_time(), 0
+    while time.perf_counter() - begin < seconds:
+        for action in actions:
+            if env.step(action).terminated:
+                env.reset()
+        steps += len(actions)
+    return steps / (time.perf_counter() - begin), steps / (time.process_time() - begin_cpu)
 
 
 def stepped(vec: Any, seconds: float) -> tuple[float, float]:

@@ -70,7 +70,9 @@ class ReferenceAccount:
         for asset in removed:
             held[-1] += held[asset]
             held[asset], can_move[asset] = 0.0, False
-        order = project_weights(wanted, held, can_move, **self.mandate).weights[:-1].copy()
+        projected = project_weights(wanted, held, can_move, **self.mandate)
+        self.compromise = float(projected.compromise)
+        order = projected.weights[:-1].copy()
         order[np.abs(order) <= 1e-12] = 0.0
         order[~movable & ~np.isin(np.arange(len(order)), list(removed))] = np.nan
         self.orders[due] = order
@@ -192,7 +194,7 @@ class ReferenceAccount:
             "net": self.net, "drawdown": 1.0 - self.equity / max(self.peak, self.equity),
             "margin_call": float(self.is_called), **self.paid,
             "refused": self.refused, "waived": self.waived, "delisted": self.delisted,
-            "dividends": 0.0,
+            "dividends": 0.0, "compromise": self.compromise,
         }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from sekai.market import Costs, Execution, MarginAccount
 from tests.data.holed_panels import make_panel
 
 LOOKBACK = 3
+DATA = make_panel(rows=40, assets=3, seed=1, holes=0.0)
+HALF = np.array([0.2, 0.2, 0.2, 0.4])
 FEATURES = ("log_return", "volatility(4)", "rank(momentum(3))", "drawdown", "relative_volume(5)")
 
 margins = st.builds(MarginAccount, leverage=st.sampled_from([1.5, 3.0]))
@@ -85,3 +88,26 @@ def streamed(data: MarketData, rows: int, **settings: Any) -> tuple[Portfolio, l
     """A stream that begins after so many rows, and the bars that follow."""
     given = {"lookback": LOOKBACK, "features": FEATURES[:2], **settings}
     return Portfolio(data=data.rows(0, rows), stream=True, **given), list(Bar.each(data, rows))
+
+
+def a_stream(**options: Any) -> tuple[Portfolio, list[Bar]]:
+    """A stream of `DATA` that begins after 20 rows and was reset, and the bars that follow."""
+    env, bars = streamed(DATA, 20, **options)
+    env.reset(seed=0)
+    return env, bars
+
+
+def steps_together(
+    whole: Portfolio, live: Portfolio, bars: list[Bar], rng: np.random.Generator
+) -> Iterator[tuple[Any, Any]]:
+    """Results of an env on the whole panel, and of one that is pushed bars in random portions."""
+    is_done = False
+    while not is_done:
+        for bar in bars[: rng.integers(0, 3)]:
+            live.push(bar)
+            bars.remove(bar)
+        push_until_ready(live, bars)
+        action = wanted(rng, len(whole.data.assets))
+        expected, found = whole.step(action), live.step(action)
+        yield expected, found
+        is_done = expected.done

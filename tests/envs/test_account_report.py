@@ -14,19 +14,10 @@ from sekai.envs import MultiPortfolio, Portfolio
 from sekai.envs.portfolio.batch import COST_FIELDS, AccountReport
 from sekai.error import ResetRequired
 from sekai.market import Execution, MarginAccount
-from tests.data.holed_panels import make_panel
-from tests.envs.streamed_worlds import same, streamed
+from tests.envs.streamed_worlds import DATA, HALF, a_stream, same, streamed
 
-DATA = make_panel(rows=40, assets=3, seed=1, holes=0.0)
-HALF = np.array([0.2, 0.2, 0.2, 0.4])
 NAMES = DATA.assets
 USUAL: dict[str, Any] = {"features": ("log_return",), "lookback": 3}
-
-
-def a_stream(**options: Any) -> tuple[Portfolio, list[Bar]]:
-    env, bars = streamed(DATA, 20, **options)
-    env.reset(seed=0)
-    return env, bars
 
 
 def marks(row: int) -> Any:
@@ -183,8 +174,8 @@ def test_reported_delistings_are_logged_at_what_they_cost() -> None:
         (AccountReport(cash=1.0, units={NAMES[0]: np.inf}), "units must be finite"),
         (AccountReport(cash=1.0, units={}, open_units=[0.0, np.nan, 0.0]), "open_units must be"),
         (AccountReport(cash=1.0, units=[1.0, 2.0]), "units must have shape \\(3,\\)"),
-        (AccountReport(cash=1.0, units={"gold": 1.0}), r"unknown assets \['gold'\]"),
-        (AccountReport(cash=1.0, units={}, costs={"bribes": 1.0}), r"unknown costs \['bribes'\]"),
+        (AccountReport(cash=1.0, units={"gold": 1.0}), "unknown asset 'gold'"),
+        (AccountReport(cash=1.0, units={}, costs={"bribes": 1.0}), "unknown cost 'bribes'"),
         (AccountReport(cash=1.0, units={}, costs={"fixed": np.nan}), "paid must be finite"),
         (AccountReport(cash=1.0, units={}, traded=-1.0), "traded must be at least 0"),
         (AccountReport(cash=1.0, units={}, traded=np.inf), "traded must be finite"),

@@ -141,7 +141,7 @@ def test_a_joint_log_is_taken_apart_by_name() -> None:
     assert log.agents == tuple(AGENTS)
     assert timeless(log.of_agent("rich")) == timeless(log.of_agent(2))
     assert log.of_agent("rich").agents == ("rich",)
-    with pytest.raises(KeyError, match="unknown agent 'poor'; expected one of plain, bold, rich"):
+    with pytest.raises(KeyError, match=r"unknown agent 'poor'; expected one of \['plain', "):
         log.of_agent("poor")
 
 

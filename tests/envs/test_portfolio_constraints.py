@@ -13,7 +13,7 @@ from sekai.config import ConversionError, build
 from sekai.data import MarketData
 from sekai.envs import AgentConfig, EpisodeLog
 from sekai.envs.portfolio.log_files import read_jsonl, read_parquet
-from sekai.market import CashAccount, Constraints, MarginAccount, project_weights
+from sekai.market import CashAccount, Compromise, Constraints, MarginAccount, project_weights
 from tests.envs.portfolio_worlds import FREE, Floats, env_of, market_of
 
 
@@ -151,8 +151,12 @@ def test_exposure_bounds_hold_in_an_episode() -> None:
 @pytest.mark.parametrize(
     ("constraints", "message"),
     [
-        ({"betas": {"XX": 1.0}, "beta_exposure": 0.1}, r"unknown assets \['XX'\] in betas"),
-        ({"max_weight": {"XX": 1.0}}, r"unknown assets \['XX'\] in max_weight"),
+        (
+            {"betas": {"A00": 1.0}, "beta_exposure": 0.1},
+            "betas: unknown asset 'A00'; did you mean 'A0'",
+        ),
+        ({"max_weight": {"B": 1.0}}, r"max_weight: unknown asset 'B'; expected one of \['A0', "),
+        ({"max_weight": {"a1": 1.0}}, "max_weight: unknown asset 'a1'; did you mean 'A1'"),
         ({"betas": {"A0": 1.0}}, "betas needs beta_exposure"),
         ({"beta_exposure": 0.1}, "beta_exposure needs betas"),
         ({"betas": {"A0": np.nan}, "beta_exposure": 0.1}, r"betas\[0\]"),
@@ -165,6 +169,10 @@ def test_exposure_bounds_hold_in_an_episode() -> None:
         ({"min_weight": -0.1}, "min_weight must be at least 0"),
         ({"min_weight": 0.3, "max_weight": 0.2}, "min_weight 0.3 exceeds the caps of all assets"),
         ({"max_names": 0}, "max_names must be at least 1"),
+        (
+            {"max_names": 1, "max_weight": 0.3, "max_cash": 0.6},
+            "max_names 1 allows no weights with cash from 0 to 0.6",
+        ),
         ({"tolerance": -0.1}, "tolerance must be at least 0"),
         ({"untradable": "nothing"}, "untradable|`cash` or `assets`"),
     ],
@@ -174,6 +182,67 @@ def test_constraints_that_make_no_sense_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         env_of(market_of(np.full((4, 2), 10.0)), constraints=Constraints(**constraints))
+
+
+HALTED: dict[str, Any] = {
+    "data": market_of(
+        np.array([[10.0, 10.0, 1.0, 1.0, 1.0, 1.0], [10.0] * 6]).T,
+        tradable=np.array([[True, True, False, False, True, True], [True] * 6]).T,
+    ),
+    "features": ["log_return"], "lookback": 1, "starts": 0, "costs": FREE, "record": True,
+    "constraints": Constraints(max_names=1, max_cash=0.5),
+}  # fmt: skip
+"""A position is halted after it fell to less than the mandate needs in one name."""
+SWITCH = [[0.6, 0.0, 0.4], [0.6, 0.0, 0.4], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]]
+RELAXED = [0, 0, Compromise.POSITIONS, Compromise.POSITIONS, 0]
+
+
+def compromises(env_id: str) -> list[float]:
+    """Compromise of each step after the reset."""
+    if env_id == "native":
+        vec = sekai.make_vec("Portfolio-v0", num_envs=2, **HALTED)
+        vec.reset(seed=0)
+        return [vec.step(np.array([w, w])).infos[1]["compromise"] for w in SWITCH]
+    if env_id == "MultiPortfolio-v0":
+        team: Any = sekai.make(env_id, agents=["one", "two"], **HALTED)
+        team.reset(seed=0)
+        actions = [{"one": np.array(w), "two": np.array([0.0, 1.0, 0.0])} for w in SWITCH]
+        infos = [team.step(action).info for action in actions]
+        assert [info["two"]["compromise"] for info in infos] == [0] * 5
+        return [info["one"]["compromise"] for info in infos]
+    env: Any = sekai.make(env_id, **HALTED)
+    assert env.reset(seed=0).info["compromise"] == 0.0
+    return [env.step(np.array(w)).info["compromise"] for w in SWITCH]
+
+
+@pytest.mark.parametrize("env_id", ["Portfolio-v0", "MultiPortfolio-v0", "native"])
+def test_relaxed_constraints_are_in_the_info(env_id: str) -> None:
+    assert compromises(env_id) == RELAXED
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_relaxed_constraints_are_in_the_log_and_its_file(kind: str, tmp_path: Path) -> None:
+    env: Any = sekai.make("Portfolio-v0", **HALTED)
+    env.reset(seed=0)
+    for weights in SWITCH:
+        env.step(np.array(weights))
+    (log,) = env.take_log()
+    getattr(log, f"to_{kind}")(tmp_path / f"log.{kind}")
+    (read,) = (read_jsonl if kind == "jsonl" else read_parquet)(tmp_path / f"log.{kind}")
+
+    assert log.steps.compromise.tolist() == read.steps.compromise.tolist() == RELAXED
+    assert log.to_frame()["compromise"].tolist() == RELAXED
+
+
+def test_relaxed_constraints_are_in_the_state_of_rewards() -> None:
+    vec = sekai.make_vec(
+        "Portfolio-v0", num_envs=2, reward=lambda state: state.compromise, **HALTED
+    )
+    vec.reset(seed=0)
+
+    assert [vec.step(np.array([w, w])).rewards.tolist() for w in SWITCH] == [
+        [bits, bits] for bits in RELAXED
+    ]
 
 
 def drifting(tolerance: float, steps: int = 3, **given: Any) -> EpisodeLog:

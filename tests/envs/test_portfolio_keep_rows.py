@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import sekai
-from sekai.data import Bar, MarketData, simulate_gbm
+from sekai.data import Bar, MarketData, Pipeline, simulate_gbm
 from sekai.envs import Portfolio
 from sekai.live import PaperAccount
 from sekai.market import Costs, Execution
@@ -103,13 +104,19 @@ def test_an_account_on_paper_forgets_too() -> None:
     assert len(short._rows) < 2 * KEPT
 
 
+def growth(data: MarketData) -> NDArray[np.float64]:
+    """Growth since the first row, which needs all of them."""
+    closes = data.field("close")
+    return np.asarray(closes / closes[0], np.float64)
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
         ({"keep_rows": 8}, "at least 32"),
         ({"keep_rows": 64, "stream": False}, "needs stream=True"),
         ({"keep_rows": 40, "features": ["momentum(60)"]}, "at least 61"),
-        ({"keep_rows": 40, "features": ["indicators(f_rsi_8)"]}, "bounded lookback"),
+        ({"keep_rows": 40, "features": Pipeline([growth])}, "bounded lookback"),
     ],
 )
 def test_what_cannot_be_kept_so_short_is_refused(settings: dict[str, Any], words: str) -> None:

@@ -24,7 +24,7 @@ DATA = simulate_gbm(assets=3, rows=100)
         ({"starts": "1990-01-01"}, ValueError, "from row 29 to row 98"),
         ({"lookback": 200}, ValueError, "at least 201 rows"),
         ({"reward": "sharp"}, ValueError, "expected one of return, log_return"),
-        ({"features": ["momentums(20)"]}, KeyError, "unknown feature"),
+        ({"features": ["momentums(20)"]}, KeyError, "did you mean 'momentum'"),
         ({"features": default_pipeline(DATA)}, NotFittedError, "fit"),
         ({"observation": "indx"}, ValueError, "`window` or `index`"),
         ({"benchmark": "SPY"}, ValueError, "unknown benchmark"),

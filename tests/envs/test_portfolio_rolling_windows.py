@@ -24,7 +24,13 @@ from sekai.live import LiveRunner, PaperBroker, ReplayFeed, check_parity
 from sekai.market import Execution
 from sekai.vector import NativeVecEnv
 from tests.data.holed_panels import make_panel
-from tests.envs.streamed_worlds import LOOKBACK, push_until_ready, same, wanted, worlds
+from tests.envs.streamed_worlds import (
+    LOOKBACK,
+    push_until_ready,
+    same,
+    steps_together,
+    worlds,
+)
 
 pytest.importorskip("pyarrow")
 
@@ -77,17 +83,9 @@ def test_a_file_and_the_rows_after_it_give_the_bytes_of_one_long_file(
         bars, rng = list(Bar.each(data, start + 1)), np.random.default_rng(seed)
 
         assert same(first, live.reset(seed=seed))
-        is_done = False
-        while not is_done:
-            for bar in bars[: rng.integers(0, 3)]:
-                live.push(bar)
-                bars.remove(bar)
-            push_until_ready(live, bars)
-            action = wanted(rng, len(data.assets))
-            expected, found = whole.step(action), live.step(action)
+        for expected, found in steps_together(whole, live, bars, rng):
             assert same(expected, found)
             assert live.observation_space.contains(found.observation)
-            is_done = expected.done
         number = len(live.windows) - 1
         assert live.windows.times[number] == long.times[number]
         assert same(long.gather([0, number]), live.windows.gather([0, number]))

@@ -15,27 +15,18 @@ import sekai
 from sekai.data import Bar, Pipeline
 from sekai.envs import Portfolio
 from sekai.error import ClosedError, NotReadyError, ResetRequired
-from tests.data.holed_panels import make_panel
 from tests.envs.streamed_worlds import (
+    DATA,
+    HALF,
     LOOKBACK,
+    a_stream,
     episode_bytes,
-    push_until_ready,
     same,
+    steps_together,
     streamed,
     wanted,
     worlds,
 )
-
-DATA = make_panel(rows=40, assets=3, seed=1, holes=0.0)
-
-
-def a_stream(**options: Any) -> tuple[Portfolio, list[Bar]]:
-    env, bars = streamed(DATA, 20, **options)
-    env.reset(seed=0)
-    return env, bars
-
-
-HALF = np.array([0.2, 0.2, 0.2, 0.4])
 
 
 @given(world=worlds(), draw=st.data(), seed=st.integers(0, 2**32))
@@ -53,17 +44,9 @@ def test_bars_that_are_pushed_give_the_same_bytes_as_the_whole_panel(
     bars, rng = list(Bar.each(data, start + 1)), np.random.default_rng(seed)
 
     assert same(first, live.reset(seed=seed))
-    is_done = False
-    while not is_done:
-        for bar in bars[: rng.integers(0, 3)]:
-            live.push(bar)
-            bars.remove(bar)
-        push_until_ready(live, bars)
-        action = wanted(rng, len(data.assets))
-        expected, found = whole.step(action), live.step(action)
+    for expected, found in steps_together(whole, live, bars, rng):
         assert same(expected, found)
         assert episode_bytes(whole) == episode_bytes(live)
-        is_done = expected.done
 
 
 @given(world=worlds(), seed=st.integers(0, 2**32))

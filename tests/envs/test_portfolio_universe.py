@@ -15,6 +15,7 @@ from sekai.envs import Portfolio
 from sekai.error import StateError
 from sekai.market import Constraints, Costs, Execution, MarginAccount
 from tests.data.holed_panels import make_panel
+from tests.envs.agents_apart import new_asset
 from tests.envs.portfolio_worlds import World, env_of, market_of, play
 from tests.envs.portfolio_worlds import settings as portfolio_settings
 from tests.envs.streamed_worlds import (
@@ -35,11 +36,6 @@ def begun(data: MarketData = OLD, **options: Any) -> Portfolio:
     env = Portfolio(data=data, **{"starts": 10, **SETTINGS, **options})
     env.reset(seed=0)
     return env
-
-
-def new_asset(data: MarketData, rows: int | None = None) -> MarketData:
-    """The last asset alone, for the first rows."""
-    return data.select(data.assets[-1:]).rows(0, len(data) if rows is None else rows)
 
 
 def carrying(

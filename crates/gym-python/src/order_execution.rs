@@ -36,7 +36,7 @@ impl From<Summary> for OrderSummary {
 
 /// Execution of one order: matching and costs of both order simulators.
 #[pyclass(module = "quant_gym_rs._core")]
-pub(crate) struct OrderMatcher(OrderExecution);
+pub(crate) struct OrderMatcher(pub(crate) OrderExecution);
 
 type Floats<'py> = PyReadonlyArray1<'py, f64>;
 
@@ -113,6 +113,22 @@ impl OrderMatcher {
     /// Summary of all steps so far.
     fn total(&self) -> OrderSummary {
         self.0.total().into()
+    }
+
+    /// Steps from the `first`th on: tick at which each begins, amount that was to be traded, amount
+    /// left afterwards, and a summary of its ticks.
+    #[pyo3(signature = (first=0))]
+    fn step_summaries(&self, first: usize) -> Vec<(usize, f64, f64, OrderSummary)> {
+        let steps = self.0.step_summaries(first);
+        steps
+            .map(|(begin, step, summary)| (begin, step.ordered, step.position, summary.into()))
+            .collect()
+    }
+
+    /// Amount that was to be traded in all steps so far.
+    #[getter]
+    fn ordered(&self) -> f64 {
+        self.0.ordered()
     }
 
     /// Six rows of one value per executed tick, from the window's `begin`th up to its `stop`th:

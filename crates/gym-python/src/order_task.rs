@@ -8,15 +8,16 @@ use gym::order_execution::{
     ParentOrder, SessionFeatures, SliceAction, SliceReward,
 };
 use numpy::{PyArray1, PyArray3, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arrays::owned;
 use crate::batch::{BatchOptions, NativeBatch};
-use crate::errors::check_memory;
+use crate::errors::{self, check_memory};
 use crate::native_class::{exclusive, native_batch};
 use crate::observation_parts::observation_in_parts;
+use crate::order_execution::OrderMatcher;
 
 observation_in_parts!(
     OrderObservation,
@@ -137,6 +138,15 @@ native_batch!(
         #[staticmethod]
         fn info_names() -> Vec<&'static str> {
             ORDER_INFO.to_vec()
+        }
+
+        /// Copy of the matcher of an order: stepping it changes nothing here.
+        #[pyo3(signature = (env=0, order=0))]
+        fn matcher(slf: &Bound<'_, Self>, env: i64, order: usize) -> PyResult<OrderMatcher> {
+            let own = exclusive(slf)?;
+            let (_, task) = own.0.batch.begun(env).map_err(|error| errors::of_batch(&error))?;
+            let matcher = task.execution(order).cloned().map(OrderMatcher);
+            matcher.ok_or_else(|| PyIndexError::new_err(format!("no order {order} in an episode")))
         }
 
         /// Current info of the orders: envs by orders by numbers.

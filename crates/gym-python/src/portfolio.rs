@@ -13,11 +13,11 @@ use numpy::{
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::arrays::{flat, readable, strided, writable};
 use crate::batch::{BatchOptions, NativeBatch};
-use crate::errors::{check_memory, of_batch};
+use crate::errors::{StateError, check_memory, of_batch};
 use crate::market_config::{read, refused};
 use crate::native_class::{exclusive, native_batch};
 use crate::observation_parts::observation_in_parts;
@@ -243,6 +243,12 @@ native_batch!(
             Ok(exclusive(slf)?.0.batch.task(0).panel().rows())
         }
 
+        /// True if episodes of all seeds are the same rows.
+        #[getter]
+        fn has_one_start(slf: &Bound<'_, Self>) -> PyResult<bool> {
+            Ok(exclusive(slf)?.0.batch.task(0).has_one_start())
+        }
+
         /// Last known row of each env.
         fn seen<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyArray1<u64>>> {
             let this = exclusive(slf)?;
@@ -267,6 +273,18 @@ native_batch!(
         /// Drop rows before the last `keep` that no env needs any more, and return their number.
         fn forget(slf: &Bound<'_, Self>, keep: usize) -> PyResult<usize> {
             Ok(portfolio::forget(&mut exclusive(slf)?.0.batch, keep))
+        }
+
+        /// Bytes of the last `keep` rows, and of all that later rows depend on.
+        fn save_rows<'py>(slf: &Bound<'py, Self>, keep: usize) -> PyResult<Bound<'py, PyBytes>> {
+            let bytes = portfolio::save_rows(&exclusive(slf)?.0.batch, keep);
+            Ok(PyBytes::new(slf.py(), &bytes))
+        }
+
+        /// Replace all rows by those of `save_rows`; load a state of the envs next.
+        fn load_rows(slf: &Bound<'_, Self>, rows: &[u8]) -> PyResult<()> {
+            let loaded = portfolio::load_rows(&mut exclusive(slf)?.0.batch, rows);
+            loaded.map_err(|error| StateError::new_err(error.to_string()))
         }
 
         /// List an asset in a free slot of the panel, with all known rows.

@@ -1,6 +1,6 @@
 //! Projection of target weights, for Python.
 
-use gym::portfolio::projection::{Compromise, Constraints, Projection, Untradable, Workspace};
+use gym::portfolio::projection::{Constraints, Untradable, Workspace};
 use market::InterruptCheck;
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
@@ -88,24 +88,13 @@ fn project_rows(
     let rows = rows.zip(movable.chunks_exact(assets)).zip(weights.chunks_exact_mut(assets + 1));
     let mut compromises = Vec::new();
     for (((wanted, held), movable), allowed) in rows {
-        compromises.push(bits(constraints.project(wanted, held, movable, &mut workspace, allowed)));
+        let projection = constraints.project(wanted, held, movable, &mut workspace, allowed);
+        compromises.push(projection.bits());
         if !interrupt.should_continue_after_piece() {
             break;
         }
     }
     compromises
-}
-
-fn bits(projection: Projection) -> u8 {
-    match projection {
-        Projection::Exact => 0,
-        Projection::Compromise(relaxed) => {
-            let Compromise { bounds, sectors, leverage, cash, cut_short, .. } = relaxed;
-            let Compromise { net, beta, positions, .. } = relaxed;
-            let facts = [bounds, sectors, leverage, cash, cut_short, net, beta, positions];
-            facts.iter().rev().fold(0, |bits, &fact| 2 * bits + u8::from(fact))
-        }
-    }
 }
 
 fn untradable_of(name: &str) -> PyResult<Untradable> {

@@ -53,12 +53,21 @@ pub struct ParentOrder {
     pub stop: usize,
 }
 
+/// Record of one step of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepRecord {
+    /// Amount that was to be traded in the step.
+    pub ordered: f64,
+    /// Remaining size after the step.
+    pub position: f64,
+}
+
 /// Mutable state of an order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Progress {
     tick: usize,
-    steps: usize,
     holdings: Holdings,
+    steps: Vec<StepRecord>,
     fills: Vec<TickFill>,
 }
 
@@ -85,15 +94,18 @@ impl OrderExecution {
         }
         let order = ParentOrder { direction, amount, first, stop };
         let fills = Vec::with_capacity(stop - first);
-        let progress = Progress::new(&order, &rules, fills);
+        let progress = Progress::new(&order, &rules, Vec::new(), fills);
         Ok(Self { day, rules, order, progress })
     }
 
-    /// Begin another order on a valid day with the same rules, reusing the memory of fills.
+    /// Begin another order on a valid day with the same rules, reusing the memory of steps and
+    /// fills.
     pub(crate) fn restart(&mut self, day: Arc<OrderDay>, order: ParentOrder) {
+        let mut steps = std::mem::take(&mut self.progress.steps);
         let mut fills = std::mem::take(&mut self.progress.fills);
+        steps.clear();
         fills.clear();
-        self.progress = Progress::new(&order, &self.rules, fills);
+        self.progress = Progress::new(&order, &self.rules, steps, fills);
         (self.day, self.order) = (day, order);
     }
 
@@ -104,7 +116,7 @@ impl OrderExecution {
     /// unchanged.
     pub fn step(&mut self, amount: f64) -> Result<Summary, ExecutionError> {
         if self.is_done() {
-            return Err(ExecutionError::Done { steps: self.progress.steps });
+            return Err(ExecutionError::Done { steps: self.steps() });
         }
         let left = self.progress.holdings.position;
         if !(amount >= 0.0 && amount <= left + self.dust()) {
@@ -116,10 +128,11 @@ impl OrderExecution {
             self.progress.holdings.filled_before = 0.0;
         }
         self.work(amount.min(left), self.next_boundary());
-        self.progress.steps += 1;
         if self.progress.holdings.position.abs() < self.dust() {
             self.progress.holdings.position = 0.0;
         }
+        let position = self.progress.holdings.position;
+        self.progress.steps.push(StepRecord { ordered: amount, position });
         Ok(self.summary(begin, self.progress.tick))
     }
 
@@ -223,7 +236,33 @@ impl OrderExecution {
     /// Number of steps taken.
     #[must_use]
     pub fn steps(&self) -> usize {
-        self.progress.steps
+        self.progress.steps.len()
+    }
+
+    /// Records of the steps taken.
+    #[must_use]
+    pub fn step_records(&self) -> &[StepRecord] {
+        &self.progress.steps
+    }
+
+    /// Amount that was to be traded in all steps so far.
+    #[must_use]
+    pub fn ordered(&self) -> f64 {
+        self.progress.steps.iter().fold(0.0, |sum, step| sum + step.ordered)
+    }
+
+    /// Summaries of the steps from `first` on, each with the tick at which it begins.
+    pub fn step_summaries(
+        &self,
+        first: usize,
+    ) -> impl Iterator<Item = (usize, StepRecord, Summary)> + '_ {
+        let mut tick = self.order.first;
+        let ranges = self.progress.steps.iter().map(move |record| {
+            let begin = tick;
+            tick = self.boundary_after(begin);
+            (begin, tick, *record)
+        });
+        ranges.skip(first).map(|(begin, stop, record)| (begin, record, self.summary(begin, stop)))
     }
 
     /// Fills so far, one per tick from the first tick of the window.
@@ -288,10 +327,26 @@ impl OrderExecution {
         let holds = (0.0..=order.amount).contains(&holdings.position)
             && holdings.filled_before.is_finite()
             && holdings.cash.is_none_or(f64::is_finite);
-        // Every step has a tick at least.
         let is_order = order.fits(self.day.ticks());
-        let has_steps = is_within && progress.steps <= progress.tick - order.first;
-        is_order && has_steps && holds && progress.fills.len() == progress.tick - order.first
+        let has_fills = is_within && progress.fills.len() == progress.tick - order.first;
+        is_order && has_fills && holds && self.has_steps()
+    }
+
+    /// Return true if the steps end at the current tick, with the current remainder.
+    fn has_steps(&self) -> bool {
+        let Self { order, progress, .. } = self;
+        // Every step has a tick at least.
+        if progress.steps.len() > progress.tick - order.first {
+            return false;
+        }
+        let tick = progress.steps.iter().fold(order.first, |tick, _| self.boundary_after(tick));
+        let last = progress.steps.last().map_or(order.amount, |step| step.position);
+        let is_amount = |step: &StepRecord| {
+            (0.0..=order.amount).contains(&step.position) && step.ordered.is_finite()
+        };
+        tick == progress.tick
+            && last.to_bits() == progress.holdings.position.to_bits()
+            && progress.steps.iter().all(is_amount)
     }
 }
 
@@ -304,8 +359,13 @@ impl ParentOrder {
 }
 
 impl Progress {
-    fn new(order: &ParentOrder, rules: &OrderRules, fills: Vec<TickFill>) -> Self {
+    fn new(
+        order: &ParentOrder,
+        rules: &OrderRules,
+        steps: Vec<StepRecord>,
+        fills: Vec<TickFill>,
+    ) -> Self {
         let holdings = Holdings { position: order.amount, filled_before: 0.0, cash: rules.cash };
-        Self { tick: order.first, steps: 0, holdings, fills }
+        Self { tick: order.first, holdings, steps, fills }
     }
 }

@@ -29,7 +29,7 @@ mod universe;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use market::EpisodeKey;
+use market::{EpisodeKey, SnapshotError};
 use serde::{Deserialize, Serialize};
 use smallvec::{SmallVec, smallvec};
 use thiserror::Error;
@@ -215,6 +215,12 @@ impl Portfolio {
         !later.any(|row| self.panel.decides(row) || row as u64 >= self.episode.last)
     }
 
+    /// Return true if episodes of all seeds are the same rows.
+    #[must_use]
+    pub fn has_one_start(&self) -> bool {
+        starts::has_one_start(&self.panel, &self.settings)
+    }
+
     /// Cache properties of the mandates that every decision needs.
     fn look_at_mandates(&mut self) {
         for (account, agent) in self.episode.accounts.iter_mut().zip(&self.settings.agents) {
@@ -333,15 +339,38 @@ pub fn forget(batch: &mut Batch<Portfolio>, keep: usize) -> usize {
     if !panel.is_open_ended() {
         return 0;
     }
-    let lookback = usize::try_from(batch.task(0).settings.lookback).unwrap_or(usize::MAX);
-    let looked_at = batch.tasks().map(|task| (task.row() + 1).saturating_sub(lookback)).min();
-    let first = looked_at.unwrap_or(0).min(panel.rows().saturating_sub(keep));
-    let rows = first.saturating_sub(panel.forgotten());
+    let rows = first_needed(batch, keep).saturating_sub(panel.forgotten());
     drop(panel);
     if rows > 0 {
         change_panel(batch, |panel| panel.forget(rows));
     }
     rows
+}
+
+/// First row that an env still looks at, and at least the last `keep`.
+fn first_needed(batch: &Batch<Portfolio>, keep: usize) -> usize {
+    let lookback = usize::try_from(batch.task(0).settings.lookback).unwrap_or(usize::MAX);
+    let looked_at = batch.tasks().map(|task| (task.row() + 1).saturating_sub(lookback)).min();
+    looked_at.unwrap_or(0).min(batch.task(0).panel.rows().saturating_sub(keep))
+}
+
+/// Bytes of the last `keep` rows, of rows that an env still looks at, and of all that later rows
+/// depend on: `load_rows` continues from them without any earlier row.
+#[must_use]
+pub fn save_rows(batch: &Batch<Portfolio>, keep: usize) -> Vec<u8> {
+    batch.task(0).panel.encode_rows(first_needed(batch, keep))
+}
+
+/// Replace the panel of all envs by the rows of `save_rows`; load a state of the envs next.
+///
+/// # Errors
+/// If they are no rows of such a panel; nothing has changed then.
+pub fn load_rows(batch: &mut Batch<Portfolio>, bytes: &[u8]) -> Result<(), SnapshotError> {
+    let panel = Arc::new(batch.task(0).panel.decode_rows(bytes)?);
+    for task in batch.tasks_mut() {
+        task.panel = panel.clone();
+    }
+    Ok(())
 }
 
 /// Change the shared panel of all envs without a copy.

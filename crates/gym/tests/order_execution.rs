@@ -187,6 +187,22 @@ fn refused_amounts_change_nothing() {
 }
 
 #[test]
+fn steps_record_the_amounts_ordered_and_left() {
+    let rules = OrderRules { ticks_per_step: 4, ..OrderRules::default() };
+    let mut order = buy(day(12), rules, 10.0, (2, 11));
+    order.step(2.0).unwrap();
+    order.step(3.0).unwrap();
+
+    let steps: Vec<_> = order.step_summaries(0).collect();
+    let shown = |at: usize| (steps[at].0, steps[at].1.ordered, steps[at].1.position);
+
+    assert_eq!((shown(0), shown(1)), ((2, 2.0, 8.0), (4, 3.0, 5.0)));
+    assert_eq!((order.ordered(), order.steps()), (5.0, 2));
+    assert_eq!(steps[1].2, order.summary(4, 8));
+    assert_eq!(order.step_summaries(1).count(), 1);
+}
+
+#[test]
 fn a_done_order_takes_no_step() {
     let mut order = worked(buy(day(30), OrderRules::default(), 10.0, (0, 30)), &[1.0]);
 
@@ -276,6 +292,22 @@ proptest! {
         prop_assert!(order.cash().unwrap() >= -1e-6);
         let spent = order.total().value + order.total().cost;
         prop_assert!((cash - spent - order.cash().unwrap()).abs() <= 1e-6 * cash.max(1.0));
+    }
+
+    #[test]
+    fn steps_add_up_to_the_order(
+        day in some_day(), amount in 0.1..1e4, ticks_per_step in 1..40_usize,
+        shares in prop::collection::vec(0.0..=1.0, 1..5),
+    ) {
+        let (ticks, first) = (day.ticks(), day.ticks() / 3);
+        let rules = OrderRules { ticks_per_step, ..OrderRules::default() };
+        let order = worked(buy(day, rules, amount, (first, ticks)), &shares);
+
+        let steps: Vec<_> = order.step_summaries(0).collect();
+        let filled: f64 = steps.iter().map(|(_, _, summary)| summary.filled).sum();
+        prop_assert!((filled - order.total().filled).abs() <= 1e-9 * amount.max(1.0));
+        prop_assert_eq!(steps.last().unwrap().1.position.to_bits(), order.position().to_bits());
+        prop_assert_eq!(steps[0].0, first);
     }
 
     #[test]

@@ -268,6 +268,27 @@ proptest! {
 }
 
 #[test]
+fn rows_that_are_saved_are_those_of_their_panel_or_refused() {
+    let mut stream = EpisodeKey { seed: 5, episode: 0 }.stream(0);
+    let rows = history(3, &mut stream);
+    let (mut whole, other) = (panel(&rows[..35], true), panel(&rows[..2], true));
+
+    let bytes = whole.encode_rows(10);
+    let mut last = other.decode_rows(&bytes).expect("rows of the same width");
+
+    assert_eq!((last.rows(), last.forgotten()), (35, 10));
+    for row in &rows[35..] {
+        whole.push(&row.bar()).expect("a row in order");
+        last.push(&row.bar()).expect("a row in order");
+        assert_eq!(whole.digest(whole.rows() - 1), last.digest(last.rows() - 1));
+    }
+    assert_eq!(whole.encode_rows(20), last.encode_rows(20));
+    assert!(panel(&history(2, &mut stream), true).decode_rows(&bytes).is_err());
+    assert!(panel(&rows, false).decode_rows(&bytes).is_err());
+    assert!((0..bytes.len()).step_by(97).all(|end| other.decode_rows(&bytes[..end]).is_err()));
+}
+
+#[test]
 fn invalid_reports_change_nothing() {
     let mut stream = EpisodeKey { seed: 1, episode: 0 }.stream(0);
     let (panel, mut settings) = (panel(&history(3, &mut stream), false), settings(3, &mut stream));

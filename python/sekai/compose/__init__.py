@@ -20,12 +20,10 @@ from sekai.compose.logs.trackers import MlflowWriter, TensorBoardWriter
 from sekai.compose.logs.writer import ConsoleWriter, LogBuffer, LogWriter
 from sekai.compose.orders.baselines import TWAP, VWAP, AllAtOnce, AlmgrenChrissPolicy, OracleVWAP
 from sekai.compose.orders.basket_execution import BasketExecution, BasketExecutionConfig
-from sekai.compose.orders.data import (
-    DayFeatures,
-    SimulatedMinutes,
-    StoredFeatures,
-    TickFeatures,
-)
+from sekai.compose.orders.composed import ComposedOrderExecution
+from sekai.compose.orders.config import OrderExecutionConfig
+from sekai.compose.orders.data import SimulatedMinutes
+from sekai.compose.orders.features import DayFeatures, StoredFeatures, TickFeatures
 from sekai.compose.orders.interpreters import (
     CategoricalActionInterpreter,
     CurrentStepStateInterpreter,
@@ -34,7 +32,7 @@ from sekai.compose.orders.interpreters import (
     TwapRelativeActionInterpreter,
 )
 from sekai.compose.orders.order import DirectionError, Order, OrderDir
-from sekai.compose.orders.order_execution import OrderExecution, OrderExecutionConfig
+from sekai.compose.orders.order_execution import OrderExecution
 from sekai.compose.orders.order_renderer import OrderRenderer
 from sekai.compose.orders.rewards import PAPenaltyReward, PPOReward, ShortfallReward
 from sekai.compose.orders.run_orders import OrderReport, run_orders
@@ -65,6 +63,7 @@ __all__ = [
     "BasketExecution",
     "BasketExecutionConfig",
     "CategoricalActionInterpreter",
+    "ComposedOrderExecution",
     "ConsoleWriter",
     "CsvWriter",
     "CurrentStepStateInterpreter",

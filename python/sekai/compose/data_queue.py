@@ -74,6 +74,10 @@ class DataQueue(Closeable, Generic[Seed]):
         self._loader: Loader | None = None
         self._server: SeedServer | None = None
 
+    def __repr__(self) -> str:
+        size = f"{len(self.dataset):,} items"
+        return f"{type(self).__name__}({size}, repeat={self.repeat}, seed={self.seed})"
+
     def activate(self) -> Self:
         """Start to read the data set and to serve seeds; a queue can be activated once."""
         if self._loader is not None:

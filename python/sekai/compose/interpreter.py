@@ -16,9 +16,6 @@ from sekai.spaces import Box, Dict, Space, Tuple
 from sekai.spaces.blank import blank_sample, is_blank
 from sekai.spaces.nested import nested_mismatch
 
-if TYPE_CHECKING:
-    from sekai.spaces import Space
-
 __all__ = [
     "ActionInterpreter",
     "Interpreter",

@@ -76,7 +76,9 @@ register(
 register(
     "OrderExecution-v0",
     "sekai.compose.orders.order_execution:OrderExecution",
-    vector_entry_point="sekai.compose.orders.order_batch:order_execution_vec",
+    vector_entry_point="sekai.compose.orders.order_execution:order_execution_vec",
+    validate_actions=False,
+    order_enforce=False,
 )
 
 register(

@@ -13,8 +13,6 @@ from sekai.config.checked import CheckedConfig
 from sekai.envs.native_env import NativeEnv, resolve_config
 from sekai.spaces import Box
 
-__all__ = ["MarketMaking", "MarketMakingConfig"]
-
 Floats = NDArray[np.float64]
 
 

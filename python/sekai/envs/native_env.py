@@ -1,30 +1,84 @@
-"""Single env over a native batch of one: the batch with its first axis removed."""
+"""Native batches: their interface, and the single env over a batch of one without its axis."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sekai.core.env import ActType, Env, ObsType
 from sekai.core.result import ResetResult, StepResult
 from sekai.error import ClosedError
 from sekai.spaces import Space
-from sekai.storage.names import close_matches
-
-__all__ = [
-    "BatchOfOne",
-    "NativeEnv",
-    "RewardTerms",
-    "reject_closed",
-    "resolve_config",
-    "reward_terms",
-]
+from sekai.storage.names import close_matches, suggestion
 
 Config = TypeVar("Config")
 RewardTerms = tuple[tuple[str, float], ...]
 """Names of reward terms with their weights."""
+Columns = Mapping[str, Any]
+"""Infos by key, with a value for each env: arrays, or sequences that build a value when it is
+read."""
+
+
+@runtime_checkable
+class NativeBatch(Protocol):
+    """Interface of a native batch. It writes into arrays of the caller and keeps none of them.
+
+    A batch of a Dict or Tuple space is a dict or tuple of arrays. All arrays are C-contiguous. A
+    call that raises changes nothing; long calls release the GIL.
+    """
+
+    @property
+    def num_envs(self) -> int:
+        """Number of envs in the batch."""
+
+    def reset(
+        self,
+        ids: NDArray[np.int64],
+        seeds: NDArray[np.uint64] | None,
+        observations: Any,
+        options: Sequence[dict[str, Any] | None] | None,
+    ) -> None:
+        """Reset the envs `ids`, with one seed each or with their current generators.
+
+        Their first observations are written to their rows of `observations`, which has rows for all
+        envs.
+        """
+
+    def step(
+        self,
+        actions: Any,
+        observations: Any,
+        rewards: NDArray[np.float64],
+        terminated: NDArray[np.bool_],
+        truncated: NDArray[np.bool_],
+        final_observations: Any,
+        skip: NDArray[np.bool_] | None,
+    ) -> None:
+        """Step all envs except those where `skip` is true, whose rows stay unchanged.
+
+        If an episode ends and `final_observations` is passed, its last observation is written
+        there, the next episode starts, and its first observation is written to `observations`.
+        Without `final_observations` the last observation is written to `observations` and no
+        episode starts.
+        """
+
+    def clone_env(self, source: int, target: int) -> None:
+        """Copy env `source` to `target`, including its random generators."""
+
+    def infos(self) -> Columns:
+        """Return infos after the last call: for each key N new rows."""
+
+    def final_infos(self) -> Columns:
+        """Return infos of episodes that the last step ended; other rows are undefined."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return a snapshot from which all envs continue bit for bit."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore a snapshot; raise `StateError` and change nothing if it does not fit."""
 
 
 class BatchOfOne(Protocol[ObsType]):
@@ -41,6 +95,71 @@ class BatchOfOne(Protocol[ObsType]):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state; a rejected one changes nothing."""
+
+
+class BatchWrapper:
+    """Native batch around another one: every call passes through; subclasses override methods.
+
+    Args:
+        batch: the batch.
+    """
+
+    def __init__(self, batch: Any) -> None:
+        self.batch = batch
+        self.num_envs: int = batch.num_envs
+        self.num_threads: int = batch.num_threads
+
+    def reset(self, ids: Any, seeds: Any, observations: Any, options: Any) -> None:
+        """Reset the envs `ids`."""
+        self.batch.reset(ids, seeds, observations, options)
+
+    def step(
+        self,
+        actions: Any,
+        observations: Any,
+        rewards: Any,
+        terminated: Any,
+        truncated: Any,
+        final_observations: Any,
+        skip: Any,
+    ) -> None:
+        """Step all envs except those where `skip` is true."""
+        self.batch.step(
+            actions, observations, rewards, terminated, truncated, final_observations, skip
+        )
+
+    def reset_one(self, seed: int | None = None) -> ResetResult[Any]:
+        """Start an episode of a batch of one."""
+        result: ResetResult[Any] = self.batch.reset_one(seed)
+        return result
+
+    def step_one(self, action: Any) -> StepResult[Any]:
+        """Step a batch of one."""
+        result: StepResult[Any] = self.batch.step_one(action)
+        return result
+
+    def clone_env(self, source: int, target: int) -> None:
+        """Copy env `source` to `target`, including its random generators."""
+        self.batch.clone_env(source, target)
+
+    def infos(self) -> Columns:
+        """Infos after the last call, one array for each key."""
+        columns: Columns = self.batch.infos()
+        return columns
+
+    def final_infos(self) -> Columns:
+        """Infos of episodes that the last step ended; other rows are undefined."""
+        columns: Columns = self.batch.final_infos()
+        return columns
+
+    def state_dict(self) -> dict[str, Any]:
+        """State from which the batch continues bit for bit."""
+        state: dict[str, Any] = self.batch.state_dict()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state; a rejected one changes nothing."""
+        self.batch.load_state_dict(state)
 
 
 class NativeEnv(Env[ObsType, ActType]):
@@ -114,8 +233,7 @@ def reward_terms(
     terms = ((reward, 1.0),) if isinstance(reward, str) else tuple((t, w) for t, w in pairs)
     for term, _ in terms:
         if term not in known:
-            close = close_matches(str(term), known)
-            hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+            hint = suggestion(close_matches(str(term), known))
             raise ValueError(
                 f"unknown term {term!r:.80} in reward, expected one of {', '.join(known)}{hint}"
             )

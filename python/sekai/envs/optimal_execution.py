@@ -14,8 +14,6 @@ from sekai.envs.native_env import NativeEnv, resolve_config
 from sekai.market.almgren_chriss import AlmgrenChriss
 from sekai.spaces import Box
 
-__all__ = ["OptimalExecution", "OptimalExecutionConfig", "OptimalSchedule"]
-
 Floats = NDArray[np.float64]
 Shown = NDArray[np.float32]
 

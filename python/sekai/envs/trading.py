@@ -16,8 +16,6 @@ from sekai.envs.native_env import NativeEnv, RewardTerms, resolve_config, reward
 from sekai.market.market import MarketConfig, to_json
 from sekai.spaces import Box, Discrete, MultiDiscrete, Space
 
-__all__ = ["Trading", "TradingConfig"]
-
 _DEFAULTS: dict[str, Any] = json.loads(trading_defaults())
 
 

@@ -96,14 +96,14 @@ def test_random_orders_share_their_window_and_nothing_else() -> None:
         info = env.reset(seed=seed).info
         assert len(set(info["amount"].tolist())) == 2
         directions.add(tuple(info["direction"].tolist()))
-        numbers = env.batch.native.order_infos()[0]  # type: ignore[attr-defined]
+        numbers = env.batch.batch.order_infos()[0]  # type: ignore[attr-defined]
         assert np.array_equal(numbers[0, 3:6], numbers[1, 3:6])
     assert len(directions) == 4
 
 
 def test_the_future_changes_nothing() -> None:
     def known(env: Any, result: Any) -> int:
-        numbers = env.unwrapped.batch.native.order_infos()[0]
+        numbers = env.unwrapped.batch.batch.order_infos()[0]
         times = env.unwrapped.batch.table.ticks[int(numbers[0, 0])].times
         return int(np.searchsorted(data.times, times[0])) + int(numbers[:, 5].max()) - 1
 

@@ -188,7 +188,7 @@ def test_an_env_on_a_frame_without_symbols_draws_its_orders() -> None:
 
     env.reset(seed=0)
 
-    assert str(env.unwrapped.status.initial_state.date) >= DATE
+    assert str(env.unwrapped.simulator.order.date) >= DATE
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,13 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
-from sekai.compose import DirectionError, Order, OrderDir
+from sekai.compose import (
+    DirectionError,
+    Order,
+    OrderDir,
+    OrderExecution,
+    SimulatedMinutes,
+)
 from tests.compose.orders.days import order
 
 START = np.datetime64("2020-01-02T09:30:00", "ns")
@@ -33,9 +39,23 @@ def test_moments_can_be_given_in_many_ways(moment: Any) -> None:
     assert given.start_time.dtype == "datetime64[ns]"
 
 
-def test_a_moment_with_a_zone_is_refused_with_what_to_do() -> None:
-    with pytest.raises(ValueError, match="drop it"):
-        order().__class__("A", 1, OrderDir.BUY, pd.Timestamp("2020-01-02", tz="UTC"), START)
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pd.Timestamp("2020-01-02", tz="UTC"),
+        "2020-01-02T09:30:00+01:00",
+        "2020-01-02 09:30-0500",
+        "2020-01-02T09:30+01",
+        "2020-01-02T09:30:00.5Z",
+    ],
+)
+def test_a_moment_with_a_zone_is_refused_with_what_to_do(moment: Any) -> None:
+    with pytest.raises(ValueError, match="without a time zone, got 2020-01-02.*and drop it"):
+        Order("A", 1, OrderDir.BUY, moment, "2020-01-02 15:00")
+    with pytest.raises(ValueError, match="without a time zone"):
+        SimulatedMinutes().day("A", moment)
+    with pytest.raises(ValueError, match="without a time zone"):
+        OrderExecution(days=[moment])
 
 
 @pytest.mark.parametrize("moment", [12, None, "tomorrow", np.datetime64("NaT")])

@@ -1,7 +1,8 @@
-"""The native batch of `OrderExecution-v0` does what the composed env does, bit for bit."""
+"""`OrderExecution-v0`, single and in batches, does what the composed env does, bit for bit."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 import sekai
 from sekai.compose import (
+    ComposedOrderExecution,
     Order,
     OrderCosts,
     OrderDir,
@@ -21,8 +23,11 @@ from sekai.compose import (
 )
 from sekai.core.result import equal_values
 from sekai.data.market_data import MarketData
-from sekai.error import DataError, InvalidActionError, StateError
+from sekai.error import ClosedError, DataError, InvalidActionError, StateError
+from sekai.storage.codec import from_text, to_text
+from sekai.utils.checker import check_env
 from sekai.vector.native import NativeVecEnv
+from sekai.vector.sync import SyncVecEnv
 from tests.compose.orders.days import order, panel
 from tests.compose.orders.test_order_execution import round_the_clock
 
@@ -69,7 +74,9 @@ def test_the_native_batch_is_the_composed_env(name: str, autoreset: Any) -> None
     options = {"num_envs": 3, "autoreset": autoreset, **SETTINGS[name]}
     with (
         sekai.make_vec("OrderExecution-v0", **options) as native,
-        sekai.make_vec("OrderExecution-v0", mode="sync", **options) as composed,
+        SyncVecEnv(
+            [functools.partial(ComposedOrderExecution, **SETTINGS[name])] * 3, autoreset=autoreset
+        ) as composed,
     ):
         assert isinstance(native, NativeVecEnv)
         assert native.observation_space == composed.observation_space
@@ -78,6 +85,93 @@ def test_the_native_batch_is_the_composed_env(name: str, autoreset: Any) -> None
         for step, (own, other) in enumerate(pairs):
             for mine, theirs in zip(own, other, strict=True):
                 assert equal_values(mine, theirs), (step, mine, theirs)
+
+
+def types(value: Any) -> Any:
+    """Types and dtypes of a nested value."""
+    if isinstance(value, dict):
+        return {key: types(part) for key, part in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map(types, value))
+    return type(value), getattr(value, "dtype", None), getattr(value, "shape", None)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_single_env_is_the_composed_env(name: str) -> None:
+    env, composed = OrderExecution(**SETTINGS[name]), ComposedOrderExecution(**SETTINGS[name])
+    assert env.observation_space == composed.observation_space
+    assert env.action_space == composed.action_space
+    rng = np.random.default_rng(5)
+
+    for seed in (3, None, None, 2**64 - 1, None):
+        own: Any = env.reset(seed=seed)
+        other: Any = composed.reset(seed=seed)
+        while True:
+            assert equal_values(own.observation, other.observation)
+            assert types(own.observation) == types(other.observation)
+            assert env.observation_space.contains(own.observation)
+            assert equal_values(own.info, other.info), (own.info, other.info)
+            assert types(own.info) == types(other.info)
+            assert_same_order(env.simulator, composed.simulator)
+            if getattr(own, "terminated", False):
+                break
+            action = actions(env.action_space, rng, 1)[0]
+            own, other = env.step(action), composed.step(action)
+            assert np.float64(own.reward).tobytes() == np.float64(other.reward).tobytes()
+            flags = (own.terminated, own.truncated), (other.terminated, other.truncated)
+            assert flags[0] == flags[1]
+
+
+def assert_same_order(own: Any, other: Any) -> None:
+    assert own.order == other.order
+    assert own.metrics == other.metrics
+    assert own.cur_time == other.cur_time
+    for name in ("fills", "history_steps", "history_exec"):
+        assert getattr(own, name).tobytes() == getattr(other, name).tobytes(), name
+
+
+def test_the_simulator_of_a_native_env_is_a_copy() -> None:
+    env: Any = OrderExecution()
+    twin: Any = OrderExecution()
+    assert env.simulator is None
+    for each in (env, twin):
+        each.reset(seed=1)
+        each.step(1)
+
+    copy: Any = env.simulator
+    copy.step(copy.position)
+
+    assert env.step(2).reward == twin.step(2).reward
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_state_of_a_single_env_survives_a_file(name: str) -> None:
+    env = sekai.make("OrderExecution-v0", **SETTINGS[name])
+    space: Any = env.action_space
+    env.reset(seed=8)
+    env.step(actions(space, np.random.default_rng(0), 1)[0] * 0)
+    text = to_text(env.state_dict(), "state")
+
+    again = sekai.make("OrderExecution-v0", **SETTINGS[name])
+    again.load_state_dict(from_text(text))
+
+    rng, is_over = np.random.default_rng(2), False
+    for _ in range(15):
+        if is_over:
+            assert equal_values(env.reset(), again.reset())
+        action = actions(space, rng, 1)[0]
+        own, other = env.step(action), again.step(action)
+        assert equal_values(own, other)
+        is_over = own.terminated
+
+
+def test_single_envs_of_one_config_share_their_ticks() -> None:
+    env, twin, other = (OrderExecution(data=DAYS, columns=("$close",)) for _ in range(3))
+    apart = OrderExecution(data=DAYS)
+
+    batches: list[Any] = [each.batch for each in (env, twin, other, apart)]
+    assert batches[0].table is batches[1].table is batches[2].table
+    assert batches[0].table is not batches[3].table
 
 
 @settings(max_examples=15, deadline=None)
@@ -96,7 +190,7 @@ def test_any_seed_gives_the_episode_of_the_composed_env(
         "reward": reward, "costs": COSTS, "data": DAYS,
     }  # fmt: skip
     native = sekai.make_vec("OrderExecution-v0", 1, **options)
-    env = OrderExecution(**options)
+    env = ComposedOrderExecution(**options)
     own: Any = native.reset(seed=[seed])
     other: Any = env.reset(seed=seed)
     rng = np.random.default_rng(0)
@@ -161,11 +255,38 @@ def test_a_cloned_env_does_the_same() -> None:
         assert result.rewards[0] == result.rewards[1]
 
 
-def test_own_parts_are_composed() -> None:
-    for own in ({"reward": ShortfallReward()}, {"action": TwapRelativeActionInterpreter()}):
-        with sekai.make_vec("OrderExecution-v0", 1, **own) as vec:
-            assert not isinstance(vec, NativeVecEnv)
-            vec.reset(seed=0)
+@pytest.mark.parametrize(
+    "own", [{"reward": ShortfallReward()}, {"action": TwapRelativeActionInterpreter()}]
+)
+def test_own_parts_are_composed(own: dict[str, Any]) -> None:
+    with sekai.make_vec("OrderExecution-v0", 1, **own) as vec:
+        assert not isinstance(vec, NativeVecEnv)
+        vec.reset(seed=0)
+
+    env, composed = sekai.make("OrderExecution-v0", **own), ComposedOrderExecution(**own)
+    assert check_env(sekai.make("OrderExecution-v0", **own), 20) == []
+    assert equal_values(env.reset(seed=4), composed.reset(seed=4))
+    action = actions(env.action_space, np.random.default_rng(0), 1)[0]
+    assert equal_values(env.step(action), composed.step(action))
+    inner: Any = env.unwrapped
+    assert inner.simulator.cur_step == 1
+    state = env.state_dict()
+    rewards = env.step(action).reward
+    env.load_state_dict(state)
+    assert env.step(action).reward == rewards
+    with pytest.raises(InvalidActionError):
+        env.step(-1)
+    env.close()
+    with pytest.raises(ClosedError):
+        env.step(action)
+
+
+@pytest.mark.parametrize("state", ["full_history", "dummy"])
+def test_options_of_a_reset_are_refused(state: str) -> None:
+    for each in (sekai.make, sekai.make_vec):
+        env: Any = each("OrderExecution-v0", state=state)
+        with pytest.raises(ValueError, match="takes no options"):
+            env.reset(seed=1, options={"order": 3})
 
 
 @pytest.mark.parametrize("action", [-1, 7])
@@ -205,10 +326,9 @@ def test_a_day_without_prices_is_not_drawn() -> None:
     data = MarketData(DAYS.times, DAYS.assets, DAYS.fields, values)
     options: dict[str, Any] = {"data": data, "assets": ["AAA"], "days": DAYS.calendar.sessions}
 
-    env = OrderExecution(**options)
+    env: Any = OrderExecution(**options)
     for seed in range(20):
         env.reset(seed=seed)
-        assert env.status is not None
-        assert env.status.initial_state.date != np.datetime64("2020-01-03")
+        assert env.simulator.order.date != np.datetime64("2020-01-03")
     with sekai.make_vec("OrderExecution-v0", 8, **options) as vec:
         played(vec, 12, 0)

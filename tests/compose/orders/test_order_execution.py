@@ -11,6 +11,7 @@ import pytest
 
 import sekai
 from sekai.compose import (
+    ComposedOrderExecution,
     Order,
     OrderCosts,
     OrderDir,
@@ -76,14 +77,14 @@ def test_a_reward_that_knows_the_future_is_found_out() -> None:
 
 
 def test_the_same_seed_draws_the_same_orders() -> None:
-    env = OrderExecution()
+    env: Any = OrderExecution()
     drawn = []
     for _ in range(2):
         env.reset(seed=7)
-        orders = [env.status.initial_state]  # type: ignore[union-attr]
+        orders = [env.simulator.order]
         for _ in range(5):
             env.reset()
-            orders.append(env.status.initial_state)  # type: ignore[union-attr]
+            orders.append(env.simulator.order)
         drawn.append(orders)
 
     assert drawn[0] == drawn[1]
@@ -92,13 +93,12 @@ def test_the_same_seed_draws_the_same_orders() -> None:
 
 def test_given_orders_are_those_that_are_worked() -> None:
     given = [order("09:30", "10:30"), order("13:00", "14:00", direction=0)]
-    env = OrderExecution(data=panel(), orders=given, order_steps=2)
+    env: Any = OrderExecution(data=panel(), orders=given, order_steps=2)
 
     seen = set()
     for seed in range(20):
         env.reset(seed=seed)
-        assert env.status is not None
-        seen.add(env.status.initial_state)
+        seen.add(env.simulator.order)
 
     assert seen == set(given)
 
@@ -147,14 +147,11 @@ def test_the_state_of_an_env_holds_a_day_and_not_all_data() -> None:
 
 def test_stores_of_ticks_are_read(tmp_path: Path) -> None:
     TickStore.build(panel(), tmp_path / "store")
-    env = OrderExecution(data=tmp_path / "store", assets=["BBB"], days=["2020-01-03"])
+    env: Any = OrderExecution(data=tmp_path / "store", assets=["BBB"], days=["2020-01-03"])
 
     env.reset(seed=0)
 
-    assert env.status is not None
-    assert env.status.initial_state.stock_id == "BBB"
-    with pytest.raises(ValueError, match="pass them by assets="):
-        OrderExecution(data=TickStore(tmp_path / "store"))
+    assert env.simulator.order.stock_id == "BBB"
 
 
 def round_the_clock(days: int = 3, seed: int = 0) -> MarketData:
@@ -177,7 +174,9 @@ def test_the_ticks_of_a_day_are_those_of_the_data(tmp_path: Path) -> None:
 
     minutes = round_the_clock()
     TickStore.build(panel(ticks=150), tmp_path / "store")
-    store: dict[str, Any] = {"data": tmp_path / "store", "assets": ["AAA"], "days": ["2020-01-03"]}
+    store: dict[str, Any] = {
+        "data": tmp_path / "store", "assets": ["AAA"], "days": ["2020-01-03"], "order_steps": 3,
+    }  # fmt: skip
     frame = pd.DataFrame({"close": 1.0, "volume": 1.0}, index=times(100))
 
     assert shown_ticks(OrderExecution()) == 240
@@ -185,11 +184,12 @@ def test_the_ticks_of_a_day_are_those_of_the_data(tmp_path: Path) -> None:
     assert shown_ticks(OrderExecution(data=panel(ticks=200))) == 200
     assert len(np.unique(minutes.times.astype("datetime64[D]"), return_counts=True)[1]) == 3
     assert shown_ticks(OrderExecution(data=minutes)) == 1440 - missing_of_all_days(minutes)
-    assert shown_ticks(OrderExecution(data=frame)) == 100
+    assert shown_ticks(OrderExecution(data=frame, order_steps=3)) == 100
     assert shown_ticks(OrderExecution(**store)) == 150
     assert shown_ticks(OrderExecution(**store, day_ticks=300)) == 300
-    with pytest.raises(DataError, match="raise day_ticks"):
-        OrderExecution(data=panel(), days=["2020-01-03"], day_ticks=100).reset(seed=0)
+    for kind in (OrderExecution, ComposedOrderExecution):
+        with pytest.raises(DataError, match=r"raise .*day_ticks|day_ticks=100; raise it"):
+            kind(data=panel(), days=["2020-01-03"], day_ticks=100).reset(seed=0)
 
 
 def missing_of_all_days(data: MarketData) -> int:
@@ -223,9 +223,9 @@ def test_parts_of_the_data_show_days_of_the_same_shape(tmp_path: Path) -> None:
 
 
 def test_days_that_are_too_short_are_refused_with_what_to_do() -> None:
-    env = OrderExecution(data=panel(ticks=60))
-    with pytest.raises(DataError, match="fewer steps by order_steps="):
-        env.reset(seed=0)
+    for kind in (OrderExecution, ComposedOrderExecution):
+        with pytest.raises(DataError, match="fewer steps by order_steps="):
+            kind(data=panel(ticks=60)).reset(seed=0)
 
 
 def test_the_optimal_schedule_is_for_what_is_left() -> None:
@@ -317,9 +317,8 @@ def test_orders_drawn_are_within_their_bounds() -> None:
     env = OrderExecution(amount=(10.0, 20.0), direction="buy", order_steps=2)
     for seed in range(30):
         env.reset(seed=seed)
-        assert env.status is not None
-        drawn: Order = env.status.initial_state
+        assert env.simulator is not None
+        drawn: Order = env.simulator.order
         assert 10.0 <= drawn.amount <= 20.0
         assert drawn.direction is OrderDir.BUY
-        assert env.simulator is not None
         assert env.simulator.get_state().num_steps == 2

@@ -13,6 +13,7 @@ from sekai.compose import (
     Order,
     OrderCosts,
     OrderDir,
+    SimulatedMinutes,
     SingleAssetOrderExecutionSimple,
     run_orders,
 )
@@ -92,3 +93,12 @@ def test_data_or_a_simulator_is_wanted_and_not_both() -> None:
         run_orders(ORDERS, panel(), TWAP(), simulator_fn=lambda one: None)  # type: ignore[arg-type, return-value]
     with pytest.raises(ValueError, match="workers"):
         run_orders(ORDERS, panel(), TWAP(), workers=0)
+
+
+def test_a_report_of_many_fills_is_shown_in_a_line() -> None:
+    sale = Order("SIM", 5_000, "sell", "2020-01-02 09:30", "2020-01-02 13:30")
+
+    report = run_orders([sale], SimulatedMinutes(), TWAP(), progress=False)
+
+    assert len(report.fills) == 240
+    assert repr(report) == "OrderReport(1 orders, 240 fills, 0 notices)"

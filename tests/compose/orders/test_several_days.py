@@ -25,7 +25,7 @@ from sekai.compose import (
     run_orders,
 )
 from sekai.compose.orders.baselines import AlmgrenChrissPolicy
-from sekai.compose.orders.data import TickFeatures
+from sekai.compose.orders.features import TickFeatures
 from sekai.data.market_data import MarketData
 from sekai.error import DataError
 from tests.compose.orders.days import day, panel, work

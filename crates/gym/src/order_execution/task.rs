@@ -9,7 +9,7 @@ use super::direction::Direction;
 use super::error::ExecutionError;
 use super::numpy_random::NumpyGenerator;
 use super::source::{OrderSource, RandomWindow, seen_digest};
-use super::{OrderExecution, OrderRules, ParentOrder, Progress};
+use super::{OrderExecution, OrderRules, ParentOrder, Progress, StepRecord};
 use crate::Shape;
 use crate::task::{ActionError, Outcome, Task};
 
@@ -152,9 +152,6 @@ struct Working {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Track {
     ticks: usize,
-    /// Amount left before the first step and after each.
-    positions: Vec<f64>,
-    ordered: f64,
     /// It has prices to come, and is computed again.
     #[serde(skip)]
     twap_price: f64,
@@ -208,6 +205,12 @@ impl OrderTask {
         })
     }
 
+    /// Execution of one order of the episode; `None` if there is no such order.
+    #[must_use]
+    pub fn execution(&self, order: usize) -> Option<&OrderExecution> {
+        self.orders.get(order).map(|own| &own.execution)
+    }
+
     fn show(&self, rows: &mut ObservationRows<'_>) {
         let settings = &self.shared.settings;
         if settings.state == ObservedState::Nothing {
@@ -229,11 +232,8 @@ impl Working {
     fn begin(&mut self, shared: &Shared, ticks: usize, order: ParentOrder) {
         let day = Arc::clone(shared.source.ticks[ticks].of(order.direction));
         self.execution.restart(day, order);
-        let mut positions = std::mem::take(&mut self.track.positions);
-        positions.clear();
-        positions.push(order.amount);
         let twap_price = self.execution.twap_price();
-        self.track = Track { ticks, positions, twap_price, ..Track::default() };
+        self.track = Track { ticks, twap_price, ..Track::default() };
     }
 
     /// Amount to trade in the next step.
@@ -260,8 +260,6 @@ impl Working {
     fn step(&mut self, settings: &OrderTaskSettings, action: f64) -> f64 {
         let (begin, amount) = (self.execution.tick(), self.amount(settings, action));
         self.execution.step(amount).expect("amounts are from 0 to what is left");
-        self.track.ordered += amount;
-        self.track.positions.push(self.execution.position());
         self.reward(settings, begin)
     }
 
@@ -305,8 +303,10 @@ impl Working {
         let steps = settings.order_steps;
         let history = &mut rows.position_history[index * steps..][..steps];
         history.fill(0.0);
-        for (shown, position) in history.iter_mut().zip(&self.track.positions) {
-            *shown = *position as f32;
+        let after_steps = self.execution.step_records().iter().map(|step| step.position);
+        let positions = std::iter::once(self.execution.order.amount).chain(after_steps);
+        for (shown, position) in history.iter_mut().zip(positions) {
+            *shown = position as f32;
         }
     }
 
@@ -340,7 +340,7 @@ impl Working {
             execution.next_boundary() as f64,
             execution.steps() as f64,
             f64::from(u8::from(execution.is_done())),
-            track.ordered,
+            execution.ordered(),
             execution.position(),
             sums.requested,
             sums.filled,
@@ -366,7 +366,7 @@ impl Task for OrderTask {
     type Action = f64;
     type Observation = OrderObservation;
     const NAME: &'static str = "OrderExecution";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     #[allow(clippy::cast_possible_truncation)] // small numbers
     fn step_nanoseconds(&self) -> u32 {
@@ -377,7 +377,7 @@ impl Task for OrderTask {
 
     fn bytes(&self) -> usize {
         let ticks = self.shared.window.order_ticks * size_of::<super::TickFill>();
-        let steps = self.shared.settings.order_steps * size_of::<f64>();
+        let steps = self.shared.settings.order_steps * size_of::<StepRecord>();
         size_of::<Self>() + self.orders.len() * (size_of::<Working>() + ticks + steps)
     }
 
@@ -504,9 +504,7 @@ impl Task for OrderTask {
             let ticks = self.shared.source.ticks.get(track.ticks)?;
             let day = Arc::clone(ticks.of(order.direction));
             let execution = OrderExecution { day, rules, order, progress };
-            let has_steps = track.positions.len() <= execution.progress.steps + 1;
-            let is_valid = execution.is_valid() && has_steps;
-            if !is_valid || seen_digest(&execution.day, execution.tick()) != digest {
+            if !execution.is_valid() || seen_digest(&execution.day, execution.tick()) != digest {
                 return None;
             }
             track.twap_price = execution.twap_price();

@@ -1,5 +1,7 @@
 //! Corporate actions: dividends and splits of a row, and point-in-time adjustment for them.
 
+use serde::{Deserialize, Serialize};
+
 /// Dividends and splits of a row, as in the data; empty if it has none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ActionColumns<'a> {
@@ -10,7 +12,7 @@ pub struct ActionColumns<'a> {
 }
 
 /// Dividend and split of an asset in one row, in units after the split.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Action {
     /// Dividend per unit, in currency.
     pub dividend: f64,

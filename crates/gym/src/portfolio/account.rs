@@ -71,6 +71,8 @@ pub(super) struct StepReport {
     pub(super) delisted: f64,
     /// Dividends received, less those paid on short positions.
     pub(super) dividends: f64,
+    /// Constraints that the projection of the decision relaxed, as bits.
+    pub(super) compromise: u8,
     pub(super) paid: Paid,
     /// True if this step ruined it.
     pub(super) is_ruined: bool,

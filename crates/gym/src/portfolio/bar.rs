@@ -1,5 +1,6 @@
 //! Rows of a panel and their validation.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::panel::ActionColumns;
@@ -32,7 +33,7 @@ pub struct Bar<'a> {
 }
 
 /// Width of the rows of a panel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Width {
     /// Assets in a row.
     pub assets: usize,

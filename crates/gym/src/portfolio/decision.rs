@@ -3,7 +3,7 @@
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
 use super::lanes::Machine;
-use super::projection::Workspace;
+use super::projection::{Projection, Workspace};
 use super::{ActionMode, Portfolio, Scratch, Sizing, simplex};
 
 /// Held weights and movable assets of the universe without removed assets.
@@ -74,15 +74,17 @@ impl Portfolio {
         };
         let is_met = is_free && account.is_simplex && simplex::meet(machine, target, orders);
         let allowed = &mut orders[..=assets];
-        if is_met {
+        let projection = if is_met {
             // The simplex projection is exact.
+            Projection::Exact
         } else if removed.is_empty() {
-            constraints.project(target, &universe.held, movable, workspace, allowed);
+            constraints.project(target, &universe.held, movable, workspace, allowed)
         } else {
             universe.cut(movable, removed);
             let Universe { held, movable } = &*universe;
-            constraints.project(target, held, movable, workspace, allowed);
-        }
+            constraints.project(target, held, movable, workspace, allowed)
+        };
+        account.step_report.compromise = projection.bits();
         if let Some(log) = &mut self.log {
             log.note_ordered(agent, allowed);
         }

@@ -46,7 +46,7 @@ const LEADING_INFO: [&str; 10] = [
 ];
 
 /// Info keys behind the cost kinds.
-const TRAILING_INFO: [&str; 2] = ["delisted", "dividends"];
+const TRAILING_INFO: [&str; 3] = ["delisted", "dividends", "compromise"];
 
 const INFO_KEYS: usize = LEADING_INFO.len() + COST_KINDS.len() + TRAILING_INFO.len();
 
@@ -188,6 +188,10 @@ impl Portfolio {
             called,
         ]);
         rest[..COST_KINDS.len()].copy_from_slice(&step_report.paid.by_kind());
-        rest[COST_KINDS.len()..].copy_from_slice(&[step_report.delisted, step_report.dividends]);
+        rest[COST_KINDS.len()..].copy_from_slice(&[
+            step_report.delisted,
+            step_report.dividends,
+            f64::from(step_report.compromise),
+        ]);
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::inline_always)] // steps are compiled for the widest lanes, with all they call
 
 mod slots;
+mod state;
 
 use std::ops::Range;
 
@@ -10,6 +11,7 @@ use super::bar::{Bar, BarError, Width};
 use super::lanes::{fetch, stride};
 use super::settings::FillAt;
 use crate::panel::Action;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 pub use slots::SlotError;
 
@@ -44,7 +46,7 @@ const COLUMNS: usize = 8;
 const READ: usize = 4;
 
 /// Data of a row that is not per asset.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Facts {
     /// Calendar days since the row before.
     days: f64,
@@ -61,7 +63,7 @@ struct Facts {
 static ALL_OPEN: [f64; 512] = [1.0; 512];
 
 /// Panel: known rows and derived columns.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Panel {
     width: Width,
     /// Numbers in a column of a row.

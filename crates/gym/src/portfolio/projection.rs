@@ -137,8 +137,22 @@ impl Projection {
         self == Self::Exact
     }
 
+    /// The relaxed constraints as bits, in the order of the fields of [`Compromise`].
+    #[must_use]
+    pub fn bits(self) -> u8 {
+        let Self::Compromise(relaxed) = self else { return 0 };
+        relaxed.facts().iter().rev().fold(0, |bits, &fact| 2 * bits + u8::from(fact))
+    }
+
     fn of(compromise: Compromise) -> Self {
         if compromise == Compromise::default() { Self::Exact } else { Self::Compromise(compromise) }
+    }
+}
+
+impl Compromise {
+    fn facts(self) -> [bool; 8] {
+        let Self { bounds, sectors, leverage, cash, cut_short, net, beta, positions } = self;
+        [bounds, sectors, leverage, cash, cut_short, net, beta, positions]
     }
 }
 

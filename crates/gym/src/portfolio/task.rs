@@ -30,7 +30,7 @@ impl Task for Portfolio {
     type Observation = PortfolioObservation;
 
     const NAME: &'static str = "Portfolio";
-    const VERSION: u32 = 4;
+    const VERSION: u32 = 5;
 
     fn step_nanoseconds(&self) -> u32 {
         let (agents, assets) = (self.settings.agents.len(), self.panel.width().assets);

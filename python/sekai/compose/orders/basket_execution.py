@@ -9,27 +9,23 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from quant_gym_rs._core import OrderExecutionBatch
-from sekai.compose.orders.data import as_intraday
-from sekai.compose.orders.interpreters import progress_spaces
+from sekai.compose.orders.composed import action_interpreter
+from sekai.compose.orders.config import OrderExecutionConfig
+from sekai.compose.orders.interpreters import history_spaces, progress_spaces
 from sekai.compose.orders.order import Order, OrderDir
 from sekai.compose.orders.order_batch import (
     INFO,
     OrderBatch,
     TickTable,
-    given_order,
-    native_settings,
+    native_batch,
+    shared_table,
 )
-from sekai.compose.orders.order_execution import (
-    OrderExecution,
-    OrderExecutionConfig,
-    RandomOrders,
-)
+from sekai.compose.orders.order_execution import OrderExecution
+from sekai.compose.orders.random_orders import RandomOrders, days_of
 from sekai.compose.orders.state import price_advantage
-from sekai.core.result import ResetResult, StepResult
 from sekai.envs.native_env import NativeEnv, resolve_config
 from sekai.error import DataError
-from sekai.spaces import Box, Dict, MultiDiscrete, Space
+from sekai.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from sekai.vector.native_envs import native_vector
 
 __all__ = [
@@ -39,8 +35,11 @@ __all__ = [
     "basket_execution_vec",
 ]
 
+SHOWN_STATES = ("full_history", "current_step")
 SIMULATED_BASKET = ("SIM0", "SIM1", "SIM2", "SIM3")
-SHOWN = ("amount", "position", "filled", "value", "cost", "market_price", "reward")
+SHOWN = (
+    "amount", "position", "filled", "value", "cost", "market_volume", "market_price", "reward",
+)  # fmt: skip
 """Numbers of an order in the info; no price after the current time is among them."""
 
 
@@ -54,14 +53,25 @@ class BasketExecutionConfig(OrderExecutionConfig):
 
     def __post_init__(self) -> None:
         OrderExecutionConfig.__post_init__(self)
-        for name in ("state", "action", "reward"):
+        if self.state not in SHOWN_STATES:
+            raise ValueError(f"state must be one of {list(SHOWN_STATES)}, got {self.state!r}")
+        for name in ("action", "reward"):
             value = getattr(self, name)
             if not (isinstance(value, str) or (name == "reward" and value is None)):
                 raise TypeError(f"{name} of a basket must be the name of a built-in, got {value!r}")
-        if self.state == "dummy":
-            raise ValueError("state must be 'full_history' or 'current_step', got 'dummy'")
-        if self.orders is not None and len({len(basket) for basket in self.orders}) != 1:
+
+    def _check_orders(self) -> None:
+        baskets: Any = self.orders
+        if baskets is None:
+            return
+        for basket in baskets:
+            if isinstance(basket, str) or not isinstance(basket, Sequence):
+                raise TypeError(f"orders must be a list of baskets, got {basket!r} in it")
+            if not all(isinstance(order, Order) for order in basket):
+                raise TypeError(f"orders must be baskets of Order, got {basket!r} in it")
+        if len(set(map(len, baskets))) != 1:
             raise ValueError("orders must be baskets of the same number of orders")
+        object.__setattr__(self, "orders", tuple(map(tuple, baskets)))
 
 
 class BasketExecution(NativeEnv[dict[str, NDArray[Any]], NDArray[Any]]):
@@ -71,8 +81,9 @@ class BasketExecution(NativeEnv[dict[str, NDArray[Any]], NDArray[Any]]):
     order that is filled before the end waits for the others; its actions are ignored.
 
     Info: `amount` and `position` (left) of each order, `filled`, `value` and `cost` of its fills
-    so far, `market_price` (mean so far), `reward` of the step, and `price_advantage` over the mean
-    price so far, in basis points; `direction`, 1 to buy.
+    so far, `market_volume` (sum so far), `market_price` (mean so far), `reward` of the step, and
+    `price_advantage` over the mean price so far, in basis points; `direction`, 1 to buy;
+    `exceeds_volume` of a finished order that is larger than the market volume of its ticks.
 
     Observation: that of `OrderExecution`, with a row for each order.
     Action: for each order a share of it out of a list, or a multiple of TWAP.
@@ -108,21 +119,11 @@ class BasketExecution(NativeEnv[dict[str, NDArray[Any]], NDArray[Any]]):
     ) -> tuple[BasketExecutionBatch, Dict, Space[Any]]:
         """Batch of many envs, with the observation and action space of one."""
         config = resolve_config(BasketExecutionConfig, config, settings)
-        days = as_intraday(config.simulated if config.data is None else config.data)
-        table = TickTable(config, days)
-        draws = _draws(config, table)
-        values = native_settings(config, table.day_ticks)
-        count = draws["assets"] if config.orders is None else len(config.orders[0])
-        native = OrderExecutionBatch(
-            table.native,
-            values | {"basket": count},
-            num_envs,
-            num_threads,
-            max_episode_steps,
-            **draws,
-        )
-        batch = BasketExecutionBatch(native, table, config.reward)
-        return batch, _observations(config, table, count), _actions(values["shares"], count)
+        table = shared_table(config, days_of(config), _draws)
+        count = table.draws["assets"] if config.orders is None else len(config.orders[0])
+        native = native_batch(table, num_envs, num_threads, max_episode_steps, basket=count)
+        batch = BasketExecutionBatch(native, table)
+        return batch, _observations(config, table, count), _actions(config, count)
 
 
 basket_execution_vec = native_vector("sekai.compose.orders.basket_execution:BasketExecution")
@@ -132,18 +133,11 @@ basket_execution_vec = native_vector("sekai.compose.orders.basket_execution:Bask
 class BasketExecutionBatch(OrderBatch):
     """Native batch of baskets, whose infos have a number for each order."""
 
-    def reset_one(self, seed: int | None = None) -> ResetResult[dict[str, NDArray[Any]]]:
-        """Start an episode of a batch of one."""
-        result = self.native.reset_one(seed)
-        return ResetResult(result.observation, self._info())
+    def _shown(self, observation: Any) -> Any:
+        return observation
 
-    def step_one(self, action: Any) -> StepResult[dict[str, NDArray[Any]]]:
-        """Step a batch of one."""
-        result = self.native.step_one(action)
-        flags = result.terminated, result.truncated
-        return StepResult(result.observation, result.reward, *flags, self._info())
-
-    def _info(self) -> dict[str, NDArray[Any]]:
+    def _info(self, values: Mapping[str, float]) -> dict[str, Any]:
+        # By name there is one order only.
         return {name: values[0] for name, values in self.infos().items()}
 
     def _columns(self, numbers: NDArray[np.float64]) -> Mapping[str, Any]:
@@ -151,6 +145,8 @@ class BasketExecutionBatch(OrderBatch):
         shown = np.nan_to_num(numbers) + 0.0
         columns: dict[str, NDArray[Any]] = {name: shown[:, :, INFO[name]] for name in SHOWN}
         columns["direction"] = numbers[:, :, INFO["direction"]].astype(np.int64)
+        is_larger = columns["amount"] > columns["market_volume"]
+        columns["exceeds_volume"] = is_larger & (numbers[:, :, INFO["done"]] > 0)
         columns["price_advantage"] = advantages(
             columns["value"], columns["filled"], columns["market_price"], columns["direction"]
         )
@@ -168,10 +164,11 @@ def advantages(value: Any, filled: Any, market_price: Any, direction: Any) -> ND
     return result
 
 
-def _draws(config: BasketExecutionConfig, table: TickTable) -> dict[str, Any]:
+def _draws(table: TickTable) -> dict[str, Any]:
     """Days on which every asset has the same ticks, or the given baskets."""
+    config: Any = table.config
     if config.orders is not None:
-        return {"orders": [_given_basket(config, table, basket) for basket in config.orders]}
+        return {"orders": [_given_basket(table, basket) for basket in config.orders]}
     orders = RandomOrders(config, table.days)
     synthetic = config.data is None and config.assets is None
     assets = SIMULATED_BASKET if synthetic else tuple(map(str, orders.assets))
@@ -188,11 +185,9 @@ def _draws(config: BasketExecutionConfig, table: TickTable) -> dict[str, Any]:
     return {"candidates": [day for days in by_asset for day in days], "assets": len(assets)}
 
 
-def _given_basket(
-    config: BasketExecutionConfig, table: TickTable, basket: Sequence[Order]
-) -> list[tuple[Any, ...]]:
+def _given_basket(table: TickTable, basket: Sequence[Order]) -> list[tuple[Any, ...]]:
     """Orders of a native batch; all of them step at the same times, so that none sees ahead."""
-    orders = [given_order(config, table, order) for order in basket]
+    orders = [table.add_order(order) for order in basket]
     times = [table.ticks[order[0]].times for order in orders]
     for order, own, clock in zip(basket, orders, times, strict=True):
         if own[3] != orders[0][3] or not np.array_equal(clock, times[0]):
@@ -219,27 +214,13 @@ def _basket_day(table: TickTable, assets: Sequence[str], date: np.datetime64) ->
 
 def _observations(config: BasketExecutionConfig, table: TickTable, count: int) -> Dict:
     steps = config.order_steps
-    is_full = config.state == "full_history"
-    spaces: dict[str, Any] = {}
-    if is_full:
-        shape = (count, table.day_ticks, len(config.columns))
-        spaces = {
-            "data_processed": Box(-np.inf, np.inf, shape, np.float32),
-            "data_processed_prev": Box(-np.inf, np.inf, shape, np.float32),
-            "cur_tick": Box(0, table.day_ticks - 1, (count,), np.int32),
-            "position_history": Box(0.0, np.inf, (count, steps), np.float32),
-        }
-    progress = progress_spaces(steps, steps - 1 if is_full else steps)
-    rows = {
-        name: MultiDiscrete([2] * count)
-        if name == "acquiring"
-        else Box(space.low.item(), space.high.item(), (count,), space.dtype)
-        for name, space in progress.items()
-    }
-    return Dict({**spaces, **rows})
+    if config.state == "full_history":
+        return Dict(history_spaces(steps, table.day_ticks, len(config.columns), (count,)))
+    return Dict(progress_spaces(steps, steps, (count,)))
 
 
-def _actions(shares: Sequence[float] | None, count: int) -> Space[Any]:
-    if shares is None:
-        return Box(0.0, np.inf, (count,), np.float32)
-    return MultiDiscrete([len(shares)] * count)
+def _actions(config: BasketExecutionConfig, count: int) -> Space[Any]:
+    space = action_interpreter(config).action_space
+    if isinstance(space, Discrete):
+        return MultiDiscrete([space.n] * count)
+    return Box(0.0, np.inf, (count,), np.float32)

@@ -36,7 +36,7 @@ class BasketRenderer(MatplotlibRenderer):
     def draw(self, env: Any, figure: Figure) -> None:
         """Draw the current basket of `env` on an empty `figure`."""
         batch: BasketExecutionBatch = env.get_attr("batch")
-        numbers = batch.native.order_infos()[0]
+        numbers = batch.batch.order_infos()[0]
         if not numbers[:, INFO["amount"]].all():
             raise ResetRequired("there is no basket to draw: call reset() first")
         grid = figure.add_gridspec(2, 1, hspace=0.25, left=0.16, right=0.95, top=0.86, bottom=0.09)

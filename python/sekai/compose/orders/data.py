@@ -1,4 +1,4 @@
-"""Data of orders: sources of days, synthetic minutes and tick features."""
+"""Data of orders: sources of days, their range, and synthetic minutes."""
 
 from __future__ import annotations
 
@@ -6,36 +6,44 @@ import hashlib
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sekai.compose.orders.order import Order
+from sekai.config.checked import CheckedConfig
 from sekai.data.frame_intraday import FrameIntraday
-from sekai.data.intraday import DayCache, DayTicks, IntradayData, MarketIntraday, day_of
+from sekai.data.intraday import (
+    DayTicks,
+    IntradayData,
+    MarketIntraday,
+    TickSpan,
+    day_of,
+)
 from sekai.data.market_data import MarketData
+from sekai.data.qlib.intraday import QlibIntraday
 from sekai.data.tick_store import TickStore
 from sekai.error import DataError
+from sekai.storage.names import unknown_name
 
 __all__ = [
     "TRADABLE",
-    "DayFeatures",
-    "FeatureProvider",
     "OrderData",
     "PanelDays",
     "SessionTicks",
     "SimulatedMinutes",
     "SingleDay",
-    "StoredFeatures",
-    "TickFeatures",
     "as_intraday",
-    "clock_times",
+    "check_asset",
     "day_or_none",
     "earlier_days",
     "frame_days",
+    "known_assets",
+    "known_dates",
+    "order_dates",
     "order_ticks",
     "order_window",
     "times_of_day",
@@ -66,6 +74,10 @@ class SingleDay:
                 f"{own_date}"
             )
         return self.ticks
+
+    def span(self, stock_id: str) -> TickSpan:
+        """Range of the ticks of the day."""
+        return TickSpan.of(self.ticks.times)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,8 +123,6 @@ def as_intraday(data: OrderData) -> IntradayData:
     if isinstance(data, MarketData):
         return PanelDays(data)
     if isinstance(data, (str, os.PathLike)):
-        from sekai.data.tick_store import TickStore
-
         return TickStore(data)
     # A frame may have a column of that name.
     if callable(getattr(data, "day", None)) and isinstance(data, IntradayData):
@@ -131,27 +141,51 @@ def frame_days(data: Any) -> FrameIntraday:
     return data if isinstance(data, FrameIntraday) else FrameIntraday(data)
 
 
-def clock_times(times: NDArray[np.datetime64]) -> NDArray[np.timedelta64]:
-    """Different times of day among timestamps, ascending."""
-    elapsed: NDArray[np.timedelta64] = np.unique(times - times.astype("datetime64[D]"))
-    return elapsed
+def known_assets(days: IntradayData) -> tuple[str, ...] | None:
+    """Assets of a source; None if it has any, or does not list them."""
+    if isinstance(days, SingleDay):
+        return (days.ticks.stock_id,)
+    if isinstance(days, MarketIntraday):
+        return days.data.assets
+    if isinstance(days, TickStore):
+        return days.stocks()
+    if isinstance(days, QlibIntraday):
+        return tuple(days.provider.instruments("all", days.freq))
+    return days.assets if isinstance(days, FrameIntraday) and days.is_named else None
 
 
-def times_of_day(days: IntradayData) -> int | None:
-    """Number of different times of day in the data; None for a source that does not list it.
+def check_asset(days: IntradayData, asset: str) -> None:
+    """Raise `DataError` for an asset that is none of a source."""
+    if isinstance(days, QlibIntraday):
+        days.provider.symbol(asset, days.freq)  # rejects unknown symbols, ignores case
+        return
+    known = known_assets(days)
+    if known is not None and asset not in known:
+        raise DataError(unknown_name("asset", asset, known))
+
+
+def known_dates(days: IntradayData, assets: Sequence[str]) -> NDArray[np.datetime64] | None:
+    """Days on which some of the assets have ticks; None if the source does not list them."""
+    spans = [] if isinstance(days, SimulatedMinutes) else _spans(days, assets)
+    return np.unique(np.concatenate([span.dates for span in spans])) if spans else None
+
+
+def times_of_day(days: IntradayData, assets: Sequence[str]) -> int | None:
+    """Number of different times of day of some assets; None if the source does not list it.
 
     No day has more ticks, and parts of the data with missing ticks have the same number.
     """
-    if isinstance(days, SimulatedMinutes):
-        return days.ticks
-    if isinstance(days, SingleDay):
-        return len(days.ticks)
-    if isinstance(days, MarketIntraday):
-        return len(clock_times(days.data.calendar.local))
+    spans = _spans(days, assets)
+    return len(np.unique(np.concatenate([span.clock for span in spans]))) if spans else None
+
+
+def _spans(days: IntradayData, assets: Sequence[str]) -> list[TickSpan]:
+    """Different ranges of the assets, of a frame of all that it has; empty if they are unknown."""
     if isinstance(days, FrameIntraday):
-        clocks = [clock_times(days.ticks(asset).times) for asset in days.assets]
-        return len(np.unique(np.concatenate(clocks)))
-    return None
+        assets = days.assets
+    elif isinstance(days, (MarketIntraday, QlibIntraday)):
+        assets = assets[:1]  # the same for all
+    return [days.span(asset) for asset in assets] if hasattr(days, "span") else []
 
 
 def order_ticks(days: IntradayData, order: Order) -> DayTicks:
@@ -159,23 +193,28 @@ def order_ticks(days: IntradayData, order: Order) -> DayTicks:
 
     Days without ticks, such as holidays, are left out.
     """
-    # The window ends before `end_time`.
-    last = (order.end_time - np.timedelta64(1, "ns")).astype("datetime64[D]")
-    if last <= order.date:
+    dates = order_dates(order)
+    if len(dates) == 1:
         return days.day(order.stock_id, order.date)
     if isinstance(days, SingleDay):
         raise DataError(
             f"order for {order.stock_id} from {order.start_time} to {order.end_time} spans several "
             "days, but the data has one; pass data with all of its days"
         )
-    dates = np.arange(order.date, last + np.timedelta64(1, "D"))
     found = (day_or_none(days, order.stock_id, date) for date in dates)
     parts = [ticks for ticks in found if ticks is not None]
     if not parts:
         raise DataError(
-            f"{order.stock_id} has no ticks from {order.date} to {last}; choose other times"
+            f"{order.stock_id} has no ticks from {dates[0]} to {dates[-1]}; choose other times"
         )
     return parts[0] if len(parts) == 1 else _joined_days(parts)
+
+
+def order_dates(order: Order) -> NDArray[np.datetime64]:
+    """Days of the window of an order, with or without ticks."""
+    # The window ends before `end_time`.
+    last = (order.end_time - np.timedelta64(1, "ns")).astype("datetime64[D]")
+    return np.arange(order.date, max(order.date, last) + np.timedelta64(1, "D"))
 
 
 def _joined_days(parts: Sequence[DayTicks]) -> SessionTicks:
@@ -194,13 +233,19 @@ def _joined_days(parts: Sequence[DayTicks]) -> SessionTicks:
     return SessionTicks(parts[0].stock_id, times, columns, sessions)
 
 
-def order_window(ticks: DayTicks, order: Order, *, closed: bool) -> tuple[int, int]:
+def order_window(
+    days: IntradayData, ticks: DayTicks, order: Order, *, closed: bool
+) -> tuple[int, int]:
     """Window of an order: index of its first tick, and of the one after its last.
 
     Args:
+        days: source of the ticks.
         ticks: the day, or the days.
         order: the order.
         closed: include a tick at the order's end.
+
+    Raises:
+        DataError: the order is outside of the session, or partly outside of the data.
     """
     times: Any = ticks.times
     first = int(np.searchsorted(times, order.start_time))
@@ -211,11 +256,48 @@ def order_window(ticks: DayTicks, order: Order, *, closed: bool) -> tuple[int, i
             f"order for {order.stock_id} from {order.start_time} to {order.end_time} (end {end}) "
             f"has no tick in the session from {times[0]} to {times[-1]}; choose times inside it"
         )
+    span = days.span(order.stock_id) if hasattr(days, "span") else TickSpan.of(times)
+    # Bars are stamped at their start or at their end.
+    tick = np.diff(times).min() if len(times) > 1 else np.timedelta64(1, "m")
+    _check_inside(order, span, tick)
     return first, stop
 
 
+def _check_inside(order: Order, span: TickSpan, tick: np.timedelta64) -> None:
+    """Raise unless an order is within the dates and hours of the data; midnight is any hour."""
+    start, end, dates = order.start_time, order.end_time, order_dates(order)
+    outside = None
+    if end != end.astype("datetime64[D]"):
+        is_late = span.last is not None and end > span.last + tick
+        if is_late or end - dates[-1] > span.clock[-1] + tick:
+            outside = dates[-1]
+    elif span.last is not None and dates[-1] > span.last.astype("datetime64[D]"):
+        outside = dates[-1]
+    if start != order.date:
+        is_early = span.first is not None and start < span.first - tick
+        if is_early or start - order.date < span.clock[0] - tick:
+            outside = order.date
+    elif span.first is not None and order.date < span.first.astype("datetime64[D]"):
+        outside = order.date
+    if outside is None:
+        return
+    hours = " to ".join(str(order.date + time)[11:16] for time in span.clock[[0, -1]])
+    if span.first is not None and span.last is not None:
+        hours = f"from {_minute(span.first)} to {_minute(span.last)}, {hours} of a day"
+    verb = order.direction.name.lower()
+    raise DataError(
+        f"order to {verb} {order.amount:g} of {order.stock_id} from {_minute(start)} to "
+        f"{_minute(end)} is partly outside of the data on {outside}: it has ticks {hours}; choose "
+        "times inside it, or dates alone for whole sessions"
+    )
+
+
+def _minute(time: np.datetime64) -> str:
+    return str(time.astype("datetime64[m]"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimulatedMinutes:
+class SimulatedMinutes(CheckedConfig):
     """Synthetic minute bars from a seed: a random walk with U-shaped volume.
 
     Every date of every asset has its own day, independent of other calls.
@@ -253,6 +335,11 @@ class SimulatedMinutes:
     def day(self, stock_id: str, date: np.datetime64) -> DayTicks:
         """Minutes of an asset on a day."""
         return _cached_day(self, stock_id, day_of(date))
+
+    def span(self, stock_id: str) -> TickSpan:
+        """Minutes of a day; there are ticks on every day."""
+        times = self.times(np.datetime64("2020-01-01"))
+        return replace(TickSpan.of(times), first=None, last=None)
 
     def make(self, stock_id: str, day: np.datetime64) -> DayTicks:
         """Generate the minutes of a day, without the cache."""
@@ -294,119 +381,14 @@ class SimulatedMinutes:
         return int.from_bytes(hashlib.sha256(text).digest()[:8], "little")
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=512)
 def _cached_day(source: SimulatedMinutes, stock_id: str, day: np.datetime64) -> DayTicks:
-    # An episode reads its day several times.
+    # An episode reads its day several times, and an env all days of a year.
     return source.make(stock_id, day)
 
 
 LONGEST_BREAK = 10
 """Days without ticks after which no earlier day is searched."""
-
-
-class DayFeatures(NamedTuple):
-    """Features of a day and of the day before."""
-
-    times: NDArray[np.datetime64]
-    """Start times of today's ticks."""
-    today: NDArray[Any]
-    """Ticks by features."""
-    yesterday: NDArray[Any]
-    """Ticks by features; no rows without a day before."""
-
-
-class FeatureProvider(Protocol):
-    """Provider of the features of days."""
-
-    def features(self, stock_id: str, date: np.datetime64) -> DayFeatures:
-        """Features of an asset on a day; `DataError` if there are none."""
-
-
-class _CachedDay(NamedTuple):
-    ticks: DayTicks
-    before: list[DayTicks]
-    features: DayFeatures
-
-
-class TickFeatures:
-    """Features that are columns of ticks, absolute or relative to the day's first value.
-
-    Args:
-        data: source of ticks.
-        columns: columns of the ticks.
-        relative: divide each column by its first value of the day, and subtract 1.
-    """
-
-    def __init__(
-        self,
-        data: OrderData,
-        columns: Sequence[str] = ("$close", "$volume"),
-        *,
-        relative: bool = True,
-    ) -> None:
-        self.data = as_intraday(data)
-        self.columns = tuple(columns)
-        self.relative = relative
-        self._cache = DayCache()
-
-    def features(self, stock_id: str, date: np.datetime64) -> DayFeatures:
-        """Features of an asset on a day; missing values are 0."""
-        ticks = self.data.day(stock_id, date)
-        before = earlier_days(self.data, stock_id, date, 1)
-        key = (stock_id, str(date))
-        cached = self._cache.get(key)
-        # Days that were read again are other objects, so that rewritten files are not served stale.
-        if cached is None or cached.ticks is not ticks or cached.before != before:
-            empty = np.zeros((0, len(self.columns)), np.float32)
-            yesterday = self.rows(before[0]) if before else empty
-            features = DayFeatures(ticks.times, self.rows(ticks), yesterday)
-            cached = _CachedDay(ticks, before, features)
-            self._cache.put(key, cached, sum(part.nbytes for part in features))
-        result: DayFeatures = cached.features
-        return result
-
-    def rows(self, ticks: DayTicks) -> NDArray[np.float32]:
-        """Features of ticks, ticks by columns."""
-        values = np.stack([ticks.column(name) for name in self.columns], axis=1)
-        if self.relative:
-            # The first value is known in every row that is shown.
-            first = _first_known(values)
-            values = np.where(first > 0, values / np.where(first > 0, first, 1.0) - 1.0, 0.0)
-        rows = np.nan_to_num(values).astype(np.float32)
-        rows.flags.writeable = False
-        return rows
-
-
-class StoredFeatures:
-    """Features stored in a `TickStore`, of a day and of the day before.
-
-    Args:
-        store: the store.
-        columns_today: such as `$close`.
-        columns_yesterday: such as `$close_1`, as many as of today.
-    """
-
-    def __init__(
-        self, store: TickStore, columns_today: Sequence[str], columns_yesterday: Sequence[str]
-    ) -> None:
-        self.store = store
-        self.columns_today, self.columns_yesterday = tuple(columns_today), tuple(columns_yesterday)
-
-    def features(self, stock_id: str, date: np.datetime64) -> DayFeatures:
-        """Features of an asset on a day; missing values are 0."""
-        rows = self.store.processed(stock_id, date, self.columns_today, self.columns_yesterday)
-        times = self.store.day(stock_id, date).times
-        if len(times) != len(rows[0]):
-            raise DataError(
-                f"features of {stock_id} on {date} must have {len(times)} ticks, got {len(rows[0])}"
-            )
-        return DayFeatures(times, *(np.nan_to_num(part) for part in rows))
-
-
-def _first_known(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    is_known = np.isfinite(values) & (values > 0)
-    first = values[np.argmax(is_known, axis=0), np.arange(values.shape[1])]
-    return np.where(is_known.any(axis=0), first, 0.0)
 
 
 def earlier_days(data: Any, stock_id: str, date: np.datetime64, count: int) -> list[DayTicks]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.compose.interpreter import ActionInterpreter, StateInterpreter
-from sekai.compose.orders.data import FeatureProvider
-from sekai.compose.orders.order import OrderDir
+from sekai.compose.orders.features import FeatureProvider
+from sekai.compose.orders.order import OrderDir, is_number
 from sekai.compose.orders.state import SAOEState
 from sekai.error import DataError
-from sekai.spaces import Box, Dict, Discrete
+from sekai.spaces import Box, Dict, Discrete, MultiDiscrete
 from sekai.spaces.numbers import require_real
 
 __all__ = [
@@ -23,6 +22,9 @@ __all__ = [
     "DummyStateInterpreter",
     "FullHistoryStateInterpreter",
     "TwapRelativeActionInterpreter",
+    "action_shares",
+    "check_steps",
+    "history_spaces",
     "order_progress",
     "progress_spaces",
 ]
@@ -37,13 +39,7 @@ class CategoricalActionInterpreter(ActionInterpreter[SAOEState, int, float]):
     """
 
     def __init__(self, values: int | Sequence[float], max_step: int | None = None) -> None:
-        if isinstance(values, int):
-            if values < 1:
-                raise ValueError(f"values must be at least 1, got {values}")
-            values = [part / values for part in range(values + 1)]
-        shares = [float(value) for value in values]
-        if not shares or not all(math.isfinite(share) and share >= 0 for share in shares):
-            raise ValueError(f"values must be shares of at least 0, got {shares}")
+        shares = action_shares("values", values)
         if max_step is not None and max_step < 1:
             raise ValueError(f"max_step must be at least 1, got {max_step}")
         self.action_values = shares
@@ -61,6 +57,24 @@ class CategoricalActionInterpreter(ActionInterpreter[SAOEState, int, float]):
         if self.max_step is not None and simulator_state.cur_step >= self.max_step - 1:
             return position
         return min(position, simulator_state.order.amount * self.action_values[int(action)])
+
+
+def action_shares(name: str, values: Any) -> list[float]:
+    """Shares of an order from a list of them, or from a number of parts.
+
+    Args:
+        name: name of the argument in errors.
+        values: the argument.
+    """
+    if isinstance(values, int):
+        if values < 1:
+            raise ValueError(f"{name} must be at least 1, got {values}")
+        values = [part / values for part in range(values + 1)]
+    is_list = not isinstance(values, str) and hasattr(values, "__iter__")
+    shares = list(values) if is_list else values
+    if not is_list or not shares or not all(is_number(own) and own >= 0 for own in shares):
+        raise ValueError(f"{name} must be shares of at least 0, got {shares!r}")
+    return [float(share) for share in shares]
 
 
 class TwapRelativeActionInterpreter(ActionInterpreter[SAOEState, Any, float]):
@@ -122,24 +136,40 @@ class CurrentStepStateInterpreter(StateInterpreter[SAOEState, dict[str, Any]]):
         return order_progress(simulator_state, self.max_step, self.max_step)
 
 
-def progress_spaces(max_step: int, last_step: int) -> dict[str, Any]:
-    """Spaces of an order's progress, whose step counter goes up to `last_step`."""
+def progress_spaces(max_step: int, last_step: int, rows: tuple[int, ...] = ()) -> dict[str, Any]:
+    """Spaces of an order's progress, whose step counter goes up to `last_step`.
+
+    Args:
+        max_step: most steps of an order.
+        last_step: highest step counter.
+        rows: the number of orders of a basket, which have a row each; () for one order.
+    """
     return {
-        "acquiring": Discrete(2),
-        "cur_step": Box(0, last_step, (), np.int32),
-        "num_step": Box(max_step, max_step, (), np.int32),
-        "target": Box(0.0, np.inf, (), np.float32),
-        "position": Box(0.0, np.inf, (), np.float32),
+        "acquiring": MultiDiscrete([2] * rows[0]) if rows else Discrete(2),
+        "cur_step": Box(0, last_step, rows, np.int32),
+        "num_step": Box(max_step, max_step, rows, np.int32),
+        "target": Box(0.0, np.inf, rows, np.float32),
+        "position": Box(0.0, np.inf, rows, np.float32),
+    }
+
+
+def history_spaces(
+    max_step: int, data_ticks: int, data_dim: int, rows: tuple[int, ...] = ()
+) -> dict[str, Any]:
+    """Spaces of `FullHistoryStateInterpreter`, which the native batch writes too."""
+    shape = (*rows, data_ticks, data_dim)
+    return {
+        "data_processed": Box(-np.inf, np.inf, shape, np.float32),
+        "data_processed_prev": Box(-np.inf, np.inf, shape, np.float32),
+        "cur_tick": Box(0, data_ticks - 1, rows, np.int32),
+        "position_history": Box(0.0, np.inf, (*rows, max_step), np.float32),
+        **progress_spaces(max_step, max_step - 1, rows),
     }
 
 
 def order_progress(state: SAOEState, max_step: int, last_step: int) -> dict[str, Any]:
     """Progress of an order."""
-    if state.num_steps > max_step:
-        raise ValueError(
-            f"orders must have at most {max_step} steps, got one of {state.num_steps}; raise "
-            "max_step or ticks_per_step"
-        )
+    check_steps(state, "max_step", max_step)
     return {
         "acquiring": np.int64(state.order.direction is OrderDir.BUY),
         "cur_step": np.array(min(state.cur_step, last_step), np.int32),
@@ -147,6 +177,16 @@ def order_progress(state: SAOEState, max_step: int, last_step: int) -> dict[str,
         "target": np.array(state.order.amount, np.float32),
         "position": np.array(state.position, np.float32),
     }
+
+
+def check_steps(state: SAOEState, name: str, most: int) -> None:
+    """Raise for an order of more steps than the setting `name` allows."""
+    if state.num_steps > most:
+        raise ValueError(
+            f"orders must have at most {most} steps ({name}), got one of {state.num_steps} for "
+            f"{state.order.stock_id} from {state.order.start_time} to {state.order.end_time}; "
+            f"raise {name} or ticks_per_step"
+        )
 
 
 def _checked(max_step: int) -> int:
@@ -186,16 +226,7 @@ class FullHistoryStateInterpreter(StateInterpreter[SAOEState, dict[str, Any]]):
                 raise ValueError(f"{name} must be at least 1, got {value}")
         self.max_step, self.data_ticks, self.data_dim = max_step, data_ticks, data_dim
         self.provider = provider
-        features = Box(-np.inf, np.inf, (data_ticks, data_dim), np.float32)
-        self._space = Dict(
-            {
-                "data_processed": features,
-                "data_processed_prev": Box(-np.inf, np.inf, (data_ticks, data_dim), np.float32),
-                "cur_tick": Box(0, data_ticks - 1, (), np.int32),
-                "position_history": Box(0.0, np.inf, (max_step,), np.float32),
-                **progress_spaces(max_step, max_step - 1),
-            }
-        )
+        self._space = Dict(history_spaces(max_step, data_ticks, data_dim))
 
     @property
     def observation_space(self) -> Dict:
@@ -220,8 +251,8 @@ class FullHistoryStateInterpreter(StateInterpreter[SAOEState, dict[str, Any]]):
         if rows.ndim != 2 or rows.shape[1] != self.data_dim or len(rows) > self.data_ticks:
             raise DataError(
                 f"features of {state.order.stock_id} on {state.date} must be at most "
-                f"{self.data_ticks} ticks by {self.data_dim}, got {rows.shape}; raise day_ticks "
-                "(data_ticks), or fix the features"
+                f"{self.data_ticks} ticks by {self.data_dim}, got {rows.shape}; raise data_ticks "
+                "(of an env, day_ticks), or fix the features"
             )
         fitted = np.zeros((self.data_ticks, self.data_dim), np.float32)
         fitted[: len(rows)] = rows

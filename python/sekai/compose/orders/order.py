@@ -5,14 +5,14 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
 import numpy as np
 
+from sekai.data.calendar import Moment, local_time
 from sekai.error import SekaiError
 
-__all__ = ["DirectionError", "Order", "OrderDir"]
+__all__ = ["DirectionError", "Order", "OrderDir", "is_number"]
 
 
 class DirectionError(SekaiError, NotImplementedError, ValueError):
@@ -36,8 +36,8 @@ class Order:
     """Order for an amount of one asset within one time window.
 
     The window may span several days, see `SingleAssetOrderExecutionSimple`. Times are local times
-    of the market, as strings, datetimes, or timestamps of NumPy or pandas; the direction also as
-    `"buy"` or `"sell"`.
+    of the market without a time zone, as strings, datetimes, or timestamps of NumPy or pandas; the
+    direction also as `"buy"` or `"sell"`.
     """
 
     stock_id: str
@@ -55,12 +55,12 @@ class Order:
         stock_id: str,
         amount: float,
         direction: OrderDir | int | str,
-        start_time: DatetimeLike,
-        end_time: DatetimeLike,
+        start_time: Moment,
+        end_time: Moment,
         deal_amount: float = 0.0,
         factor: float | None = None,
     ) -> None:
-        start, end = to_datetime64(start_time), to_datetime64(end_time)
+        start, end = _nanoseconds(start_time), _nanoseconds(end_time)
         if start > end:
             raise ValueError(f"an order must not end before it starts, got {start} to {end}")
         values = {
@@ -97,6 +97,11 @@ class Order:
         return self.direction.sign
 
 
+def _nanoseconds(moment: Moment) -> np.datetime64:
+    time: np.datetime64 = local_time(moment).astype("datetime64[ns]")
+    return time
+
+
 def _direction(value: Any) -> OrderDir:
     try:
         return OrderDir[value.upper()] if isinstance(value, str) else OrderDir(value)
@@ -112,28 +117,7 @@ def _amount(name: str, value: Any) -> float:
     return amount
 
 
-DatetimeLike = str | date | np.datetime64
-"""Times as users write them; a Timestamp of pandas is a date."""
-
-
-def to_datetime64(value: Any) -> np.datetime64:
-    """Convert a string, a date, or a timestamp of NumPy or pandas to nanoseconds.
-
-    Orders and ticks are in local times of the market, so a time has no time zone.
-    """
-    if getattr(value, "tzinfo", None) is not None:
-        raise ValueError(
-            f"time {value!r} has a time zone; convert it to local time of the market and drop it"
-        )
-    if not isinstance(value, (str, date, np.datetime64)):
-        raise TypeError(f"time must be a string, datetime or datetime64, got {value!r}")
-    try:
-        # First: a Timestamp of pandas has nanoseconds, which a datetime has not.
-        convert = getattr(value, "to_datetime64", None)
-        time = np.datetime64(value) if convert is None else convert()
-        result: np.datetime64 = time.astype("datetime64[ns]")
-    except ValueError as error:
-        raise ValueError(f"time must be like '2020-01-31 09:30', got {value!r}") from error
-    if np.isnat(result):
-        raise ValueError(f"time must not be NaT, got {value!r}")
-    return result
+def is_number(value: Any) -> bool:
+    """Return True for a finite real number."""
+    is_real = isinstance(value, (int, float, np.integer, np.floating))
+    return is_real and not isinstance(value, bool) and math.isfinite(value)

@@ -1,129 +1,62 @@
-"""Native batch of order execution: many episodes of `OrderExecution` in one call."""
+"""Native batch of order execution: many orders at work in one call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quant_gym_rs._core import OrderExecutionBatch, OrderTable
-from sekai.backend import Backend
+from quant_gym_rs._core import OrderExecutionBatch, OrderSummary, OrderTable
 from sekai.compose.logs.collector import LogLevel
-from sekai.compose.orders.data import TickFeatures, as_intraday, day_or_none, earlier_days
-from sekai.compose.orders.interpreters import order_progress
+from sekai.compose.orders.composed import OrderSimulatorFactory, action_interpreter
+from sekai.compose.orders.config import OrderExecutionConfig
+from sekai.compose.orders.data import SimulatedMinutes, day_or_none, earlier_days
+from sekai.compose.orders.features import TickFeatures
 from sekai.compose.orders.order import Order, OrderDir
-from sekai.compose.orders.order_execution import (
-    OrderExecutionConfig,
-    OrderSimulatorFactory,
-    RandomOrders,
-    action_interpreter,
-    has_prices,
-    resolve_day_ticks,
-    state_interpreter,
+from sekai.compose.orders.random_orders import has_prices, resolve_day_ticks, window_times
+from sekai.compose.orders.simulators import OrderSimulator, simple_limits
+from sekai.compose.orders.state import (
+    deal_prices,
+    price_advantage,
+    summary_metrics,
+    volume_notice,
 )
-from sekai.compose.orders.simulators import simple_limits
-from sekai.compose.orders.state import deal_prices, price_advantage, summary_metrics
-from sekai.core.autoreset import Autoreset
+from sekai.core.result import ResetResult, StepResult
+from sekai.data.frame_intraday import FrameIntraday
 from sekai.data.intraday import DayTicks, IntradayData
-from sekai.envs.native_env import resolve_config
-from sekai.registry import spec
-from sekai.vector.make_vec import make_vec
-from sekai.vector.native import NativeVecEnv
-from sekai.vector.vec_env import VecEnv
+from sekai.data.market_data import MarketData
+from sekai.envs.native_env import BatchWrapper
+from sekai.error import DataError
 
-__all__ = [
-    "INFO",
-    "OrderBatch",
-    "TickTable",
-    "given_order",
-    "native_settings",
-    "order_execution_vec",
-]
+__all__ = ["INFO", "OrderBatch", "TickTable", "native_batch", "shared_table"]
 
 INFO = {name: column for column, name in enumerate(OrderExecutionBatch.info_names())}
 """Column of each number of an order in the infos of the native batch."""
 
-MOST_DAYS = 50_000
-"""Days of assets up to which all ticks are kept in memory; beyond, envs read them day by day."""
+REWARD_TERMS = {"shortfall": "reward/shortfall", "pa_penalty": "reward/pa"}
+"""Name of the logged term of each reward that has a penalty."""
 
+GIVEN = ("ticks", "direction", "amount", "first", "stop")
+"""Numbers that tell a given order from others."""
 
-def order_execution_vec(
-    num_envs: int,
-    *,
-    num_threads: int | None = None,
-    max_episode_steps: int | None = None,
-    autoreset: Autoreset = "same_step",
-    backend: Backend = "numpy",
-    copy: bool = True,
-    config: OrderExecutionConfig | None = None,
-    **settings: Any,
-) -> VecEnv:
-    """Make a vector env of `OrderExecution`: native with built-in parts, else composed.
-
-    Own interpreters and rewards, and data of more days than fit the memory, are composed.
-    """
-    config = resolve_config(OrderExecutionConfig, config, settings)
-    shared: dict[str, Any] = {"autoreset": autoreset, "backend": backend, "copy": copy}
-    days = as_intraday(config.simulated if config.data is None else config.data)
-    orders = RandomOrders(config, days)
-    if not _is_native(config, orders):
-        composed = replace(spec("OrderExecution-v0"), vector_entry_point=None)
-        limits = {"max_episode_steps": max_episode_steps, **shared}
-        return make_vec(composed, num_envs, config=config, **limits)
-    table = TickTable(config, days)
-    draws = _draws(config, table, orders)
-    values = native_settings(config, table.day_ticks)
-    native = OrderExecutionBatch(
-        table.native, values, num_envs, num_threads, max_episode_steps, **draws
-    )
-    shows_nothing = config.state == "dummy"
-    batch = OrderBatch(native, table, config.reward, shows_nothing=shows_nothing)
-    observations = state_interpreter(config, days).observation_space
-    return NativeVecEnv(batch, observations, action_interpreter(config).action_space, **shared)
-
-
-def _is_native(config: OrderExecutionConfig, orders: RandomOrders) -> bool:
-    is_built_in = isinstance(config.state, str) and isinstance(config.action, str)
-    if not is_built_in or not (config.reward is None or isinstance(config.reward, str)):
-        return False
-    count = len(config.orders) if config.orders is not None else orders.num_days
-    return count <= MOST_DAYS
-
-
-def native_settings(config: OrderExecutionConfig, day_ticks: int) -> dict[str, Any]:
-    """Settings of the native batch."""
-    shares = None
-    if config.action == "categorical":
-        interpreter: Any = action_interpreter(config)
-        shares = interpreter.action_values
-    return {
-        **asdict(config.costs),
-        "ticks_per_step": config.ticks_per_step,
-        "order_steps": config.order_steps,
-        "day_ticks": day_ticks,
-        "columns": len(config.columns),
-        "state": config.state,
-        "shares": shares,
-        "reward": config.reward,
-        "penalty": 0.0 if config.reward == "ppo" else config.penalty,
-        "amount": tuple(map(float, config.amount)),
-        "buys": None if config.direction is None else config.direction == "buy",
-        "basket": None,
-    }
+Draws = Callable[["TickTable"], dict[str, Any]]
+"""Reads the orders of episodes into a table; returns them by the index of their ticks."""
 
 
 class TickTable:
-    """Ticks and features of all days of a native batch, read once.
+    """Ticks, features and orders of all episodes of a native batch, read once.
 
     Args:
         config: settings of the env.
         days: source of ticks.
+        draws: reads the orders.
     """
 
-    def __init__(self, config: OrderExecutionConfig, days: IntradayData) -> None:
+    def __init__(self, config: OrderExecutionConfig, days: IntradayData, draws: Draws) -> None:
         self.config, self.days = config, days
         self.native = OrderTable()
         self.ticks: list[DayTicks] = []
@@ -132,8 +65,11 @@ class TickTable:
         self.features = TickFeatures(days, config.columns) if is_full else None
         needs_day = is_full or config.reward == "ppo"
         self.day_ticks = resolve_day_ticks(config, days) if needs_day else 1
+        self._given: dict[tuple[float, ...], Order] = {}
         self._feature_rows: dict[tuple[str, np.datetime64], int] = {}
         self._indices: dict[tuple[str, np.datetime64, int], int] = {}
+        self.draws = draws(self)
+        """Orders of episodes: arguments of the native batch."""
 
     def add(self, ticks: DayTicks) -> int:
         """Add ticks of a day, or of the days of an order; return their index."""
@@ -149,6 +85,24 @@ class TickTable:
         if ticks is None or not has_prices(ticks, self.config.deal_price_type):
             return None
         return self.add(ticks)
+
+    def add_order(self, order: Order) -> tuple[Any, ...]:
+        """Add a given order: index of its ticks, direction, amount and window."""
+        state = OrderSimulatorFactory(self.config, self.days)(order).get_state()
+        ticks = self.add(state.backtest_data.ticks)
+        buys = order.direction is OrderDir.BUY
+        given = (ticks, buys, order.amount, state.first_tick, state.stop_tick)
+        self._given[given] = order
+        return given
+
+    def order(self, values: Mapping[str, float]) -> Order:
+        """Order of these numbers of an info."""
+        given = self._given.get(tuple(values[name] for name in GIVEN))
+        if given is not None:
+            return given
+        ticks = self.ticks[int(values["ticks"])]
+        window = window_times(ticks.times, int(values["first"]), int(values["stop"]))
+        return Order(ticks.stock_id, values["amount"], int(values["direction"]), *window)
 
     def _add(self, ticks: DayTicks) -> int:
         kind = self.config.deal_price_type
@@ -177,126 +131,177 @@ class TickTable:
         key = (ticks.stock_id, ticks.times[0])
         if key not in self._feature_rows:
             assert self.features is not None
+            if len(ticks) > self.day_ticks:
+                raise DataError(
+                    f"{ticks.stock_id} has {len(ticks)} ticks on {ticks.times[0].astype('M8[D]')}, "
+                    f"more than day_ticks={self.day_ticks}; raise it"
+                )
             rows = self.features.rows(ticks)
             self._feature_rows[key] = self.native.add_features(np.ascontiguousarray(rows))
         return self._feature_rows[key]
+
+
+_tables: WeakValueDictionary[Any, TickTable] = WeakValueDictionary()
+
+
+def shared_table(config: OrderExecutionConfig, days: IntradayData, draws: Draws) -> TickTable:
+    """Table of a config; envs of equal configs share it while one of them is in use."""
+    key = _table_key(config)
+    table = None if key is None else _tables.get(key)
+    if table is None:
+        table = TickTable(config, days, draws)
+        if key is not None:
+            _tables[key] = table
+    return table
+
+
+def _table_key(config: OrderExecutionConfig) -> Any:
+    """Key of a table; None for data that may change, or a config with unhashable values."""
+    unchanging = (SimulatedMinutes, MarketData, FrameIntraday, DayTicks)
+    if not (config.data is None or isinstance(config.data, unchanging)):
+        return None
+    try:
+        hash(config)
+    except TypeError:
+        return None
+    return type(config), config
+
+
+def native_batch(
+    table: TickTable,
+    num_envs: int,
+    num_threads: int | None,
+    max_episode_steps: int | None,
+    *,
+    basket: int | None = None,
+) -> OrderExecutionBatch:
+    """Native batch of the orders of a table; `basket` is the number of orders of an episode."""
+    config = table.config
+    settings = {
+        **asdict(config.costs),
+        "ticks_per_step": config.ticks_per_step,
+        "order_steps": config.order_steps,
+        "day_ticks": table.day_ticks,
+        "columns": len(config.columns),
+        "state": config.state,
+        "shares": getattr(action_interpreter(config), "action_values", None),
+        "reward": config.reward,
+        "penalty": 0.0 if config.reward == "ppo" else config.penalty,
+        "amount": tuple(map(float, config.amount)),
+        "buys": None if config.direction is None else config.direction == "buy",
+        "basket": basket,
+    }
+    return OrderExecutionBatch(
+        table.native, settings, num_envs, num_threads, max_episode_steps, **table.draws
+    )
 
 
 def _floats(values: Any) -> NDArray[np.float64]:
     return np.ascontiguousarray(values, np.float64)
 
 
-def _draws(config: OrderExecutionConfig, table: TickTable, orders: RandomOrders) -> dict[str, Any]:
-    """Days of random orders, or the given orders, by the index of their ticks."""
-    if config.orders is None:
-        days = [table.add_day(str(asset), day) for asset in orders.assets for day in orders.dates]
-        if all(day is None or len(table.ticks[day]) < orders.order_ticks for day in days):
-            raise orders.too_short()
-        return {"candidates": days, "assets": len(orders.assets)}
-    return {"orders": [[given_order(config, table, order)] for order in config.orders]}
-
-
-def given_order(config: OrderExecutionConfig, table: TickTable, order: Order) -> tuple[Any, ...]:
-    """Order of a native batch: index of its ticks, direction, amount and window."""
-    state = OrderSimulatorFactory(config, table.days)(order).get_state()
-    if config.state != "dummy":
-        order_progress(state, config.order_steps, config.order_steps)  # rejects too many steps
-    ticks = table.add(state.backtest_data.ticks)
-    buys = order.direction is OrderDir.BUY
-    return ticks, buys, order.amount, state.first_tick, state.stop_tick
-
-
-class OrderBatch:
+class OrderBatch(BatchWrapper):
     """Native batch whose infos are those of `OrderExecution`.
 
     Args:
-        native: the batch.
+        batch: the batch.
         table: ticks of its orders.
-        reward: name of the reward.
-        shows_nothing: the observation is a constant.
     """
 
-    def __init__(
-        self,
-        native: OrderExecutionBatch,
-        table: TickTable,
-        reward: Any,
-        *,
-        shows_nothing: bool = False,
-    ) -> None:
-        self.native = native
+    batch: OrderExecutionBatch
+
+    def __init__(self, batch: OrderExecutionBatch, table: TickTable) -> None:
+        super().__init__(batch)
         self.table = table
-        self.reward = reward
-        self.shows_nothing = shows_nothing
-        self.num_envs = native.num_envs
-        self.num_threads = native.num_threads
+        self._shows_nothing = table.config.state == "dummy"
 
     def reset(self, ids: Any, seeds: Any, observations: Any, options: Any) -> None:
-        """Reset envs; options are not used, as in the composed env."""
-        if not self.shows_nothing:
-            self.native.reset(ids, seeds, observations, None)
-            return
-        self.native.reset(ids, seeds, {}, None)
-        observations[ids] = 1
+        """Reset the envs `ids`."""
+        super().reset(ids, seeds, {} if self._shows_nothing else observations, options)
+        if self._shows_nothing:
+            observations[ids] = 1
 
     def step(
         self,
         actions: Any,
         observations: Any,
-        rewards: NDArray[np.float64],
-        terminated: NDArray[np.bool_],
-        truncated: NDArray[np.bool_],
+        rewards: Any,
+        terminated: Any,
+        truncated: Any,
         final_observations: Any,
-        skip: NDArray[np.bool_] | None,
+        skip: Any,
     ) -> None:
-        """Step envs."""
-        flags = (rewards, terminated, truncated)
-        if not self.shows_nothing:
-            self.native.step(actions, observations, *flags, final_observations, skip)
-            return
-        finals: dict[str, Any] | None = None if final_observations is None else {}
-        self.native.step(actions, {}, *flags, finals, skip)
-        observations[...] = 1
-        if final_observations is not None:
-            final_observations[...] = 1
+        """Step all envs except those where `skip` is true."""
+        shown, finals = observations, final_observations
+        if self._shows_nothing:
+            shown, finals = {}, None if final_observations is None else {}
+        super().step(actions, shown, rewards, terminated, truncated, finals, skip)
+        if self._shows_nothing:
+            observations[...] = 1
+            if final_observations is not None:
+                final_observations[...] = 1
 
-    def clone_env(self, source: int, target: int) -> None:
-        """Copy env `source` to `target`."""
-        self.native.clone_env(source, target)
+    def reset_one(self, seed: int | None = None) -> ResetResult[Any]:
+        """Start an episode of a batch of one."""
+        result = self.batch.reset_one(seed)
+        return ResetResult(self._shown(result.observation), self._info(result.info))
+
+    def step_one(self, action: Any) -> StepResult[Any]:
+        """Step a batch of one."""
+        result = self.batch.step_one(action)
+        shown, info = self._shown(result.observation), self._info(result.info)
+        return StepResult(shown, result.reward, result.terminated, result.truncated, info)
 
     def infos(self) -> Mapping[str, Any]:
         """Infos of `EnvWrapper`; logs are built when they are read."""
-        return self._columns(self.native.order_infos())
+        return self._columns(self.batch.order_infos())
 
     def final_infos(self) -> Mapping[str, Any]:
         """Infos of episodes that the last step ended."""
-        return self._columns(self.native.final_order_infos())
+        return self._columns(self.batch.final_order_infos())
 
-    def state_dict(self) -> dict[str, Any]:
-        """State of all envs."""
-        return self.native.state_dict()
+    def simulator(self, env: int = 0, order: int = 0) -> OrderSimulator:
+        """Copy of the simulator of an order: stepping it changes nothing here.
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state; a rejected one changes nothing."""
-        self.native.load_state_dict(state)
+        Raises:
+            ResetRequired: no episode has begun.
+        """
+        matcher, config = self.batch.matcher(env, order), self.table.config
+        values = _named(self.batch.order_infos()[env, order])
+        own, ticks = self.table.order(values), self.table.ticks[int(values["ticks"])]
+        data = deal_prices(ticks, config.deal_price_type, own.direction)
+        window = int(values["first"]), int(values["stop"])
+        return OrderSimulator(own, data, window, config.ticks_per_step, matcher=matcher)
+
+    def _shown(self, observation: Any) -> Any:
+        """Observation of a batch of one."""
+        if self._shows_nothing:
+            return 1
+        # A number of a Discrete space, not an array.
+        observation["acquiring"] = observation["acquiring"][()]
+        return observation
+
+    def _info(self, values: Mapping[str, float]) -> dict[str, Any]:
+        """Info of a batch of one, from the numbers of its order."""
+        return {"log": self._log(values), "aux_info": {}, "exhausted": False}
 
     def _columns(self, numbers: NDArray[np.float64]) -> Mapping[str, Any]:
         rows = np.arange(len(numbers))
         return {
-            "log": _InfoRows(rows, lambda row: self._log(numbers[row, 0])),
+            "log": _InfoRows(rows, lambda row: self._log(_named(numbers[row, 0]))),
             "aux_info": _InfoRows(rows, lambda row: {}),
             "exhausted": np.zeros(len(numbers), np.bool_),
         }
 
-    def _log(self, numbers: NDArray[np.float64]) -> dict[str, tuple[int, Any]]:
+    def _log(self, values: Mapping[str, float]) -> dict[str, tuple[int, Any]]:
         """Log of the last step of an order; empty before the first."""
-        values = dict(zip(INFO, numbers.tolist(), strict=True))
         if not values["steps"]:
             return {}
         log = self._order_log(values) if values["done"] else {}
-        kind = {"shortfall": "reward/shortfall", "pa_penalty": "reward/pa"}.get(self.reward)
+        kind = REWARD_TERMS.get(str(self.table.config.reward))
         if kind is not None:
-            log |= {kind: values["advantage"], "reward/penalty": 0.0 - values["penalty"]}
+            log[kind] = values["advantage"]
+            log["reward/penalty"] = 0.0 - values["penalty"]
         if values["done"]:
             log["steps_per_episode"] = values["steps"]
         log["reward"] = values["reward"]
@@ -305,28 +310,28 @@ class OrderBatch:
     def _order_log(self, values: Mapping[str, float]) -> dict[str, Any]:
         """Metrics of a whole order, with the price advantage over the mean price until its end."""
         ticks = self.table.ticks[int(values["ticks"])]
-        direction, first = OrderDir(int(values["direction"])), ticks.times[0]
-        order = Order(ticks.stock_id, values["amount"], direction, first, ticks.times[-1])
-        sums = _Sums(
+        direction = OrderDir(int(values["direction"]))
+        sums = OrderSummary(
             wanted=values["requested"],
             filled=values["filled"],
             value=values["value"],
+            cost=values["cost"],
             market_volume=values["market_volume"],
             market_price=values["market_price"],
         )
-        ordered, left, twap = values["ordered"], values["position"], values["twap_price"]
-        metrics = summary_metrics(order, first, ordered, left, twap, sums)
+        key, amounts = (ticks.stock_id, direction), (values["ordered"], values["position"])
+        metrics = summary_metrics(
+            *key, values["amount"], ticks.times[0], amounts, values["twap_price"], sums
+        )
         pa = price_advantage(metrics.trade_price, metrics.market_price, direction)
-        return {**dict(metrics.items()), "pa": pa}
+        notice = volume_notice(values["amount"], metrics)
+        noted = {} if notice is None else {"notice": notice}
+        return {**dict(metrics.items()), "pa": pa, **noted}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sums:
-    wanted: float
-    filled: float
-    value: float
-    market_volume: float
-    market_price: float
+def _named(numbers: NDArray[np.float64]) -> dict[str, float]:
+    """Numbers of an order by name."""
+    return dict(zip(INFO, numbers.tolist(), strict=True))
 
 
 class _InfoRows(Sequence[Any]):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,12 +26,20 @@ CHUNKS_PER_WORKER = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderReport:
-    """Report of executed orders: metrics and fills."""
+    """Report of executed orders: metrics, fills and notices."""
 
     metrics: NDArray[Any]
     """One row per order: the fields of `SAOEMetrics`, and `cost`."""
     fills: NDArray[Any]
     """One row per tick: `order` (its index), time, wanted, filled, price, value and cost."""
+    notices: Mapping[int, str] = field(default_factory=dict)
+    """Notices by the index of an order: those larger than the market volume of their ticks."""
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({len(self.metrics):,} orders, {len(self.fills):,} fills, "
+            f"{len(self.notices):,} notices)"
+        )
 
 
 def run_orders(
@@ -147,7 +155,9 @@ def _report(index: int, simulator: OrderSimulator) -> OrderReport:
     fills["order"] = index
     for name in FILLS.names or ():
         fills[name] = ticks[name]
-    return OrderReport(metrics, fills)
+    return OrderReport(
+        metrics, fills, {} if simulator.notice is None else {index: simulator.notice}
+    )
 
 
 def _joined(parts: list[OrderReport]) -> OrderReport:
@@ -157,4 +167,5 @@ def _joined(parts: list[OrderReport]) -> OrderReport:
     return OrderReport(
         np.concatenate([part.metrics for part in parts]),
         np.concatenate([part.fills for part in parts]),
+        {index: notice for part in parts for index, notice in part.notices.items()},
     )

@@ -23,7 +23,7 @@ from sekai.compose.orders.data import (
     order_ticks,
     order_window,
 )
-from sekai.compose.orders.order import Order, OrderDir
+from sekai.compose.orders.order import Order, OrderDir, is_number
 from sekai.compose.orders.qlib_config import ExchangeConfig, ExecutorConfig
 from sekai.compose.orders.state import (
     BacktestData,
@@ -32,6 +32,7 @@ from sekai.compose.orders.state import (
     SAOEState,
     deal_prices,
     summary_metrics,
+    volume_notice,
 )
 from sekai.compose.simulator import Simulator
 from sekai.config.checked import CheckedConfig
@@ -47,6 +48,7 @@ __all__ = [
     "OrderSimulator",
     "SingleAssetOrderExecution",
     "SingleAssetOrderExecutionSimple",
+    "check_threshold",
     "simple_limits",
 ]
 
@@ -62,7 +64,9 @@ class OrderSimulator(Simulator[Order, SAOEState, float]):
         data: deal prices and volumes of its day, or of all of its days.
         window: index of the order's first tick, and of the one after its last.
         ticks_per_step: ticks in a step.
-        **rules: caps, units, costs and cash, see `quant_gym_rs._core.OrderMatcher`.
+        matcher: matcher of an order at work, to go on from; None to start the order.
+        **rules: caps, units, costs and cash of a started order, see
+            `quant_gym_rs._core.OrderMatcher`.
     """
 
     def __init__(
@@ -71,6 +75,8 @@ class OrderSimulator(Simulator[Order, SAOEState, float]):
         data: BacktestData,
         window: tuple[int, int],
         ticks_per_step: int,
+        *,
+        matcher: OrderMatcher | None = None,
         **rules: Any,
     ) -> None:
         super().__init__(order)
@@ -80,23 +86,26 @@ class OrderSimulator(Simulator[Order, SAOEState, float]):
         self.ticks_index = data.ticks.times
         self._first, self._stop = window
         self.ticks_for_order = self.ticks_index[slice(*window)]
-        self.metrics: SAOEMetrics | None = None
-        self._steps: tuple[SAOEMetrics, ...] = ()
-        self._matcher = OrderMatcher(
-            _floats(data.deal_price),
-            _floats(data.volume),
-            order.direction is OrderDir.BUY,
-            order.amount,
-            *window,
-            ticks_per_step=ticks_per_step,
-            sessions=getattr(data.ticks, "sessions", ()),
-            **rules,
-        )
-        if not ((data.deal_price > 0) & np.isfinite(data.deal_price)).any():
-            raise DataError(
-                f"{order.stock_id} has no price on {order.date}; choose another day or fix the data"
+        if matcher is None:
+            if not ((data.deal_price > 0) & np.isfinite(data.deal_price)).any():
+                raise DataError(
+                    f"{order.stock_id} has no price on {order.date}; choose another day or fix the "
+                    "data"
+                )
+            matcher = OrderMatcher(
+                _floats(data.deal_price),
+                _floats(data.volume),
+                order.direction is OrderDir.BUY,
+                order.amount,
+                *window,
+                ticks_per_step=ticks_per_step,
+                sessions=getattr(data.ticks, "sessions", ()),
+                **rules,
             )
-        self.twap_price = self._matcher.twap_price
+        self._matcher = matcher
+        self.twap_price = matcher.twap_price
+        self._steps = self._step_metrics(0)
+        self.metrics = self._order_metrics() if matcher.done else None
 
     def step(self, amount: float) -> None:
         """Trade `amount` over the ticks of the next step.
@@ -109,12 +118,10 @@ class OrderSimulator(Simulator[Order, SAOEState, float]):
             wanted = float(require_real(amount))
         except (TypeError, ValueError) as error:
             raise InvalidActionError(f"amount must be a number, got {amount!r}") from error
-        begin = self.ticks_index[min(self._matcher.tick, self._stop - 1)]
-        summary = self._matcher.step(wanted)
-        self._steps += (self._metrics(begin, wanted, summary),)
+        self._matcher.step(wanted)
+        self._steps += self._step_metrics(len(self._steps))
         if self.done():
-            ordered = sum(step.amount for step in self._steps)
-            self.metrics = self._metrics(self.ticks_index[0], ordered, self._matcher.total())
+            self.metrics = self._order_metrics()
             self._log(self.metrics)
 
     def get_state(self) -> SAOEState:
@@ -162,6 +169,11 @@ class OrderSimulator(Simulator[Order, SAOEState, float]):
         return self._matcher.total().cost
 
     @property
+    def notice(self) -> str | None:
+        """Notice that the order is larger than the market volume of its ticks, once it is done."""
+        return None if self.metrics is None else volume_notice(self.order.amount, self.metrics)
+
+    @property
     def cur_step(self) -> int:
         """Number of steps taken."""
         return self._matcher.steps
@@ -198,9 +210,22 @@ class OrderSimulator(Simulator[Order, SAOEState, float]):
             self._steps,
         )
 
-    def _metrics(self, begin: np.datetime64, amount: float, summary: Any) -> SAOEMetrics:
-        left, twap = self._matcher.position, self.twap_price
-        return summary_metrics(self.order, begin, amount, left, twap, summary)
+    def _step_metrics(self, first: int) -> tuple[SAOEMetrics, ...]:
+        """Metrics of the steps from the `first`th on."""
+        steps = self._matcher.step_summaries(first)
+        return tuple(
+            self._metrics(tick, (ordered, left), summary) for tick, ordered, left, summary in steps
+        )
+
+    def _order_metrics(self) -> SAOEMetrics:
+        """Metrics of the whole order."""
+        matcher = self._matcher
+        return self._metrics(0, (matcher.ordered, matcher.position), matcher.total())
+
+    def _metrics(self, tick: int, amounts: tuple[float, float], summary: Any) -> SAOEMetrics:
+        order, begin = self.order, self.ticks_index[tick]
+        key = order.stock_id, order.direction, order.amount
+        return summary_metrics(*key, begin, amounts, self.twap_price, summary)
 
     def _log(self, metrics: SAOEMetrics) -> None:
         env = self.env
@@ -211,6 +236,8 @@ class OrderSimulator(Simulator[Order, SAOEState, float]):
                 env.logger.add_scalar(name, value)
             else:
                 env.logger.add_any(name, value)
+        if self.notice is not None:
+            env.logger.add_string("notice", self.notice)
         if env.logger.min_loglevel <= LogLevel.DEBUG:
             for name in ("history_steps", "history_exec", "fills"):
                 env.logger.add_any(name, getattr(self, name), LogLevel.DEBUG)
@@ -226,9 +253,10 @@ class SingleAssetOrderExecutionSimple(OrderSimulator):
     The amount of a step is spread equally over its ticks, each of which fills at most
     `vol_threshold` times its volume. Amounts above a cap are dropped; those of a tick without a
     price pass to the next. The last tick of the window orders all that is left. The window has
-    the ticks from the order's start up to but not including its end. Of an order over several
-    days, what is left at the end of a day goes on with the first tick of the next day that has
-    ticks; days without ticks are skipped.
+    the ticks from the order's start up to but not including its end. Both must be inside of the
+    dates and hours of the data; a date alone stands for its whole session. Of an order over
+    several days, what is left at the end of a day goes on with the first tick of the next day that
+    has ticks; days without ticks are skipped.
 
     Args:
         order: the order.
@@ -242,7 +270,7 @@ class SingleAssetOrderExecutionSimple(OrderSimulator):
         data_dir: folder of a `TickStore`, as Qlib names it, instead of `data`.
 
     Raises:
-        DataError: there are no such ticks, or the order is outside of the session.
+        DataError: there are no such ticks, or the order is outside or partly outside of the data.
     """
 
     def __init__(
@@ -264,12 +292,13 @@ class SingleAssetOrderExecutionSimple(OrderSimulator):
             )
         if (data is None) == (data_dir is None):
             raise TypeError("pass one of data and data_dir, got both or neither")
-        ticks = order_ticks(as_intraday(data_dir if data is None else data), order)
+        days = as_intraday(data_dir if data is None else data)
+        ticks = order_ticks(days, order)
         chosen = deal_prices(ticks, deal_price_type, order.direction)
         super().__init__(
             order,
             chosen,
-            order_window(ticks, order, closed=False),
+            order_window(days, ticks, order, closed=False),
             ticks_per_step // data_granularity,
             **simple_limits(chosen, vol_threshold),
             **asdict(costs or OrderCosts()),
@@ -279,13 +308,20 @@ class SingleAssetOrderExecutionSimple(OrderSimulator):
 def simple_limits(data: BacktestData, threshold: float | None) -> dict[str, Any]:
     """Limits of fills of the simple simulator: ticks without trading, and volume caps."""
     limits: dict[str, Any] = {}
+    check_threshold(threshold)
     if TRADABLE in data.ticks.columns:
         limits["tradable"] = data.ticks.columns[TRADABLE] > 0
     if threshold is not None:
-        if not (math.isfinite(threshold) and threshold >= 0):
-            raise ValueError(f"vol_threshold must be finite and at least 0, got {threshold}")
         limits["current_cap"] = np.asarray(threshold * data.volume, np.float64)
     return limits
+
+
+def check_threshold(threshold: Any) -> None:
+    """Raise unless a share of the volume is one, or None."""
+    if threshold is not None and not (is_number(threshold) and threshold >= 0):
+        raise ValueError(
+            f"vol_threshold must be None or a finite number of at least 0, got {threshold!r}"
+        )
 
 
 FACTOR = "$factor"
@@ -311,7 +347,7 @@ class SingleAssetOrderExecution(OrderSimulator):
             read one, which many orders can share.
 
     Raises:
-        DataError: there are no such ticks, or the order is outside of the session.
+        DataError: there are no such ticks, or the order is outside or partly outside of the data.
     """
 
     def __init__(
@@ -337,13 +373,14 @@ class SingleAssetOrderExecution(OrderSimulator):
                 "executor_config: settle_type 'cash' is not supported with a cash_limit; use "
                 "settle_type 'None', or no cash_limit"
             )
-        ticks = _qlib_day(order, exchange, _provider(qlib_config, data, exchange.freq))
+        days = _qlib_source(order, exchange, _provider(qlib_config, data, exchange.freq))
+        ticks = days.day(order.stock_id, order.date)
         price = ticks.column(exchange.price(order.direction))
         data = BacktestData(ticks, price, ticks.column("$volume"))
         super().__init__(
             order,
             data,
-            order_window(ticks, order, closed=True),
+            order_window(days, ticks, order, closed=True),
             executor.ticks_per_step,
             carries=True,
             finishes=False,
@@ -361,7 +398,7 @@ def _provider(config: Mapping[str, Any] | None, data: Any, freq: str) -> QlibPro
     return frame_days(data).provider(freq)
 
 
-def _qlib_day(order: Order, exchange: ExchangeConfig, provider: QlibProvider) -> DayTicks:
+def _qlib_source(order: Order, exchange: ExchangeConfig, provider: QlibProvider) -> QlibIntraday:
     codes = exchange.codes
     if codes != "all" and order.stock_id not in ([codes] if isinstance(codes, str) else codes):
         raise DataError(f"unknown asset {order.stock_id!r}; expected one of the codes {codes!r}")
@@ -371,8 +408,8 @@ def _qlib_day(order: Order, exchange: ExchangeConfig, provider: QlibProvider) ->
         columns.append(FACTOR)
     chosen = tuple(columns)
     if isinstance(provider, FrameProvider):
-        return provider.days(chosen).day(order.stock_id, order.date)
-    return _qlib_days(provider, exchange.freq, chosen).day(order.stock_id, order.date)
+        return provider.days(chosen)
+    return _qlib_days(provider, exchange.freq, chosen)
 
 
 def _qlib_limits(order: Order, exchange: ExchangeConfig, ticks: DayTicks) -> dict[str, Any]:

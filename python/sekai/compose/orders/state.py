@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, fields
 from typing import Any, Literal, get_args
@@ -20,10 +21,12 @@ __all__ = [
     "OrderHistory",
     "SAOEMetrics",
     "SAOEState",
+    "check_price_type",
     "deal_prices",
     "metrics_dtype",
     "price_advantage",
     "summary_metrics",
+    "volume_notice",
 ]
 
 
@@ -255,38 +258,65 @@ def metrics_table(rows: list[SAOEMetrics] | tuple[SAOEMetrics, ...]) -> NDArray[
 
 def price_advantage(price: Any, twap_price: float, direction: OrderDir) -> Any:
     """Price advantage over TWAP in basis points; 0 where a price is missing."""
+    if isinstance(price, float):
+        # Neither NaN nor 0 is a price.
+        is_known = 0.0 < price < math.inf and twap_price > 0
+        return -direction.sign * (price / twap_price - 1.0) * BASIS_POINTS if is_known else 0.0
     prices = np.asarray(price, np.float64)
-    # Neither NaN nor 0 is a price.
-    is_known = (prices > 0) & np.isfinite(prices) & bool(twap_price > 0)
-    relative = np.where(is_known, prices, 1.0) / (twap_price if twap_price > 0 else 1.0) - 1.0
-    advantage = np.where(is_known, -direction.sign * relative * BASIS_POINTS, 0.0)
-    return float(advantage) if advantage.ndim == 0 else advantage
+    are_known = (prices > 0) & np.isfinite(prices) & bool(twap_price > 0)
+    relative = np.where(are_known, prices, 1.0) / (twap_price if twap_price > 0 else 1.0) - 1.0
+    return np.where(are_known, -direction.sign * relative * BASIS_POINTS, 0.0)
 
 
 def summary_metrics(
-    order: Order, begin: np.datetime64, amount: float, position: float, twap: float, summary: Any
+    stock_id: str,
+    direction: OrderDir,
+    order_amount: float,
+    begin: np.datetime64,
+    amounts: tuple[float, float],
+    twap: float,
+    summary: Any,
 ) -> SAOEMetrics:
-    """Metrics of the ticks that the matcher summed."""
+    """Metrics of the ticks that the matcher summed.
+
+    Args:
+        stock_id: asset of the order.
+        direction: its direction.
+        order_amount: its size.
+        begin: time of the first tick.
+        amounts: amount that the strategy ordered, and amount left afterwards.
+        twap: mean price of the order's window.
+        summary: sums over the ticks.
+    """
     filled, value = summary.filled, summary.value
     price = value / filled if filled > 0 else 0.0
     known = summary.market_price == summary.market_price  # not NaN
-    advantage = 0.0
-    if price > 0 and twap > 0:
-        advantage = -order.sign * (price / twap - 1.0) * BASIS_POINTS
     return SAOEMetrics(
-        stock_id=order.stock_id,
+        stock_id=stock_id,
         datetime=begin,
-        direction=int(order.direction),
+        direction=int(direction),
         market_volume=summary.market_volume,
         market_price=summary.market_price if known else 0.0,
-        amount=amount,
+        amount=amounts[0],
         inner_amount=summary.wanted,
         deal_amount=filled,
         trade_price=price,
         trade_value=value,
-        position=position,
-        ffr=filled / order.amount,
-        pa=advantage,
+        position=amounts[1],
+        ffr=filled / order_amount,
+        pa=price_advantage(price, twap, direction),
+    )
+
+
+def volume_notice(order_amount: float, metrics: SAOEMetrics) -> str | None:
+    """Notice of a finished order that is larger than the market volume of its ticks."""
+    volume = metrics.market_volume
+    if order_amount <= volume:
+        return None
+    times = f"{order_amount / volume:,.1f} times" if volume > 0 else "beyond"
+    return (
+        f"order of {order_amount:,.0f} is {times} the market volume of {volume:,.0f} in its ticks, "
+        f"and {metrics.deal_amount:,.0f} were filled; cap fills by vol_threshold, or trade less"
     )
 
 
@@ -322,11 +352,16 @@ def deal_prices(ticks: DayTicks, price_type: str, direction: OrderDir) -> Backte
     `close` trades at the tick's close; `bid_or_ask` sells at the bid and buys at the ask;
     `bid_or_ask_fill` takes the other side where one is missing.
     """
+    check_price_type(price_type)
+    return BacktestData(ticks, _price(ticks, price_type, direction), _column(ticks, "volume"))
+
+
+def check_price_type(price_type: Any) -> None:
+    """Raise unless a type of deal price is known."""
     if price_type not in get_args(DealPriceType):
         raise ValueError(
             f"deal_price_type must be one of {list(get_args(DealPriceType))}, got {price_type!r}"
         )
-    return BacktestData(ticks, _price(ticks, price_type, direction), _column(ticks, "volume"))
 
 
 def _price(ticks: DayTicks, price_type: str, direction: OrderDir) -> Floats:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from quant_gym_rs._core import PortfolioAgents, PortfolioBatch, PortfolioPanel
+from quant_gym_rs._core import PortfolioBatch, PortfolioPanel
 from sekai.core.result import ResetResult, StepResult
 from sekai.data import (
     Bar,
@@ -23,7 +22,9 @@ from sekai.data import (
     RollingWindows,
 )
 from sekai.data.features.stream import FeatureStream
-from sekai.envs.portfolio.config import PortfolioConfig
+from sekai.envs.native_env import BatchWrapper
+from sekai.envs.portfolio.account_report import AccountReport
+from sekai.envs.portfolio.config import LEAST_KEPT, PortfolioConfig
 from sekai.envs.portfolio.log import Holdings, current_holdings, join_logs
 from sekai.envs.portfolio.panel import (
     Benchmark,
@@ -34,53 +35,15 @@ from sekai.envs.portfolio.panel import (
     panel_columns,
     select_asset,
 )
+from sekai.error import StateError
 from sekai.market.costs import COST_FIELDS
+from sekai.storage.names import unknown_name
 
 __all__ = ["COST_FIELDS", "AccountReport", "BatchLayer", "MarketBatch", "Observation"]
 
 Result = TypeVar("Result")
 Floats = NDArray[np.float64]
 Observation = dict[str, NDArray[Any]]
-Units = Mapping[str, float] | ArrayLike
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class AccountReport:
-    """Broker's report of an account after one row, for an env whose orders a broker fills."""
-
-    cash: float
-    """Cash after the row."""
-
-    units: Units
-    """Units held after the row: by asset, where missing assets are not held, or one number for
-    each asset."""
-
-    open_units: Units = field(default_factory=dict)
-    """Unfilled units of open orders, signed; as `units`."""
-
-    costs: Mapping[str, float] = field(default_factory=dict)
-    """Costs paid in the row, in currency, by the names of `COST_FIELDS`. Interest earned on cash is
-    a negative `financing` cost."""
-
-    traded: float = 0.0
-    """Value traded in the row, in currency."""
-
-    def columns(
-        self, assets: Sequence[str], free: int = 0
-    ) -> tuple[float, Floats, Floats, Floats, float]:
-        """Arguments of the Rust core: cash, units, open units, costs and value traded.
-
-        Args:
-            assets: names of the assets.
-            free: number of slots after those that have no asset yet.
-        """
-        units = _units_array("units", self.units, assets, free)
-        open_units = _units_array("open_units", self.open_units, assets, free)
-        unknown = sorted(set(self.costs) - set(COST_FIELDS))
-        if unknown:
-            raise ValueError(f"unknown costs {unknown}; expected some of {', '.join(COST_FIELDS)}")
-        costs = np.array([self.costs.get(name, 0.0) for name in COST_FIELDS], np.float64)
-        return float(self.cash), units, open_units, costs, float(self.traded)
 
 
 class MarketBatch:
@@ -150,6 +113,11 @@ class MarketBatch:
             setattr(self, name, self._locked(method) if config.stream else method)
 
     @property
+    def market(self) -> MarketBatch:
+        """The batch itself, as that of the layers around it."""
+        return self
+
+    @property
     def num_envs(self) -> int:
         """Number of envs."""
         return self.native.num_envs
@@ -178,6 +146,11 @@ class MarketBatch:
     def rows(self) -> int:
         """Number of known rows."""
         return self.native.rows
+
+    @property
+    def has_one_start(self) -> bool:
+        """True if episodes of all seeds are the same rows."""
+        return self.native.has_one_start
 
     def infos(self) -> Mapping[str, NDArray[Any]]:
         """Infos of the envs, one array for each key."""
@@ -311,6 +284,61 @@ class MarketBatch:
             self.native.load_state_dict(state)
             self._wake_waiters()
 
+    def save_rows(self, *, every: bool = False) -> dict[str, Any]:
+        """Rows of a stream that later rows depend on, for `load_rows`.
+
+        Their number is bounded by `keep_rows`, or without it by what features and lookback need;
+        all rows are included if a feature needs all history and its stream has no state.
+
+        Args:
+            every: include all known rows.
+        """
+        if self._stream is None:
+            raise ValueError("save_rows() needs a stream; make the env with stream=True")
+        with self._lock:
+            keep = None if every else self._rows_to_keep(self._stream)
+            levels = self._benchmark_levels
+            if levels is None:
+                levels = self._benchmark.returns(self._data)[1]
+            count = len(self._stream) if keep is None else keep
+            native = self.native.save_rows(count)
+            return {
+                "assets": list(self._data.assets),
+                "fields": list(self._data.fields),
+                "native": native,
+                "stream": self._stream.state_dict(keep),
+                "rolling": None if self._rolling is None else self._rolling.state_dict(count),
+                "benchmark": levels,
+                "has_forgotten": self._has_forgotten or count < len(self._stream),
+            }
+
+    def load_rows(self, rows: Mapping[str, Any]) -> None:
+        """Replace the rows of a stream by those of `save_rows`; load the state of an env next.
+
+        Raises:
+            StateError: they are rows of other assets or features.
+        """
+        names = {"assets": list(self._data.assets), "fields": list(self._data.fields)}
+        expected = {**names, "stream": self._stream is not None, "file": self._rolling is not None}
+        actual = {name: rows[name] for name in names}
+        actual |= {"stream": True, "file": rows["rolling"] is not None}
+        if self._stream is None or expected != actual:
+            raise StateError(f"rows of another stream: got {actual}, expected {expected}")
+        with self._lock:
+            self.native.load_rows(rows["native"])
+            self._stream.load_state_dict(rows["stream"])
+            if self._rolling is not None:
+                self._rolling.load_state_dict(rows["rolling"])
+            self._benchmark_levels = np.array(rows["benchmark"], np.float64)
+            self._has_forgotten = bool(rows["has_forgotten"])
+
+    def _rows_to_keep(self, stream: FeatureStream) -> int | None:
+        """Number of last rows to save; None for all."""
+        needed = stream.rows_needed
+        if self.config.keep_rows is not None or needed is None:
+            return None
+        return max(needed, self.config.lookback, LEAST_KEPT)
+
     def close(self) -> None:
         """Release all callers that wait in `ready`."""
         with self._lock:
@@ -349,7 +377,7 @@ class MarketBatch:
     def _set_removed(self, name: str, env: int | None, is_removed: bool) -> None:
         if name not in self.assets:
             hint = "" if is_removed else "; a new asset needs data"
-            raise KeyError(f"unknown asset {name!r}; expected one of {list(self.assets)}{hint}")
+            raise KeyError(f"{unknown_name('asset', name, self.assets)}{hint}")
         asset = self.assets.index(name)
         with self._lock:
             for index in range(self.native.num_envs) if env is None else [env]:
@@ -363,6 +391,11 @@ class MarketBatch:
             raise ValueError(
                 f"cannot compute features of new asset {name!r}; make the env with a Pipeline or "
                 "names of features"
+            )
+        if self._has_forgotten and self._stream is not None and self._stream.is_recursive:
+            raise ValueError(
+                f"cannot compute features of new asset {name!r}: they depend on rows that were "
+                "dropped; use features with a bounded lookback, or keep_rows=None"
             )
         slot = len(self.assets)
         data = fill_slot(self.data, slot, asset)
@@ -390,20 +423,22 @@ class MarketBatch:
                 waiter.get_loop().call_soon_threadsafe(_finish, waiter)
 
 
-class BatchLayer:
+class BatchLayer(BatchWrapper):
     """Batch around another one, for what is not written in Rust; subclasses override methods.
 
     Stepping, states and logs pass through the layers; market data and orders go to the
     `MarketBatch` directly.
     """
 
+    batch: MarketBatch | BatchLayer
+
     def __init__(self, batch: MarketBatch | BatchLayer) -> None:
-        self.batch = batch
+        super().__init__(batch)
         self.market: MarketBatch = batch.market if isinstance(batch, BatchLayer) else batch
         self.windows: WindowSource | None = batch.windows
         self.config, self.features = self.market.config, self.market.features
         self.pipeline = self.market.pipeline
-        self.num_envs, self.num_threads = self.market.num_envs, self.market.num_threads
+        self.has_one_start = self.market.has_one_start
         self.push, self.ready, self.waits = self.market.push, self.market.ready, self.market.waits
         self.orders, self.report = self.market.orders, self.market.report
         self.add_asset, self.remove_asset = self.market.add_asset, self.market.remove_asset
@@ -429,58 +464,13 @@ class BatchLayer:
         """Number of known rows."""
         return self.market.rows
 
-    def reset(
-        self,
-        ids: NDArray[np.int64],
-        seeds: NDArray[np.uint64] | None,
-        observations: Observation,
-        options: Sequence[dict[str, Any] | None] | None,
-    ) -> None:
-        """Start an episode in the envs `ids`, with one seed each or in their own streams."""
-        self.batch.reset(ids, seeds, observations, options)
-
-    def step(
-        self,
-        actions: NDArray[Any],
-        observations: Observation,
-        rewards: Floats,
-        terminated: NDArray[np.bool_],
-        truncated: NDArray[np.bool_],
-        final_observations: Observation | None,
-        skip: NDArray[np.bool_] | None,
-    ) -> None:
-        """Step every env, except where `skip` is true: rows of those stay untouched."""
-        self.batch.step(
-            actions, observations, rewards, terminated, truncated, final_observations, skip
-        )
-
-    def reset_one(self, seed: int | None = None) -> ResetResult[Observation]:
-        """Start an episode of a batch of one."""
-        return self.batch.reset_one(seed)
-
-    def step_one(self, action: Any) -> StepResult[Observation]:
-        """Step a batch of one."""
-        return self.batch.step_one(action)
-
-    def reset_agents(self, agents: PortfolioAgents, seed: int | None = None) -> Any:
+    def reset_agents(self, agents: Any, seed: int | None = None) -> Any:
         """Start an episode of a batch of one, for several agents by name."""
         return self.batch.reset_agents(agents, seed)
 
-    def step_agents(self, agents: PortfolioAgents, actions: Mapping[str, Any]) -> Any:
+    def step_agents(self, agents: Any, actions: Mapping[str, Any]) -> Any:
         """Step a batch of one with the actions of several agents by name."""
         return self.batch.step_agents(agents, actions)
-
-    def clone_env(self, source: int, target: int) -> None:
-        """Copy env `source` to env `target`, random streams included."""
-        self.batch.clone_env(source, target)
-
-    def infos(self) -> Mapping[str, NDArray[Any]]:
-        """Infos of the envs, one array for each key."""
-        return self.batch.infos()
-
-    def final_infos(self) -> Mapping[str, NDArray[Any]]:
-        """Infos of the episodes that the last step ended; other rows are undefined."""
-        return self.batch.final_infos()
 
     def keep_log(self, kept: bool) -> None:
         """Start or stop logging every env."""
@@ -489,14 +479,6 @@ class BatchLayer:
     def take_log(self) -> list[dict[str, Any]]:
         """Episodes logged since the last call, with the env of each."""
         return self.batch.take_log()
-
-    def state_dict(self) -> dict[str, Any]:
-        """State from which the batch continues bit for bit."""
-        return self.batch.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state; a rejected one changes nothing."""
-        self.batch.load_state_dict(state)
 
 
 def _finish(waiter: asyncio.Future[None]) -> None:
@@ -530,23 +512,6 @@ def _open_stream(
                 f"lookback need, got {config.keep_rows}"
             )
     return stream
-
-
-def _units_array(name: str, units: Units, assets: Sequence[str], free_slots: int) -> Floats:
-    result = np.zeros(len(assets) + free_slots)
-    if not isinstance(units, Mapping):
-        if np.iscomplexobj(units):
-            raise ValueError(f"{name} must be real numbers, got {units!r}")
-        array = np.asarray(units, np.float64)
-        if array.shape != (len(assets),):
-            raise ValueError(f"{name} must have shape {(len(assets),)}, got {array.shape}")
-        result[: len(assets)] = array
-        return result
-    unknown = sorted(set(units) - set(assets))
-    if unknown:
-        raise ValueError(f"unknown assets {unknown} in {name}; expected some of {list(assets)}")
-    result[: len(assets)] = [units.get(asset, 0.0) for asset in assets]
-    return result
 
 
 def _scene(

@@ -15,8 +15,6 @@ from sekai.envs.native_env import RewardTerms, reward_terms
 from sekai.market import CashAccount, Constraints, Costs, Execution, MarginAccount
 from sekai.market.market import to_json
 
-__all__ = ["AgentConfig", "MemberConfig", "MultiPortfolioConfig", "PortfolioConfig"]
-
 Reward = str | Mapping[str, float] | RewardTerms | Callable[..., Any]
 
 

@@ -19,8 +19,6 @@ from sekai.market import CashAccount, Constraints, MarginAccount
 if TYPE_CHECKING:
     from sekai.envs.portfolio.log import EpisodeLog
 
-__all__ = ["ExposureLimits", "ExposureRows", "Exposures"]
-
 Floats = NDArray[np.float64]
 
 ROUNDING = 1e-9

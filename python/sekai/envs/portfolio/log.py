@@ -17,6 +17,7 @@ from sekai.envs.portfolio.panel import INFO
 from sekai.error import ResetRequired
 from sekai.market.costs import COST_KINDS
 from sekai.storage.display import brief_repr, html_table, short_time
+from sekai.storage.names import unknown_name
 
 __all__ = [
     "COST_KINDS",
@@ -34,7 +35,7 @@ Integers = NDArray[np.int64]
 Times = NDArray[np.datetime64]
 NativeLog = dict[str, Any]
 SHARED_FIELDS = ("equity", "cash", "pnl", "cost", "turnover", "drawdown", "delisted", "dividends")
-"""Keys of an info that are fields of `StepLog`."""
+"""Keys of an info that are fields of `StepLog`, as numbers."""
 
 LEAD = 5
 """Columns of a native step before those of `INFO`: agent, reward, seconds, refused, waived."""
@@ -147,6 +148,10 @@ class StepLog:
     dividends: Floats
     """Dividends received, less those paid on short positions."""
 
+    compromise: Integers
+    """Constraints relaxed at the decision of the step: bits of `sekai.market.Compromise`; 0 where
+    all were met."""
+
     costs: Floats
     """Costs paid: steps by `COST_KINDS`."""
 
@@ -183,7 +188,7 @@ class StepLog:
     def cost_of(self, kind: str) -> Floats:
         """Costs paid of one kind."""
         if kind not in COST_KINDS:
-            raise KeyError(f"unknown cost kind {kind!r}; expected one of {', '.join(COST_KINDS)}")
+            raise KeyError(unknown_name("cost kind", kind, COST_KINDS))
         paid: Floats = self.costs[:, COST_KINDS.index(kind)]
         return paid
 
@@ -386,7 +391,7 @@ class EpisodeLog:
     def of_agent(self, agent: int | str) -> EpisodeLog:
         """Log of one agent, selected by name or index."""
         if isinstance(agent, str) and agent not in self.agents:
-            raise KeyError(f"unknown agent {agent!r}; expected one of {', '.join(self.agents)}")
+            raise KeyError(unknown_name("agent", agent, self.agents))
         index = self.agents.index(agent) if isinstance(agent, str) else agent
         return replace(
             self,
@@ -492,6 +497,7 @@ def _step_log(log: Mapping[str, Any], data: MarketData) -> StepLog:
         refused=table[:, 3],
         waived=table[:, 4],
         margin_call=info["margin_call"] > 0,
+        compromise=info["compromise"].astype(np.int64),
         costs=np.stack([info[kind] for kind in COST_KINDS], axis=1),
         weights=table[:, LEAD + len(INFO) :],
         ordered_weights=log["ordered"][rows],

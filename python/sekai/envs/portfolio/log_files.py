@@ -21,8 +21,6 @@ from sekai.market.costs import COST_KINDS
 from sekai.storage.files import replace_file
 from sekai.storage.optional import optional_import
 
-__all__ = ["read_jsonl", "read_parquet", "write_jsonl", "write_parquet"]
-
 Columns = dict[str, Any]
 """Columns of one kind of record, by name: arrays, or lists where an item is a list itself."""
 
@@ -33,6 +31,7 @@ RECORD_KINDS = ("episode", "step", "trade")
 DTYPES: dict[str, Any] = {
     "row": np.int64,
     "agent": np.int64,
+    "compromise": np.int64,
     "margin_call": np.bool_,
     "asset": np.str_,
     "is_delisting": np.bool_,
@@ -149,7 +148,11 @@ def _log_from(tables: dict[str, Columns]) -> EpisodeLog:
 
 
 def _arrays(kind: Any, columns: Columns) -> Columns:
-    return {each.name: _array(each.name, columns.get(each.name, ())) for each in fields(kind)}
+    names = [each.name for each in fields(kind) if each.name not in ("costs", *WEIGHTS)]
+    missing = [name for name in names if name not in columns]
+    if missing and columns:
+        raise DataError(f"a log must have the columns {missing}, got {list(columns)}")
+    return {name: _array(name, columns.get(name, ())) for name in names}
 
 
 def _array(name: str, values: Any) -> Any:

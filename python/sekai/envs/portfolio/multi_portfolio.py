@@ -21,8 +21,7 @@ from sekai.envs.portfolio.panel import ACCOUNT, INFO, FeatureSource, action_spac
 from sekai.envs.portfolio.portfolio import Batch, MarketDataEnv, build_batch, split_feed
 from sekai.error import InvalidActionError, ResetRequired
 from sekai.spaces import Box, Dict, Space
-
-__all__ = ["AgentInfos", "MultiPortfolio"]
+from sekai.storage.names import unknown_name
 
 Observations = dict[str, dict[str, NDArray[Any]]]
 Columns = slice | list[int]
@@ -367,9 +366,7 @@ def _channels(name: str, member: MemberConfig, names: tuple[str, ...]) -> tuple[
         return tuple(range(len(names)))
     unknown = [feature for feature in member.features if feature not in names]
     if unknown:
-        raise ValueError(
-            f"unknown features {unknown} of {name!r}; expected some of {', '.join(names)}"
-        )
+        raise ValueError(f"features of {name!r}: {unknown_name('feature', unknown[0], names)}")
     return tuple(names.index(feature) for feature in member.features)
 
 

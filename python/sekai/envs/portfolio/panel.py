@@ -22,29 +22,7 @@ from sekai.data.corporate_actions import ACTION_FIELDS, action_columns
 from sekai.error import DataError
 from sekai.market import CashAccount, MarginAccount
 from sekai.spaces import Box, Dict, MultiBinary, MultiDiscrete, Simplex, Space
-
-__all__ = [
-    "ACCOUNT",
-    "INFO",
-    "Benchmark",
-    "FeatureSource",
-    "FileWindows",
-    "WindowSource",
-    "action_space",
-    "build_panel",
-    "check_windows",
-    "compute_features",
-    "decision_rows",
-    "fill_slot",
-    "needs_rolling_windows",
-    "observation_space",
-    "pad_bar",
-    "panel_columns",
-    "panel_windows",
-    "select_asset",
-    "window_indices",
-    "with_slots",
-]
+from sekai.storage.names import unknown_name
 
 Floats = NDArray[np.float64]
 FeatureSource = Pipeline | FeaturePanel | Sequence[str] | None
@@ -72,9 +50,8 @@ class Benchmark:
     def __init__(self, name: str, data: MarketData) -> None:
         self.name = name
         if name != "equal_weight" and name not in data.market and name not in data.assets:
-            raise ValueError(
-                f"unknown benchmark {name!r}; expected 'equal_weight', an asset or a market series"
-            )
+            known = ["equal_weight", *data.market, *data.assets]
+            raise ValueError(unknown_name("benchmark", name, known))
 
     def returns(self, rows: MarketData, before: Floats | None = None) -> tuple[Floats, Floats]:
         """Return of each row since the one before, and the levels after the last row.

@@ -42,8 +42,6 @@ from sekai.envs.portfolio.panel import (
 from sekai.envs.portfolio.reward import RewardedBatch
 from sekai.spaces import Dict, Space
 
-__all__ = ["Batch", "MarketDataEnv", "Portfolio", "build_batch"]
-
 Batch = MarketBatch | BatchLayer
 BatchOptions = tuple[int | None, int | None]
 Config = TypeVar("Config", bound=PortfolioConfig)
@@ -60,7 +58,9 @@ class MarketDataEnv:
         "windows",
         "window_file",
         "feed",
+        "metadata",
     )
+    metadata: ClassVar[dict[str, Any]]
     config: PortfolioConfig
     batch: Batch
     feed: BarFeed | None
@@ -75,6 +75,9 @@ class MarketDataEnv:
         """Precomputed windows, if they are shown."""
         self.windows = _shown_windows(self.batch, self.config)
         """Windows that `index` refers to: `env.windows.gather(indices)`."""
+        # Seeds choose where episodes start, and nothing else.
+        is_drawn = not self.batch.has_one_start
+        vars(self)["metadata"] = {**self.metadata, "stochastic": is_drawn}
 
     @property
     def data(self) -> MarketData:

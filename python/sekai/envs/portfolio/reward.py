@@ -22,8 +22,6 @@ from sekai.envs.portfolio.panel import INFO
 from sekai.error import ResetRequired, StateError
 from sekai.market.costs import COST_KINDS
 
-__all__ = ["PortfolioState", "RewardFunction", "RewardedBatch"]
-
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -70,6 +68,8 @@ class PortfolioState:
     """Value of positions that became cash because their assets were delisted."""
     dividends: Floats
     """Dividends received, less those paid on short positions."""
+    compromise: Rows
+    """Constraints relaxed at the decision: bits of `sekai.market.Compromise`."""
     weights: NDArray[np.float32]
     """Weights of the assets, then of cash."""
     terminated: Bools
@@ -395,6 +395,7 @@ class _Outcome:
         derived = {
             "ids": ids.copy(),
             "time_index": columns["time_index"].astype(np.int64),
+            "compromise": columns["compromise"].astype(np.int64),
             "previous_equity": columns["equity"] - columns["pnl"],
             "margin_call": columns["margin_call"] != 0.0,
             "weights": self.weights[ids, agent],

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::beta::MISSED;
 use super::reach::{Room, attainable_sums};
-use super::{Constraints, TOLERANCE};
+use super::{Constraints, TARGET_LIMIT, TOLERANCE};
 
 /// Invalid constraints.
 #[derive(Clone, Debug, Error, PartialEq)]
@@ -128,6 +128,22 @@ pub enum ConstraintsError {
         /// Actual value.
         got: f64,
     },
+    /// Rules of positions that leave cash outside its bounds for any weights.
+    #[error(
+        "{rules} allows no weights with cash from {lower} to {upper} within the bounds and caps of \
+         assets, got cash of {nearest} at best: raise max_names, lower min_weight, or widen one of \
+         the others"
+    )]
+    Positions {
+        /// The rules, with their values.
+        rules: String,
+        /// The attainable weight of cash that is nearest to its bounds.
+        nearest: f64,
+        /// The lower bound of cash.
+        lower: f64,
+        /// The upper bound of cash.
+        upper: f64,
+    },
     /// No position is allowed.
     #[error("max_names must be at least 1, got 0; leave it out for no limit")]
     MaxNames,
@@ -156,6 +172,7 @@ impl Constraints {
         self.check_exposures()?;
         self.check_positions()?;
         self.check_attainable()?;
+        self.check_attainable_positions()?;
         self.check_attainable_beta()
     }
 
@@ -233,6 +250,78 @@ impl Constraints {
             return Err(ConstraintsError::Unattainable { least, most, lower, upper });
         }
         Ok(())
+    }
+
+    /// Refuse rules of positions that no choice of names can meet. Exact without short positions
+    /// and beta bounds; with them, and with short positions of a least size, only what is certain
+    /// is refused.
+    fn check_attainable_positions(&self) -> Result<(), ConstraintsError> {
+        if self.is_convex() {
+            return Ok(());
+        }
+        let (lower, upper) = self.cash_bounds();
+        let names = self.max_names.unwrap_or(usize::MAX);
+        let longs = self.largest_sums(names, &self.upper);
+        let shorts: Vec<f64> = self.lower.iter().map(|lower| -lower).collect();
+        let shorts = self.largest_sums(names, &shorts);
+        let most_short = shorts[shorts.len() - 1];
+        let mut nearest = f64::INFINITY;
+        #[allow(clippy::cast_precision_loss)] // names are few
+        for (count, most) in longs.iter().enumerate() {
+            // Short positions fill the gaps between numbers of names.
+            let least = if most_short > 0.0 { 0.0 } else { count as f64 * self.min_weight };
+            let (low, high) = (1.0 - most, 1.0 - least + most_short);
+            if upper >= low - TOLERANCE && lower <= high + TOLERANCE {
+                return Ok(());
+            }
+            let cash = if upper < low { low } else { high };
+            let distance = |cash: f64| (lower - cash).max(cash - upper);
+            nearest = if distance(cash) < distance(nearest) { cash } else { nearest };
+        }
+        let names = self.max_names.map(|most| format!("max_names {most}"));
+        let sizes = (self.min_weight > 0.0).then(|| format!("min_weight {}", self.min_weight));
+        let rules = names.into_iter().chain(sizes).collect::<Vec<_>>().join(" with ");
+        Err(ConstraintsError::Positions { rules, nearest, lower, upper })
+    }
+
+    /// Largest sum of absolute weights of each number of names, at most `names`, on one side.
+    ///
+    /// The next name adds the less the more names its sector has, so that the largest additions
+    /// are the best choice for every number.
+    fn largest_sums(&self, names: usize, caps: &[f64]) -> Vec<f64> {
+        let least = self.min_weight;
+        let leverage = self.leverage.unwrap_or(f64::INFINITY);
+        let mut order: Vec<usize> = (0..caps.len()).collect();
+        order.retain(|&asset| caps[asset] > 0.0 && caps[asset] >= least);
+        order.sort_by(|&first, &second| caps[second].total_cmp(&caps[first]));
+        let mut rooms: Vec<(f64, usize)> =
+            self.sector_caps.iter().map(|cap| (cap.unwrap_or(f64::INFINITY), 0)).collect();
+        let mut additions = Vec::new();
+        for asset in order {
+            let cap = caps[asset].min(TARGET_LIMIT);
+            let Some(sector) = self.sectors.get(asset).copied().flatten() else {
+                additions.push(cap);
+                continue;
+            };
+            let (room, count) = &mut rooms[sector];
+            let most = self.sector_caps[sector].unwrap_or(f64::INFINITY);
+            #[allow(clippy::cast_precision_loss)] // names are few
+            if (*count + 1) as f64 * least <= most + TOLERANCE {
+                let added = cap.min(*room);
+                (*room, *count) = (*room - added, *count + 1);
+                additions.push(added);
+            }
+        }
+        additions.sort_by(|first, second| second.total_cmp(first));
+        let mut sums = vec![0.0];
+        for (index, added) in additions.into_iter().take(names).enumerate() {
+            #[allow(clippy::cast_precision_loss)] // names are few
+            if (index + 1) as f64 * least > leverage + TOLERANCE {
+                break;
+            }
+            sums.push((sums[index] + added).min(leverage));
+        }
+        sums
     }
 
     fn check_attainable_beta(&self) -> Result<(), ConstraintsError> {

@@ -466,10 +466,7 @@ fn compromise_of(projection: Projection) -> Compromise {
 
 /// Return true if everything relaxed in the first is relaxed in the second.
 fn is_part_of(first: Compromise, second: Compromise) -> bool {
-    let all = |c: Compromise| {
-        [c.bounds, c.sectors, c.leverage, c.cash, c.cut_short, c.net, c.beta, c.positions]
-    };
-    all(first).iter().zip(all(second)).all(|(first, second)| !first || second)
+    first.facts().iter().zip(second.facts()).all(|(first, second)| !first || second)
 }
 
 fn distance(weights: &[f64], target: &[f64]) -> f64 {
